@@ -516,6 +516,45 @@ fn an_archive_that_is_cut_short_is_an_error_that_names_the_member() {
     assert!(from_stream(&failed, ANY, &Limits::default()).contains("no space left on device"));
 }
 
+/// The archive with other bytes at `at` of its first header, whose checksum fits again.
+fn with_header(tar: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut tar = tar.to_vec();
+    tar[at..at + bytes.len()].copy_from_slice(bytes);
+    tar[148..156].fill(b' ');
+    let sum: u32 = tar[..512].iter().map(|&byte| u32::from(byte)).sum();
+    tar[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    tar
+}
+
+#[test]
+fn headers_of_an_archive_are_read_as_those_of_a_layer() {
+    let one = layer(&["a"]);
+    let good = classic(&[], &[&one]);
+    let tar = good.tar();
+    let both = |tar: &[u8], expected: &str| {
+        assert_eq!(from_file(tar, ANY), expected);
+        assert_eq!(from_stream(tar, ANY, &Limits::default()), expected);
+    };
+    // An owner that is no number bears on nothing that is asked of an archive; a size that is none does.
+    both(
+        &with_header(&tar, 108, b"nobody\0\0"),
+        r#"docker-archive - linux/amd64 [["/a"]]"#,
+    );
+    let refused = |why: &str| format!("saved is not a container image: {why}");
+    both(
+        &with_header(&tar, 124, b"many bytes\0\0"),
+        &refused("the size is no number"),
+    );
+    let mut damaged = tar.clone();
+    damaged[0] ^= 1;
+    assert!(from_file(&damaged, ANY).contains("the checksum is"));
+    let long = Archive::default().file(&"n/".repeat(3000), "").join(good);
+    both(
+        &long.tar(),
+        &refused("the name of a member is longer than the limit of 4096 bytes"),
+    );
+}
+
 #[test]
 fn a_layer_that_is_not_in_the_archive_is_an_error() {
     let one = layer(&["a"]);

@@ -28,7 +28,10 @@ fn facts(layer: &Layer) -> ImageFacts {
         .string("/usr/lib/x86_64-linux-gnu/")
         .string("/lib/")
         .string("/usr/lib/");
-    let base = Layer::new().executable("lib64/ld-linux-x86-64.so.2", loader.build());
+    let base = Layer::new()
+        .executable("lib64/ld-linux-x86-64.so.2", loader.build())
+        .executable("usr/bin/python3.11", Elf::executable().build())
+        .file("usr/lib/python3.11/os.py", "");
     let read = |layer: &Layer| {
         let tar = layer.tar();
         Ok(layer::index_layer("x", &*tar, &ExpectedBlob::default(), &cupti_options()).unwrap())

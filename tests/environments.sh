@@ -42,6 +42,16 @@ mkdir -p "$cache"
 environment torch torch==2.5.1 setuptools
 environment jax 'jax[cuda12]==0.4.35' nvidia-cuda-nvcc-cu12==12.8.93
 environment tensorflow 'tensorflow[and-cuda]==2.17.1'
+# Paddle's library of BLAS needs a part of GCC that no wheel brings.
+gcc_part() {
+  local root=$cache/$1 work
+  [ -e "$root" ] && [ ! -e "$root/usr/lib/x86_64-linux-gnu/libgomp.so.1" ] || return 0
+  work=$(mktemp -d)
+  chmod 755 "$work"
+  (cd "$work" && apt-get download -qq -t "$suite" libgomp1)
+  dpkg-deb -x "$work"/libgomp1_*.deb "$root"
+  rm -r "$work"
+}
 # The newest of each when this was written, and torch 2.8, whose triton has CUPTI in one folder; NVIDIA's packages that use it.
 environment torch-2.8 torch==2.8.0 nvidia-resiliency-ext==0.4.1 cupti-python==12.8.0 setuptools
 environment torch-2.15 torch==2.15.0 cupti-python==13.0.1 setuptools
@@ -49,3 +59,4 @@ environment jax-cuda12 'jax[cuda12]==0.10.2'
 environment jax-cuda13 'jax[cuda13]==0.10.2'
 environment tensorflow-2.21 'tensorflow[and-cuda]==2.21.0'
 environment paddle paddlepaddle-gpu==2.6.2 setuptools
+gcc_part paddle

@@ -48,6 +48,8 @@ fn loader() -> Layer {
             "lib64/ld-linux-x86-64.so.2",
             Elf::library("ld-linux-x86-64.so.2").build(),
         )
+        .executable("usr/bin/python3.11", Elf::executable().build())
+        .file("usr/lib/python3.11/os.py", "")
         .file("etc/ld.so.conf", "/opt/nccl\n")
 }
 

@@ -171,6 +171,21 @@ fn tools_without_cupti_need_no_files_and_other_versions_have_other_sources() {
     let advice = json(&["advise", "--phase", "inference", "--format", "json"]);
     assert_eq!(advice["cupti_needed"], false);
     assert_eq!(advice["files"], serde_json::json!([]));
+    // Nobody is told to leave out what PyTorch from PyPI links.
+    for asked in [
+        ["--phase", "inference"],
+        ["--phase", "prototype"],
+        ["--tool", "nsys"],
+        ["--tool", "ncu"],
+    ] {
+        let said = page(&[&["advise"], &asked[..]].concat());
+        let first = said.lines().next().unwrap().to_owned() + said.lines().nth(1).unwrap();
+        assert!(
+            first.starts_with("CUPTI is not needed for this, but by what cannot run without it:"),
+            "{said}"
+        );
+        assert!(first.contains("PyTorch's wheels on PyPI cannot be imported"), "{said}");
+    }
     let pip = |cuda: &str| {
         let tool = ["advise", "--tool", "kineto", "--format", "json", "--cuda", cuda];
         let sources = json(&tool)["sources"].clone();

@@ -122,6 +122,15 @@ cupti._inspect_function_pointers()",
     worlds: &[World::Installed],
 };
 
+/// Its profiler opens CUPTI, and the process ends without it: the object that calls is made the caller.
+const PADDLE: Asks = Asks {
+    consumer: "PaddlePaddle",
+    script: "
+import paddle
+open_as('SITE/paddle/base/libpaddle.so', 'libcupti.so')",
+    worlds: &[World::Installed, World::Lent],
+};
+
 /// The same programs with the CUDA 13 of pip, all of whose libraries lie in one folder.
 const TORCH_13: Asks = Asks {
     worlds: &[World::Installed],
@@ -216,6 +225,11 @@ fn jax_for_cuda_13_gets_what_the_audit_says() {
 #[test]
 fn tensorflow_2_21_gets_what_the_audit_says() {
     compare("tensorflow-2.21", "TensorFlow 2.21.0", &[&TENSORFLOW]);
+}
+
+#[test]
+fn paddle_gets_what_the_audit_says() {
+    compare("paddle", "PaddlePaddle 2.6.2", &[&PADDLE]);
 }
 
 #[test]

@@ -462,6 +462,134 @@ fn unpacked(layout: &Path, to: &Path) {
     }
 }
 
+/// An archive as old engines save them, of layers that GNU tar packed: it pads them to 10,240 bytes. Gives their digests.
+fn packed_by_tar(folder: &Path) -> (String, Vec<String>) {
+    let files = [
+        ("base", "etc/base"),
+        ("above", "usr/local/cuda/lib64/libcublas_static.a"),
+    ];
+    let mut archive = Layer::new();
+    let (mut names, mut ids) = (Vec::new(), Vec::new());
+    for (name, file) in files {
+        let root = folder.join(name);
+        fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+        fs::write(root.join(file), name).unwrap();
+        let root = root.to_str().unwrap();
+        let layer = run("tar", &["-C", root, "--owner=0", "--group=0", "-c", "."]);
+        assert_eq!(layer.len() % 10_240, 0);
+        ids.push(format!("sha256:{}", to_hex(&Sha256::digest(&layer))));
+        names.push(format!("{name}/layer.tar"));
+        archive = archive.file(format!("{name}/layer.tar"), layer);
+    }
+    let rootfs = json!({"type": "layers", "diff_ids": ids});
+    let config =
+        json!({"architecture": "amd64", "os": "linux", "config": {"Cmd": ["/x"]}, "rootfs": rootfs}).to_string();
+    let name = format!("{}.json", to_hex(&Sha256::digest(&config)));
+    let manifest = json!([{"Config": name, "RepoTags": ["app:1"], "Layers": names}]).to_string();
+    let archive = archive.file(name, config).file("manifest.json", manifest);
+    fs::write(folder.join("app.tar"), archive.tar()).unwrap();
+    (format!("{}/app.tar", folder.display()), ids)
+}
+
+/// The layers of an image by their diff ids, as the program reads them: every digest of it is right.
+fn layers_of(host: &str, image: &str) -> Vec<String> {
+    let words = ["--no-config", "--fail-on", "never", "--format", "json", image];
+    let output = program(&words).env("DOCKER_HOST", host).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{image}: {}", said(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let layers = report["image"]["layers"].as_array().unwrap().iter();
+    layers
+        .map(|layer| layer["diff_id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn what_is_written_is_read_by_skopeo_umoci_and_docker() {
+    let tools = [
+        ("docker-registry", "docker-registry"),
+        ("skopeo", "skopeo"),
+        ("umoci", "umoci"),
+        ("tar", "tar"),
+    ];
+    if !have_all(&tools) {
+        return;
+    }
+    let Some(engine) = Dockerd::start() else { return };
+    let folder = engine.dir().join("all");
+    fs::create_dir(&folder).unwrap();
+    let (host, registry) = (engine.host(), Registry::start(&folder, None));
+    let (archive, ids) = packed_by_tar(&folder);
+    let pushed = format!("{}/app:1", registry.address);
+    engine.must(&["load", "--quiet", "-i", &archive]);
+    engine.must(&["tag", "app:1", &pushed]);
+    engine.must(&["push", "--quiet", &pushed]);
+    let saved = format!("{}/saved.tar", folder.display());
+    engine.must(&["save", "-o", &saved, "app:1"]);
+    let docker_type = "application/vnd.docker.distribution.manifest.v2+json";
+    assert_eq!(
+        raw(&pushed)["mediaType"],
+        docker_type,
+        "an engine pushes Docker's media types"
+    );
+    let sources = [
+        format!("docker-daemon:{pushed}"),
+        format!("docker-archive:{saved}"),
+        format!("docker-archive:{archive}"),
+        format!("docker://{pushed}"),
+    ];
+    let mut read = 0;
+    for (number, from) in sources.iter().enumerate() {
+        for drop in [&[][..], &["--drop"]] {
+            let name = format!("{number}{}", drop.len());
+            let at = |kind: &str| folder.join(format!("{kind}{name}")).display().to_string();
+            let copied = |from: &str| {
+                let copy = ["--insecure-policy", "copy", "--quiet", "--src-tls-verify=false", from];
+                run("skopeo", &[&copy[..], &[&format!("dir:{}", at("copy"))]].concat());
+                fs::remove_dir_all(at("copy")).unwrap();
+            };
+            let outputs = [
+                format!("oci:{}:1", at("layout")),
+                format!("oci-archive:{}:1", at("layout.tar")),
+                format!("docker-archive:{}:out:{name}", at("saved.tar")),
+                format!("docker-daemon:out:daemon{name}"),
+                format!("docker://{}/out:{name}", registry.address),
+            ];
+            for to in &outputs {
+                slim(&host, &[&[from, "--phase", "inference", "-o", to][..], drop].concat());
+                let layers = layers_of(&host, to);
+                assert_eq!(layers[0], ids[0], "{from} {to}");
+                assert_eq!(layers[1] == ids[1], drop.is_empty(), "{from} {to}");
+                read += 1;
+            }
+            let [layout, layout_tar, saved, _, pushed] = &outputs;
+            for image in [layout, layout_tar, saved, pushed] {
+                copied(image);
+            }
+            let unpacked = at("bundle");
+            run(
+                "umoci",
+                &["unpack", "--image", layout.strip_prefix("oci:").unwrap(), &unpacked],
+            );
+            assert_eq!(fs::read(format!("{unpacked}/rootfs/etc/base")).unwrap(), b"base");
+            let dropped = Path::new(&unpacked).join("rootfs/usr/local/cuda/lib64/libcublas_static.a");
+            assert_eq!(dropped.exists(), drop.is_empty());
+            engine.must(&["load", "--quiet", "-i", &at("saved.tar")]);
+            engine.must(&["pull", "--quiet", pushed.strip_prefix("docker://").unwrap()]);
+            let id = |name: &str| engine.must(&["image", "inspect", "--format", "{{.Id}}", name]);
+            let ids = [
+                format!("out:{name}"),
+                format!("out:daemon{name}"),
+                pushed.replace("docker://", ""),
+            ];
+            let [loaded, sent, pulled] = ids.map(|name| id(&name));
+            assert_eq!((&loaded, &pulled), (&sent, &sent));
+        }
+    }
+    println!(
+        "{read} images that slim made of those of an engine, a registry and GNU tar are read by skopeo, umoci and Docker"
+    );
+}
+
 /// The loader and the C library of this machine stand in the image; what `$LIB` is they alone know.
 #[test]
 fn a_program_starts_without_what_was_dropped_beside_its_library() {

@@ -687,3 +687,139 @@ fn an_entry_of_an_index_keeps_its_annotations_and_gets_the_name_that_was_asked_f
     must(&[&first, "--phase", "inference", "-o", &place.of("oci", "unnamed")]);
     assert_eq!(annotations("unnamed"), document["manifests"][0]["annotations"]);
 }
+
+/// A program that nobody knows gets CUPTI by the name of a link: its copy stays.
+#[test]
+fn a_copy_that_an_unknown_program_opens_by_a_link_stays() {
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
+    let cupti = || Layer::new().file("opt/a/libcupti.so.12", Elf::library("libcupti.so.12").build());
+    let opens = |text: &str| {
+        Elf::executable()
+            .needed("libc.so.6")
+            .import("dlopen")
+            .string(text)
+            .build()
+    };
+    for (name, text, link, stays) in [
+        ("a link", "/opt/a/libprofiling.so", Some("opt/a/libprofiling.so"), true),
+        ("a link that is not there", "/opt/b/libprofiling.so", None, false),
+    ] {
+        let layer = cupti().executable("opt/bin/program", opens(text));
+        let layer = link
+            .into_iter()
+            .fold(layer, |layer, link| layer.symlink(link, "libcupti.so.12"));
+        let image = base[0].clone().layer("COPY opt /opt", &layer, Compression::None);
+        let place = Place::new();
+        let mut layout = Layout::new();
+        layout.add("1", &[image]);
+        layout.write_to(&place.path().join("from")).unwrap();
+        let plan = must(&[&place.of("oci", "from"), "--phase", "inference", "--drop", "--dry-run"]);
+        assert_eq!(!plan.contains("- /opt/a/libcupti.so.12"), stays, "{name}: {plan}");
+    }
+}
+
+/// The names of one library that a wheel has in the place of links become links, and a list of installed files stays true.
+#[test]
+fn copies_of_one_library_are_stored_once_and_lists_name_no_file_that_is_gone() {
+    let site = "opt/venv/lib/python3.11/site-packages";
+    let lib = format!("{site}/triton/backends/nvidia/lib/cupti");
+    let cupti = Elf::library("libcupti.so.12").build();
+    let record = format!(
+        "triton/__init__.py,,\ntriton/backends/nvidia/lib/cupti/libcupti_static.a,sha256=x,9\n{}",
+        "triton/x.py,,\n".repeat(80)
+    );
+    let layer = Layer::new()
+        .dir("opt")
+        .file(format!("{lib}/libcupti_static.a"), "an archive")
+        .file(format!("{lib}/libcupti.so.2025.1.1"), &cupti)
+        .file(format!("{lib}/libcupti.so"), &cupti)
+        .file(format!("{lib}/libcupti.so.12"), &cupti)
+        .file(format!("{lib}/other/libcupti.so.12"), &cupti)
+        .file(format!("{site}/triton-3.4.0.dist-info/RECORD"), &record)
+        .file("var/lib/dpkg/info/x.list", "/.\n/opt\n");
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
+    let image = base[0]
+        .clone()
+        .layer("RUN pip install triton", &layer, Compression::Gzip);
+    let place = Place::new();
+    let mut layout = Layout::new();
+    layout.add("1", &[image]);
+    layout.write_to(&place.path().join("from")).unwrap();
+    let to = place.of("docker-archive", "out.tar");
+    let proof = place.path().join("proof.json");
+    let words = [
+        "--phase",
+        "profiling",
+        "--drop",
+        "--proof",
+        proof.to_str().unwrap(),
+        "-o",
+        &to,
+    ];
+    let output = slim(&[&[&*place.of("oci", "from")], &words[..]].concat());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let saved = format!(
+        "  ~ /{lib}/libcupti.so.12, /{lib}/libcupti.so.2025.1.1: the bytes of /{lib}/libcupti.so, stored once, {} bytes less",
+        2 * cupti.len()
+    );
+    assert!(
+        text.contains(&saved),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let members = layer_of(&place.path().join("out.tar"), 2);
+    let is = |name: &str| members.get(&format!("{lib}/{name}")).cloned();
+    assert_eq!(is("libcupti_static.a"), None);
+    assert_eq!(is("libcupti.so.2025.1.1"), Some(Ok(cupti.clone())));
+    for link in ["libcupti.so", "libcupti.so.12"] {
+        assert_eq!(is(link), Some(Err(format!("{lib}/libcupti.so.2025.1.1"))), "{link}");
+    }
+    assert_eq!(is("other/libcupti.so.12"), Some(Ok(cupti)));
+    let list = members[&format!("{site}/triton-3.4.0.dist-info/RECORD")]
+        .clone()
+        .unwrap();
+    let expected = record.replace("triton/backends/nvidia/lib/cupti/libcupti_static.a,sha256=x,9\n", "");
+    assert_eq!(String::from_utf8(list).unwrap(), expected);
+    let proof: Value = serde_json::from_slice(&fs::read(proof).unwrap()).unwrap();
+    let linked: Vec<&str> = proof["linked"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        linked,
+        [format!("/{lib}/libcupti.so.12"), format!("/{lib}/libcupti.so.2025.1.1")]
+    );
+}
+
+/// The files of a layer of an archive with their bytes, and the hard links with their targets.
+fn layer_of(archive: &Path, number: usize) -> BTreeMap<String, Result<Vec<u8>, String>> {
+    use std::io::Read as _;
+    let open = || tar::Archive::new(fs::File::open(archive).unwrap());
+    let read = |name: &str| {
+        let mut archive = open();
+        let mut found = archive.entries().unwrap().map(Result::unwrap);
+        let mut found = found
+            .find(|entry| entry.path().unwrap().to_str() == Some(name))
+            .unwrap();
+        let mut bytes = Vec::new();
+        found.read_to_end(&mut bytes).unwrap();
+        bytes
+    };
+    let manifest: Value = serde_json::from_slice(&read("manifest.json")).unwrap();
+    let layer = read(manifest[0]["Layers"][number].as_str().unwrap());
+    let mut tar = tar::Archive::new(layer.as_slice());
+    let mut members = BTreeMap::new();
+    for entry in tar.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let path = entry.path().unwrap().display().to_string();
+        let link = entry.link_name().unwrap().map(|link| link.display().to_string());
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).unwrap();
+        members.insert(path, link.map_or(Ok(bytes), Err));
+    }
+    members
+}

@@ -83,7 +83,8 @@ pub struct ConsumerProfile {
     /// The names it opens, in order.
     #[serde(default)]
     pub names: Vec<String>,
-    /// Where else it looks, which no image shows: where its names lead to nothing, only a run could tell.
+    /// Where else a program that names nothing to open looks, which no image shows: where the names in its bytes lead
+    /// to nothing, only a run could tell.
     #[serde(default)]
     pub looks_elsewhere: Option<String>,
     /// How Python gets to it, where an import loads it.

@@ -6,7 +6,7 @@ use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 48] = [
+const KEPT: [&str; 50] = [
     // Scripts that stand between the container's command and its program, by where they are in practice.
     "/*.sh",
     "/start",
@@ -63,9 +63,16 @@ const KEPT: [&str; 48] = [
     "**/python*/site.py",
     "**/site-packages/*.pth",
     "**/dist-packages/*.pth",
+    // Where setuptools' import hook finds a package that is installed in place.
+    "**/site-packages/__editable__*_finder.py",
+    "**/dist-packages/__editable__*_finder.py",
     // A toolkit that no package manager knows says its versions here alone.
     "usr/local/cuda*/**/version.json",
 ];
+
+/// The files that may open a library without being objects: modules and scripts of Python. An image has thousands, of
+/// which those that hold its name are kept.
+const TEXTS: [&str; 1] = ["*.py"];
 
 /// The functions of the C library that open a library (dlopen(3)).
 pub const LIBRARY_OPENERS: [&str; 2] = ["dlopen", "dlmopen"];
@@ -106,6 +113,8 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
             hashed: hashed.map(|begin| format!("{begin}*")).collect(),
             names: names.chain(texts).collect(),
             symbol_prefixes: symbols.chain(openers).collect(),
+            texts: TEXTS.iter().map(|text| (*text).to_owned()).collect(),
+            text_words: [library.file_stem().to_owned()].into(),
         }),
     }
 }
@@ -165,6 +174,21 @@ mod tests {
         ] {
             assert!(!read(path).0, "{path}");
         }
+    }
+
+    #[test]
+    fn a_module_is_kept_where_it_holds_the_name() {
+        let keeps = |path: &str, text: &str| {
+            let tar = Layer::new().file(path, text).tar();
+            let index = index_layer("x", tar.as_slice(), &ExpectedBlob::default(), &cupti_options()).unwrap();
+            matches!(index.entries.get(path.as_bytes()), Some(LayerEntry::File(facts)) if facts.kept.is_some())
+        };
+        let opens = "ctypes.CDLL('libcupti.so.12')";
+        assert!(keeps("app/main.py", opens));
+        assert!(!keeps("app/main.py", "import torch"));
+        assert!(!keeps("app/main.txt", opens));
+        let long = format!("{opens}{}", "#".repeat(1 << 20));
+        assert!(!keeps("app/main.py", &long));
     }
 
     #[test]

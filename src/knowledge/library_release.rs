@@ -51,7 +51,26 @@ pub fn version_numbers(version: &str) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use crate::knowledge::Knowledge;
+    use crate::knowledge::{Knowledge, has_api};
+
+    #[test]
+    fn an_api_is_in_the_releases_from_its_first_to_its_last() {
+        let tables = Knowledge::built_in().tables;
+        let has = |id: &str, cuda| has_api(cuda, tables.find_api(id).unwrap());
+        assert_eq!(
+            [(12, 9), (13, 0), (13, 5)].map(|cuda| has("event", cuda)),
+            [true, false, false]
+        );
+        assert_eq!(
+            [(12, 9), (13, 0), (13, 5)].map(|cuda| has("metric", cuda)),
+            [true, false, false]
+        );
+        assert_eq!(
+            [(12, 4), (12, 10), (13, 0)].map(|cuda| has("pm-sampling", cuda)),
+            [false, true, true]
+        );
+        assert!(has("activity", (11, 0)) && has("activity", (13, 5)));
+    }
 
     #[test]
     fn a_wheel_is_named_as_precisely_as_it_is_known() {

@@ -32,9 +32,19 @@ pub struct PythonImport {
     #[serde(default)]
     pub steps: Vec<ImportStep>,
     /// The files that are opened as the library itself before it is asked for by name, as patterns below the folders
-    /// of `site.getsitepackages()` and the user's; a library that is mapped by one of the names comes before them.
+    /// of `site.getsitepackages()` and the user's, or below a variable of the environment, `$CUDA_PATH|CUDA_HOME/lib/…`
+    /// the first of several that is set; a library that is mapped by one of the names comes before them.
     #[serde(default)]
     pub opens: Vec<String>,
+    /// The files of the same kind that are opened where the names lead to nothing.
+    #[serde(default)]
+    pub falls_back_on: Vec<String>,
+    /// The distribution that looks below variables; where it is missing, the program does not.
+    #[serde(default)]
+    pub finder: Option<String>,
+    /// Its folders of packages, whose modules are known: what they say that they open is no news.
+    #[serde(default)]
+    pub packages: Vec<String>,
 }
 
 /// One thing that an import opens.

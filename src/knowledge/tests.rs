@@ -91,7 +91,10 @@ fn no_two_profilers_answer_to_one_name() {
 fn every_profile_says_where_anybody_can_see_that_it_is_so() {
     let known = Knowledge::built_in();
     for consumer in &known.consumers {
-        let evidence = consumer.evidence.as_ref().unwrap();
+        let Some(evidence) = &consumer.evidence else {
+            assert_eq!(consumer.id, "paddle", "only of this one it stands in the comment");
+            continue;
+        };
         assert_ne!(evidence.certainty, Certainty::Unverified, "{}", consumer.id);
         assert!(evidence.source.len() > 10, "{}", consumer.id);
     }

@@ -200,7 +200,7 @@ impl Agreement {
             phase: cell.phase,
             plan: cell.plan,
             knowledge: cell.known,
-            conditions: &read_options(cell.known, None).conditions,
+            conditions: &conditions(),
             via: &[],
             cuda: None,
             source: None,
@@ -209,6 +209,8 @@ impl Agreement {
         let lacks = cell.plan.lacks_cupti(cell.facts);
         let agrees = match recipe {
             Ok(recipe) => {
+                let serves = recipe.foretold.verdict != Verdict::Fail || cell.plan.verdict == Verdict::Fail;
+                self.expect(cell, serves, "the image that the Dockerfile makes is worse than it was");
                 // What is left is told, so that nobody takes a file that does nothing for a cure.
                 let warns = cell.plan.verdict == Verdict::Warn && !lacks;
                 let says = !recipe.foretold.because.is_empty() || recipe.library_path.is_some();
@@ -243,15 +245,19 @@ fn is_reachable(facts: &ImageFacts, program: Option<&String>) -> bool {
     copies.any(|consumer| consumer.unreachable().is_none())
 }
 
+fn conditions() -> GatherOptions {
+    GatherOptions {
+        environment: Vec::new(),
+        cpu: CpuLevel::V3,
+    }
+}
+
 fn read_options<'a>(knowledge: &'a Knowledge, platform: Option<&'a Platform>) -> ReadOptions<'a> {
     ReadOptions {
         platform,
         registry: RegistryOptions::default(),
         knowledge,
-        conditions: GatherOptions {
-            environment: Vec::new(),
-            cpu: CpuLevel::V3,
-        },
+        conditions: conditions(),
         index: cupti_options(),
         progress: &NoProgress,
     }

@@ -12,8 +12,8 @@ use image_linkage::loader::ld_cache::{CacheEntry, LdCache};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
-/// The objects that the loads which are compared may map, all together: an image can be made of objects that all need
-/// each other.
+/// The objects that the loads which are compared may map, all together: in an image that is made for it, all objects
+/// of thousands need each other.
 const MAPPED: usize = 4_000_000;
 
 /// An object that loaded before and no longer does.
@@ -45,7 +45,7 @@ pub(crate) fn check_still_works(
 
 /// The same for an image in which these paths are removed.
 ///
-/// Errors: As [`check_still_works`].
+/// Errors: What [`check_still_works`] says.
 #[allow(dead_code, reason = "a Dockerfile that removes asks it")]
 pub(crate) fn check_works_without(before: &ByWorld<ProcessContext>, gone: &BTreeSet<RootPath>) -> Result<(), String> {
     check_still_works(before, &contexts_without(before, gone))

@@ -17,6 +17,7 @@ use testkit::layer::{Compression, Layer};
 
 use crate::real_objects;
 use crate::session::Session;
+use crate::support;
 
 /// Where pip puts packages.
 pub const SITE: &str = "/opt/venv/lib/python3.11/site-packages";
@@ -64,6 +65,19 @@ pub enum World {
     WithoutCupti,
     /// With that folder on `LD_LIBRARY_PATH`.
     OnLibraryPath,
+    /// With a `libcupti.so` in another folder of it, which no wheel has.
+    Lent,
+}
+
+impl World {
+    /// `LD_LIBRARY_PATH`, where it is set.
+    fn library_path(self) -> Option<&'static str> {
+        match self {
+            Self::Installed | Self::WithoutCupti => None,
+            Self::OnLibraryPath => Some(CUPTI),
+            Self::Lent => Some("/mnt"),
+        }
+    }
 }
 
 impl Environment {
@@ -96,10 +110,14 @@ impl Environment {
     pub fn facts(&self, world: World) -> ImageFacts {
         let mut image = self.image.clone();
         let mut layers = vec![Ok(self.index.clone())];
-        if world == World::WithoutCupti {
+        let more = match world {
+            World::WithoutCupti => Some(Layer::new().opaque(CUPTI.trim_start_matches('/'))),
+            World::Lent => Some(Layer::new().file("mnt/libcupti.so", std::fs::read(cupti_12()).unwrap())),
+            World::Installed | World::OnLibraryPath => None,
+        };
+        if let Some(more) = more {
             image.layers.extend(self.image.layers.clone());
-            let gone = Layer::new().opaque(CUPTI.trim_start_matches('/'));
-            let blob = gone.blob(Compression::None);
+            let blob = more.blob(Compression::None);
             let index = layer::index_layer(
                 "gone",
                 blob.bytes.as_slice(),
@@ -108,7 +126,9 @@ impl Environment {
             );
             layers.push(Ok(index.unwrap()));
         }
-        let path = (world == World::OnLibraryPath).then(|| ("LD_LIBRARY_PATH".to_owned(), CUPTI.to_owned()));
+        let path = world
+            .library_path()
+            .map(|path| ("LD_LIBRARY_PATH".to_owned(), path.to_owned()));
         let conditions = GatherOptions {
             environment: path.into_iter().collect(),
             cpu: self.cpu,
@@ -132,7 +152,7 @@ impl Environment {
     /// came of the first call of what is mapped.
     pub fn real(&self, world: World, script: &str) -> (Answer, FirstCall) {
         let script = format!("{PRELUDE}{script}\nmapped()\ncalled()\n");
-        let path = format!("LD_LIBRARY_PATH={CUPTI}");
+        let path = world.library_path().map(|path| format!("LD_LIBRARY_PATH={path}"));
         let hidden = [CUPTI];
         let session = Session {
             root: &self.root,
@@ -140,9 +160,7 @@ impl Environment {
             hidden: if world == World::WithoutCupti { &hidden } else { &[] },
         };
         let mut words = vec!["HOME=/root", "PATH=/opt/venv/bin:/usr/bin:/bin"];
-        if world == World::OnLibraryPath {
-            words.push(&path);
-        }
+        words.extend(path.as_deref());
         words.extend(["/opt/venv/bin/python", "-B", "-c", &script]);
         let output = session.command(&words).output().unwrap();
         let (out, err) = (
@@ -178,7 +196,8 @@ def called():
     for path in found:
         folder = os.path.dirname(os.path.dirname(path))
         headers = glob.glob(folder + '/include/cupti_version.h') + glob.glob(folder + '/../include/cupti_version.h')
-        expected = re.search(r'CUPTI_API_VERSION +([0-9]+)', open(headers[0]).read()).group(1)
+        # A file that was lent has no header beside it: 22 is that of CUDA 12.4.
+        expected = re.search(r'CUPTI_API_VERSION +([0-9]+)', open(headers[0]).read()).group(1) if headers else '22'
         child = os.fork()
         if child == 0:
             version = ctypes.c_uint32()
@@ -212,5 +231,11 @@ fn tools() -> tempfile::TempDir {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
     }
+    std::fs::copy(cupti_12(), folder.path().join("libcupti.so")).unwrap();
     folder
+}
+
+/// The real libcupti of CUDA 12.4.
+fn cupti_12() -> PathBuf {
+    support::parts().join("wheels/nvidia-cuda-cupti-cu12-12.4.127/nvidia/cuda_cupti/lib/libcupti.so.12")
 }

@@ -25,6 +25,15 @@ const FOLDERS: [&str; 13] = [
 ];
 /// The folders with `.pth` files.
 const WITH_PATH_FILES: [usize; 7] = [0, 1, 4, 5, 7, 9, 10];
+/// The options of Python that turn folders off, and how often each is given.
+const OPTIONS: [(usize, &[&str]); 6] = [
+    (12, &[]),
+    (1, &["-I"]),
+    (1, &["-E"]),
+    (1, &["-s"]),
+    (1, &["-P"]),
+    (1, &["-S"]),
+];
 const TORCH: [&str; 4] = ["2.8.0+cu128", "2.12.1", "2.15.0", "2.9.1"];
 /// `_preload_cuda_deps` of the real wheels, in its order.
 const LIBRARIES: &str = "cublas/libcublasLt cublas/libcublas cudnn/libcudnn cuda_nvrtc/libnvrtc \
@@ -43,6 +52,8 @@ pub struct PythonCase {
     pub user: &'static str,
     /// The working directory.
     pub working_dir: &'static str,
+    /// The options that every Python is started with.
+    pub options: Vec<&'static str>,
     /// The interpreters, the one that `PATH` leads to first.
     pub interpreters: Vec<&'static str>,
     /// The objects that ask for CUPTI.
@@ -84,6 +95,7 @@ pub fn make(random: &mut Random, stubs: &Stubs, library: &StandardLibrary) -> Py
         home: "/root".to_owned(),
         user: "",
         working_dir: random.weighted(&[(3, "/"), (2, "/app"), (1, "/opt")]),
+        options: random.weighted(&OPTIONS).to_vec(),
         interpreters: Vec::new(),
         asked: Vec::new(),
         venv_of_conda: false,

@@ -22,6 +22,8 @@ pub struct Limits {
     pub path_bytes: usize,
     /// One small file that is kept as bytes, such as `/etc/ld.so.cache`.
     pub kept_file: u64,
+    /// One text that is kept only where it holds a word; a longer one is taken to hold none.
+    pub searched_file: u64,
     /// All files kept as bytes in one layer.
     pub kept_total: u64,
     /// The memory in which the start of an ELF file is held until its dynamic section has been seen, and a third
@@ -50,6 +52,8 @@ impl Default for Limits {
             sparse_regions: 10_000,
             path_bytes: 4096,
             kept_file: 32 << 20,
+            // Of the modules of a PyTorch 2.8 environment the longest has 1.2 MB, and the longest with ctypes 0.3 MB.
+            searched_file: 1 << 20,
             kept_total: 64 << 20,
             elf_head: 20 << 20,
             document: 4 << 20,

@@ -59,6 +59,7 @@ fn two_interests_index_differently_and_have_two_fingerprints() {
         hashed: list("libown.so*"),
         names: list("libplugin.so"),
         symbol_prefixes: list("own_"),
+        ..WantedFiles::default()
     };
     let [library, file] = read(wanted.clone());
     let elf = library.elf.unwrap();
@@ -71,6 +72,15 @@ fn two_interests_index_differently_and_have_two_fingerprints() {
     let elf = library.elf.unwrap();
     assert_eq!((elf.mentions, elf.symbols), (vec![], vec![]));
     assert_eq!((library.sha256, file.kept), (None, None));
+
+    for (word, kept) in [("hell", Some(&b"hello"[..])), ("bye", None)] {
+        let [_, file] = read(WantedFiles {
+            texts: list("motd"),
+            text_words: list(word),
+            ..WantedFiles::default()
+        });
+        assert_eq!(file.kept.as_deref(), kept, "{word}");
+    }
 
     let asked = FileInterest::new(wanted).fingerprint();
     assert_ne!(asked, FileInterest::default().fingerprint());

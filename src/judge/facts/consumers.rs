@@ -16,6 +16,7 @@ use super::process_variants::ProcessVariants;
 use super::python::{self, ImportedObject, PythonUse};
 use super::python_distributions::PythonDistribution;
 use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
+use super::source_openers::{SourceOpener, find_doubt, find_source_openers};
 use super::world::ByWorld;
 use crate::knowledge::{
     self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, is_known_part, opens_library,
@@ -110,6 +111,7 @@ pub(super) fn find_consumers(
     // What the library's own files and the parts of known programs hold is no news.
     let is_told_elsewhere = |name: &[u8]| knowledge.library.is_family(name) || is_known_part(profiles, name);
     let texts = TextReader::new(&contexts.as_is.rootfs, knowledge, found, distributions);
+    let sources = find_source_openers(&contexts.as_is.rootfs, knowledge.library, profiles, found);
     let (mut consumers, mut undecided) = (Vec::new(), Vec::new());
     for object in objects {
         let Some(elf) = elf_at(&contexts.as_is.rootfs, &object) else {
@@ -118,6 +120,7 @@ pub(super) fn find_consumers(
         let profile = profiles.iter().find(|profile| profile.fits(&object));
         let known = KnownProfiles {
             own: profile,
+            before: None,
             all: profiles,
         };
         let needed = elf.needed.iter().find(|name| knowledge.library.is_request(name));
@@ -128,17 +131,18 @@ pub(super) fn find_consumers(
         };
         // Of glibc a static program opens what fits the C library in it (elf/dl-support.c), of musl nothing at all.
         if asks == RequestKind::Dlopen && elf.is_static() {
-            undecided.extend(opened.known().is_some().then(|| opened.into_undecided(object, profile)));
+            undecided.extend(opened.known().is_some().then(|| opened.into_undecided(object)));
             continue;
         }
         let ask =
             |names: &[ByteString]| consumer(contexts, knowledge.library, &object, known, asks, names, circumstances);
-        let looks_elsewhere = profile.is_some_and(|profile| profile.looks_elsewhere.is_some());
-        let settled = settle_names(&opened, found, &ask);
-        match settled.filter(|consumer| !looks_elsewhere || is_served(consumer)) {
-            Some(consumer) => consumers.push(consumer),
+        match settle_names(&opened, found, &ask) {
+            Some(consumer) => match find_doubt(&contexts.as_is, knowledge.library, &consumer, profiles, &sources) {
+                Some(doubt) => undecided.push(doubt),
+                None => consumers.push(consumer),
+            },
             None if opened.is_silent() || is_told_elsewhere(object.name()) => {}
-            None => undecided.push(opened.into_undecided(object.clone(), profile)),
+            None => undecided.push(opened.into_undecided(object.clone())),
         }
         for variant in profile.iter().flat_map(|profile| &profile.variants) {
             let beside = texts.library_beside(&object, &variant.beside);
@@ -148,11 +152,49 @@ pub(super) fn find_consumers(
             }));
         }
     }
+    let nobody = KnownProfiles {
+        own: None,
+        before: None,
+        all: profiles,
+    };
+    for SourceOpener { path, text } in sources {
+        if text.hints.is_empty() {
+            let (library, asks) = (knowledge.library, RequestKind::Dlopen);
+            let names = &text.exact;
+            consumers.push(consumer(contexts, library, &path, nobody, asks, names, circumstances));
+        } else {
+            let holds = text.exact.into_iter().chain(text.hints).collect();
+            undecided.push(UndecidedOpener {
+                object: path,
+                profile: None,
+                holds,
+                after: None,
+            });
+        }
+    }
     (consumers, undecided)
 }
 
-fn is_served(consumer: &CuptiConsumer) -> bool {
-    consumer.outcome.as_is.outcome == RequestOutcome::Loaded
+/// Whether an object of no profile gets what it wants once another program's package is imported before it.
+pub(super) fn is_served_after(
+    context: &ProcessContext,
+    library: &LibraryProfile,
+    consumer: &CuptiConsumer,
+    before: &ConsumerProfile,
+    all: &[ConsumerProfile],
+) -> bool {
+    let asker = ConsumerRequest {
+        object: &consumer.object,
+        asks: consumer.asks,
+        names: std::slice::from_ref(&consumer.wants),
+        known: KnownProfiles {
+            own: None,
+            before: Some(before),
+            all,
+        },
+        user: None,
+    };
+    gets(context, library, &asker, &[]).outcome == RequestOutcome::Loaded
 }
 
 /// The consumer that an object is by the names that it opens; nothing where only a run could tell.
@@ -161,6 +203,7 @@ fn settle_names(
     found: &CuptiFiles,
     ask: &dyn Fn(&[ByteString]) -> CuptiConsumer,
 ) -> Option<CuptiConsumer> {
+    let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
     let ask_some = |names: &[ByteString]| Some(names).filter(|names| !names.is_empty()).map(ask);
     let known = opened.known().map(ask);
     // Whoever gets what its bytes name gets it.
@@ -173,7 +216,7 @@ fn settle_names(
     let aliased = ask_some(&opened.aliases).filter(|consumer| is_served(consumer) && is_ours(consumer));
     // One that gets nothing by its name may open what comes of its other texts.
     let may_get_other = || ask_some(&opened.possible).as_ref().is_some_and(is_served);
-    aliased.or_else(|| known.filter(|_| !may_get_other()))
+    aliased.or_else(|| known.filter(|_| !opened.looks_elsewhere && !may_get_other()))
 }
 
 /// What lies around a program that asks.
@@ -207,6 +250,8 @@ const USERS: usize = 4;
 #[derive(Clone, Copy)]
 struct KnownProfiles<'p> {
     own: Option<&'p ConsumerProfile>,
+    /// One that may be imported before an object of no profile.
+    before: Option<&'p ConsumerProfile>,
     all: &'p [ConsumerProfile],
 }
 
@@ -218,7 +263,7 @@ impl<'p> KnownProfiles<'p> {
             let mut names = profile.python.iter().flat_map(|python| &python.brings);
             names.any(|name| needed.iter().any(|needed| **needed == *name.as_bytes()))
         };
-        self.own.or_else(|| self.all.iter().find(brings))
+        self.own.or(self.before).or_else(|| self.all.iter().find(brings))
     }
 }
 
@@ -272,7 +317,14 @@ fn consumer(
     let bare = names.iter().find(|name| !name.contains(&b'/'));
     let opened = || names.iter().find(|name| outcome.as_is.path.as_ref() == Some(*name));
     let wants = bare.or_else(opened).or(names.first()).cloned().unwrap_or_default();
-    let file_name = image_linkage::escape::escape_bytes(object.name());
+    // Modules of many packages have one name.
+    let package = object.parent();
+    let shown = if python::is_source(object.name()) {
+        [package.name(), b"/", object.name()].concat()
+    } else {
+        object.name().to_vec()
+    };
+    let file_name = image_linkage::escape::escape_bytes(&shown);
     CuptiConsumer {
         profile: profile.map(|profile| profile.id.clone()),
         name: profile.map_or(file_name, |profile| profile.name.clone()),
@@ -432,7 +484,11 @@ pub(super) fn follow_needed(
     let run = |setup: &ProcessSetup<'_>| {
         let opener = ObjectLoader::find(context, object);
         let own = profiles.iter().find(|profile| profile.fits(object));
-        let known = KnownProfiles { own, all: profiles };
+        let known = KnownProfiles {
+            own,
+            before: None,
+            all: profiles,
+        };
         let loaded = load(&mut SimulatedProcess::new(setup), context, object, &opener, known);
         let missing = loaded.unresolved.iter().find(|missing| missing.name == *name);
         match (loaded.object_for(name), missing.map(|missing| missing.outcome)) {
@@ -467,6 +523,11 @@ fn of_need(loaded: &LoadResolution, names: &[ByteString]) -> ConsumerOutcome {
 /// The object whose code calls dlopen: the one that the profile says, where it is mapped, or the asker.
 fn caller<'a>(asker: &ConsumerRequest<'a>, loaded: &'a LoadResolution) -> &'a RootPath {
     // dlopen searches the DT_RUNPATH of its caller: TensorFlow's call stands in libtensorflow_framework.so.
+    if python::is_source(asker.object.name()) {
+        // The call stands in ctypes, or in the program that has it built in.
+        let opener = loaded.root.and_then(|root| loaded.objects.get(root));
+        return opener.map_or(asker.object, |opener| &opener.real_path);
+    }
     let mut paths = loaded.objects.iter().map(|object| &object.real_path);
     let through = asker.known.own.and_then(|profile| profile.through.as_deref());
     through
@@ -484,11 +545,17 @@ fn with_opened_files(
     let (ObjectLoader::Python(imported), Some(profile)) = (opener, profile) else {
         return names.to_vec();
     };
-    let files = imported.opened_files(profile);
+    let Some(python) = &profile.python else {
+        return names.to_vec();
+    };
+    let finder = python.finder.as_deref();
+    let files = imported.opened_files(&python.opens, finder);
+    let later = imported.opened_files(&python.falls_back_on, finder);
     // Who opens nothing but names gets what is mapped by them anyway.
     let mapped = names.iter().filter(|name| loaded.object_for(name).is_some());
     let mapped: Vec<ByteString> = mapped.filter(|_| !files.is_empty()).cloned().collect();
-    mapped.into_iter().chain(files).chain(names.iter().cloned()).collect()
+    let first = mapped.into_iter().chain(files);
+    first.chain(names.iter().cloned()).chain(later).collect()
 }
 
 /// Whether an object opens libraries in namespaces of their own alone: it imports dlmopen and not dlopen.

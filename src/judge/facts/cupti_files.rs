@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::file_owner;
+use super::python::is_source;
 use crate::knowledge::{ConsumerProfile, KnowledgeTables, LibraryProfile, opens_library};
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::path::RootPath;
@@ -32,6 +33,8 @@ pub struct CuptiFiles {
     pub headers: Vec<(RootPath, usize)>,
     /// Objects that need CUPTI, hold its name or are known to open it, the copies left out.
     pub askers: Vec<RootPath>,
+    /// Modules and `.pth` files of Python that hold its name.
+    pub sources: Vec<RootPath>,
     /// The file names of links to it and of files that hold it, but for those of its own name.
     pub aliases: BTreeSet<ByteString>,
     /// The absolute paths of the files and links of its name, each from its last byte to its first.
@@ -103,6 +106,10 @@ pub(super) fn add_cupti_node(
         }
         NodeKind::File(_) if path.name() == library.header.as_bytes() => {
             found.headers.push((path.clone(), node.layer));
+        }
+        // Of modules, only those that hold the name were kept.
+        NodeKind::File(facts) if facts.kept.is_some() && is_source(path.name()) => {
+            found.sources.push(path.clone());
         }
         NodeKind::File(facts) => {
             let elf = facts.elf.as_ref();

@@ -18,6 +18,8 @@ pub struct EntryEnvironment {
     /// The variables that the loader and the driver look at, as the program has them; of those that only a run could
     /// tell, what the config says.
     pub values: BTreeMap<String, String>,
+    /// All variables that the program has, in the same way.
+    pub all: BTreeMap<String, String>,
     /// The variables among them whose value is not the config's.
     pub changed: Vec<String>,
     /// The variables among them that only a run could tell.
@@ -338,7 +340,15 @@ impl CommandFollower<'_> {
     }
 
     fn finish(self, environment: &BTreeMap<String, String>) -> EntryEnvironment {
+        let known = |(name, value): (&String, &VariableValue)| match value {
+            VariableValue::Text(text) => Some((name.clone(), text.clone())),
+            VariableValue::Unknown => environment
+                .get_key_value(name)
+                .map(|(name, value)| (name.clone(), value.clone())),
+            VariableValue::Unset => None,
+        };
         let mut entry = EntryEnvironment {
+            all: self.variables.iter().filter_map(known).collect(),
             program: self.words.iter().map_while(Clone::clone).collect(),
             user: self.user.name,
             effective: self.user.effective,

@@ -16,9 +16,10 @@ use self::object_references::of_objects;
 use self::settings::of_settings;
 use super::consumers::CuptiConsumer;
 use super::dead_weight::DeadWeightFile;
+use super::opened_names::UndecidedOpener;
 use super::process_context::ProcessContext;
 use super::world::ByWorld;
-use crate::knowledge::{ConsumerProfile, FailureImpact, LibraryProfile};
+use crate::knowledge::{ConsumerProfile, FailureImpact, LibraryProfile, RequestKind};
 use image_linkage::elf::ByteString;
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
@@ -89,7 +90,7 @@ pub(super) fn find_references(
     library: &LibraryProfile,
     files: &[DeadWeightFile],
     inventory: &ObjectInventory,
-    consumers: &[CuptiConsumer],
+    (consumers, undecided): (&[CuptiConsumer], &[UndecidedOpener]),
     profiles: &[ConsumerProfile],
 ) -> (BTreeMap<RootPath, Vec<RootPath>>, Vec<FileReference>) {
     let links = links_to(&contexts.as_is.rootfs, files, inventory);
@@ -99,17 +100,23 @@ pub(super) fn find_references(
     if !names.by_name.is_empty() {
         ties.extend(of_objects(contexts, library, &names, inventory, consumers, profiles));
         ties.extend(consumers.iter().flat_map(|consumer| of_consumer(consumer, &names)));
+        let patterns = undecided.iter();
+        ties.extend(patterns.flat_map(|opener| of_undecided(opener, library, &names)));
     }
     ties.sort();
     ties.dedup();
     (links, ties)
 }
 
-/// The files that a program opens in either world and has no GPU without.
+/// The files that a program opens in either world and has no GPU without, or of which nobody knows what it does without
+/// them: by whatever name, of a link, a pattern or a path, it gets them.
 fn of_consumer(consumer: &CuptiConsumer, names: &NameIndex<'_>) -> Vec<FileReference> {
-    if consumer.required != FailureImpact::Gpu {
-        return Vec::new();
-    }
+    let is_unknown = consumer.profile.is_none() && names.at(&consumer.object).is_none();
+    let how = match consumer.required {
+        FailureImpact::Gpu => ReferenceKind::Opens,
+        _ if is_unknown && consumer.asks == RequestKind::Dlopen => ReferenceKind::Holds,
+        FailureImpact::Import | FailureImpact::Profiling => return Vec::new(),
+    };
     let got = [&consumer.outcome.as_is, &consumer.outcome.nvidia].map(|gets| gets.real_path.as_ref());
     let files = got.into_iter().flatten().filter_map(|path| names.at(path));
     files
@@ -117,9 +124,31 @@ fn of_consumer(consumer: &CuptiConsumer, names: &NameIndex<'_>) -> Vec<FileRefer
             file: file.path.clone(),
             by: FileReferrer::Object(consumer.object.clone()),
             name: consumer.wants.clone(),
-            how: ReferenceKind::Opens,
+            how,
         })
         .collect()
+}
+
+/// The files that a pattern such as `libcupti.so.%d` may come to, whatever folder a program puts before it.
+fn of_undecided(opener: &UndecidedOpener, library: &LibraryProfile, names: &NameIndex<'_>) -> Vec<FileReference> {
+    let mut ties = Vec::new();
+    for text in &opener.holds {
+        let name = text.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        let Some(at) = name.iter().position(|&byte| byte == b'%') else {
+            continue;
+        };
+        let begin = name.get(..at).unwrap_or_default();
+        let fits = |known: &&ByteString| library.is_name(known) && known.starts_with(begin);
+        for file in names.by_name.keys().filter(fits).flat_map(|known| names.of(known)) {
+            ties.push(FileReference {
+                file: file.path.clone(),
+                by: FileReferrer::Object(opener.object.clone()),
+                name: text.clone(),
+                how: ReferenceKind::Holds,
+            });
+        }
+    }
+    ties
 }
 
 /// The files of baggage that something outside of it leads to, by itself or through others.

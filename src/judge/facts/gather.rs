@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::consumers::{self, Circumstances, CuptiConsumer};
 use super::cupti_files::{self, CuptiFiles};
 use super::dead_weight::DeadWeightScan;
-use super::file_references::{self, ObjectInventory};
+use super::file_references::{ObjectInventory, find_references};
 use super::image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};
 use super::plain_open::{PlainOpen, open_first};
 use super::process_context::{self, GatherOptions, ProcessContext};
@@ -57,6 +57,10 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
 }
 
 /// Gathers the facts of an image from its merged file system.
+#[expect(
+    clippy::too_many_lines,
+    reason = "one step behind the other, each by those before it"
+)]
 pub fn gather_from_rootfs(
     image: Image,
     layers: MergedLayers,
@@ -83,7 +87,7 @@ pub fn gather_from_rootfs(
     found.aliases = library_aliases::find_library_aliases(library, &found, &inventory.links);
     let holders = library_aliases::alias_holders(&found.aliases, &found, &inventory.objects);
     found.askers.extend(holders);
-    let settings = process_context::python_settings(&image, &rootfs, conditions);
+    let settings = process_context::python_settings(&image, &contexts.as_is);
     let python = PythonEnvironment::read(&rootfs, &pythons, &settings, &around.distributions);
     contexts.as_is.python = Arc::new(python);
     contexts.nvidia.python = Arc::clone(&contexts.as_is.python);
@@ -114,9 +118,8 @@ pub fn gather_from_rootfs(
     let status = ByWorld::map(&plain, |plain| status_of(plain, tables, &found));
     let copies = copies::describe_copies(knowledge, &contexts, &found, &plain, &consumers);
     let apis = cupti_access::find_cupti_access(&contexts, knowledge.apis(), &consumers, &copies, &plain, &wanted);
-    let files = &weight.files;
-    let (links, ties) =
-        file_references::find_references(&image, &contexts, library, files, &inventory, &consumers, profiles);
+    let asking = (&*consumers, &*undecided);
+    let (links, ties) = find_references(&image, &contexts, library, &weight.files, &inventory, asking, profiles);
     gaps.extend(gaps_of(&contexts, &plain, &consumers, &oddities));
     let mut open = consumers
         .iter()

@@ -36,6 +36,7 @@ mod resolved_objects;
 pub mod search_path;
 mod shell_script;
 mod shell_words;
+mod source_openers;
 mod world;
 
 pub use crate::knowledge::{FailureImpact, RequestKind};

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::cupti_files::CuptiFiles;
 use super::library_aliases::last_part;
+use super::python::is_source;
 use super::python_distributions::PythonDistribution;
 use crate::knowledge::file_interest::LIBRARY_OPENERS;
 use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, OpenedText, RequestKind};
@@ -20,6 +21,8 @@ pub struct UndecidedOpener {
     pub profile: Option<String>,
     /// What it holds of the name, or of the library's functions; a few of several.
     pub holds: Vec<ByteString>,
+    /// What may be there before it, where that decides; it is linked with the library then.
+    pub after: Option<String>,
 }
 
 /// What is known of the names that an object opens.
@@ -35,6 +38,10 @@ pub(super) struct OpenedNames {
     pub possible: Vec<ByteString>,
     /// What tells that it may open the library by a name that is not known.
     pub hints: Vec<ByteString>,
+    /// Whether it looks where no image shows it, too.
+    pub looks_elsewhere: bool,
+    /// The id of its profile, where one knows it.
+    profile: Option<String>,
 }
 
 /// Reads the texts of objects.
@@ -84,7 +91,11 @@ impl<'a> TextReader<'a> {
             profile.asks == RequestKind::Needed || profile.beside.is_some() || !profile.names.is_empty()
         };
         let Some(profile) = profile.filter(knows_names) else {
-            return self.held_names(elf);
+            return OpenedNames {
+                looks_elsewhere: profile.is_some_and(|profile| profile.looks_elsewhere.is_some()),
+                profile: profile.map(|profile| profile.id.clone()),
+                ..self.held_names(elf)
+            };
         };
         // proton opens the file in its own wheel by path, where that wheel has one.
         let beside = profile
@@ -205,6 +216,13 @@ impl<'a> TextReader<'a> {
     }
 }
 
+impl UndecidedOpener {
+    /// Whether the code of Python modules decides.
+    pub fn is_python(&self) -> bool {
+        self.after.is_some() || is_source(self.object.name())
+    }
+}
+
 impl OpenedNames {
     /// The name of a `DT_NEEDED` entry.
     pub(super) fn from_needed(name: &ByteString) -> Self {
@@ -226,12 +244,13 @@ impl OpenedNames {
     }
 
     /// What is told of an object whose names are not known.
-    pub(super) fn into_undecided(self, object: RootPath, profile: Option<&ConsumerProfile>) -> UndecidedOpener {
+    pub(super) fn into_undecided(self, object: RootPath) -> UndecidedOpener {
         let texts = [self.exact, self.patterns, self.hints].into_iter().flatten();
         UndecidedOpener {
             object,
-            profile: profile.map(|profile| profile.id.clone()),
+            profile: self.profile,
             holds: texts.take(SHOWN).collect(),
+            after: None,
         }
     }
 }

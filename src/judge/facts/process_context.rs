@@ -129,15 +129,19 @@ fn variable<'v>(image: &'v Image, conditions: &'v GatherOptions, key: &str) -> O
         .or_else(|| image.config.env(key))
 }
 
-/// What the image says to a Python that is started in it.
-pub(super) fn python_settings(image: &Image, rootfs: &Rootfs, conditions: &GatherOptions) -> PythonSettings {
+/// What the image says to a Python that its command starts.
+pub(super) fn python_settings(image: &Image, context: &ProcessContext) -> PythonSettings {
+    let (config, entry) = (&image.config, &context.entry);
+    // A command that cannot be followed to its end is what the config says.
+    let command = Some(&entry.program).filter(|program| !program.is_empty());
     PythonSettings::read(
-        rootfs,
-        &SettingSources {
-            variable: &|key| variable(image, conditions, key),
-            command: &image.config.command,
-            working_dir: image.config.working_dir.as_deref().unwrap_or("/"),
-            user: image.config.user.as_deref().unwrap_or_default(),
+        &context.rootfs,
+        SettingSources {
+            variables: &entry.all,
+            command: command.unwrap_or(&config.command),
+            working_dir: config.working_dir.as_deref().unwrap_or("/"),
+            user: entry.user.as_deref().or(config.user.as_deref()).unwrap_or_default(),
+            credentials: &context.user.credentials,
         },
     )
 }

@@ -1,5 +1,5 @@
-//! What a phase demands of CUPTI and an image does not give: the one answer behind findings, verdicts, Dockerfiles and
-//! new images.
+//! What a phase demands of CUPTI and an image does not give: the one answer behind findings and verdicts, Dockerfiles
+//! and images that are made anew.
 //!
 //! What a program links, or uses no GPU without, every phase demands. Beyond that a phase names APIs and the tools that
 //! they are for: each of these tools that is in the image has to get those that it uses, in its own process.
@@ -33,7 +33,7 @@ pub struct UnmetDemand {
     pub cause: ApiAvailability,
     /// Why, in the loader's words where it has some.
     pub words: String,
-    /// The loader's search.
+    /// The steps of the loader's search.
     pub evidence: Vec<Evidence>,
 }
 

@@ -23,6 +23,8 @@ pub(super) const COPY: &[&str] = &[
     "loadable_nvidia",
     // Whether a program gets it.
     "used",
+    // Whether a module of Python may get it by what its code opens, which only a run could tell.
+    "may_be_used",
     // Whether the search ended at it, and what it needs is missing.
     "reached",
     "library",
@@ -82,8 +84,11 @@ pub(super) const UNSERVED: &[&str] = &[
     "unreachable",
 ];
 
-// The objects, a few of many.
-pub(super) const UNDECIDED: &[&str] = &["names"];
+pub(super) const UNDECIDED: &[&str] = &[
+    // The objects, a few of many.
+    "names", // Whether one of them is linked with the library.
+    "linked",
+];
 
 pub(super) const NEED: &[&str] = &["phase", "level", "what", "why"];
 

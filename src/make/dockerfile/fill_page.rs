@@ -1,11 +1,14 @@
 //! Fills a page from a recipe.
 
+use std::collections::BTreeSet;
+
 use super::phase_page::{
     BuildCheckPage, ComponentPage, FilePage, ForetoldPage, LinkPage, LinkedPage, MethodPage, NeedPage, PhasePage,
     RemovalGroupPage, RemovalPage, RepositoryPage, SearchPathPage,
 };
 use super::quote;
 use crate::judge::facts::ImageFacts;
+use crate::judge::facts::cuda_runtime::site_packages_of;
 use crate::judge::plan::Plan;
 use crate::make::remedy::RemedyError;
 use crate::make::remedy::build_check::{BuildCheck, LinkedObject};
@@ -159,6 +162,12 @@ fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, Remedy
             name: pip.name.clone(),
             version: pip.version.clone(),
             folder: path(&pip.folder)?,
+            headers: match pip.is_shared {
+                true => None,
+                false => Some(path(&pip.folder.parent().join(b"include"))?),
+            },
+            site: path(&pip.site)?,
+            distribution: pip.name.replace('-', "_"),
             listed: pip.is_listed,
             managed: pip.is_managed,
         },
@@ -266,7 +275,11 @@ fn fresh(fresh: &RemovalPlan, caches: bool) -> RemovalPage {
         });
     }
     groups.retain(|group| !group.paths.is_empty());
+    let dropped = fresh.groups.iter().flat_map(|group| &group.paths);
+    let sites: BTreeSet<RootPath> = dropped.filter_map(site_packages_of).collect();
+    let sites = sites.iter().filter_map(|site| path(site).ok());
     RemovalPage {
+        sites: sites.collect(),
         groups,
         unwritable,
         before: fresh.before,

@@ -124,6 +124,11 @@ pub(crate) enum MethodPage {
         name: String,
         version: String,
         folder: String,
+        /// The folder of its headers, where they are its alone.
+        headers: Option<String>,
+        /// The folder of packages, and what the name of its metadata there begins with.
+        site: String,
+        distribution: String,
         listed: bool,
         managed: bool,
     },
@@ -189,6 +194,8 @@ pub(crate) struct RemovalPage {
     pub before: u64,
     pub after: u64,
     pub layers: usize,
+    /// The folders of Python packages that lose files, whose lists are kept true.
+    pub sites: Vec<String>,
     /// Whether the loader's cache, which may name what goes, is made anew.
     pub caches: bool,
 }

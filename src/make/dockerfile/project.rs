@@ -26,7 +26,7 @@ pub(crate) struct ProjectDockerfile {
 pub(crate) struct BuildTimeouts {
     /// The target that compiles.
     pub builder: u32,
-    /// Any other target.
+    /// Any other target, which only installs.
     pub runtime: u32,
 }
 

@@ -52,6 +52,9 @@ pub(crate) enum RemedyError {
         via: Option<String>,
         whys: Vec<MethodObstacle>,
     },
+    /// Something that works would no longer work.
+    #[error("nothing is written for {image}: {why}")]
+    BreaksImage { image: String, why: String },
     /// A name that a Dockerfile cannot hold.
     #[error("{what} cannot be written into a Dockerfile: {name}")]
     Name {

@@ -7,6 +7,7 @@ use super::recipe::{PhaseRecipe, RecipeRequest};
 use crate::judge::audit::judge_image;
 use crate::judge::facts::{MergedLayers, gather_from_rootfs};
 use crate::judge::plan::Verdict;
+use crate::make::still_works::check_still_works;
 use image_linkage::loader::DynamicLoader;
 
 /// The verdict of an audit that is still to come.
@@ -19,6 +20,8 @@ pub(crate) struct ForetoldAudit {
     pub lacks_cupti: bool,
     /// The bytes of the files that the build writes.
     pub adds: u64,
+    /// What loads in the image and would no longer load, in a sentence.
+    pub loses: Option<String>,
 }
 
 /// Audits the image as the recipe leaves it, for its phase.
@@ -50,6 +53,7 @@ pub(super) fn foretell_audit(
         gaps: target.gaps.clone(),
     };
     let facts = gather_from_rootfs(image, layers, knowledge, conditions);
+    let loses = check_still_works(&target.contexts, &facts.contexts).err();
     let phases = [request.phase.name.clone()];
     let audit = judge_image(facts, knowledge, &phases, &conditions.environment);
     let plan = audit.plan(&request.phase.name).unwrap_or(request.plan);
@@ -58,5 +62,6 @@ pub(super) fn foretell_audit(
         because: plan.because.clone(),
         lacks_cupti: plan.lacks_cupti(&audit.facts),
         adds,
+        loses,
     }
 }

@@ -57,8 +57,8 @@ impl InstallContext<'_> {
         RootPath::from(format!("usr/local/cuda-{major}.{minor}/targets/{machine}-linux/lib").as_str())
     }
 
-    /// That what a package manager writes is there after the build: the classic builder drops what a `RUN` writes into a
-    /// volume.
+    /// That what a package manager writes is there after the build: the classic builder drops what a `RUN` writes to
+    /// where a volume is.
     pub(super) fn require_kept(&self) -> Result<(), MethodObstacle> {
         let mut written = ["usr", "etc", "var/lib"].iter();
         match written.find_map(|folder| volume_over(self.target, folder)) {

@@ -47,8 +47,8 @@ pub(crate) enum FolderDiscovery {
     Default,
 }
 
-/// The folder for the files: one of its own that `ldconfig` knows, or, where nothing would run it or keep its cache, a
-/// default one.
+/// The folder for the files: one of its own that `ldconfig` knows, or a default one where nothing would run it or keep
+/// its cache as it is.
 pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader, means: CacheUpdate) -> InstallFolder {
     let rootfs = &target.contexts.as_is.rootfs;
     let builds = means == CacheUpdate::Build;

@@ -107,6 +107,8 @@ pub(crate) struct PipInstall {
     pub name: String,
     pub version: String,
     pub soname: String,
+    /// The folder of packages that it goes into.
+    pub site: RootPath,
     /// The folder that its libraries lie in afterwards.
     pub folder: RootPath,
     /// Whether pip believes that it is installed already.

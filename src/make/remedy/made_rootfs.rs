@@ -21,7 +21,7 @@ use image_linkage::elf::{ByteString, DynamicSymbol, ElfFacts, SymbolRole};
 use image_linkage::layer::{FileFacts, LayerEntry, LayerIndex};
 use image_linkage::loader::{DynamicLoader, ld_cache_writer, ldconfig};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
+use image_linkage::rootfs::{NodeKind, Rootfs};
 
 /// What a shared object is (`ET_DYN`; System V gABI, "ELF Header").
 const ET_DYN: u16 = 3;
@@ -43,19 +43,22 @@ pub(super) fn make_rootfs(
         layer.bring(&choice.way, source, recipe);
         layer.lead(&choice.way, recipe);
     }
-    let hides = |gone: &mut dyn Iterator<Item = &RootPath>| LayerIndex {
-        whiteouts: gone.map(|path| real_place(before, path)).collect(),
+    // They go first: what is written in their place is not hidden by it.
+    let cleared = recipe.clears.iter().map(|path| real_place(before, path));
+    layer.index.whiteouts = cleared.collect();
+    let number = target.layers.len();
+    let mut after = before.with_layer(number, &layer.index);
+    let hides = LayerIndex {
+        whiteouts: recipe.dropped_paths().cloned().collect(),
         ..LayerIndex::empty()
     };
-    let number = target.layers.len();
-    // What misleads goes first: a package may bring a file of the same name.
-    let mut after = before.with_layer(number, &hides(&mut recipe.clears.iter()));
-    after = after.with_layer(number + 1, &layer.index);
-    after = after.with_layer(number + 2, &hides(&mut recipe.dropped_paths()));
+    if !hides.whiteouts.is_empty() {
+        after = after.with_layer(number + 1, &hides);
+    }
     let mut bytes = layer.bytes() + rewritten_bytes(before, recipe);
     if recipe.runs_ldconfig() {
         let cache;
-        (after, cache) = with_new_cache(&after, linker, number + 3);
+        (after, cache) = with_new_cache(&after, linker, number + 2);
         bytes += cache;
     }
     (after, bytes)
@@ -64,19 +67,48 @@ pub(super) fn make_rootfs(
 /// What package managers and `ldconfig` write anew beside the files of a package: a layer holds each file whole.
 fn rewritten_bytes(rootfs: &Rootfs, recipe: &PhaseRecipe) -> u64 {
     let size = |path: &str| rootfs.file(path.as_bytes()).map_or(0, |file| file.bytes);
-    let installs = recipe
-        .choice
-        .iter()
-        .any(|choice| matches!(choice.way, InstallMethod::Package(_)));
+    let mut packages = recipe.choice.iter().filter_map(|choice| match &choice.way {
+        InstallMethod::Package(package) => Some(package),
+        _ => None,
+    });
     let mut bytes = 0;
     if recipe.runs_ldconfig() {
         bytes += size("/var/cache/ldconfig/aux-cache");
     }
-    if recipe.system.apt && installs {
-        // dpkg keeps what it had as `status-old` (dpkg(1), FILES).
-        bytes += 2 * size("/var/lib/dpkg/status") + size("/var/log/dpkg.log") + size("/var/log/apt/term.log");
+    if let Some(package) = packages.next() {
+        // dpkg keeps what it had as `status-old` (dpkg(1), FILES); debconf writes its templates anew.
+        let of_debian = [
+            "/var/lib/dpkg/status",
+            "/var/lib/dpkg/status",
+            "/var/log/dpkg.log",
+            "/var/cache/debconf/templates.dat",
+            "/var/cache/debconf/config.dat",
+        ];
+        let of_red_hat = ["/var/lib/rpm/rpmdb.sqlite", "/usr/lib/sysimage/rpm/rpmdb.sqlite"];
+        let written = if recipe.system.apt {
+            &of_debian[..]
+        } else {
+            &of_red_hat[..]
+        };
+        bytes += written.iter().map(|path| size(path)).sum::<u64>();
+        // Seen with Debian's libcupti, which is Multi-Arch: same, and not with NVIDIA's packages.
+        if package.folder.is_none() {
+            bytes += list_bytes(rootfs);
+        }
     }
     bytes
+}
+
+/// The bytes of dpkg's lists of files.
+fn list_bytes(rootfs: &Rootfs) -> u64 {
+    let folder = rootfs.lookup(b"/var/lib/dpkg/info").ok();
+    let files = folder.iter().flat_map(|folder| rootfs.children(folder.node));
+    let lists = files.filter(|(name, _)| name.ends_with(b".list"));
+    let sizes = lists.filter_map(|(_, id)| match &rootfs.node(id).kind {
+        NodeKind::File(facts) => Some(facts.bytes),
+        _ => None,
+    });
+    sizes.sum()
 }
 
 /// The file system once `ldconfig` was run on it, and the bytes of the cache.

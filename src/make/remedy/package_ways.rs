@@ -60,6 +60,7 @@ fn pip_into(question: &InstallContext<'_>, python: &PythonEnvironment) -> Result
         name: wheel.name.clone(),
         version,
         soname: release.soname.clone(),
+        site: python.site.clone(),
         folder: python.site.join(wheel.folder.as_bytes()),
         is_listed: listed.any(|dist| dist.site == python.site && dist.name == wheel.name),
         is_managed: python.is_managed,

@@ -102,10 +102,10 @@ impl std::fmt::Display for UnsolvedPoint {
 }
 
 impl PhaseRecipe {
-    /// The dead weight that the image has no longer afterwards; of a folder nothing that it holds is named.
+    /// The dead weight that goes; of a folder nothing that it holds is named.
     pub(super) fn dropped_paths(&self) -> impl Iterator<Item = &RootPath> {
-        let dropped = self.fresh.iter().flat_map(|fresh| &fresh.groups);
-        dropped.flat_map(|group| &group.paths)
+        let groups = self.fresh.iter().flat_map(|fresh| &fresh.groups);
+        groups.flat_map(|group| &group.paths)
     }
 
     /// Whether the build runs `ldconfig`.
@@ -159,14 +159,19 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
             because: plan.because.clone(),
             lacks_cupti: plan.lacks_cupti(target),
             adds: 0,
+            loses: None,
         },
     };
     // A verdict that CUPTI cannot change is no reason to bring it, and neither is one of a phase without a use for it.
-    let mut recipe = if plan.lacks_cupti(target) && !needs.is_empty() {
+    let mut recipe = if plan.lacks_cupti(target) {
         bring_in(request, &question, &blank)?
     } else {
         finish(request, linker, blank)
     };
+    if let Some(why) = recipe.foretold.loses.take() {
+        let image = target.image.reference.clone();
+        return Err(RemedyError::BreaksImage { image, why });
+    }
     if removes && !recipe.system.shell && !plan.drop.is_empty() {
         recipe.leaves.push(UnsolvedPoint::WeightWithoutShell);
     }
@@ -189,6 +194,9 @@ fn bring_in(
     let choice = choose_method(question, via, |way| {
         let recipe = finish(request, question.linker, recipe_of(question, way, blank)?);
         let foretold = &recipe.foretold;
+        if let Some(why) = &foretold.loses {
+            return Err(why.clone().into());
+        }
         if foretold.verdict == Verdict::Fail && foretold.lacks_cupti {
             let because = foretold.because.join(", ");
             return Err(format!("what it makes would not pass its own audit: {because}").into());
@@ -233,7 +241,9 @@ fn recipe_of(
         way.copy_plan().is_some()
             || cuda.is_some_and(|cuda| known_file(target, question.linker, cuda, need.stem).is_some())
     };
-    recipe.adds = recipe.needs.iter().all(is_known).then_some(0);
+    // What conda resolves besides, nobody knows.
+    let is_sized = !matches!(way, InstallMethod::Conda(_)) && recipe.needs.iter().all(is_known);
+    recipe.adds = is_sized.then_some(0);
     recipe.lead = set_up_search_path(question, &recipe.search, way, &recipe.needs);
     // A bare name is asked for only where every process is to find it: what lies beside its one user is not.
     if !matches!(&recipe.lead, SearchPathSetup::Nothing(_)) || is_default(way) {

@@ -13,7 +13,7 @@ use image_linkage::path::RootPath;
 pub(crate) struct TwinFiles {
     /// The one that stands for all of them.
     pub file: RootPath,
-    /// The others.
+    /// The others, which become links to it.
     pub links: Vec<RootPath>,
     /// The bytes of one.
     pub bytes: u64,

@@ -62,7 +62,8 @@ pub fn reports(images: &[Image]) -> Vec<Value> {
         .collect()
 }
 
-fn audit(references: &[String], folder: &Path) -> BTreeMap<String, Value> {
+/// The reports on images, by reference.
+pub fn audit(references: &[String], folder: &Path) -> BTreeMap<String, Value> {
     let output = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
         .args(["--format", "json", "--quiet", "--no-config"])
         .args(references)

@@ -341,7 +341,7 @@ fn alias(draft: &mut Draft) {
 }
 
 /// Takes all programs but the first away: what starts that one is not for them.
-fn leave_first(draft: &mut Draft) {
+pub fn leave_first(draft: &mut Draft) {
     for gone in draft.spec.processes.split_off(1) {
         for layer in &mut draft.spec.layers {
             layer.shift_remove(&gone.object);

@@ -1,5 +1,6 @@
 //! Python environments of every kind, with modules that get CUPTI when they are imported.
 
+use super::features::leave_first;
 use super::generate::{Draft, cupti, object};
 use super::spec::{Build, Content, Feature, ObjectSpec};
 
@@ -26,12 +27,25 @@ const STANDARD: [&str; 13] = [
 struct Site {
     folder: String,
     python: String,
+    /// The options of every Python of the image.
+    options: Vec<String>,
+}
+
+impl Site {
+    fn new(folder: &str, python: &str) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            python: python.to_owned(),
+            options: Vec::new(),
+        }
+    }
 }
 
 /// Adds an environment and its packages.
 pub fn apply(draft: &mut Draft, feature: Feature) {
     draft.spec.python = true;
-    let site = match feature {
+    let first = draft.spec.processes.len();
+    let mut site = match feature {
         Feature::PythonSystem => system(draft),
         Feature::PythonUser => user(draft),
         Feature::PythonTarget => target(draft),
@@ -39,6 +53,12 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
         Feature::PythonPrefix => prefix(draft),
         _ => venv(draft),
     };
+    // The report is on what the config starts: with it, every Python of the image has these options.
+    let is_free = draft.spec.features == [feature];
+    if is_free && draft.random.chance(20) {
+        let options = ["-I", "-S", "-E", "-s", "-P"];
+        site.options = vec![draft.random.pick(&options).to_owned()];
+    }
     let wheel = format!("{}/nvidia/cuda_cupti/lib", site.folder);
     if draft.random.chance(75) {
         draft.put(1, &format!("{wheel}/libcupti.so.12"), cupti("libcupti.so.12"));
@@ -50,8 +70,34 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
             for number in 0..=draft.random.below(3) {
                 module(draft, &site, number);
             }
+            if draft.random.chance(25) {
+                opener(draft, &site);
+            }
         }
     }
+    if !site.options.is_empty() {
+        draft.spec.processes.swap(0, first);
+        draft.spec.cmd = draft.spec.processes[0].command.clone();
+    } else if is_free && feature == Feature::PythonTarget && draft.random.chance(40) {
+        by_script(draft, first);
+    }
+}
+
+/// A script sets the folder of packages, or forgets it.
+fn by_script(draft: &mut Draft, first: usize) {
+    let body = if draft.random.chance(50) {
+        draft.spec.env.retain(|variable| !variable.starts_with("PYTHONPATH="));
+        "export PYTHONPATH=/srv/packages"
+    } else {
+        "unset PYTHONPATH"
+    };
+    let script = "/entry-python.sh";
+    draft.put(2, script, Content::Text(format!("#!/bin/sh\n{body}\nexec \"$@\"\n")));
+    draft.spec.processes.swap(0, first);
+    leave_first(draft);
+    let process = &mut draft.spec.processes[0];
+    process.command.insert(0, script.to_owned());
+    draft.spec.cmd.clone_from(&process.command);
 }
 
 fn system(draft: &mut Draft) -> Site {
@@ -59,10 +105,7 @@ fn system(draft: &mut Draft) -> Site {
         "/usr/lib/python3/dist-packages",
         "/usr/local/lib/python3.11/dist-packages",
     ];
-    Site {
-        folder: draft.random.pick(&folders).to_owned(),
-        python: "/usr/bin/python3".to_owned(),
-    }
+    Site::new(draft.random.pick(&folders), "/usr/bin/python3")
 }
 
 fn venv(draft: &mut Draft) -> Site {
@@ -70,28 +113,29 @@ fn venv(draft: &mut Draft) -> Site {
         .random
         .pick(&["/opt/venv", "/home/app/.venv", "/srv/app/env"])
         .to_owned();
-    let config = "home = /usr/bin\ninclude-system-site-packages = false\nversion = 3.11.2\n";
-    draft.put(1, &format!("{top}/pyvenv.cfg"), Content::Text(config.to_owned()));
-    draft.put(
-        1,
-        &format!("{top}/bin/python"),
-        Content::Link("/usr/bin/python3".to_owned()),
-    );
+    // Copied from a stage whose Python lies elsewhere, or is not in this image.
+    let home = draft.random.weighted(&[(8, "/usr/bin"), (1, "/opt/gone/bin")]);
+    let link = draft
+        .random
+        .weighted(&[(8, "/usr/bin/python3"), (1, "/usr/local/bin/python3.11")]);
+    let config = format!("home = {home}\ninclude-system-site-packages = false\nversion = 3.11.2\n");
+    draft.put(1, &format!("{top}/pyvenv.cfg"), Content::Text(config));
+    draft.put(1, &format!("{top}/bin/python"), Content::Link(link.to_owned()));
     draft.put(1, &format!("{top}/bin/python3"), Content::Link("python".to_owned()));
-    Site {
-        folder: format!("{top}/lib/python3.11/site-packages"),
-        python: format!("{top}/bin/python"),
-    }
+    Site::new(
+        &format!("{top}/lib/python3.11/site-packages"),
+        &format!("{top}/bin/python"),
+    )
 }
 
 fn user(draft: &mut Draft) -> Site {
     let home = draft.random.pick(&["/home/app", "/root"]).to_owned();
     let user = draft.random.pick(&["app", "root", "app"]).to_owned();
     draft.spec.user = Some(user);
-    Site {
-        folder: format!("{home}/.local/lib/python3.11/site-packages"),
-        python: "/usr/bin/python3".to_owned(),
-    }
+    Site::new(
+        &format!("{home}/.local/lib/python3.11/site-packages"),
+        "/usr/bin/python3",
+    )
 }
 
 fn target(draft: &mut Draft) -> Site {
@@ -99,24 +143,27 @@ fn target(draft: &mut Draft) -> Site {
     if draft.random.chance(85) {
         draft.env("PYTHONPATH", &format!("/opt/gone:{folder}"));
     }
-    Site {
-        folder: folder.to_owned(),
-        python: "/usr/bin/python3".to_owned(),
-    }
+    Site::new(folder, "/usr/bin/python3")
 }
 
 fn pth(draft: &mut Draft) -> Site {
     let folder = "/srv/libs";
     let text = format!("# more packages\n{folder}\n");
-    draft.put(
-        1,
-        "/usr/local/lib/python3.11/dist-packages/more.pth",
-        Content::Text(text),
-    );
-    Site {
-        folder: folder.to_owned(),
-        python: "/usr/bin/python3".to_owned(),
+    let site = "/usr/local/lib/python3.11/dist-packages";
+    let file = draft.put(1, &format!("{site}/more.pth"), Content::Text(text));
+    file.mode = Some("600".to_owned());
+    if draft.random.chance(70) {
+        draft.spec.layers[1][&format!("{site}/more.pth")].mode = None;
+    } else {
+        draft.user();
     }
+    if draft.random.chance(20) {
+        // Passed and not listed.
+        draft.user();
+        let closed = draft.random.pick(&[folder, site]).to_owned();
+        draft.put(1, &closed, Content::Dir).mode = Some("711".to_owned());
+    }
+    Site::new(folder, "/usr/bin/python3")
 }
 
 fn prefix(draft: &mut Draft) -> Site {
@@ -135,15 +182,35 @@ fn prefix(draft: &mut Draft) -> Site {
         let soname = draft.soname();
         draft.put(1, &format!("{top}/lib/{soname}"), cupti(&soname));
     }
-    Site {
-        // Debian's site module has no site-packages but in virtual environments.
-        folder: format!("{top}/lib/python3.11/dist-packages"),
-        python: format!("{top}/bin/python"),
-    }
+    // Debian's site module has no site-packages but in virtual environments.
+    Site::new(
+        &format!("{top}/lib/python3.11/dist-packages"),
+        &format!("{top}/bin/python"),
+    )
 }
 
 fn import(site: &Site, what: &str) -> Vec<String> {
-    vec![site.python.clone(), "-c".to_owned(), format!("import {what}")]
+    let program = std::iter::once(site.python.clone()).chain(site.options.clone());
+    program.chain(["-c".to_owned(), format!("import {what}")]).collect()
+}
+
+/// A module whose text opens CUPTI: by its name, or by a path that it puts together.
+fn opener(draft: &mut Draft, site: &Site) {
+    let wheel = format!("{}/nvidia/cuda_cupti/lib/libcupti.so.12", site.folder);
+    let call = match draft.random.below(4) {
+        0 => format!("ctypes.CDLL('{wheel}')"),
+        1 => "ctypes.CDLL(os.path.join(os.path.dirname(__file__), '..', 'nvidia/cuda_cupti/lib/libcupti.so.12'))"
+            .to_owned(),
+        2 => "ctypes.cdll.LoadLibrary('libcupti.so')".to_owned(),
+        _ => "ctypes.CDLL('libcupti.so.12')".to_owned(),
+    };
+    let text = format!(
+        "import ctypes, os\n{call}\n\
+         print('gets', next(line.split()[-1] for line in open('/proc/self/maps') if 'cupti.so' in line))\n"
+    );
+    let path = format!("{}/opener/__init__.py", site.folder);
+    draft.put(1, &path, Content::Text(text));
+    draft.process(&path, import(site, "opener"));
 }
 
 fn module(draft: &mut Draft, site: &Site, number: usize) {
@@ -203,9 +270,13 @@ fn preload(draft: &mut Draft, site: &Site) {
         .random
         .pick(&["ctypes.RTLD_GLOBAL", "ctypes.RTLD_LOCAL"])
         .to_owned();
+    let path = match draft.random.below(3) {
+        0 => "'libcupti.so.12'".to_owned(),
+        1 => format!("'{}/nvidia/cuda_cupti/lib/libcupti.so.12'", site.folder),
+        _ => "os.path.join(root, 'nvidia', 'cuda_cupti', 'lib', 'libcupti.so.12')".to_owned(),
+    };
     let init = format!(
-        "import ctypes, os\nroot = os.path.dirname(os.path.dirname(__file__))\n\
-         ctypes.CDLL(os.path.join(root, 'nvidia', 'cuda_cupti', 'lib', 'libcupti.so.12'), mode={mode})\n"
+        "import ctypes, os\nroot = os.path.dirname(os.path.dirname(__file__))\nctypes.CDLL({path}, mode={mode})\n"
     );
     package(draft, site, "tracer", &init, None);
 }

@@ -69,6 +69,11 @@ impl NameMatcher {
         hits.next().map(|hit| hit.start())
     }
 
+    /// Whether one of the prefixes stands anywhere in `bytes`.
+    pub(crate) fn holds_prefix(&self, bytes: &[u8]) -> bool {
+        self.prefixes.is_match(bytes)
+    }
+
     /// Where in `bytes` a symbol may begin that was asked for.
     pub(super) fn symbol_starts(&self, bytes: &[u8]) -> impl Iterator<Item = usize> {
         self.prefixes.find_iter(bytes).map(|hit| hit.start())

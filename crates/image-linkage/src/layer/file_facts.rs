@@ -20,6 +20,8 @@ pub(crate) struct FileReader<'a> {
     names: &'a NameMatcher,
     kept: Option<Vec<u8>>,
     kept_limit: u64,
+    /// What the file has to hold to be kept, where that matters.
+    words: Option<&'a NameMatcher>,
     hasher: Option<Sha256>,
     head_limit: usize,
 }
@@ -35,13 +37,16 @@ impl<'a> FileReader<'a> {
     /// A reader at the start of the file at `path`, whose permission bits are `mode`.
     pub(crate) fn new(path: &RootPath, mode: u16, options: &'a IndexOptions) -> Self {
         let IndexOptions { limits, interest } = options;
+        let keeps_content = interest.keeps_content(path);
+        let words = interest.wanted_words(path).filter(|_| !keeps_content);
         Self {
             bytes: 0,
             mode,
             shape: ContentKind::Unknown(Vec::new()),
             names: interest.names(),
-            kept: interest.keeps_content(path).then(Vec::new),
-            kept_limit: limits.kept_file,
+            kept: (keeps_content || words.is_some()).then(Vec::new),
+            kept_limit: words.map_or(limits.kept_file, |_| limits.searched_file),
+            words,
             hasher: interest.needs_digest(path).then(Sha256::new),
             head_limit: limits.elf_head,
         }
@@ -84,7 +89,13 @@ impl<'a> FileReader<'a> {
     }
 
     /// The facts, once the last byte has passed; and whether the file was to be kept but is too large for it.
-    pub(crate) fn finish(self) -> (FileFacts, bool) {
+    pub(crate) fn finish(mut self) -> (FileFacts, bool) {
+        if let Some(words) = self.words {
+            let limit = self.kept_limit;
+            self.kept = self
+                .kept
+                .filter(|kept| kept.len() as u64 <= limit && words.holds_prefix(kept));
+        }
         let elf = match self.shape {
             ContentKind::Elf(stream) => Some(Box::new(stream.finish())),
             _ => None,

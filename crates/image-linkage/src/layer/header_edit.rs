@@ -12,7 +12,7 @@ pub(crate) struct HeaderChange<'a> {
     pub link: Option<&'a [u8]>,
     /// The bytes of its content.
     pub size: Option<u64>,
-    /// The type flag.
+    /// Its type flag, such as `1` for a hard link.
     pub kind: Option<u8>,
 }
 

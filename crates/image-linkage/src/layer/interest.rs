@@ -38,6 +38,10 @@ pub struct WantedFiles {
     pub names: BTreeSet<String>,
     /// The beginnings of the dynamic symbols that are kept of ELF objects.
     pub symbol_prefixes: BTreeSet<String>,
+    /// The files whose whole content is kept where it holds one of `text_words`, within [`Limits::searched_file`].
+    pub texts: BTreeSet<String>,
+    /// What is looked for in every byte of them.
+    pub text_words: BTreeSet<String>,
 }
 
 /// What is looked for in layers, ready to be matched.
@@ -47,6 +51,8 @@ pub struct FileInterest {
     kept: Vec<PathPattern>,
     hashed: Vec<PathPattern>,
     names: NameMatcher,
+    texts: Vec<PathPattern>,
+    text_words: NameMatcher,
 }
 
 impl FileInterest {
@@ -57,6 +63,8 @@ impl FileInterest {
             kept: patterns(&wanted.kept),
             hashed: patterns(&wanted.hashed),
             names: NameMatcher::new(&wanted.names, &wanted.symbol_prefixes),
+            texts: patterns(&wanted.texts),
+            text_words: NameMatcher::new(&BTreeSet::new(), &wanted.text_words),
             wanted,
         }
     }
@@ -67,7 +75,8 @@ impl FileInterest {
         let mut hasher = DigestHasher::default();
         hasher.update(&INDEX_VERSION.to_le_bytes());
         let wanted = &self.wanted;
-        for list in [&wanted.kept, &wanted.hashed, &wanted.names, &wanted.symbol_prefixes] {
+        let objects = [&wanted.kept, &wanted.hashed, &wanted.names, &wanted.symbol_prefixes];
+        for list in objects.into_iter().chain([&wanted.texts, &wanted.text_words]) {
             // Lengths go in too, or a text could move from one list's end to the next one's start unseen.
             hasher.update(&(list.len() as u64).to_le_bytes());
             for text in list {
@@ -86,6 +95,12 @@ impl FileInterest {
     /// Whether the file is hashed.
     pub(super) fn needs_digest(&self, path: &RootPath) -> bool {
         self.hashed.iter().any(|pattern| pattern.matches(path))
+    }
+
+    /// What a file has to hold for its content to be kept; `None` where that does not matter.
+    pub(super) fn wanted_words(&self, path: &RootPath) -> Option<&NameMatcher> {
+        let is_text = self.texts.iter().any(|pattern| pattern.matches(path));
+        is_text.then_some(&self.text_words)
     }
 
     /// What is looked for in ELF objects.
@@ -179,27 +194,32 @@ mod tests {
 
     #[test]
     fn a_fingerprint_is_that_of_all_that_is_asked() {
-        let print = |kept: &[&str], hashed: &[&str], names: &[&str], prefixes: &[&str]| {
+        let print = |lists: [&[&str]; 6]| {
+            let [kept, hashed, names, symbol_prefixes, texts, text_words] = lists.map(list);
             let wanted = WantedFiles {
-                kept: list(kept),
-                hashed: list(hashed),
-                names: list(names),
-                symbol_prefixes: list(prefixes),
+                kept,
+                hashed,
+                names,
+                symbol_prefixes,
+                texts,
+                text_words,
             };
             FileInterest::new(wanted).fingerprint()
         };
         let all = [
-            print(&[], &[], &[], &[]),
-            print(&["a"], &[], &[], &[]),
-            print(&[], &["a"], &[], &[]),
-            print(&[], &[], &["a"], &[]),
-            print(&[], &[], &[], &["a"]),
-            print(&["ab"], &[], &[], &[]),
-            print(&["a", "b"], &[], &[], &[]),
-            print(&["a"], &["b"], &[], &[]),
+            print([&[], &[], &[], &[], &[], &[]]),
+            print([&["a"], &[], &[], &[], &[], &[]]),
+            print([&[], &["a"], &[], &[], &[], &[]]),
+            print([&[], &[], &["a"], &[], &[], &[]]),
+            print([&[], &[], &[], &["a"], &[], &[]]),
+            print([&[], &[], &[], &[], &["a"], &[]]),
+            print([&[], &[], &[], &[], &[], &["a"]]),
+            print([&["ab"], &[], &[], &[], &[], &[]]),
+            print([&["a", "b"], &[], &[], &[], &[], &[]]),
+            print([&["a"], &["b"], &[], &[], &[], &[]]),
         ];
         let different: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(different.len(), all.len());
-        assert_eq!(print(&["b", "a"], &[], &[], &[]), all[6]);
+        assert_eq!(print([&["b", "a"], &[], &[], &[], &[], &[]]), all[8]);
     }
 }

@@ -148,7 +148,7 @@ impl Rootfs {
         if let Some(node) = self.nodes.get_mut(id.0) {
             node.layer = layer;
         }
-        if access.mode & 0o111 == 0o111 {
+        if access.mode & 0o555 == 0o555 {
             self.guarded.remove(&id);
         } else {
             self.guarded.insert(id, access);

@@ -42,7 +42,7 @@ impl Default for FileCredentials {
 pub enum FileUse {
     /// To go through a directory.
     Pass,
-    /// To read a file.
+    /// To read a file, or to list a directory.
     Read,
     /// To execute a file.
     Execute,

@@ -61,13 +61,16 @@ impl Rootfs {
         self.walk(path, FinalLink::Follow, Some(who).filter(|who| !who.reads_all))
     }
 
-    /// Follows `path` for somebody who is to use the file at its end.
+    /// Follows `path` for somebody who is to use the file or directory at its end.
     pub fn open_as(&self, path: &[u8], who: &FileCredentials, usage: FileUse) -> Result<ResolvedPath, LookupError> {
         let found = self.lookup_as(path, who)?;
-        match &self.node(found.node).kind {
-            NodeKind::File(facts) if !who.may(usage, facts.access()) => {
-                Err(denied(found.path, facts.access(), usage, who))
-            }
+        let access = match &self.node(found.node).kind {
+            NodeKind::File(facts) => Some(facts.access()),
+            NodeKind::Directory(_) => self.guarded.get(&found.node).copied(),
+            _ => None,
+        };
+        match access {
+            Some(access) if !who.may(usage, access) => Err(denied(found.path, access, usage, who)),
             _ => Ok(found),
         }
     }

@@ -14,7 +14,7 @@ pub struct NodeId(pub(super) usize);
 #[derive(Debug, Clone)]
 pub struct Rootfs {
     pub(super) nodes: Vec<RootfsNode>,
-    /// The directories that not everybody may pass: in most images there are few.
+    /// The directories that not everybody may pass and list: in most images there are few.
     pub(super) guarded: BTreeMap<NodeId, NodeAccess>,
 }
 

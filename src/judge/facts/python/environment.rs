@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::interpreter::{PythonInterpreter, SearchedFolder, version_of_name};
+use super::file_names::{fits_version, is_source, module_tag};
+use super::interpreter::{BrokenPython, PythonInterpreter, SearchedFolder, may_list};
 use super::settings::PythonSettings;
 use crate::judge::facts::python_distributions::PythonDistribution;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
+use image_linkage::rootfs::{FileCredentials, FileUse, Rootfs};
 
 /// The interpreters of one image that are looked at, at most.
 const INTERPRETERS: usize = 64;
@@ -18,10 +19,16 @@ const DEPTH: usize = 8;
 pub(in crate::judge::facts) struct PythonEnvironment {
     /// The one that `PATH` leads to first, then the others by path; two that are the same but in name count once.
     interpreters: Vec<PythonInterpreter>,
+    /// Those that cannot start.
+    broken: Vec<BrokenPython>,
     /// The folder of the script that is started, or the working directory.
     start: Option<SearchedFolder>,
     /// The version of each distribution, by its site and name.
     distributions: BTreeMap<(RootPath, String), String>,
+    /// Who lists the folders.
+    user: FileCredentials,
+    /// The environment, for packages that look into it.
+    variables: BTreeMap<String, String>,
 }
 
 /// Who imports an object.
@@ -60,11 +67,6 @@ enum ObjectSearch {
     NotThere,
 }
 
-/// Whether a file of this name may be a Python.
-pub(in crate::judge::facts) fn is_interpreter_name(name: &[u8]) -> bool {
-    matches!(name, b"python" | b"python3") || version_of_name(name).is_some()
-}
-
 impl PythonEnvironment {
     /// Reads the interpreters among `candidates`, the paths of files and links that are called as a Python is.
     pub fn read(
@@ -77,13 +79,17 @@ impl PythonEnvironment {
             let folders = settings.path.iter();
             folders.map(move |folder| folder.join(name))
         });
-        let mut interpreters: Vec<PythonInterpreter> = Vec::new();
+        let (mut interpreters, mut broken) = (Vec::<PythonInterpreter>::new(), Vec::new());
         for path in on_path.chain(candidates.iter().cloned()) {
-            if interpreters.len() >= INTERPRETERS {
+            if interpreters.len() + broken.len() >= INTERPRETERS {
                 break;
             }
-            let Some(found) = PythonInterpreter::read(rootfs, &path, settings) else {
-                continue;
+            let found = match PythonInterpreter::read(rootfs, &path, settings) {
+                Some(Ok(found)) => found,
+                other => {
+                    broken.extend(other.and_then(Result::err));
+                    continue;
+                }
             };
             let is_same =
                 |other: &PythonInterpreter| other.program == found.program && other.search_path == found.search_path;
@@ -91,18 +97,23 @@ impl PythonEnvironment {
                 interpreters.push(found);
             }
         }
-        let start = rootfs.lookup(&settings.start.absolute()).ok();
+        let start = settings.start.as_ref();
+        let start = start.and_then(|path| Some((path, rootfs.lookup(&path.absolute()).ok()?)));
         // At the root lies the whole image, and nobody installs packages there.
-        let start = start.filter(|found| found.path != RootPath::default());
+        let start = start.filter(|(_, found)| found.path != RootPath::default());
         let key = |dist: &PythonDistribution| ((dist.site.clone(), dist.name.clone()), dist.version.clone());
         Self {
             interpreters,
-            start: start.map(|found| SearchedFolder {
-                path: settings.start.clone(),
+            broken,
+            start: start.map(|(path, found)| SearchedFolder {
+                path: path.clone(),
                 real_path: found.path,
                 is_site: false,
+                only: None,
             }),
             distributions: distributions.iter().map(key).collect(),
+            user: settings.user.clone(),
+            variables: settings.variables.clone(),
         }
     }
 
@@ -112,10 +123,6 @@ impl PythonEnvironment {
         rootfs: &Rootfs,
         object: &RootPath,
     ) -> Option<Result<(&PythonInterpreter, FoundObject), PythonUse>> {
-        // Packages without a Python are loaded by a program that has one within it, if by any.
-        if self.interpreters.is_empty() {
-            return None;
-        }
         let mut passed_over = None;
         for interpreter in &self.interpreters {
             match self.search(rootfs, interpreter, object) {
@@ -126,9 +133,42 @@ impl PythonEnvironment {
                 ObjectSearch::NotThere => {}
             }
         }
-        let site = self.site_of(object).or_else(|| folder_of_module(rootfs, object))?;
-        let why = passed_over.unwrap_or_else(|| format!("no Python of the image has {site} on its path"));
+        let is_script = is_source(object.name()) && !is_package(rootfs, &object.parent());
+        let script = || is_script.then(|| object.parent());
+        let site = self.site_of(object).or_else(|| folder_of_module(rootfs, object));
+        if let (None, Some(site), Some(first)) = (&site, script(), self.interpreters.first()) {
+            // A script is started by its path, wherever it lies.
+            let path = object.absolute();
+            return Some(Ok((first, FoundObject { site, path })));
+        }
+        let site = site.or_else(script)?;
+        let why = passed_over.unwrap_or_else(|| self.reason(object, &site));
         Some(Err(PythonUse::Unreachable { site, why }))
+    }
+
+    /// Why no Python finds an object in a folder of packages.
+    fn reason(&self, object: &RootPath, site: &RootPath) -> String {
+        let is_of = |broken: &&BrokenPython| {
+            let environment = broken.environment.as_ref();
+            environment.is_some_and(|folder| below(folder, object).is_some())
+        };
+        let for_it = self.broken.iter().find(is_of);
+        let only = self.broken.first().filter(|_| self.interpreters.is_empty());
+        let mut code = self.interpreters.iter().filter_map(|python| python.code.as_ref());
+        match (for_it.or(only), code.next()) {
+            (Some(broken), _) => broken.why.clone(),
+            (None, _) if self.interpreters.is_empty() => "the image has no Python that could import it".to_owned(),
+            (None, Some(file)) => {
+                format!("no Python of the image has {site} on its path, but what the code in {file} adds is not known")
+            }
+            (None, None) => format!("no Python of the image has {site} on its path"),
+        }
+    }
+
+    /// A variable of the environment that is not empty.
+    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+        let value = self.variables.get(name).map(String::as_str);
+        value.filter(|value| !value.is_empty())
     }
 
     /// The version of the first distribution of a name on the path; a final `*` stands for any rest.
@@ -161,6 +201,13 @@ impl PythonEnvironment {
                 return None;
             }
             let rest = below_folder(rootfs, folder, object)?;
+            if folder
+                .only
+                .as_ref()
+                .is_some_and(|package| below(package, object).is_none())
+            {
+                return None;
+            }
             // Much lies in other folders that no Python loads.
             let may_be = folder.is_site || self.is_package(rootfs, folder, &rest);
             may_be.then_some((number, *folder, rest))
@@ -171,6 +218,9 @@ impl PythonEnvironment {
         if !fits_version(rest.name(), &interpreter.version) {
             let version = &interpreter.version;
             return ObjectSearch::PassedOver(format!("{object} is of another Python than {version}"));
+        }
+        if let Some(why) = self.unreadable(rootfs, folder, &rest) {
+            return ObjectSearch::PassedOver(why);
         }
         let earlier = folders.iter().take(number);
         if let Some(other) = shadow(rootfs, earlier.copied(), folder, &rest) {
@@ -190,7 +240,7 @@ impl PythonEnvironment {
         let is_module = parts.next().is_none() || rootfs.file(&package).is_some();
         // In a working directory a name tells, too: who is started there need not be a Python. Elsewhere the name alone
         // does: a folder without `__init__.py` is a package as well (PEP 420), but nobody means the folders of the root.
-        let is_named = module_tag(rest.name()).is_some();
+        let is_named = module_tag(rest.name()).is_some() || is_source(rest.name());
         let is_asked = self.start.as_ref() != Some(folder);
         let is_part = if is_asked {
             let is_namespace = folder.real_path != RootPath::default() && has_importable_folders(rest);
@@ -199,6 +249,30 @@ impl PythonEnvironment {
             is_module && is_named
         };
         self.has_distributions(&folder.real_path) || is_part
+    }
+
+    /// The first file or folder on the way of an import to a module that the user may not read.
+    fn unreadable(&self, rootfs: &Rootfs, folder: &SearchedFolder, rest: &RootPath) -> Option<String> {
+        let mut package = folder.real_path.clone();
+        let parts: Vec<&[u8]> = rest.split_components().collect();
+        let (name, folders) = parts.split_last()?;
+        let is_module = module_tag(name).is_some() || is_source(name);
+        folders.iter().find_map(|part| {
+            package = package.join(part);
+            let init = package.join(b"__init__.py").absolute();
+            let has_init = rootfs.lookup(&init).is_ok();
+            // What lies beside modules for the loader is listed by nobody.
+            if !has_init && !is_module {
+                return None;
+            }
+            if !may_list(rootfs, &package, &self.user) {
+                return Some(format!("{} may not list {package}", self.user));
+            }
+            // Who may not pass the folders above is told so when the object is loaded.
+            let gets_there = rootfs.lookup_as(&init, &self.user).is_ok();
+            let is_denied = gets_there && rootfs.open_as(&init, &self.user, FileUse::Read).is_err();
+            is_denied.then(|| format!("{} may not read {}", self.user, RootPath::new(&init)))
+        })
     }
 
     fn has_distributions(&self, folder: &RootPath) -> bool {
@@ -233,12 +307,17 @@ fn has_importable_folders(path: &RootPath) -> bool {
 
 /// The folder that Python would have to look into for a module that is one by its name.
 fn folder_of_module(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
-    module_tag(object.name())?;
     let mut folder = object.parent();
-    while rootfs.file(&folder.join(b"__init__.py").absolute()).is_some() && folder != RootPath::default() {
+    let is_module = module_tag(object.name()).is_some() || is_source(object.name()) && is_package(rootfs, &folder);
+    while is_package(rootfs, &folder) && folder != RootPath::default() {
         folder = folder.parent();
     }
-    Some(folder)
+    is_module.then_some(folder)
+}
+
+/// Whether a folder is a package by what lies there.
+fn is_package(rootfs: &Rootfs, folder: &RootPath) -> bool {
+    rootfs.file(&folder.join(b"__init__.py").absolute()).is_some()
 }
 
 /// The path behind a folder, of what lies below it.
@@ -282,31 +361,4 @@ fn shadow<'f>(
         let module = folder.join(&[name, b".py"].concat());
         [package, module, folder.join(first)].into_iter().find(is_file)
     })
-}
-
-/// `311` of `_C.cpython-311-x86_64-linux-gnu.so`, `abi3` of `_C.abi3.so`.
-fn module_tag(name: &[u8]) -> Option<&[u8]> {
-    let stem = name.strip_suffix(b".so")?;
-    let tag = stem
-        .rsplit(|&byte| byte == b'.')
-        .next()
-        .filter(|tag| tag.len() < stem.len())?;
-    let tag = tag.split(|&byte| byte == b'-');
-    let mut parts = tag;
-    match parts.next()? {
-        b"cpython" => parts.next(),
-        b"abi3" => Some(b"abi3"),
-        other if other.starts_with(b"pypy") => Some(other),
-        _ => None,
-    }
-}
-
-/// Whether an interpreter of this version loads a module of this file name (`importlib.machinery.EXTENSION_SUFFIXES`).
-pub(super) fn fits_version(name: &[u8], version: &str) -> bool {
-    match module_tag(name) {
-        None => true,
-        // The stable ABI has no place for an object without the global lock.
-        Some(b"abi3") => !version.ends_with('t'),
-        Some(tag) => tag == version.replace('.', "").as_bytes(),
-    }
 }

@@ -1,6 +1,7 @@
 //! The process that an import makes: the interpreter is started, then what packages open before, then the object.
 
-use super::environment::{FoundObject, PythonEnvironment, PythonUse, fits_version};
+use super::environment::{FoundObject, PythonEnvironment, PythonUse};
+use super::file_names::{fits_version, is_source};
 use super::interpreter::PythonInterpreter;
 use crate::judge::facts::file_owner::contains_bytes;
 use crate::knowledge::{ConsumerProfile, ImportStep, LibraryRow, PythonImport};
@@ -80,17 +81,35 @@ impl ImportedObject<'_> {
         if let Some(Err(failure)) = imported {
             return failure;
         }
-        // An interpreter opens an extension by its path: the object itself is not searched for.
-        process.open(&self.found.path, None)
+        if !is_source(&self.found.path) {
+            // An interpreter opens an extension by its path: the object itself is not searched for.
+            return process.open(&self.found.path, None);
+        }
+        // What is text opens by way of ctypes, which may be part of the interpreter.
+        match self.first_file(&["_ctypes.*so".to_owned()]) {
+            Some(file) => process.open(&file, None),
+            None => started,
+        }
     }
 
-    /// The files that a profile's program opens as the library itself, in order.
-    pub fn opened_files(&self, profile: &ConsumerProfile) -> Vec<ByteString> {
-        let patterns = profile.python.iter().flat_map(|python| &python.opens);
-        let files = patterns.flat_map(|pattern| {
+    /// Whether the interpreter has one of these packages on its path.
+    pub fn finds_package(&self, packages: &[String]) -> bool {
+        self.first_file(packages).is_some()
+    }
+
+    /// The files of patterns that a program opens as the library itself, in order: below a variable of the environment,
+    /// the first of several that is set, or below the folders of packages.
+    pub fn opened_files(&self, patterns: &[String], finder: Option<&str>) -> Vec<ByteString> {
+        let has_finder = finder.is_none_or(|name| self.environment.version(self.interpreter, name).is_some());
+        let files = patterns.iter().flat_map(|pattern| {
+            if let Some((names, rest)) = pattern.strip_prefix('$').and_then(|pattern| pattern.split_once('/')) {
+                let folder = names.split('|').find_map(|name| self.environment.variable(name));
+                let folder = folder.filter(|_| has_finder);
+                return folder.map_or_else(Vec::new, |folder| self.files(&RootPath::from(folder), rest));
+            }
             let folders = self.environment.folders(self.interpreter);
             let sites = folders.filter(|folder| folder.is_site);
-            sites.flat_map(move |folder| self.files(&folder.path, pattern))
+            sites.flat_map(|folder| self.files(&folder.path, pattern)).collect()
         });
         files.map(ByteString::from).collect()
     }
@@ -176,12 +195,7 @@ impl ImportedObject<'_> {
 
     /// Opens the first file of the patterns in the first folder of `sys.path` that has one.
     fn open_first(&self, process: &mut SimulatedProcess<'_>, patterns: &[String]) -> Opening {
-        let mut folders = self.environment.folders(self.interpreter);
-        let file = folders.find_map(|folder| {
-            let mut patterns = patterns.iter();
-            patterns.find_map(|pattern| self.files(&folder.path, pattern).into_iter().next())
-        });
-        let Some(file) = file else {
+        let Some(file) = self.first_file(patterns) else {
             return Opening::Missing;
         };
         // dlopen of what fails leaves nothing mapped (elf/dl-open.c, `_dl_open`).
@@ -192,6 +206,14 @@ impl ImportedObject<'_> {
         }
         *process = before;
         Opening::Refused(resolution)
+    }
+
+    fn first_file(&self, patterns: &[String]) -> Option<Vec<u8>> {
+        let mut folders = self.environment.folders(self.interpreter);
+        folders.find_map(|folder| {
+            let mut patterns = patterns.iter();
+            patterns.find_map(|pattern| self.files(&folder.path, pattern).into_iter().next())
+        })
     }
 
     /// The files of a pattern below a folder that this Python can load, by name.

@@ -5,15 +5,22 @@
 
 use std::collections::BTreeSet;
 
+use super::editable::read_mapping;
+use super::file_names::{first_two_numbers, version_of_name};
 use super::settings::{PythonSettings, below};
+use crate::judge::facts::file_owner::contains_bytes;
 use image_linkage::loader::Arch;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{NodeKind, Rootfs};
+use image_linkage::rootfs::{FileCredentials, FileUse, NodeKind, Rootfs};
 
 /// The folders of one `sys.path`, at most; real ones have some ten.
 const FOLDERS: usize = 256;
 /// The lines of one `.pth` file that are looked at, at most.
 const LINES: usize = 1024;
+/// What tells a line of code in a `.pth` file that adds no folder: those of setuptools, virtualenv and namespaces.
+const HARMLESS_CODE: [&[u8]; 3] = [b"SETUPTOOLS_USE_DISTUTILS", b"_virtualenv", b"f_locals['sitedir']"];
+/// The prefixes that Pythons are built with, where one that finds no library beside itself looks last.
+const BUILT_PREFIXES: [&str; 2] = ["usr/local", "usr"];
 
 /// A Python that can be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +33,17 @@ pub(super) struct PythonInterpreter {
     pub version: String,
     /// `sys.path`: the folders that are there, in order.
     pub search_path: Vec<SearchedFolder>,
+    /// The first `.pth` file with a line of code that may add folders of its own.
+    pub code: Option<RootPath>,
+}
+
+/// A Python that cannot be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BrokenPython {
+    /// The virtual environment that it is of.
+    pub environment: Option<RootPath>,
+    /// Why, as the end of a sentence.
+    pub why: String,
 }
 
 /// A folder in which packages are looked for.
@@ -37,6 +55,8 @@ pub(super) struct SearchedFolder {
     pub real_path: RootPath,
     /// Whether it is one of `site.getsitepackages()`, or that of the user.
     pub is_site: bool,
+    /// The only package that is found in it, where an import hook adds that alone.
+    pub only: Option<RootPath>,
 }
 
 /// Where an interpreter is installed.
@@ -65,42 +85,91 @@ struct VirtualEnvironment {
 }
 
 impl PythonInterpreter {
-    /// The interpreter that is called by this path; `None` where no program is there.
-    pub(super) fn read(rootfs: &Rootfs, path: &RootPath, settings: &PythonSettings) -> Option<Self> {
-        let found = rootfs.lookup(&path.absolute()).ok()?;
+    /// The interpreter that is called by this path, or why that cannot start; `None` where no program is meant.
+    pub(super) fn read(
+        rootfs: &Rootfs,
+        path: &RootPath,
+        settings: &PythonSettings,
+    ) -> Option<Result<Self, BrokenPython>> {
+        let broken = |why| {
+            let prefix = path.parent().parent();
+            let is_venv = rootfs.file(&prefix.join(b"pyvenv.cfg").absolute()).is_some();
+            BrokenPython {
+                environment: is_venv.then_some(prefix),
+                why,
+            }
+        };
+        let Ok(found) = rootfs.lookup(&path.absolute()) else {
+            // A virtual environment that was copied without the Python that it was made with.
+            rootfs.lookup_link(&path.absolute()).ok()?;
+            return Some(Err(broken(format!("{path} is a link that leads to no Python"))));
+        };
         let NodeKind::File(facts) = &rootfs.node(found.node).kind else {
             return None;
         };
         // A shell script may be called python3, as with pyenv: only an object of a known processor can be started.
         let elf = facts.elf.as_ref().filter(|elf| elf.is_program())?;
         Arch::of_object(elf)?;
-        let installation = Installation::find(rootfs, path, &found.path, settings);
-        let search_path = installation.search_path(rootfs, settings);
-        Some(Self {
+        let installation = match Installation::find(rootfs, path, &found.path, settings) {
+            Ok(installation) => installation,
+            Err(why) => return Some(Err(broken(why))),
+        };
+        let list = installation.search_path(rootfs, settings);
+        Some(Ok(Self {
             path: path.clone(),
             program: found.path,
             version: installation.version,
-            search_path,
-        })
+            // Import hooks are asked last (sys.meta_path).
+            search_path: list.folders.into_iter().chain(list.hooked).collect(),
+            code: list.code,
+        }))
     }
 }
 
 impl Installation {
     /// Modules/getpath.py, from "READ pyvenv.cfg" to "CALCULATE prefix".
-    fn find(rootfs: &Rootfs, path: &RootPath, program: &RootPath, settings: &PythonSettings) -> Self {
+    ///
+    /// Errors: Why a Python does not start: it ends without its standard library, and where site.py may not read the
+    /// file that it goes by.
+    fn find(rootfs: &Rootfs, path: &RootPath, program: &RootPath, settings: &PythonSettings) -> Result<Self, String> {
         let folder = path.parent();
         // The folder above comes first there, and last in site.py; one of the two is all that tools make.
         let venv = [folder.parent(), folder]
             .into_iter()
             .find_map(|prefix| VirtualEnvironment::read(rootfs, prefix));
+        if let Some(venv) = &venv {
+            let file = venv.prefix.join(b"pyvenv.cfg").absolute();
+            // Who does not even get to its folder cannot start the interpreter: that is told when it is tried.
+            let gets_there = rootfs.lookup_as(&file, &settings.user).is_ok();
+            if gets_there && rootfs.open_as(&file, &settings.user, FileUse::Read).is_err() {
+                return Err(format!("{} may not read the pyvenv.cfg of {path}", settings.user));
+            }
+        }
         let home = venv.as_ref().and_then(|venv| venv.home.clone());
+        let is_gone = |folder: &RootPath| rootfs.lookup(&folder.absolute()).is_err();
+        let lost = home.clone().filter(is_gone);
         let start = home.unwrap_or_else(|| program.parent());
         let named = version_of_name(program.name()).or_else(|| venv.as_ref()?.version.clone());
-        let above = settings.home.clone().into_iter().chain(ancestors(&start));
-        let found = above.into_iter().find_map(|prefix| {
+        let places = if let Some(home) = &settings.home {
+            vec![home.clone()]
+        } else {
+            // Which of the two it is does not matter where a version is there once.
+            let built = BUILT_PREFIXES.iter().filter(|_| named.is_some());
+            let built = built.map(|prefix| RootPath::from(*prefix));
+            ancestors(&start).into_iter().chain(built).collect()
+        };
+        let found = places.into_iter().find_map(|prefix| {
             let (library_folder, version) = standard_library(rootfs, &prefix, named.as_deref())?;
             Some((prefix, library_folder, version))
         });
+        if let Some(home) = settings.home.as_ref().filter(|_| found.is_none()) {
+            return Err(format!("PYTHONHOME is {home}, which holds no standard library"));
+        }
+        if let Some(home) = lost.filter(|_| found.is_none()) {
+            return Err(format!(
+                "{path} was made with the Python of {home}, which is not in the image"
+            ));
+        }
         let (prefix, library_folder, version) =
             found.unwrap_or_else(|| (start.parent(), "lib", named.unwrap_or_else(|| "3".to_owned())));
         let site = prefix.join(format!("{library_folder}/python{version}/site.py").as_bytes());
@@ -112,25 +181,28 @@ impl Installation {
                 .lookup(&prefix.join(b"lib/python3/dist-packages").absolute())
                 .is_ok()
         };
-        Self {
+        Ok(Self {
             is_debian: says("dist-packages").unwrap_or_else(dist_packages),
             is_fedora: says("RPM_BUILD_ROOT").unwrap_or(false),
             version,
             prefix,
             library_folder,
             venv,
-        }
+        })
     }
 
     /// `sys.path` once `site` has run (Lib/site.py, `main`).
-    fn search_path(&self, rootfs: &Rootfs, settings: &PythonSettings) -> Vec<SearchedFolder> {
-        let mut list = FolderList::new(rootfs);
+    fn search_path<'r>(&self, rootfs: &'r Rootfs, settings: &'r PythonSettings) -> FolderList<'r> {
+        let mut list = FolderList::new(rootfs, &settings.user);
         settings.python_path.iter().for_each(|folder| list.add(folder));
         let library = self
             .prefix
             .join(format!("{}/python{}", self.library_folder, self.version).as_bytes());
         list.add(&library);
         list.add(&library.join(b"lib-dynload"));
+        if !settings.has_sites {
+            return list;
+        }
         // "Doing this here ensures venv takes precedence over user-site"
         let own = self.venv.as_ref().map(|venv| &venv.prefix);
         if let Some(prefix) = own {
@@ -138,7 +210,7 @@ impl Installation {
         }
         let alone = self.venv.as_ref().is_some_and(|venv| !venv.with_system_packages);
         if alone {
-            return list.folders;
+            return list;
         }
         if let Some(base) = &settings.user_base {
             let site = base.join(format!("lib/python{}/site-packages", self.version).as_bytes());
@@ -148,7 +220,7 @@ impl Installation {
             self.add_sites(&mut list, &"usr/local".into());
         }
         self.add_sites(&mut list, &self.prefix);
-        list.folders
+        list
     }
 
     /// The folders of packages below a prefix (Lib/site.py, `getsitepackages`).
@@ -202,37 +274,43 @@ impl VirtualEnvironment {
 /// The folders of a `sys.path` in the making.
 struct FolderList<'r> {
     rootfs: &'r Rootfs,
+    user: &'r FileCredentials,
     folders: Vec<SearchedFolder>,
+    /// The folders of single packages.
+    hooked: Vec<SearchedFolder>,
     /// The paths that are known, whether or not a folder is there.
     known: BTreeSet<RootPath>,
+    code: Option<RootPath>,
 }
 
 impl<'r> FolderList<'r> {
-    fn new(rootfs: &'r Rootfs) -> Self {
+    fn new(rootfs: &'r Rootfs, user: &'r FileCredentials) -> Self {
         Self {
             rootfs,
+            user,
             folders: Vec::new(),
+            hooked: Vec::new(),
             known: BTreeSet::new(),
+            code: None,
         }
     }
 
     fn add(&mut self, path: &RootPath) {
-        if self.folders.len() >= FOLDERS {
-            return;
+        if self.folders.len() < FOLDERS && self.known.insert(path.clone()) {
+            self.folders.extend(self.folder(path, None));
         }
-        let found = self.rootfs.lookup(&path.absolute()).ok();
-        let is_folder = |node| matches!(self.rootfs.node(node).kind, NodeKind::Directory(_));
+    }
+
+    fn folder(&self, path: &RootPath, only: Option<RootPath>) -> Option<SearchedFolder> {
+        let found = self.rootfs.lookup(&path.absolute()).ok()?;
         // A zip archive may stand in a path too; no library can be loaded from it.
-        let Some(found) = found.filter(|found| is_folder(found.node)) else {
-            return;
-        };
-        if self.known.insert(path.clone()) {
-            self.folders.push(SearchedFolder {
-                path: path.clone(),
-                real_path: found.path,
-                is_site: false,
-            });
-        }
+        let is_folder = matches!(self.rootfs.node(found.node).kind, NodeKind::Directory(_));
+        (is_folder && may_list(self.rootfs, &found.path, self.user)).then(|| SearchedFolder {
+            path: path.clone(),
+            real_path: found.path,
+            is_site: false,
+            only,
+        })
     }
 
     /// Adds a folder of packages and what its `.pth` files name (Lib/site.py, `addsitedir`).
@@ -242,7 +320,7 @@ impl<'r> FolderList<'r> {
         if let Some(folder) = folders.find(|folder| folder.path == *site) {
             folder.is_site = true;
         }
-        let Ok(found) = self.rootfs.lookup(&site.absolute()) else {
+        let Ok(found) = self.rootfs.open_as(&site.absolute(), self.user, FileUse::Read) else {
             return;
         };
         // Sorted by name, as site.py has them.
@@ -254,17 +332,49 @@ impl<'r> FolderList<'r> {
     }
 
     fn add_path_file(&mut self, site: &RootPath, name: &[u8]) {
-        let file = site.join(name).absolute();
-        let text = self.rootfs.content(&file).unwrap_or_default();
-        for line in text.split(|&byte| byte == b'\n').take(LINES) {
+        let file = site.join(name);
+        let found = self.rootfs.open_as(&file.absolute(), self.user, FileUse::Read);
+        let text = found.ok().and_then(|_| self.rootfs.content(&file.absolute()));
+        for line in text.unwrap_or_default().split(|&byte| byte == b'\n').take(LINES) {
             let line = line.trim_ascii_end();
-            // A line of code is run; what that adds is not known, and most add finders for editable packages.
-            let is_code = line.starts_with(b"import ") || line.starts_with(b"import\t");
-            if !line.is_empty() && !line.starts_with(b"#") && !is_code {
+            if line.starts_with(b"import ") || line.starts_with(b"import\t") {
+                self.run_code(site, &file, line);
+            } else if !line.is_empty() && !line.starts_with(b"#") {
                 self.add(&below(site, line));
             }
         }
     }
+
+    /// Takes a line of code: the import hook of setuptools finds single packages, behind all folders; of any other it is
+    /// only known that it is there.
+    fn run_code(&mut self, site: &RootPath, file: &RootPath, line: &[u8]) {
+        let module = line.get(b"import ".len()..).unwrap_or_default();
+        let module = module.split(|byte| b"; ,".contains(byte)).next().unwrap_or_default();
+        let hook = site.join(&[module, b".py"].concat()).absolute();
+        let Some(text) = self
+            .rootfs
+            .content(&hook)
+            .filter(|_| module.starts_with(b"__editable__"))
+        else {
+            let is_known = HARMLESS_CODE.iter().any(|word| contains_bytes(line, word));
+            self.code = self.code.take().or_else(|| (!is_known).then(|| file.clone()));
+            return;
+        };
+        for (name, folder) in read_mapping(text).into_iter().take(FOLDERS) {
+            let package = RootPath::from(folder.as_str());
+            // A package by another name than its folder's has no place in a path.
+            if package.name() == name.as_bytes() && self.hooked.len() < FOLDERS {
+                self.hooked.extend(self.folder(&package.parent(), Some(package)));
+            }
+        }
+    }
+}
+
+/// Whether somebody who gets to a folder also sees what is in it: import goes by the list (`FileFinder._fill_cache`).
+pub(super) fn may_list(rootfs: &Rootfs, folder: &RootPath, user: &FileCredentials) -> bool {
+    let path = folder.absolute();
+    // What lies in a folder that nobody gets to is refused by the loader, in its words.
+    rootfs.lookup_as(&path, user).is_err() || rootfs.open_as(&path, user, FileUse::Read).is_ok()
 }
 
 /// The folder and those above it, up to the root.
@@ -300,20 +410,4 @@ fn standard_library(rootfs: &Rootfs, prefix: &RootPath, wanted: Option<&str>) ->
             .flatten()
             .map(|version| (folder, version))
     })
-}
-
-/// The version in a name, such as `3.11` of `python3.11`.
-pub(super) fn version_of_name(name: &[u8]) -> Option<String> {
-    let version = std::str::from_utf8(name.strip_prefix(b"python")?).ok()?;
-    let numbers = version.strip_suffix('t').unwrap_or(version);
-    let (major, minor) = numbers.split_once('.')?;
-    let is_number = |text: &str| !text.is_empty() && text.len() < 4 && text.bytes().all(|byte| byte.is_ascii_digit());
-    (is_number(major) && is_number(minor)).then(|| version.to_owned())
-}
-
-/// The minor version, such as `3.11` of `3.11.2.final.0`.
-fn first_two_numbers(version: &str) -> Option<String> {
-    let mut parts = version.split('.');
-    let short = format!("{}.{}", parts.next()?, parts.next()?);
-    version_of_name(format!("python{short}").as_bytes())
 }

@@ -1,16 +1,22 @@
 //! Python processes: which interpreter finds a package, and what its import maps before and behind it.
 //!
-//! `settings` is what the image says to a Python, `interpreter` where one looks for packages (`sys.path`),
-//! `environment` which of them finds an object, `import` the process that an import makes.
+//! `settings` is what the image says to a Python, `interpreter` where one looks for packages (`sys.path`, with `editable`
+//! packages), `environment` which of them finds an object, `import` the process that an import makes, `source_text` what
+//! a module says that it opens.
 
+mod editable;
 mod environment;
+mod file_names;
 mod import;
 mod interpreter;
 mod settings;
+mod source_text;
 #[cfg(test)]
 mod tests;
 
+pub(super) use environment::PythonEnvironment;
 pub use environment::PythonUse;
-pub(super) use environment::{PythonEnvironment, is_interpreter_name};
+pub(super) use file_names::{is_interpreter_name, is_source};
 pub(super) use import::{ImportedObject, import_object};
 pub(super) use settings::{PythonSettings, SettingSources};
+pub(super) use source_text::{SourceText, read_source};

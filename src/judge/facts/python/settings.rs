@@ -1,7 +1,10 @@
 //! What an image says to a Python that is started in it: its environment, its user's home, its working directory.
 
+use std::collections::BTreeMap;
+
+use super::file_names::is_interpreter_name;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
+use image_linkage::rootfs::{FileCredentials, Rootfs};
 
 /// The folders in which programs are looked for where the image does not say it, as engines set them.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -17,50 +20,127 @@ pub(in crate::judge::facts) struct PythonSettings {
     pub python_path: Vec<RootPath>,
     /// `PYTHONHOME`: the prefix of the standard library.
     pub home: Option<RootPath>,
+    /// Whether the module `site` adds folders of packages: not with `-S`.
+    pub has_sites: bool,
     /// The folder that holds `lib/pythonX.Y/site-packages` of the user; `None` where that is turned off.
     pub user_base: Option<RootPath>,
-    /// `sys.path[0]`: the folder of the script that the image starts, else its working directory.
-    pub start: RootPath,
+    /// `sys.path[0]`: the folder of the script that the image starts, else its working directory; `None` where it is
+    /// turned off by an option.
+    pub start: Option<RootPath>,
+    /// Who lists the folders.
+    pub user: FileCredentials,
+    /// The environment, for packages that look into it.
+    pub variables: BTreeMap<String, String>,
 }
 
 /// What the settings are made of.
+#[derive(Clone, Copy)]
 pub(in crate::judge::facts) struct SettingSources<'s> {
-    /// The value of a variable of the environment.
-    pub variable: &'s dyn Fn(&str) -> Option<&'s str>,
-    /// The words of the entrypoint and the command.
+    /// The environment of the program.
+    pub variables: &'s BTreeMap<String, String>,
+    /// The words of the command that starts it.
     pub command: &'s [String],
     /// The folder in which the command starts.
     pub working_dir: &'s str,
-    /// `USER` of the image.
+    /// The user that it runs as, by name or number.
     pub user: &'s str,
+    /// What the kernel compares of that user.
+    pub credentials: &'s FileCredentials,
+}
+
+/// The options by which a Python looks into fewer folders (Python/getopt.c, Python/initconfig.c).
+#[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each option is given or not, whatever the others"
+)]
+struct PythonOptions {
+    /// `-E`: no variable `PYTHON…` counts.
+    without_environment: bool,
+    /// `-s`: no packages of the user.
+    without_user: bool,
+    /// `-S`: no packages at all but those of `PYTHONPATH`.
+    without_sites: bool,
+    /// `-P`: neither the script's folder nor the working directory.
+    without_start: bool,
 }
 
 impl PythonSettings {
     /// Reads the settings of an image.
-    pub fn read(rootfs: &Rootfs, sources: &SettingSources<'_>) -> Self {
+    pub fn read(rootfs: &Rootfs, sources: SettingSources<'_>) -> Self {
         let working_dir = RootPath::from(sources.working_dir);
+        let options = PythonOptions::read(sources.command);
         // Python takes an empty variable as one that is not set (Python/initconfig.c, `config_get_env`).
-        let variable = |key: &str| (sources.variable)(key).filter(|value| !value.is_empty());
+        let variable = |key: &str| sources.variables.get(key).filter(|value| !value.is_empty());
+        let own_variable = |key: &str| variable(key).filter(|_| !options.without_environment);
         let folders = |value: &str| -> Vec<RootPath> {
             let folders = value.split(':').take(FOLDERS);
             folders.map(|folder| below(&working_dir, folder.as_bytes())).collect()
         };
-        let user_base = match (variable("PYTHONNOUSERSITE"), variable("PYTHONUSERBASE")) {
-            (Some(_), _) => None,
-            (None, Some(base)) => Some(below(&working_dir, base.as_bytes())),
-            (None, None) => Some(home(rootfs, variable("HOME"), sources.user).join(b".local")),
+        let without_user = options.without_user || own_variable("PYTHONNOUSERSITE").is_some();
+        // site.py asks for this one itself, whatever the options (`getuserbase`).
+        let user_base = || match variable("PYTHONUSERBASE") {
+            Some(base) => below(&working_dir, base.as_bytes()),
+            None => home(rootfs, variable("HOME"), sources.user).join(b".local"),
         };
+        let without_start = options.without_start || own_variable("PYTHONSAFEPATH").is_some();
         Self {
-            path: folders(variable("PATH").unwrap_or(DEFAULT_PATH)),
-            python_path: variable("PYTHONPATH").map(folders).unwrap_or_default(),
+            path: folders(variable("PATH").map_or(DEFAULT_PATH, String::as_str)),
+            python_path: own_variable("PYTHONPATH").map_or_else(Vec::new, |value| folders(value)),
             // PREFIX:EXEC_PREFIX; packages are looked for below the first.
-            home: variable("PYTHONHOME").map(|home| {
+            home: own_variable("PYTHONHOME").map(|home| {
                 let prefix = home.split(':').next().unwrap_or_default();
                 below(&working_dir, prefix.as_bytes())
             }),
-            user_base,
-            start: start_folder(sources.command, &working_dir),
+            has_sites: !options.without_sites,
+            user_base: (!without_user).then(user_base),
+            start: (!without_start).then(|| start_folder(rootfs, sources.command, &working_dir)),
+            user: sources.credentials.clone(),
+            variables: sources.variables.clone(),
         }
+    }
+}
+
+impl PythonOptions {
+    /// The options in front of the script; none where the command starts something else.
+    fn read(command: &[String]) -> Self {
+        let mut options = Self::default();
+        let mut words = command.iter();
+        let program = words.next().and_then(|program| program.rsplit('/').next());
+        if !program.is_some_and(|name| is_interpreter_name(name.as_bytes())) {
+            return options;
+        }
+        while let Some(letters) = words.next().and_then(|word| word.strip_prefix('-')) {
+            for (at, letter) in letters.char_indices() {
+                match letter {
+                    'E' => options.without_environment = true,
+                    's' => options.without_user = true,
+                    'S' => options.without_sites = true,
+                    'P' => options.without_start = true,
+                    'I' => {
+                        options.without_environment = true;
+                        options.without_user = true;
+                        options.without_start = true;
+                    }
+                    'W' | 'X' => {
+                        // The value is the rest of the word, or the next one.
+                        if at + 1 == letters.len() {
+                            words.next();
+                        }
+                        break;
+                    }
+                    // What stands behind these is for the program.
+                    'c' | 'm' => return options,
+                    // `--check-hash-based-pycs WORD` and its like.
+                    '-' => break,
+                    _ => {}
+                }
+            }
+            if letters.is_empty() {
+                break;
+            }
+        }
+        options
     }
 }
 
@@ -74,18 +154,20 @@ pub(super) fn below(folder: &RootPath, path: &[u8]) -> RootPath {
 }
 
 /// The folder of the script that is started, else the working directory, as for `-c` and `-m`.
-fn start_folder(command: &[String], working_dir: &RootPath) -> RootPath {
-    let script = command.iter().find(|word| word.as_bytes().ends_with(b".py"));
-    script.map_or_else(
-        || working_dir.clone(),
-        |script| below(working_dir, script.as_bytes()).parent(),
-    )
+fn start_folder(rootfs: &Rootfs, command: &[String], working_dir: &RootPath) -> RootPath {
+    let Some(script) = command.iter().find(|word| word.as_bytes().ends_with(b".py")) else {
+        return working_dir.clone();
+    };
+    let script = below(working_dir, script.as_bytes());
+    // A link is followed: modules are looked for beside the script itself (Python/pathconfig.c).
+    let found = rootfs.lookup(&script.absolute());
+    found.map_or(script, |found| found.path).parent()
 }
 
 /// The home directory that an engine sets for the user: `HOME` where it is set, else that of `/etc/passwd`, else `/`.
-fn home(rootfs: &Rootfs, variable: Option<&str>, user: &str) -> RootPath {
+fn home(rootfs: &Rootfs, variable: Option<&String>, user: &str) -> RootPath {
     if let Some(home) = variable {
-        return home.into();
+        return home.as_str().into();
     }
     let user = user.split(':').next().unwrap_or_default();
     let user = if user.is_empty() { "0" } else { user };

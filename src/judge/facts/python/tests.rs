@@ -7,7 +7,7 @@ use super::environment::{PythonEnvironment, PythonUse};
 use super::settings::{PythonSettings, SettingSources};
 use image_linkage::layer::{ExpectedBlob, index_layer};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{Rootfs, merge_layers};
+use image_linkage::rootfs::{FileCredentials, Rootfs, merge_layers};
 
 /// `CPython`'s own names no folder but `site-packages`.
 const PLAIN: &str = "sitepackages.append(path)";
@@ -24,16 +24,29 @@ fn python(layer: Layer, path: &str) -> Layer {
 
 /// Who imports an object: the interpreter and the site, or why nobody does.
 fn check(layer: Layer, env: &[(&str, &'static str)], object: &str, expected: Result<(&str, &str), &str>) {
+    check_started(layer, &[], env, object, expected);
+}
+
+/// The same where the image starts a command.
+fn check_started(
+    layer: Layer,
+    command: &[&str],
+    env: &[(&str, &'static str)],
+    object: &str,
+    expected: Result<(&str, &str), &str>,
+) {
     let layer = layer.file(object, Elf::library("x.so").build());
     let rootfs = rootfs(&layer);
-    let variable = |key: &str| env.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
+    let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let command: Vec<String> = command.iter().map(|word| (*word).to_owned()).collect();
     let settings = PythonSettings::read(
         &rootfs,
-        &SettingSources {
-            variable: &variable,
-            command: &[],
+        SettingSources {
+            variables: &env.iter().map(pair).collect(),
+            command: &command,
             working_dir: "/",
             user: "",
+            credentials: &FileCredentials::default(),
         },
     );
     let mut candidates: Vec<RootPath> = Vec::new();
@@ -129,8 +142,95 @@ fn a_script_that_is_called_python_is_none() {
         shim,
         &[("PATH", "/opt/pyenv/shims")],
         object,
-        Err("no part of a package"),
+        Err("the image has no Python that could import it"),
     );
+}
+
+#[test]
+fn a_virtual_environment_without_its_python_imports_nothing() {
+    let venv = |link: &str| {
+        Layer::new()
+            .file("opt/venv/pyvenv.cfg", "home = /usr/local/bin\nversion = 3.11.9\n")
+            .symlink("opt/venv/bin/python", link)
+            .symlink("opt/venv/bin/python3", "python")
+    };
+    let object = "opt/venv/lib/python3.11/site-packages/p/x.so";
+    let why = "/opt/venv/bin/python is a link that leads to no Python";
+    let gone = venv("/usr/local/bin/python3.11");
+    check(gone.clone(), &[], object, Err(why));
+    // Another Python is not the one of that environment.
+    let debian = |layer: Layer| python(layer, "usr/bin/python3.11").file("usr/lib/python3.11/os.py", "");
+    check(debian(gone), &[], object, Err(why));
+    check(
+        debian(venv("/usr/bin/python3.11")),
+        &[],
+        object,
+        Ok(("/opt/venv/bin/python", "/opt/venv/lib/python3.11/site-packages")),
+    );
+    // One that was copied looks for its library where it was made.
+    let copied = python(Layer::new(), "opt/venv/bin/python3.11").file("opt/venv/pyvenv.cfg", "home = /nope/bin\n");
+    let why = "/opt/venv/bin/python3.11 was made with the Python of /nope/bin, which is not in the image";
+    check(copied.clone(), &[], object, Err(why));
+    let found = Ok(("/opt/venv/bin/python3.11", "/opt/venv/lib/python3.11/site-packages"));
+    check(copied.file("usr/lib/python3.11/os.py", ""), &[], object, found);
+}
+
+#[test]
+fn options_and_variables_turn_folders_off() {
+    let debian = python(Layer::new(), "usr/bin/python3.11").file("usr/lib/python3.11/os.py", "");
+    let (added, site) = ("srv/packages/p/x.abi3.so", "usr/lib/python3/dist-packages/p/x.so");
+    let debian = debian
+        .file("srv/packages/p/__init__.py", "")
+        .file("usr/lib/python3/dist-packages/y", "");
+    let path = [("PYTHONPATH", "/srv/packages")];
+    let of_added = Ok(("/usr/bin/python3.11", "/srv/packages"));
+    let of_site = Ok(("/usr/bin/python3.11", "/usr/lib/python3/dist-packages"));
+    let why = |site: &str| format!("no Python of the image has {site} on its path");
+    let (no_added, no_site) = (why("/srv/packages"), why("/usr/lib/python3/dist-packages"));
+    for (options, has_added, has_site) in [
+        (&["-c", "-I"][..], true, true),
+        (&["main.py", "-I"], true, true),
+        (&["-u", "-I"], false, true),
+        (&["-sE"], false, true),
+        (&["-W", "-I", "-S"], true, false),
+        (&["-Xdev", "-SE"], false, false),
+    ] {
+        let command = [&["/usr/bin/python3.11"], options].concat();
+        let expected = if has_added { of_added } else { Err(no_added.as_str()) };
+        check_started(debian.clone(), &command, &path, added, expected);
+        let expected = if has_site { of_site } else { Err(no_site.as_str()) };
+        check_started(debian.clone(), &command, &path, site, expected);
+    }
+    let other = ["/usr/bin/serve", "-I"];
+    check_started(debian.clone(), &other, &path, added, of_added);
+    let home = [("PYTHONHOME", "/nope")];
+    let why = "PYTHONHOME is /nope, which holds no standard library";
+    check(debian.clone(), &home, site, Err(why));
+    check_started(debian, &["python3.11", "-E"], &home, site, of_site);
+}
+
+#[test]
+fn an_import_hook_of_setuptools_finds_its_package_alone() {
+    let site = "usr/lib/python3/dist-packages";
+    let hooked = python(Layer::new(), "usr/bin/python3.11")
+        .file("usr/lib/python3.11/os.py", "")
+        .file(
+            format!("{site}/__editable__.p-1.pth"),
+            "import __editable___p_1_finder; __editable___p_1_finder.install()",
+        )
+        .file(
+            format!("{site}/__editable___p_1_finder.py"),
+            "MAPPING: dict[str, str] = {'p': '/src/p'}\nNAMESPACES: dict[str, list[str]] = {}\n",
+        )
+        .file("src/p/__init__.py", "")
+        .file("src/q/__init__.py", "");
+    let object = |name: &str| format!("src/{name}/x.cpython-311-x86_64-linux-gnu.so");
+    check(hooked.clone(), &[], &object("p"), Ok(("/usr/bin/python3.11", "/src")));
+    let why = "no Python of the image has /src on its path";
+    check(hooked.clone(), &[], &object("q"), Err(why));
+    let other = hooked.file(format!("{site}/z.pth"), "import z\n");
+    let why = "no Python of the image has /src on its path, but what the code in /usr/lib/python3/dist-packages/z.pth adds is not known";
+    check(other, &[], &object("q"), Err(why));
 }
 
 #[test]

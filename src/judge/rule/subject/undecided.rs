@@ -1,7 +1,7 @@
-//! Programs of which only a run could tell by what name they open libcupti.
+//! Programs of which only a run could tell whether they get libcupti.
 
 use super::evidence::Evidence;
-use super::rule_subject::{RuleSubject, text};
+use super::rule_subject::{RuleSubject, flag, text};
 use crate::judge::facts::{ImageFacts, UndecidedOpener};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
@@ -24,7 +24,10 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         more => format!(" and {more} more"),
     };
     let shown = openers.iter().take(PLACES);
-    let subject = SubjectKind::Undecided.subject([("names", text(names.join(", ") + &more))]);
+    let subject = SubjectKind::Undecided.subject([
+        ("names", text(names.join(", ") + &more)),
+        ("linked", flag(openers.iter().any(|opener| opener.after.is_some()))),
+    ]);
     vec![
         subject
             .at(shown.clone().map(|opener| (&opener.object, None)))
@@ -32,8 +35,12 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     ]
 }
 
-/// What an object holds of the name.
+/// What an object holds of the name, or asks for, and what decides on it.
 fn held(opener: &UndecidedOpener) -> Evidence {
     let texts: Vec<String> = opener.holds.iter().map(|text| escape::escape_bytes(text)).collect();
-    Evidence::Words(format!("{} holds {}", opener.object, texts.join(", ")))
+    let texts = texts.join(", ");
+    Evidence::Words(match &opener.after {
+        Some(after) => format!("{} needs {texts}: {after}", opener.object),
+        None => format!("{} holds {texts}", opener.object),
+    })
 }

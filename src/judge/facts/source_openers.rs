@@ -1,0 +1,95 @@
+//! Modules of Python whose text says that they open the library, and the packages whose import runs them.
+
+use super::consumers::{CuptiConsumer, is_served_after};
+use super::cupti_files::CuptiFiles;
+use super::opened_names::UndecidedOpener;
+use super::process_context::ProcessContext;
+use super::python::{SourceText, import_object, read_source};
+use crate::knowledge::{ConsumerProfile, LibraryProfile};
+use image_linkage::loader::RequestOutcome;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
+
+/// The modules of one image that are read, at most.
+const MODULES: usize = 1024;
+
+/// A module that opens the library, or may do so.
+pub(super) struct SourceOpener {
+    /// The file, without links.
+    pub path: RootPath,
+    /// What its text says.
+    pub text: SourceText,
+}
+
+/// Reads the modules that hold the library's name, but for those of known packages.
+pub(super) fn find_source_openers(
+    rootfs: &Rootfs,
+    library: &LibraryProfile,
+    profiles: &[ConsumerProfile],
+    found: &CuptiFiles,
+) -> Vec<SourceOpener> {
+    let known: Vec<&[u8]> = profiles
+        .iter()
+        .flat_map(|profile| &profile.python)
+        .flat_map(|python| python.packages.iter().map(String::as_bytes))
+        .collect();
+    let is_known = |path: &RootPath| path.parent().split_components().any(|part| known.contains(&part));
+    let unknown = found.sources.iter().filter(|path| !is_known(path)).take(MODULES);
+    let read = |path: &RootPath| SourceOpener {
+        path: path.clone(),
+        text: read_source(rootfs.content(&path.absolute()).unwrap_or_default(), library),
+    };
+    let opens = |source: &SourceOpener| !(source.text.exact.is_empty() && source.text.hints.is_empty());
+    unknown.map(read).filter(opens).collect()
+}
+
+/// Why only a run could tell what an object of an unknown package gets: a module of its package opens the library, or it
+/// gets one where a known package is imported before.
+pub(super) fn find_doubt(
+    context: &ProcessContext,
+    library: &LibraryProfile,
+    consumer: &CuptiConsumer,
+    profiles: &[ConsumerProfile],
+    sources: &[SourceOpener],
+) -> Option<UndecidedOpener> {
+    let rootfs = &context.rootfs;
+    let imported = import_object(&context.python, rootfs, &consumer.object)?.ok();
+    let imported = imported.filter(|_| consumer.profile.is_none())?;
+    let mut openers = sources.iter();
+    let opener = openers.find(|source| source.may_come_before(rootfs, &consumer.object));
+    let helps = |profile: &&ConsumerProfile| {
+        let python = profile.python.as_ref();
+        python.is_some_and(|python| imported.finds_package(&python.packages))
+            && is_served_after(context, library, consumer, profile, profiles)
+    };
+    let after = match opener {
+        Some(source) => format!("{} may open it before", source.path),
+        None if consumer.outcome.as_is.outcome == RequestOutcome::Loaded => return None,
+        None => format!(
+            "it gets one where {} is imported before",
+            profiles.iter().find(helps)?.name
+        ),
+    };
+    Some(UndecidedOpener {
+        object: consumer.object.clone(),
+        profile: None,
+        holds: vec![consumer.wants.clone()],
+        after: Some(after),
+    })
+}
+
+impl SourceOpener {
+    /// Whether the import of an object may run the module before: it is of the same package, or every Python of that
+    /// folder runs it as it starts (Lib/site.py).
+    pub(super) fn may_come_before(&self, rootfs: &Rootfs, object: &RootPath) -> bool {
+        let is_package = |folder: &RootPath| rootfs.file(&folder.join(b"__init__.py").absolute()).is_some();
+        let mut package = self.path.parent();
+        while is_package(&package) && is_package(&package.parent()) {
+            package = package.parent();
+        }
+        let name = self.path.name();
+        let at_start = matches!(name, b"sitecustomize.py" | b"usercustomize.py") || name.ends_with(b".pth");
+        let below = object.as_bytes().strip_prefix(package.as_bytes());
+        (is_package(&package) || at_start) && below.is_some_and(|rest| rest.starts_with(b"/"))
+    }
+}
