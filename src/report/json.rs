@@ -73,7 +73,13 @@ fn undecided(facts: &ImageFacts) -> Value {
     });
     let name = "the name that it opens is not known";
     let openers = facts.undecided.iter();
-    let openers = openers.map(|opener| entry(Some(&opener.object), name, &opener.holds));
+    let openers = openers.map(|opener| {
+        let why = opener
+            .after
+            .as_ref()
+            .map(|what| format!("it depends on what is there before it: {what}"));
+        entry(Some(&opener.object), why.as_deref().unwrap_or(name), &opener.holds)
+    });
     plain.chain(consumers).chain(openers).collect()
 }
 

@@ -57,6 +57,10 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
 }
 
 /// Gathers the facts of an image from its merged file system.
+#[expect(
+    clippy::too_many_lines,
+    reason = "one step behind the other, each by those before it"
+)]
 pub fn gather_from_rootfs(
     image: Image,
     layers: MergedLayers,

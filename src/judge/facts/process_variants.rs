@@ -7,6 +7,7 @@ use super::entry_environment::WorkingDirectory;
 use super::process_context::ProcessContext;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::RequestOutcome;
+use image_linkage::path::RootPath;
 use std::collections::BTreeSet;
 
 /// How else the processes of an image may start.
@@ -60,7 +61,7 @@ impl ProcessVariants {
         let files = found.files.iter().take(FOLDERS).map(|(file, _)| file);
         let folders: BTreeSet<Vec<u8>> = files.clone().map(|file| file.parent().absolute()).collect();
         let folders: Vec<Vec<u8>> = folders.into_iter().collect();
-        let files: Vec<Vec<u8>> = files.map(|file| file.absolute()).collect();
+        let files: Vec<Vec<u8>> = files.map(RootPath::absolute).collect();
         for lists in [None, Some([folders, files])] {
             let mut variant = context.clone();
             let joined = |at: usize| {

@@ -434,6 +434,7 @@ impl ScriptRun<'_> {
     }
 
     /// Runs a command by its name.
+    #[expect(clippy::too_many_lines, reason = "one arm for each command of the shell")]
     fn run(&mut self, assignments: &[(String, VariableValue)], fields: &[Option<String>]) -> Success {
         let (name, rest) = fields.split_first()?;
         let known = name.as_deref().unwrap_or_default();

@@ -39,7 +39,7 @@ impl CommandFollower<'_> {
     /// A directory without links; as it is written where it is not in the image.
     pub(super) fn real_directory(&self, path: &str) -> String {
         let found = self.rootfs.lookup(path.as_bytes()).ok();
-        let real = found.and_then(|found| String::from_utf8(found.path.absolute().to_vec()).ok());
+        let real = found.and_then(|found| String::from_utf8(found.path.absolute()).ok());
         real.unwrap_or_else(|| path.to_owned())
     }
 
@@ -49,8 +49,8 @@ impl CommandFollower<'_> {
         String::from_utf8(content.to_vec()).ok()
     }
 
-    fn may(&self, path: &str, usage: FileUse) -> Option<bool> {
-        Some(self.rootfs.open_as(path.as_bytes(), &self.credentials(), usage).is_ok())
+    fn may(&self, path: &str, usage: FileUse) -> bool {
+        self.rootfs.open_as(path.as_bytes(), &self.credentials(), usage).is_ok()
     }
 }
 
@@ -131,8 +131,8 @@ impl ScriptFiles for CommandFollower<'_> {
                 NodeKind::File(facts) => Some(facts.bytes > 0),
                 _ => None,
             },
-            'r' => self.may(path, FileUse::Read),
-            'x' => self.may(path, FileUse::Execute),
+            'r' => Some(self.may(path, FileUse::Read)),
+            'x' => Some(self.may(path, FileUse::Execute)),
             _ => None,
         }
     }

@@ -86,9 +86,9 @@ impl ScriptRun<'_> {
                 self.script(&text);
                 self.returned = before;
             }
-            (None, Some(false)) => return self.read_nothing(&path, "is not in the image"),
+            (None, Some(false)) => return Some(self.read_nothing(&path, "is not in the image")),
             (None, _) if self.files.test('r', &path) == Some(false) => {
-                return self.read_nothing(&path, "may not be read by its user");
+                return Some(self.read_nothing(&path, "may not be read by its user"));
             }
             (None, _) => self.forget_all(),
         }
@@ -96,7 +96,7 @@ impl ScriptRun<'_> {
     }
 
     /// A file that cannot be read is the end of a script, but for bash.
-    fn read_nothing(&mut self, path: &str, why: &str) -> Success {
+    fn read_nothing(&mut self, path: &str, why: &str) -> bool {
         if !self.state.goes_on_without {
             self.forget_all();
             if self.doubt == Doubt::Sure {
@@ -105,7 +105,7 @@ impl ScriptRun<'_> {
                 self.problem = Some(format!("the container's command stops at {path}, which {why}"));
             }
         }
-        Some(false)
+        false
     }
 
     /// A path from the root, where the working directory is known.
