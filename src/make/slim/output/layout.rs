@@ -125,19 +125,19 @@ pub(super) fn place_layout(
     // An empty folder is replaced by this; one that holds something is not.
     match fs::rename(new, dir) {
         Ok(()) => {}
-        Err(_) if dir.join("oci-layout").is_file() => add(new, dir, &blob_paths(made)?)?,
+        Err(_) if dir.join("oci-layout").is_file() => add(new, dir, &blob_paths(made))?,
         Err(error) => return Err(io_error(dir, error)),
     }
     Ok(format!("{} ({manifest})", dir.display()))
 }
 
 /// The names of the blobs, each once.
-fn blob_paths(made: &NewImage<'_>) -> Result<BTreeSet<String>, SlimError> {
+fn blob_paths(made: &NewImage<'_>) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = made.layers.iter().map(|it| blob_path(&it.blob.digest)).collect();
     for bytes in [&made.config, &made.manifest] {
         names.insert(blob_path(&Digest::of(bytes)));
     }
-    Ok(names)
+    names
 }
 
 fn copy_blob(made: &NewImage<'_>, layer: &StoredLayer, path: &Path) -> Result<(), SlimError> {
