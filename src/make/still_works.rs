@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::judge::facts::{ByWorld, ProcessContext, contexts_without, unresolved_objects};
+use crate::judge::facts::{ByWorld, ProcessContext, unresolved_objects};
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::loader::LoadResolution;
 use image_linkage::loader::ld_cache::{CacheEntry, LdCache};
@@ -41,14 +41,6 @@ pub(crate) fn check_still_works(
         "{}{more} loads in the image and would no longer load: {}",
         first.path, first.why
     ))
-}
-
-/// The same for an image in which these paths are removed.
-///
-/// Errors: What [`check_still_works`] says.
-#[allow(dead_code, reason = "a Dockerfile that removes asks it")]
-pub(crate) fn check_works_without(before: &ByWorld<ProcessContext>, gone: &BTreeSet<RootPath>) -> Result<(), String> {
-    check_still_works(before, &contexts_without(before, gone))
 }
 
 /// The objects that load before a change and not after it, in either world, by path.
@@ -246,13 +238,12 @@ mod tests {
     use testkit::elf::Elf;
     use testkit::layer::Layer;
 
-    use super::{check_still_works, check_works_without};
+    use super::check_still_works;
     use crate::judge::facts::{ByWorld, GatherOptions, ProcessContext, ReadLayers, gather_facts};
     use crate::knowledge::Knowledge;
     use crate::knowledge::file_interest::cupti_options;
     use image_linkage::layer::{ExpectedBlob, index_layer};
     use image_linkage::loader::CpuLevel;
-    use image_linkage::path::RootPath;
     use image_source::{Image, ImageConfig, Platform, SourceKind};
 
     fn contexts(layers: &[Layer], env: &[(&str, &str)]) -> ByWorld<ProcessContext> {
@@ -304,10 +295,7 @@ mod tests {
     fn without(env: &[(&str, &str)], gone: &[&str]) -> Result<(), String> {
         let upper = gone.iter().fold(Layer::new(), Layer::whiteout);
         let (before, after) = (contexts(&[image()], env), contexts(&[image(), upper], env));
-        let checked = check_still_works(&before, &after);
-        let gone = gone.iter().map(|path| RootPath::from(*path)).collect();
-        assert_eq!(check_works_without(&before, &gone), checked, "{gone:?}");
-        checked
+        check_still_works(&before, &after)
     }
 
     #[test]

@@ -55,7 +55,7 @@ pub use gather::{MergedLayers, ReadLayers, gather_facts, gather_from_rootfs};
 pub use image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};
 pub use opened_names::UndecidedOpener;
 pub use plain_open::PlainOpen;
-pub use process_context::{GatherOptions, ProcessContext, contexts_without};
+pub use process_context::{GatherOptions, ProcessContext};
 pub use python::PythonUse;
 pub use related_software::RelatedSoftware;
 pub use resolved_objects::{opened_object, unresolved_objects};

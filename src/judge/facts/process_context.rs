@@ -15,7 +15,6 @@ use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
     ldconfig,
 };
-use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 use image_source::Image;
 
@@ -83,20 +82,6 @@ pub fn build_contexts(
         python: Arc::default(),
     };
     let nvidia = in_world(World::Nvidia, &as_is, image.layers.len());
-    ByWorld { as_is, nvidia }
-}
-
-/// The image once these paths are removed in it, the loader's cache left as it is.
-pub fn contexts_without<'p>(
-    contexts: &ByWorld<ProcessContext>,
-    gone: impl IntoIterator<Item = &'p RootPath>,
-) -> ByWorld<ProcessContext> {
-    let as_is = ProcessContext {
-        rootfs: Arc::new(contexts.as_is.rootfs.without(gone)),
-        ..contexts.as_is.clone()
-    };
-    // Which layer a link of ldconfig is of, nobody asks here.
-    let nvidia = in_world(World::Nvidia, &as_is, 0);
     ByWorld { as_is, nvidia }
 }
 

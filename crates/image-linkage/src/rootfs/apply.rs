@@ -191,18 +191,6 @@ impl Rootfs {
         self.nodes.get_mut(id.0).map(|node| &mut node.kind)
     }
 
-    /// The file system once a program that runs in the container has removed these paths.
-    #[must_use]
-    pub fn without<'p>(&self, paths: impl IntoIterator<Item = &'p RootPath>) -> Self {
-        let mut changed = self.clone();
-        for path in paths {
-            if let Ok(folder) = self.lookup(&path.parent().absolute()) {
-                changed.remove_link(folder.node, path.name());
-            }
-        }
-        changed
-    }
-
     /// Removes a name from a directory, as a program that runs in the container would.
     pub(crate) fn remove_link(&mut self, directory: NodeId, name: &[u8]) {
         if let Some(NodeKind::Directory(children)) = self.kind_mut(directory) {
