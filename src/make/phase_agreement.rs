@@ -25,7 +25,7 @@ use crate::judge::plan::profilers::{ReadinessState, ToolAssessment, assess_tools
 use crate::judge::plan::{DemandLevel, Plan, Verdict};
 use crate::judge::rule::Severity;
 use crate::knowledge::file_interest::cupti_options;
-use crate::knowledge::{IdChoice, Knowledge, Phase, has_api};
+use crate::knowledge::{CuptiNeed, IdChoice, Knowledge, Phase, has_api};
 use image_linkage::loader::CpuLevel;
 use image_source::registry::RegistryOptions;
 use image_source::{NoProgress, Platform};
@@ -417,4 +417,15 @@ fn a_phase_that_demands_nothing_is_told_from_one_that_does() {
         .map(|phase| phase.name.as_str())
         .collect();
     assert_eq!(demanding, ["training", "profiling"]);
+    // A tool that nothing serves would be an error of the audit, and nothing that a Dockerfile brings CUPTI for.
+    let served = &known.phase("profiling").unwrap().serves;
+    let in_image = known
+        .profilers
+        .iter()
+        .filter(|tool| tool.profile.cupti == CuptiNeed::InImage);
+    let forgotten: Vec<&str> = in_image
+        .map(|tool| &*tool.id)
+        .filter(|id| !served.iter().any(|own| own == id))
+        .collect();
+    assert_eq!(forgotten, [""; 0]);
 }
