@@ -503,6 +503,28 @@ fn layers_of(host: &str, image: &str) -> Vec<String> {
         .collect()
 }
 
+/// One archive of GNU tar as an engine, its archives and a registry have it.
+fn images_of_tar(engine: &Dockerd, registry: &Registry, folder: &Path, archive: &str) -> [String; 4] {
+    let pushed = format!("{}/app:1", registry.address);
+    engine.must(&["load", "--quiet", "-i", archive]);
+    engine.must(&["tag", "app:1", &pushed]);
+    engine.must(&["push", "--quiet", &pushed]);
+    let saved = format!("{}/saved.tar", folder.display());
+    engine.must(&["save", "-o", &saved, "app:1"]);
+    let docker_type = "application/vnd.docker.distribution.manifest.v2+json";
+    assert_eq!(
+        raw(&pushed)["mediaType"],
+        docker_type,
+        "an engine pushes Docker's media types"
+    );
+    [
+        format!("docker-daemon:{pushed}"),
+        format!("docker-archive:{saved}"),
+        format!("docker-archive:{archive}"),
+        format!("docker://{pushed}"),
+    ]
+}
+
 #[test]
 fn what_is_written_is_read_by_skopeo_umoci_and_docker() {
     let tools = [
@@ -519,24 +541,7 @@ fn what_is_written_is_read_by_skopeo_umoci_and_docker() {
     fs::create_dir(&folder).unwrap();
     let (host, registry) = (engine.host(), Registry::start(&folder, None));
     let (archive, ids) = packed_by_tar(&folder);
-    let pushed = format!("{}/app:1", registry.address);
-    engine.must(&["load", "--quiet", "-i", &archive]);
-    engine.must(&["tag", "app:1", &pushed]);
-    engine.must(&["push", "--quiet", &pushed]);
-    let saved = format!("{}/saved.tar", folder.display());
-    engine.must(&["save", "-o", &saved, "app:1"]);
-    let docker_type = "application/vnd.docker.distribution.manifest.v2+json";
-    assert_eq!(
-        raw(&pushed)["mediaType"],
-        docker_type,
-        "an engine pushes Docker's media types"
-    );
-    let sources = [
-        format!("docker-daemon:{pushed}"),
-        format!("docker-archive:{saved}"),
-        format!("docker-archive:{archive}"),
-        format!("docker://{pushed}"),
-    ];
+    let sources = images_of_tar(&engine, &registry, &folder, &archive);
     let mut read = 0;
     for (number, from) in sources.iter().enumerate() {
         for drop in [&[][..], &["--drop"]] {

@@ -749,16 +749,9 @@ fn copies_of_one_library_are_stored_once_and_lists_name_no_file_that_is_gone() {
     layout.write_to(&place.path().join("from")).unwrap();
     let to = place.of("docker-archive", "out.tar");
     let proof = place.path().join("proof.json");
-    let words = [
-        "--phase",
-        "profiling",
-        "--drop",
-        "--proof",
-        proof.to_str().unwrap(),
-        "-o",
-        &to,
-    ];
-    let output = slim(&[&[&*place.of("oci", "from")], &words[..]].concat());
+    let from = place.of("oci", "from");
+    let asked = [&*from, "--phase", "profiling", "--drop", "-o", &to, "--proof"];
+    let output = slim(&[&asked[..], &[proof.to_str().unwrap()]].concat());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let saved = format!(
         "  ~ /{lib}/libcupti.so.12, /{lib}/libcupti.so.2025.1.1: the bytes of /{lib}/libcupti.so, stored once, {} bytes less",

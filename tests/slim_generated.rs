@@ -220,7 +220,7 @@ impl<'w> Chunk<'w> {
             let serves = self.reports[number]["phases"][phase]["verdict"] != "fail";
             let bring = !serves && (seed + at) % 4 < 2;
             for drop in [false, true] {
-                if serves || bring && drop == (seed % 2 == 0) || (seed + at) % 16 == 2 {
+                if serves || bring && drop == seed.is_multiple_of(2) || (seed + at) % 16 == 2 {
                     ways.push(Way {
                         number,
                         phase,

@@ -10,7 +10,8 @@ use testkit::oci::Layout;
 use testkit::spec::{EntrySpec, Fixture, LayerSpec, Sources};
 
 use super::remedy::RemedyError;
-use super::remedy::recipe::{RecipeRequest, make_recipe};
+use super::remedy::phase_recipe::RecipeRequest;
+use super::remedy::recipe::make_recipe;
 use super::remedy::required_libraries::list_required_libraries;
 use super::slim::decision::{DropMode, decide_changes};
 use super::slim::original_image::OriginalImage;

@@ -5,7 +5,7 @@ use std::fmt;
 use super::terminal::report_error;
 use crate::judge::outcome::RunExit;
 
-pub(in crate::cli) enum CommandError {
+pub(crate) enum CommandError {
     /// It was said already.
     Said(RunExit),
     /// A sentence that is still to be said.
@@ -14,7 +14,7 @@ pub(in crate::cli) enum CommandError {
 
 impl CommandError {
     /// Says what is still to be said.
-    pub(in crate::cli) fn report(self) -> RunExit {
+    pub(crate) fn report(self) -> RunExit {
         match self {
             Self::Said(exit) => exit,
             Self::Why(error) => report_error(&error),

@@ -14,7 +14,8 @@ use crate::knowledge::Knowledge;
 use crate::make::dockerfile::{self, DockerfileTemplates, PhasePage, config_instructions, image_name};
 use crate::make::remedy::copy_source::CopySource;
 use crate::make::remedy::install_method::MethodKind;
-use crate::make::remedy::recipe::{RecipeRequest, make_recipe};
+use crate::make::remedy::phase_recipe::RecipeRequest;
+use crate::make::remedy::recipe::make_recipe;
 use crate::make::whole_file::ExistingOutput;
 
 use super::command_error::CommandError;

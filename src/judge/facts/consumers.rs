@@ -22,11 +22,13 @@ use crate::knowledge::{
     self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, is_known_part, opens_library,
 };
 use image_linkage::elf::{ByteString, ElfFacts, SymbolRole};
+use image_linkage::escape;
 use image_linkage::layer::FileFacts;
 use image_linkage::loader::{
     LoadRefusal, LoadResolution, ProcessSetup, RequestOutcome, SearchStep, SimulatedProcess, StartMode, TriedFile,
 };
 use image_linkage::path::RootPath;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// An object that asks for CUPTI.
@@ -102,18 +104,12 @@ pub(super) fn find_consumers(
     distributions: &[PythonDistribution],
     circumstances: &Circumstances<'_>,
 ) -> (Vec<CuptiConsumer>, Vec<UndecidedOpener>) {
-    // What lies in a tool's own folder finds that tool's CUPTI; it is asked about where a profile knows it.
-    let is_asker =
-        |path: &&RootPath| opens_library(profiles, path) || !file_owner::is_private_copy(knowledge.tables, path);
-    let mut objects: Vec<RootPath> = found.askers.iter().filter(is_asker).cloned().collect();
-    objects.sort();
-    objects.dedup();
     // What the library's own files and the parts of known programs hold is no news.
     let is_told_elsewhere = |name: &[u8]| knowledge.library.is_family(name) || is_known_part(profiles, name);
     let texts = TextReader::new(&contexts.as_is.rootfs, knowledge, found, distributions);
     let sources = find_source_openers(&contexts.as_is.rootfs, knowledge.library, profiles, found);
     let (mut consumers, mut undecided) = (Vec::new(), Vec::new());
-    for object in objects {
+    for object in list_askers(found, knowledge, profiles) {
         let Some(elf) = elf_at(&contexts.as_is.rootfs, &object) else {
             continue;
         };
@@ -152,34 +148,36 @@ pub(super) fn find_consumers(
             }));
         }
     }
-    let nobody = KnownProfiles {
-        own: None,
-        before: None,
-        all: profiles,
+    let ask = |path: &RootPath, names: &[ByteString]| {
+        let nobody = KnownProfiles {
+            own: None,
+            before: None,
+            all: profiles,
+        };
+        let asks = RequestKind::Dlopen;
+        consumer(contexts, knowledge.library, path, nobody, asks, names, circumstances)
     };
     for SourceOpener { path, text } in sources {
         if text.hints.is_empty() {
-            let (library, asks) = (knowledge.library, RequestKind::Dlopen);
-            consumers.push(consumer(
-                contexts,
-                library,
-                &path,
-                nobody,
-                asks,
-                &text.exact,
-                circumstances,
-            ));
+            consumers.push(ask(&path, &text.exact));
         } else {
-            let holds = text.exact.into_iter().chain(text.hints).collect();
             undecided.push(UndecidedOpener {
                 object: path,
                 profile: None,
-                holds,
+                holds: text.exact.into_iter().chain(text.hints).collect(),
                 after: None,
             });
         }
     }
     (consumers, undecided)
+}
+
+/// The objects that ask for the library, each once, by path.
+fn list_askers(found: &CuptiFiles, knowledge: &Knowledge, profiles: &[ConsumerProfile]) -> BTreeSet<RootPath> {
+    // What lies in a tool's own folder finds that tool's CUPTI; it is asked about where a profile knows it.
+    let is_asker =
+        |path: &&RootPath| opens_library(profiles, path) || !file_owner::is_private_copy(knowledge.tables, path);
+    found.askers.iter().filter(is_asker).cloned().collect()
 }
 
 /// Whether an object of no profile gets what it wants once another program's package is imported before it.
@@ -274,6 +272,17 @@ impl<'p> KnownProfiles<'p> {
     }
 }
 
+/// What an object is called in reports that no profile knows.
+fn shown_name(object: &RootPath) -> String {
+    // Modules of many packages have one name.
+    let package = python::is_source(object.name()).then(|| object.parent());
+    let shown = match package {
+        Some(package) => [package.name(), b"/", object.name()].concat(),
+        None => object.name().to_vec(),
+    };
+    escape::escape_bytes(&shown)
+}
+
 fn consumer(
     contexts: &ByWorld<ProcessContext>,
     library: &LibraryProfile,
@@ -324,17 +333,9 @@ fn consumer(
     let bare = names.iter().find(|name| !name.contains(&b'/'));
     let opened = || names.iter().find(|name| outcome.as_is.path.as_ref() == Some(*name));
     let wants = bare.or_else(opened).or(names.first()).cloned().unwrap_or_default();
-    // Modules of many packages have one name.
-    let package = object.parent();
-    let shown = if python::is_source(object.name()) {
-        [package.name(), b"/", object.name()].concat()
-    } else {
-        object.name().to_vec()
-    };
-    let file_name = image_linkage::escape::escape_bytes(&shown);
     CuptiConsumer {
         profile: profile.map(|profile| profile.id.clone()),
-        name: profile.map_or(file_name, |profile| profile.name.clone()),
+        name: profile.map_or_else(|| shown_name(object), |profile| profile.name.clone()),
         // Without a profile: a missing DT_NEEDED entry stops the program, a dlopen that fails can be caught.
         required: match (profile, asks) {
             (Some(profile), _) => profile.required,
@@ -519,10 +520,7 @@ fn of_need(loaded: &LoadResolution, names: &[ByteString]) -> ConsumerOutcome {
         // The object was not mapped at all: what stopped it is the reason.
         None => match loaded.unresolved.first() {
             Some(first) => ConsumerOutcome::failed(first, &loaded.objects),
-            None => ConsumerOutcome::not_found(format!(
-                "{}: not asked for",
-                image_linkage::escape::escape_bytes(&wanted)
-            )),
+            None => ConsumerOutcome::not_found(format!("{}: not asked for", escape::escape_bytes(&wanted))),
         },
     }
 }

@@ -17,7 +17,7 @@ use crate::make::remedy::install_folder::FolderDiscovery;
 use crate::make::remedy::install_method::{InstallMethod, RepositorySetup};
 use crate::make::remedy::library_stems::loaded_name;
 use crate::make::remedy::method_choice::MethodChoice;
-use crate::make::remedy::recipe::PhaseRecipe;
+use crate::make::remedy::phase_recipe::PhaseRecipe;
 use crate::make::remedy::removal::RemovalPlan;
 use crate::make::remedy::required_libraries::RequiredLibrary;
 use crate::make::remedy::search_path_setup::SearchPathSetup;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::make::remedy::method_choice::ConsideredMethod;
-use crate::make::remedy::recipe::BroughtRelease;
+use crate::make::remedy::phase_recipe::BroughtRelease;
 use crate::make::remedy::search_path_setup::ChangedLibraryPath;
 
 /// What is said of one phase of an image.

@@ -8,7 +8,7 @@ use crate::knowledge::packages::GitSource;
 use crate::make::remedy::builder_stage::BuilderStage;
 use crate::make::remedy::library_stems::{CUPTI, loaded_name};
 use crate::make::remedy::method_choice::ConsideredMethod;
-use crate::make::remedy::recipe::BroughtRelease;
+use crate::make::remedy::phase_recipe::BroughtRelease;
 
 /// The folder of the stage that CUPTI is installed in, out of which the phases take it.
 const GATHERED: &str = "/cupti";

@@ -3,24 +3,11 @@
 use std::sync::Arc;
 
 use super::made_rootfs::make_rootfs;
-use super::recipe::{PhaseRecipe, RecipeRequest};
+use super::phase_recipe::{ForetoldAudit, PhaseRecipe, RecipeRequest};
 use crate::judge::audit::judge_image;
 use crate::judge::facts::{MergedLayers, gather_from_rootfs};
-use crate::judge::plan::Verdict;
 use crate::make::still_works::check_still_works;
 use image_linkage::loader::DynamicLoader;
-
-/// The verdict of an audit that is still to come.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ForetoldAudit {
-    pub verdict: Verdict,
-    /// The rules that make it.
-    pub because: Vec<String>,
-    /// The bytes of the files that the build writes.
-    pub adds: u64,
-    /// What loads in the image and would no longer load, in a sentence.
-    pub loses: Option<String>,
-}
 
 /// Audits the image as the recipe leaves it, for its phase.
 pub(super) fn foretell_audit(

@@ -10,7 +10,7 @@ use super::copy_source::CopySource;
 use super::install_folder::default_folder;
 use super::install_method::InstallMethod;
 use super::library_stems::{CUPTI, loaded_name};
-use super::recipe::PhaseRecipe;
+use super::phase_recipe::PhaseRecipe;
 use super::search_path_setup::SearchPathSetup;
 use super::target::{elf_at, file_facts_at};
 use super::target_release::known_file;

@@ -1,122 +1,28 @@
 //! All that a Dockerfile does to an image for one phase, and why.
 
-use serde::Serialize;
-
-use super::build_check::{self, BuildCheck, names_to_check};
+use super::build_check::{self, names_to_check};
 use super::copy_plan::{CopyPlan, has_library};
-use super::copy_source::CopySource;
-use super::foretold_audit::{ForetoldAudit, foretell_audit};
-use super::image_system::{ImageSystem, read_image_system};
+use super::foretold_audit::foretell_audit;
+use super::image_system::read_image_system;
 use super::install_context::InstallContext;
-use super::install_folder::{CacheUpdate, FolderDiscovery, InstallFolder, choose_install_folder};
+use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder};
 use super::install_method::{InPlaceFiles, InstallMethod, MethodKind};
 use super::library_stems::CUPTI;
 use super::method_choice::{MethodChoice, choose_method};
-use super::removal::{RemovalPlan, plan_removal};
-use super::required_libraries::{NewerApi, RequiredLibrary, apis_newer_than_release};
-use super::search_path_setup::{ChangedLibraryPath, SearchPathSetup, changed_library_path, set_up_search_path};
+use super::phase_recipe::{BroughtRelease, ForetoldAudit, PhaseRecipe, RecipeRequest, UnsolvedPoint};
+use super::removal::plan_removal;
+use super::required_libraries::{RequiredLibrary, apis_newer_than_release};
+use super::search_path_setup::{SearchPathSetup, changed_library_path, set_up_search_path};
 use super::target::require_glibc_linker;
 use super::target_release::{TargetRelease, choose_release, known_file};
 use super::{MethodObstacle, RemedyError};
+use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::CudaVersion;
-use crate::judge::facts::{GatherOptions, ImageFacts};
-use crate::judge::plan::{Plan, Verdict};
+use crate::judge::plan::Verdict;
 use crate::judge::rule::RuleCure;
-use crate::knowledge::{Knowledge, Phase, has_api};
+use crate::knowledge::has_api;
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
-
-/// What a recipe is asked for.
-#[derive(Clone, Copy)]
-pub(crate) struct RecipeRequest<'a> {
-    pub target: &'a ImageFacts,
-    pub phase: &'a Phase,
-    /// What the image makes of the phase now.
-    pub plan: &'a Plan,
-    /// What is known, each rule with what cures it.
-    pub knowledge: &'a Knowledge,
-    /// What the processes of the image start with.
-    pub conditions: &'a GatherOptions,
-    /// The ways that are asked for, the best first; none for the cheapest of all.
-    pub via: &'a [MethodKind],
-    /// The version of CUDA that is asked for.
-    pub cuda: Option<CudaVersion>,
-    /// The image to copy from, where the user names one.
-    pub source: Option<CopySource<'a>>,
-    /// Whether what the phase has no use for goes, also where the phase does not ask for that.
-    pub drops: bool,
-}
-
-/// What a Dockerfile does to an image for one phase.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PhaseRecipe {
-    /// How CUPTI comes in; `None` where nothing has to be brought.
-    pub choice: Option<MethodChoice>,
-    /// The release that comes in, where it is known.
-    pub release: Option<BroughtRelease>,
-    pub needs: Vec<RequiredLibrary>,
-    /// The libraries of a package that are not needed, by their stems.
-    pub spare: Vec<&'static str>,
-    /// Names of CUPTI that lead nowhere or to another release, and would still be told of.
-    pub clears: Vec<RootPath>,
-    /// The bytes that are added, as far as the sizes of the release are known.
-    pub adds: Option<u64>,
-    /// The folder that files are copied into, and how the loader comes to look there.
-    pub search: InstallFolder,
-    pub lead: SearchPathSetup,
-    pub library_path: Option<ChangedLibraryPath>,
-    /// The dead weight that goes.
-    pub fresh: Option<RemovalPlan>,
-    pub proof: BuildCheck,
-    pub leaves: Vec<UnsolvedPoint>,
-    pub system: ImageSystem,
-    /// What an audit will say of the result.
-    pub foretold: ForetoldAudit,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct BroughtRelease {
-    /// As a package manager takes it: a final `*` stands for any rest.
-    pub version: String,
-    /// What says that it is the right one.
-    pub because: String,
-}
-
-/// Something that the Dockerfile leaves as it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum UnsolvedPoint {
-    /// An API that the phase wants and the release does not have.
-    Api(NewerApi),
-    /// Dead weight in an image that has nothing to remove it with.
-    WeightWithoutShell,
-}
-
-impl std::fmt::Display for UnsolvedPoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Api(api) => write!(f, "{api}"),
-            Self::WeightWithoutShell => f.write_str(
-                "the files that may go: the image has no shell to remove them with, and cupti-audit slim takes none",
-            ),
-        }
-    }
-}
-
-impl PhaseRecipe {
-    /// The dead weight that the image has no longer afterwards; of a folder nothing that it holds is named.
-    pub(super) fn dropped_paths(&self) -> impl Iterator<Item = &RootPath> {
-        let dropped = self.fresh.iter().flat_map(|fresh| &fresh.groups);
-        dropped.flat_map(|group| &group.paths)
-    }
-
-    /// Whether the build runs `ldconfig`.
-    pub(crate) fn runs_ldconfig(&self) -> bool {
-        let installs = |choice: &MethodChoice| matches!(choice.way, InstallMethod::Package(_));
-        !matches!(self.lead, SearchPathSetup::Nothing(_))
-            || self.choice.as_ref().is_some_and(installs)
-            || (self.fresh.is_some() && self.system.has_cache)
-    }
-}
 
 /// The release whose files are listed where nothing says which one the image is for.
 const UNKNOWN_CUDA: CudaVersion = (12, 0);

@@ -256,7 +256,7 @@ fn dynamic(subject: &Subject) -> Vec<Mutant> {
         let at = usize::try_from(subject.get(*value)).unwrap();
         for count in [4, 16] {
             found.push(subject.with(&format!("{count} zeros begin DT_INIT"), |it| {
-                it.bytes[at..at + count].fill(0)
+                it.bytes[at..at + count].fill(0);
             }));
         }
         found.push(subject.with("DT_INIT is in the header", |it| it.set(*value, 0x10)));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::dead_weight::DeadWeightFile;
 use super::super::resolved_objects::elf_at;
-use super::ObjectInventory;
+use super::reference::ObjectInventory;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::ProcessSetup;
 use image_linkage::path::RootPath;

@@ -9,7 +9,7 @@ use super::super::process_context::ProcessContext;
 use super::super::resolved_objects::{elf_at, opened_object};
 use super::super::world::ByWorld;
 use super::name_index::NameIndex;
-use super::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
+use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
 use crate::knowledge::{ConsumerProfile, LibraryProfile, opens_library};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};

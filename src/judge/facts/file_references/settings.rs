@@ -3,7 +3,7 @@
 use super::super::process_context::ProcessContext;
 use super::super::world::ByWorld;
 use super::name_index::NameIndex;
-use super::{FileReference, FileReferrer, ReferenceKind};
+use super::reference::{FileReference, FileReferrer, ReferenceKind};
 use image_linkage::loader::{ProcessSetup, SimulatedProcess};
 use image_linkage::path::RootPath;
 use image_source::Image;

@@ -1,0 +1,65 @@
+//! Something that leads to a file, and what is looked through for it.
+
+use std::sync::Arc;
+
+use image_linkage::elf::ByteString;
+use image_linkage::layer::FileFacts;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{NodeKind, RootfsNode};
+
+/// Something that leads to a file that may be dead weight.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileReference {
+    /// The file, without links.
+    pub file: RootPath,
+    /// Who leads to it.
+    pub by: FileReferrer,
+    /// The name that is asked for.
+    pub name: ByteString,
+    /// By what means the loader or a program gets to the file.
+    pub how: ReferenceKind,
+}
+
+/// Who leads to a file.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileReferrer {
+    /// An object of the image.
+    Object(RootPath),
+    /// A setting of the image, such as a variable of its environment.
+    Setting(String),
+}
+
+/// How a file is led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ReferenceKind {
+    /// The loader gets to it from a `DT_NEEDED` entry.
+    Needs,
+    /// A program opens it before it uses a GPU, and runs on the CPU alone where it is missing.
+    Opens,
+    /// A `DT_NEEDED` entry has its name, and where the loader gets to is not known.
+    MayNeed,
+    /// The object holds its name, and no profile says what for.
+    Holds,
+    /// It is preloaded, or named by path.
+    Names,
+}
+
+/// The objects and links of an image.
+#[derive(Debug, Default)]
+pub(crate) struct ObjectInventory {
+    pub objects: Vec<(RootPath, Arc<FileFacts>)>,
+    pub links: Vec<(RootPath, ByteString)>,
+}
+
+impl ObjectInventory {
+    /// Takes one node of the file system.
+    pub fn add_node(&mut self, path: &RootPath, node: &RootfsNode) {
+        match &node.kind {
+            NodeKind::File(facts) if facts.elf.is_some() => {
+                self.objects.push((path.clone(), Arc::clone(facts)));
+            }
+            NodeKind::Symlink(target) => self.links.push((path.clone(), target.clone())),
+            _ => {}
+        }
+    }
+}
