@@ -1,23 +1,30 @@
-# The chores of this repository by name; CI runs `make test` and `make lint`.
+# The chores of this repository by name; CI runs `make test`, `make test-builds` and `make lint`.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: test test-all parts environments static bench lint deny
+.PHONY: test test-builds test-all parts environments static bench lint deny
 
 LOG := target/test.log
 # Where `make static` puts the program as docs/ci/Dockerfile compiles it.
 MUSL := x86_64-unknown-linux-musl
 STATIC := $(CURDIR)/target/$(MUSL)/debug/cupti-audit
 
-# All tests, with the lines in which they say what they compared with real programs, and the counts at the end.
+# All tests but `test-builds`, with the lines in which they say what they compared with real programs, and the counts at the end.
 test: parts static
 	mkdir -p target
 	static=; if [ -e $(STATIC) ]; then static=$(STATIC); fi; \
 	status=0; CUPTI_AUDIT_STATIC=$$static cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(LOG) || status=$$?; \
 	tests/counts.sh $(LOG); exit $$status
 
-# The same with the real PyTorch, JAX and TensorFlow, which are some gigabytes: see tests/environments.sh.
+# The Dockerfiles that the program writes, built by the engine's two builders: minutes, and at every merge all the same.
+test-builds: parts
+	mkdir -p target
+	status=0; cargo test --test dockerfile_builds --test dockerfile_generated --test project_phases --no-fail-fast \
+	  -- --ignored --show-output 2>&1 | tee $(LOG).builds || status=$$?; \
+	tests/counts.sh $(LOG).builds; exit $$status
+
+# Everything, and that with the real PyTorch, JAX and TensorFlow, which are some gigabytes: see tests/environments.sh.
 test-all: environments
-	$(MAKE) --no-print-directory test CUPTI_AUDIT_ALL=1
+	$(MAKE) --no-print-directory test test-builds CUPTI_AUDIT_ALL=1
 
 environments: parts
 	tests/environments.sh

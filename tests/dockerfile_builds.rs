@@ -111,6 +111,7 @@ type Case = (&'static str, fn(&Builder));
 
 /// One engine for all: filling it takes longer than most builds.
 #[test]
+#[ignore = "it builds images for minutes: make test-builds"]
 fn what_is_built_is_loaded_by_its_own_loader_and_passes_the_audit() {
     let Some(builder) = start() else { return };
     let cases: [Case; 13] = [

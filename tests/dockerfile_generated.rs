@@ -54,6 +54,7 @@ struct Tally {
 }
 
 #[test]
+#[ignore = "it builds images for minutes: make test-builds"]
 fn generated_images_become_what_was_foretold_and_their_programs_still_get_cupti() {
     let Some(world) = &*WORLD else { return };
     let Some(builder) = cupti_parts::are_there().then(Builder::start).flatten() else {

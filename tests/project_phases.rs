@@ -109,6 +109,7 @@ fn dockerfile(builder: &Builder, runtime: &str, devel: &str) -> String {
 }
 
 #[test]
+#[ignore = "it builds images for minutes: make test-builds"]
 fn a_project_goes_from_prototype_to_inference() {
     let there = cupti_parts::are_there() && support::have("docker-registry", "docker-registry");
     let Some(builder) = there.then(Builder::start).flatten() else {

@@ -290,6 +290,9 @@ fn fresh(fresh: &RemovalPlan, caches: bool) -> RemovalPage {
     }
 }
 
+/// Where the loader looks before its own directories (ld.so(8)).
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
 fn proof(facts: &ImageFacts, proof: &BuildCheck) -> Result<BuildCheckPage, RemedyError> {
     let rootfs = &facts.contexts.as_is.rootfs;
     let linked = |it: &LinkedObject| {
@@ -306,11 +309,19 @@ fn proof(facts: &ImageFacts, proof: &BuildCheck) -> Result<BuildCheckPage, Remed
             wants: quote::require_plain("the name of a library", &it.wants)?,
         })
     };
+    let entry = &facts.contexts.as_is.entry;
+    let is_known = |name: &&String| *name == LIBRARY_PATH && !entry.unknown.contains(name);
+    let changed = entry.changed.iter().find(is_known);
+    // The loader takes an empty one for none (glibc elf/rtld.c, `process_envvars`).
+    let library_path = changed.map(|name| entry.values.get(name).cloned().unwrap_or_default());
     Ok(BuildCheckPage {
         loader: quote::require_plain("the path of the loader", &proof.loader)?,
         names: proof.names.clone(),
         linked: proof.linked.iter().map(linked).collect::<Result<_, _>>()?,
         libc: quote::require_plain("the path of the C library", &proof.libc)?,
+        library_path: library_path
+            .map(|value| quote::require_plain("LD_LIBRARY_PATH", value.as_bytes()))
+            .transpose()?,
         elsewhere: proof.elsewhere,
     })
 }

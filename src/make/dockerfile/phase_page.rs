@@ -217,6 +217,8 @@ pub(crate) struct BuildCheckPage {
     /// The objects that are linked with libcupti.
     pub linked: Vec<LinkedPage>,
     pub libc: String,
+    /// The LD_LIBRARY_PATH that the container's command sets, where it is not the image's.
+    pub library_path: Option<String>,
     /// Whether the image that is copied from has a shell.
     pub elsewhere: bool,
 }
