@@ -140,6 +140,8 @@ impl Judge {
             "bin/dash",
             "bin/bash",
             "usr/bin/env",
+            "usr/bin/nice",
+            "usr/bin/timeout",
             "lib64/ld-linux-x86-64.so.2",
             "lib/x86_64-linux-gnu/libc.so.6",
             "lib/x86_64-linux-gnu/libtinfo.so.6",
@@ -264,6 +266,12 @@ fn known_cases() -> Vec<Case> {
         command(&["env", "-u", "LD_LIBRARY_PATH", PRINT]).with(path, "/opt/b"),
         command(&["env", "--unset=LD_LIBRARY_PATH", "--", PRINT]).with(path, "/opt/b"),
         command(&["env", "-S", "LD_LIBRARY_PATH=/opt/cupti /usr/bin/print"]),
+        command(&["timeout", "-k", "1", "20", "env", "-u", path, PRINT]).with(path, "/x"),
+        command(&["timeout", "--foreground", "-s", "KILL", "20", "env", "-u", path, PRINT]).with(path, "/x"),
+        command(&["nice", "-n", "5", "timeout", "20", "env", "-u", path, PRINT]).with(path, "/x"),
+        script("/bin/sh", &format!("command unset LD_LIBRARY_PATH\n{exec}")).with(path, "/x"),
+        script("/bin/bash", &format!("builtin unset LD_LIBRARY_PATH\n{exec}")).with(path, "/x"),
+        script("/bin/bash", "go() { LD_LIBRARY_PATH= command \"$@\"; }\ngo \"$@\"\n").with(path, "/x"),
         command(&["sh", "-c", "export LD_LIBRARY_PATH=/opt/a; exec /usr/bin/print"]),
         command(&["bash", "-c", "LD_LIBRARY_PATH=/opt/a:$LD_LIBRARY_PATH /usr/bin/print"]).with(path, "/x"),
         command(&[
@@ -478,6 +486,11 @@ fn what_only_a_run_could_tell_is_said_to_be_unknown() {
         "export LD_LIBRARY_PATH=/x\nexec -c \"$@\"\n",
         // Lines as Windows ends them.
         "export LD_LIBRARY_PATH=/x\r\n",
+        "trap 'unset LD_LIBRARY_PATH' DEBUG\n",
+        "alias go='env -u LD_LIBRARY_PATH'\n",
+        "declare -n r=LD_LIBRARY_PATH\n",
+        "typeset +x LD_LIBRARY_PATH\n",
+        "exec $(echo env -u LD_LIBRARY_PATH /usr/bin/print)\n",
     ] {
         let ours = script("/bin/sh", &format!("{text}{exec}")).ours();
         assert_eq!(
@@ -485,6 +498,10 @@ fn what_only_a_run_could_tell_is_said_to_be_unknown() {
             Some("LD_LIBRARY_PATH"),
             "{text} {ours:?}"
         );
+    }
+    for starter in ["chroot /", "flock /x", "sudo"] {
+        let ours = command(&format!("{starter} {PRINT}").split(" ").collect::<Vec<_>>()).ours();
+        assert_eq!(ours.unknown.len(), 4, "{ours:?}");
     }
     for options in ["-lc", "-ic"] {
         let login = command(&["bash", options, PRINT]).ours();

@@ -107,32 +107,63 @@ struct CommandFollower<'r> {
 /// The shells whose scripts are read.
 const SHELLS: [&str; 4] = ["sh", "bash", "dash", "ash"];
 
-/// Programs that start another one with their own environment, and how many words in front of it are theirs beside the
-/// options that they have.
-const STARTERS: [(&str, usize); 16] = [
-    ("tini", 0),
-    ("tini-static", 0),
-    ("dumb-init", 0),
-    ("docker-init", 0),
-    ("catatonit", 0),
-    ("exec", 0),
-    ("nohup", 0),
-    ("setsid", 0),
-    ("nice", 0),
-    ("ionice", 0),
-    ("stdbuf", 0),
-    ("numactl", 0),
-    ("gosu", 1),
-    ("su-exec", 1),
-    ("timeout", 1),
-    ("chpst", 0),
+/// Programs that start another one with their own environment, how many words in front of it are theirs beside the
+/// options that they have, and those of their options that take the next word.
+const STARTERS: [(&str, usize, &[&str]); 17] = [
+    ("tini", 0, &["-e", "-p"]),
+    ("tini-static", 0, &["-e", "-p"]),
+    ("dumb-init", 0, &["-r", "--rewrite"]),
+    ("docker-init", 0, &["-e", "-p"]),
+    ("catatonit", 0, &[]),
+    ("exec", 0, &[]),
+    ("nohup", 0, &[]),
+    ("setsid", 0, &[]),
+    ("nice", 0, &["-n", "--adjustment"]),
+    ("ionice", 0, &["-c", "-n", "--class", "--classdata"]),
+    ("stdbuf", 0, &["-i", "-o", "-e", "--input", "--output", "--error"]),
+    (
+        "numactl",
+        0,
+        &[
+            "-i",
+            "-m",
+            "-N",
+            "-C",
+            "-p",
+            "--interleave",
+            "--membind",
+            "--cpunodebind",
+            "--physcpubind",
+        ],
+    ),
+    ("gosu", 1, &[]),
+    ("su-exec", 1, &[]),
+    ("time", 0, &["-f", "-o", "--format", "--output"]),
+    ("timeout", 1, &["-k", "-s", "--kill-after", "--signal"]),
+    ("chpst", 0, &["-u", "-U", "-b", "-e", "-/", "-C", "-n", "-l", "-L"]),
+];
+
+/// Programs that start another one in a way that is not followed.
+const UNFOLLOWED: [&str; 9] = [
+    "sudo",
+    "doas",
+    "chroot",
+    "flock",
+    "unshare",
+    "nsenter",
+    "fakeroot",
+    "proot",
+    "systemd-run",
 ];
 
 impl CommandFollower<'_> {
     /// Goes on to what the command starts; whether it starts something.
     fn step(&mut self) -> bool {
-        let Some(Some(name)) = self.words.first().cloned() else {
-            return false;
+        let name = match self.words.first().cloned() {
+            Some(Some(name)) => name,
+            // What is started may be one that changes all.
+            Some(None) => return self.lose(),
+            None => return false,
         };
         let base = name.rsplit('/').next().unwrap_or_default().to_owned();
         let before = (self.loader_variables(), self.directory.is_some());
@@ -154,9 +185,11 @@ impl CommandFollower<'_> {
             shell if SHELLS.contains(&shell) => self.shell(&base),
             loader if is_loader(loader) => self.loader(),
             "su" | "runuser" | "setpriv" => self.change_user(&base),
-            // They empty the environment but for what their configuration keeps.
-            "sudo" | "doas" => self.lose(),
-            starter if STARTERS.iter().any(|(known, _)| *known == starter) => self.starter(&base),
+            // Some of them empty the environment but for what their configuration keeps.
+            unfollowed if UNFOLLOWED.contains(&unfollowed) => self.lose(),
+            starter if let Some((_, own, valued)) = STARTERS.iter().find(|(known, ..)| *known == starter) => {
+                self.starter(*own, valued)
+            }
             _ => self.script(path),
         };
         // What such a program starts is executed securely, unless it takes on its user as a whole.
@@ -310,24 +343,18 @@ impl CommandFollower<'_> {
         false
     }
 
-    fn starter(&mut self, base: &str) -> bool {
+    fn starter(&mut self, own: usize, valued: &[&str]) -> bool {
         self.become_user(new_user(&self.words));
-        let own = STARTERS
-            .iter()
-            .find(|(known, _)| *known == base)
-            .map_or(0, |(_, own)| *own);
-        let is_own = |word: &Option<String>| word.as_deref().is_some_and(|word| is_option(word) && word != "--");
-        let options = self.words.iter().skip(1).take_while(|word| is_own(word)).count();
-        let mut rest = self.words.get(1 + options..).unwrap_or_default();
-        // `nice -n 5`: the value of an option.
-        let is_number = |word: &Option<String>| word.as_deref().is_some_and(|word| word.parse::<i64>().is_ok());
-        while options > 0 && rest.first().is_some_and(is_number) {
-            rest = rest.get(1..).unwrap_or_default();
+        let mut words = self.words.get(1..).unwrap_or_default().to_vec().into_iter().peekable();
+        while let Some(Some(option)) = words.next_if(|word| word.as_deref().is_some_and(is_option)) {
+            if option == "--" {
+                break;
+            }
+            if valued.contains(&option.as_str()) {
+                drop(words.next());
+            }
         }
-        if rest.first().is_some_and(|word| word.as_deref() == Some("--")) {
-            rest = rest.get(1..).unwrap_or_default();
-        }
-        self.words = rest.get(own..).unwrap_or_default().to_vec();
+        self.words = words.skip(own).collect();
         !self.words.is_empty()
     }
 

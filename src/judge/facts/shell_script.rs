@@ -434,7 +434,6 @@ impl ScriptRun<'_> {
     }
 
     /// Runs a command by its name.
-    #[expect(clippy::too_many_lines, reason = "one arm for each command of the shell")]
     fn run(&mut self, assignments: &[(String, VariableValue)], fields: &[Option<String>]) -> Success {
         let (name, rest) = fields.split_first()?;
         let known = name.as_deref().unwrap_or_default();
@@ -446,6 +445,14 @@ impl ScriptRun<'_> {
             self.state.arguments = arguments;
             return success;
         }
+        self.run_own(assignments, fields)
+    }
+
+    /// Runs a command that is no function of the script.
+    #[expect(clippy::too_many_lines, reason = "one arm for each command of the shell")]
+    fn run_own(&mut self, assignments: &[(String, VariableValue)], fields: &[Option<String>]) -> Success {
+        let (name, rest) = fields.split_first()?;
+        let known = name.as_deref().unwrap_or_default();
         match known {
             "export" | "declare" | "typeset" | "readonly" | "local" => {
                 self.declare(known, rest);
@@ -498,8 +505,29 @@ impl ScriptRun<'_> {
                 None
             }
             "[" | "test" => self.test(rest),
-            "true" | ":" | "echo" | "umask" | "ulimit" | "mkdir" | "trap" | "ldconfig" | "ln" | "chmod" | "alias"
-            | "hash" => Some(true),
+            "true" | ":" | "echo" | "umask" | "ulimit" | "mkdir" | "ldconfig" | "ln" | "chmod" | "hash" => Some(true),
+            "trap" => {
+                // It runs before every command that follows.
+                if rest
+                    .iter()
+                    .any(|word| word.as_deref().is_none_or(|word| word == "DEBUG"))
+                {
+                    self.forget_all();
+                }
+                Some(true)
+            }
+            // What the words mean from here on.
+            "alias" => {
+                self.forget_all();
+                Some(true)
+            }
+            "command" | "builtin"
+                if !rest
+                    .first()
+                    .is_some_and(|word| word.as_deref().is_some_and(|word| word.starts_with('-'))) =>
+            {
+                self.run_own(assignments, rest)
+            }
             "false" => Some(false),
             "eval" | "pushd" | "popd" => {
                 self.forget_all();

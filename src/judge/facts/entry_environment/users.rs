@@ -59,13 +59,15 @@ impl CommandFollower<'_> {
 
     /// The home directory, which engines and those who change the user take from the user's line.
     pub(super) fn set_home(&mut self) {
-        let user = self.credentials().uid.to_string();
+        let named = self.user.name.as_deref().or(self.config.user.as_deref());
+        let user = named.and_then(|user| user.split(':').next()).unwrap_or_default();
+        let user = if user.is_empty() { "0" } else { user };
         let passwd = self.rootfs.content(b"/etc/passwd").unwrap_or_default();
         let lines = passwd
             .split(|&byte| byte == b'\n')
             .filter_map(|line| std::str::from_utf8(line).ok());
         let mut fields = lines.map(|line| line.split(':').collect::<Vec<&str>>());
-        let own = fields.find(|fields| fields.get(2) == Some(&user.as_str()));
+        let own = fields.find(|fields| fields.first() == Some(&user) || fields.get(2) == Some(&user));
         let home = own.and_then(|fields| fields.get(5).map(|home| (*home).to_owned()));
         let is_changed = self.user != ChangedUser::default();
         if is_changed {

@@ -10,9 +10,18 @@ impl ScriptRun<'_> {
             .iter()
             .flatten()
             .map(String::as_str)
-            .take_while(|word| word.starts_with('-'))
+            .take_while(|word| word.starts_with(['-', '+']))
             .collect();
-        let exports = by == "export" && !options.contains(&"-n") || options.iter().any(|option| option.contains('x'));
+        let has = |sign: char, letter: char| {
+            options
+                .iter()
+                .any(|option| option.starts_with(sign) && option.contains(letter))
+        };
+        let exports = by == "export" && !options.contains(&"-n") || has('-', 'x');
+        if by != "export" && has('-', 'n') {
+            // A name that stands for another variable.
+            self.forget_all();
+        }
         for word in words.get(options.len()..).unwrap_or_default() {
             let Some(word) = word else {
                 self.forget_all();
@@ -38,7 +47,7 @@ impl ScriptRun<'_> {
             }
             if exports {
                 self.export(name.strip_suffix('+').unwrap_or(name));
-            } else if by == "export" {
+            } else if by == "export" || has('+', 'x') {
                 self.state.variables.insert(name.to_owned(), VariableValue::Unknown);
             }
         }
