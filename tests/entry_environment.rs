@@ -500,7 +500,7 @@ fn what_only_a_run_could_tell_is_said_to_be_unknown() {
         );
     }
     for starter in ["chroot /", "flock /x", "sudo"] {
-        let ours = command(&format!("{starter} {PRINT}").split(" ").collect::<Vec<_>>()).ours();
+        let ours = command(&format!("{starter} {PRINT}").split(' ').collect::<Vec<_>>()).ours();
         assert_eq!(ours.unknown.len(), 4, "{ours:?}");
     }
     for options in ["-lc", "-ic"] {
