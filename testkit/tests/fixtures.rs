@@ -52,7 +52,8 @@ fn expectations_agree_with_themselves() {
             }
             // Notes and warnings do not fail a run.
             assert!(expect.exit == 0 || !findings.is_empty(), "{name}");
-            assert!((0..=1).contains(&expect.exit), "{name}: {}", expect.exit);
+            // 2 where only a run could tell what the program gets.
+            assert!((0..=2).contains(&expect.exit), "{name}: {}", expect.exit);
             if expect.status == Status::Loadable {
                 assert_eq!(expect.status_nvidia, Status::Loadable, "{name}");
             }
