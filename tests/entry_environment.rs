@@ -407,14 +407,14 @@ fn known_cases() -> Vec<Case> {
             .and("/etc/profile.d/a.sh", "export LD_LIBRARY_PATH=/opt/a\n")
             .and("/etc/profile.d/b.sh", "LD_LIBRARY_PATH=$LD_LIBRARY_PATH:/opt/b\n"),
         command(&["bash", "-lc", "exec /usr/bin/print"])
-            .with("HOME", "/root")
+            .with("HOME", "/own")
             .and(
                 "/etc/profile",
                 "if [ \"$(id -u)\" -eq 0 ]; then export LD_PRELOAD=; fi\n",
             )
             .and("/usr/bin/id", "#!/bin/sh\necho 0\n")
-            .and("/root/.bash_profile", "export LD_LIBRARY_PATH=/opt/own\n")
-            .and("/root/.profile", "export LD_LIBRARY_PATH=/opt/other\n"),
+            .and("/own/.bash_profile", "export LD_LIBRARY_PATH=/opt/own\n")
+            .and("/own/.profile", "export LD_LIBRARY_PATH=/opt/other\n"),
         command(&["bash", "-c", "exec /usr/bin/print"])
             .with("BASH_ENV", "/etc/bash.env")
             .and("/etc/bash.env", "export LD_LIBRARY_PATH=/opt/bash\n"),

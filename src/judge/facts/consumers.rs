@@ -28,7 +28,7 @@ use image_linkage::loader::{
     LoadRefusal, LoadResolution, ProcessSetup, RequestOutcome, SearchStep, SimulatedProcess, StartMode, TriedFile,
 };
 use image_linkage::path::RootPath;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// An object that asks for CUPTI.
@@ -230,21 +230,30 @@ pub(super) struct Circumstances<'c> {
     pub wanted: &'c [CompanionRequest],
     /// How else processes may start.
     pub variants: &'c ProcessVariants,
-    /// All objects of the image.
-    pub objects: &'c [(RootPath, Arc<FileFacts>)],
+    pub users: LibraryUsers<'c>,
 }
 
-impl Circumstances<'_> {
-    /// The programs that need a library, or open one by a text that ends in its name; a few of many.
-    fn users_of(&self, object: &RootPath) -> Vec<&RootPath> {
-        let name = object.name();
-        let is_it = |text: &ByteString| last_part(text) == name;
-        let uses = |elf: &ElfFacts| elf.is_program() && elf.needed.iter().chain(&elf.mentions).any(is_it);
-        let programs = self
-            .objects
-            .iter()
-            .filter(|(_, facts)| facts.elf.as_deref().is_some_and(uses));
-        programs.map(|(path, _)| path).take(USERS).collect()
+/// The programs that need a library, or open one by a text that ends in its name, by that name; a few of many.
+pub(super) struct LibraryUsers<'c>(BTreeMap<&'c [u8], Vec<&'c RootPath>>);
+
+impl<'c> LibraryUsers<'c> {
+    pub(super) fn new(objects: &'c [(RootPath, Arc<FileFacts>)]) -> Self {
+        let mut users: BTreeMap<&[u8], Vec<&RootPath>> = BTreeMap::new();
+        for (path, facts) in objects {
+            let programs = facts.elf.as_deref().filter(|elf| elf.is_program()).into_iter();
+            let texts = programs.flat_map(|elf| elf.needed.iter().chain(&elf.mentions));
+            for name in texts.map(|text| last_part(text)).collect::<BTreeSet<_>>() {
+                let of_name = users.entry(name).or_default();
+                if of_name.len() < USERS {
+                    of_name.push(path);
+                }
+            }
+        }
+        Self(users)
+    }
+
+    fn of(&self, object: &RootPath) -> impl Iterator<Item = &'c RootPath> {
+        self.0.get(object.name()).into_iter().flatten().copied()
     }
 }
 
@@ -307,7 +316,7 @@ fn consumer(
     // The search paths of a program count for what its libraries open (elf/dl-load.c, `_dl_map_object`), and what it has
     // mapped is there for them.
     if matches!(loader, ObjectLoader::Unknown) && outcome.as_is.outcome != RequestOutcome::Loaded {
-        let mut users = circumstances.users_of(object).into_iter();
+        let mut users = circumstances.users.of(object);
         let served = |user: &&RootPath| {
             let asker = ConsumerRequest {
                 user: Some(user),

@@ -15,6 +15,17 @@ pub(super) struct ImageUser {
     pub problem: Option<String>,
 }
 
+/// The home directory in the line that `/etc/passwd` has for a user, which engines and those who change the user take for
+/// `HOME`; root's for nobody.
+pub(super) fn home_of(user: &str, rootfs: &Rootfs) -> Option<String> {
+    let user = user.split(':').next().unwrap_or_default();
+    let user = if user.is_empty() { "0" } else { user };
+    let passwd = String::from_utf8_lossy(rootfs.content(b"/etc/passwd").unwrap_or_default());
+    let mut lines = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let own = lines.find(|fields| fields.first() == Some(&user) || fields.get(2) == Some(&user))?;
+    own.get(5).map(|home| (*home).to_owned())
+}
+
 /// The user of the config, or the one that its command goes on as, looked up in the image's own files; with another
 /// effective user and group where the command takes them on.
 pub(super) fn image_user(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::consumers::{self, Circumstances, CuptiConsumer};
+use super::consumers::{self, Circumstances, CuptiConsumer, LibraryUsers};
 use super::cupti_files::{self, CuptiFiles};
 use super::dead_weight::DeadWeightScan;
 use super::file_references::{ObjectInventory, find_references};
@@ -94,12 +94,11 @@ pub fn gather_from_rootfs(
     let weight = weight.finish(&image, tables);
     // After the walk: a library whose name has a number is asked for by the files that are there.
     let wanted = companions::companion_requests(&rootfs, knowledge.apis(), &weight.files);
-    let mut variants = ProcessVariants::new(&contexts.as_is, &found);
-    variants.limit_to(found.askers.len());
+    let variants = ProcessVariants::new(&contexts.as_is, &found);
     let circumstances = Circumstances {
         wanted: &wanted,
         variants: &variants,
-        objects: &inventory.objects,
+        users: LibraryUsers::new(&inventory.objects),
     };
     let (consumers, undecided) = consumers::find_consumers(
         &contexts,
@@ -121,11 +120,8 @@ pub fn gather_from_rootfs(
     let asking = (&*consumers, &*undecided);
     let (links, ties) = find_references(&image, &contexts, library, &weight.files, &inventory, asking, profiles);
     gaps.extend(gaps_of(&contexts, &plain, &consumers, &oddities));
-    let mut open = consumers
-        .iter()
-        .filter_map(|consumer| consumer.open.as_ref())
-        .chain(&status_is_open);
-    gaps.extend(open.next().map(|why| Gap {
+    let mut open = consumers.iter().filter_map(|consumer| consumer.open.as_ref());
+    gaps.extend(open.next().or(status_is_open.as_ref()).map(|why| Gap {
         what: format!("what processes get of {}", library.name),
         why: why.clone(),
     }));

@@ -53,6 +53,10 @@ impl ProcessVariants {
         if is_lost {
             variants.add_directories(context, found);
         }
+        // Each program is asked in each of them.
+        if found.askers.len() > MANY {
+            variants.contexts.truncate(2);
+        }
         variants
     }
 
@@ -93,13 +97,6 @@ impl ProcessVariants {
             variant.environment.working_dir = folder.into();
             variant
         }));
-    }
-
-    /// Leaves out what takes long in an image with this many programs that ask.
-    pub(super) fn limit_to(&mut self, programs: usize) {
-        if programs > MANY {
-            self.contexts.truncate(2);
-        }
     }
 
     /// Why only a run could tell whether a program gets the library, and else which copy; nothing where it is the same

@@ -1,7 +1,7 @@
 //! Who runs a command: `su`, `runuser`, `setpriv` and the bits of programs.
 
 use super::CommandFollower;
-use crate::judge::facts::credentials::image_user;
+use crate::judge::facts::credentials::{home_of, image_user};
 use crate::judge::facts::shell_script::{ChangedUser, VariableValue, new_user};
 use image_linkage::escape;
 use image_linkage::layer::FileFacts;
@@ -59,16 +59,8 @@ impl CommandFollower<'_> {
 
     /// The home directory, which engines and those who change the user take from the user's line.
     pub(super) fn set_home(&mut self) {
-        let named = self.user.name.as_deref().or(self.config.user.as_deref());
-        let user = named.and_then(|user| user.split(':').next()).unwrap_or_default();
-        let user = if user.is_empty() { "0" } else { user };
-        let passwd = self.rootfs.content(b"/etc/passwd").unwrap_or_default();
-        let lines = passwd
-            .split(|&byte| byte == b'\n')
-            .filter_map(|line| std::str::from_utf8(line).ok());
-        let mut fields = lines.map(|line| line.split(':').collect::<Vec<&str>>());
-        let own = fields.find(|fields| fields.first() == Some(&user) || fields.get(2) == Some(&user));
-        let home = own.and_then(|fields| fields.get(5).map(|home| (*home).to_owned()));
+        let user = self.user.name.as_deref().or(self.config.user.as_deref());
+        let home = home_of(user.unwrap_or_default(), self.rootfs);
         let is_changed = self.user != ChangedUser::default();
         if is_changed {
             self.variables.remove("HOME");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::file_names::is_interpreter_name;
+use crate::judge::facts::credentials::home_of;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, Rootfs};
 
@@ -79,9 +80,12 @@ impl PythonSettings {
         };
         let without_user = options.without_user || own_variable("PYTHONNOUSERSITE").is_some();
         // site.py asks for this one itself, whatever the options (`getuserbase`).
-        let user_base = || match variable("PYTHONUSERBASE") {
-            Some(base) => below(&working_dir, base.as_bytes()),
-            None => home(rootfs, variable("HOME"), sources.user).join(b".local"),
+        let user_base = || {
+            if let Some(base) = variable("PYTHONUSERBASE") {
+                return below(&working_dir, base.as_bytes());
+            }
+            let home = variable("HOME").cloned().or_else(|| home_of(sources.user, rootfs));
+            RootPath::from(home.unwrap_or_default().as_str()).join(b".local")
         };
         let without_start = options.without_start || own_variable("PYTHONSAFEPATH").is_some();
         Self {
@@ -162,20 +166,4 @@ fn start_folder(rootfs: &Rootfs, command: &[String], working_dir: &RootPath) -> 
     // A link is followed: modules are looked for beside the script itself (Python/pathconfig.c).
     let found = rootfs.lookup(&script.absolute());
     found.map_or(script, |found| found.path).parent()
-}
-
-/// The home directory that an engine sets for the user: `HOME` where it is set, else that of `/etc/passwd`, else `/`.
-fn home(rootfs: &Rootfs, variable: Option<&String>, user: &str) -> RootPath {
-    if let Some(home) = variable {
-        return home.as_str().into();
-    }
-    let user = user.split(':').next().unwrap_or_default();
-    let user = if user.is_empty() { "0" } else { user };
-    let passwd = rootfs.content(b"/etc/passwd").unwrap_or_default();
-    let text = String::from_utf8_lossy(passwd);
-    let mut lines = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let entry = lines.find(|fields| fields.first() == Some(&user) || fields.get(2) == Some(&user));
-    entry
-        .and_then(|fields| fields.get(5).map(|home| RootPath::from(*home)))
-        .unwrap_or_default()
 }
