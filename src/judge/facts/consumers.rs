@@ -182,18 +182,24 @@ fn consumer(
         |context: &ProcessContext, asker: &ConsumerRequest<'_>| gets(context, library, asker, circumstances.wanted);
     let mut outcome = ByWorld::map(contexts, |context| ask(context, &asker));
     let loader = ObjectLoader::find(&contexts.as_is, object);
-    // The search paths of a program count for what its libraries open (elf/dl-load.c, `_dl_map_object`), and what it has
-    // mapped is there for them.
-    if matches!(loader, ObjectLoader::Unknown) && outcome.as_is.outcome != RequestOutcome::Loaded {
-        let mut users = circumstances.users.of(object);
-        let served = |user: &&RootPath| {
-            let asker = ConsumerRequest {
-                user: Some(user),
-                ..asker
-            };
-            ask(&contexts.as_is, &asker).outcome == RequestOutcome::Loaded
+    if matches!(loader, ObjectLoader::Unknown) {
+        let with = |user| ConsumerRequest {
+            user: Some(user),
+            ..asker
         };
-        asker.user = users.find(served);
+        let users: Vec<&RootPath> = circumstances.users.of(object).collect();
+        let users = users.iter().copied();
+        let mut asked = users.map(|user| (user, ask(&contexts.as_is, &with(user)))).peekable();
+        asker.user = if outcome.as_is.outcome == RequestOutcome::Loaded {
+            // Where none of the programs that name it starts, nobody loads it.
+            let first = asked.peek().map(|(user, _)| *user);
+            first.filter(|_| asked.all(|(_, gets)| gets.start_failure.is_some()))
+        } else {
+            // The search paths of a program count for what its libraries open (elf/dl-load.c, `_dl_map_object`), and
+            // what it has mapped is there for them.
+            let served = asked.find(|(_, gets)| gets.outcome == RequestOutcome::Loaded);
+            served.map(|(user, _)| user)
+        };
         if asker.user.is_some() {
             outcome = ByWorld::map(contexts, |context| ask(context, &asker));
         }
@@ -201,6 +207,14 @@ fn consumer(
     let (open, other_copies) = circumstances
         .variants
         .open_reasons(&outcome.as_is, |context| ask(context, &asker));
+    // A program that starts in no environment is lost, whoever starts it.
+    let open = open.filter(|_| {
+        outcome
+            .as_is
+            .start_failure
+            .as_ref()
+            .is_none_or(|failure| !failure.is_everywhere)
+    });
     let (program, python) = match loader {
         ObjectLoader::Program => (Some(object.clone()), None),
         ObjectLoader::Python(imported) => (Some(imported.program().clone()), Some(imported.used_by())),

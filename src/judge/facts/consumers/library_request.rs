@@ -7,6 +7,7 @@ use crate::judge::facts::consumer_outcome::ConsumerOutcome;
 use crate::judge::facts::process_context::ProcessContext;
 use crate::judge::facts::python::{self, PythonUse};
 use crate::judge::facts::resolved_objects::{elf_at, opened_object, unresolved_objects};
+use crate::judge::facts::start_failure::{self, StartFailure};
 use crate::judge::facts::{credentials, missing_symbols};
 use crate::knowledge::{self, ConsumerProfile, LibraryProfile, RequestKind};
 use image_linkage::elf::{ByteString, SymbolRole};
@@ -41,6 +42,14 @@ pub(super) fn gets(
     if let ObjectLoader::Nobody(PythonUse::Unreachable { why, .. }) = &opener {
         return ConsumerOutcome::not_found(why.clone());
     }
+    if let Some(failure) = opener
+        .program(object)
+        .and_then(|program| StartFailure::of_interpreter(context, program))
+    {
+        return ConsumerOutcome::not_found(failure.words.clone()).ended(failure);
+    }
+    let own = opener.program(object).and_then(|program| context.of_program(program));
+    let context = own.as_ref().unwrap_or(context);
     let run = |setup: &ProcessSetup<'_>| {
         let mut process = SimulatedProcess::new(setup);
         let loaded = load(&mut process, context, object, &opener, known);
@@ -56,7 +65,17 @@ pub(super) fn gets(
         let cupti = gets.real_path.as_ref();
         // Asked for in this very process: what is mapped by now answers, and its search paths count.
         gets.companions = companions::look_up_companions(&process, Some(object), cupti, wanted);
-        gets.with_other_failures(&loaded, names)
+        // What became of the names themselves is the outcome, and not told twice.
+        gets.other_failures = start_failure::other_failures(&loaded, names, asker.asks);
+        gets.unread.clone_from(&loaded.unread);
+        let failure = StartFailure::of_loader(&loaded, &gets.other_failures);
+        match failure.and_then(|failure| opener.end_by(failure, &loaded, context, known)) {
+            Some(failure) => gets.ended(StartFailure {
+                gets_library: !loaded.unresolved.iter().any(|missing| names.contains(&missing.name)),
+                ..failure
+            }),
+            None => gets,
+        }
     };
     let mut gets = context
         .with_setup(run)
@@ -107,6 +126,9 @@ fn of_need(loaded: &LoadResolution, names: &[ByteString]) -> ConsumerOutcome {
     let wanted = names.first().cloned().unwrap_or_default();
     if let Some(refused) = loaded.unresolved.iter().find(|missing| missing.name == wanted) {
         return ConsumerOutcome::failed(refused, &loaded.objects);
+    }
+    if let Some(lacking) = start_failure::failure_of_library(loaded, &wanted) {
+        return ConsumerOutcome::failed(lacking, &loaded.objects);
     }
     match loaded.object_for(&wanted) {
         Some(object) => ConsumerOutcome::found(object, &loaded.objects),

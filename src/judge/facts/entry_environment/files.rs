@@ -2,9 +2,10 @@
 
 use super::CommandFollower;
 use crate::judge::facts::shell_script::{LOADER, ScriptFiles, VariableValue};
+use image_linkage::escape;
 use image_linkage::loader::ldconfig::expand_pattern;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{FileUse, NodeKind};
+use image_linkage::rootfs::{FileUse, LookupError, NodeKind};
 
 impl CommandFollower<'_> {
     /// Where a program lies that is named by a path, or searched for along `PATH`.
@@ -25,6 +26,42 @@ impl CommandFollower<'_> {
         let places: Vec<String> = places.collect();
         // What may not be executed is passed over as long as there is another.
         places.iter().find(may).or(places.first()).cloned()
+    }
+
+    /// The file that the words execute, without links.
+    pub(super) fn executable(&self) -> Option<RootPath> {
+        let path = self.program(self.words.first()?.as_deref()?)?;
+        Some(self.rootfs.lookup(path.as_bytes()).ok()?.path)
+    }
+
+    /// Whether the program that is to be executed next is not in the image, which then is the end of the command.
+    pub(super) fn is_absent(&mut self, name: &str, path: Option<&str>) -> bool {
+        let is_there = path.is_some_and(|path| self.rootfs.lookup(path.as_bytes()) != Err(LookupError::NotFound));
+        let is_known = self.is_direct && !matches!(self.variables.get("PATH"), Some(VariableValue::Unknown));
+        if is_there || !is_known || (path.is_none() && name.contains('/')) {
+            return false;
+        }
+        let shown = escape::escape_bytes(name.as_bytes());
+        let is_filled = |path: &str| FILLED.iter().any(|folder| path.starts_with(folder));
+        match self.script.clone() {
+            Some(script) if !path.is_some_and(is_filled) => {
+                self.fail(
+                    &script,
+                    &format!("No such file or directory: its interpreter {shown} is not in the image"),
+                );
+            }
+            _ if name.contains('/') => {
+                self.absent = Some(format!("exec: \"{shown}\": stat {shown}: no such file or directory"))
+            }
+            _ => self.absent = Some(format!("exec: \"{shown}\": executable file not found in $PATH")),
+        }
+        true
+    }
+
+    /// Says why what is at `path` does not start.
+    pub(super) fn fail(&mut self, path: &str, why: &str) {
+        let path = escape::escape_bytes(path.as_bytes());
+        self.problem = Some(format!("the container's command does not start: {path}: {why}"));
     }
 
     /// A path from the root, where the working directory is known.

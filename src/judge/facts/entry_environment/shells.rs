@@ -94,6 +94,7 @@ impl CommandFollower<'_> {
             ..ShellState::default()
         };
         let started = run_script(text, state, self);
+        self.is_direct = false;
         self.problem = started.problem.or(self.problem.take());
         self.variables = started.variables;
         self.directory = started.directory;
