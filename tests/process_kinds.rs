@@ -23,7 +23,7 @@ fn facts(program: &Elf) -> ImageFacts {
 
 /// What is known of a layer with a loader, and variables that are given.
 fn facts_of(layer: Layer, environment: &[(&str, &str)]) -> ImageFacts {
-    let layer = layer.executable(
+    let layer = layer.executable("bin/sh", Elf::executable().build()).executable(
         "lib64/ld-linux-x86-64.so.2",
         Elf::library("ld-linux-x86-64.so.2").build(),
     );

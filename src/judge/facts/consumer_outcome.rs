@@ -90,8 +90,17 @@ impl ConsumerOutcome {
         self
     }
 
+    /// The file that it gets, or would get if its process did not end before.
+    pub(super) fn asked_file(&self) -> Option<&RootPath> {
+        let failure = self.start_failure.as_ref();
+        self.real_path
+            .as_ref()
+            .or(failure.and_then(|failure| failure.would_get.as_ref()))
+    }
+
     /// The same of a process that ends before it asks: nobody gets anything then.
-    pub(super) fn ended(mut self, failure: StartFailure) -> Self {
+    pub(super) fn ended(mut self, mut failure: StartFailure) -> Self {
+        failure.would_get = self.real_path.take();
         if failure.gets_library {
             self = Self {
                 outcome: failure.outcome,

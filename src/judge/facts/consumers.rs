@@ -136,7 +136,7 @@ fn settle_names(
     found: &CuptiFiles,
     ask: &dyn Fn(&[ByteString]) -> CuptiConsumer,
 ) -> Option<CuptiConsumer> {
-    let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
+    let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.asked_file().is_some();
     let ask_some = |names: &[ByteString]| Some(names).filter(|names| !names.is_empty()).map(ask);
     let known = opened.known().map(ask);
     // Whoever gets what its bytes name gets it.
@@ -145,7 +145,7 @@ fn settle_names(
     }
     // A file of an alias' name that is another library is none of ours.
     let is_copy = |path: &RootPath| found.files.iter().any(|(file, _)| file == path);
-    let is_ours = |consumer: &CuptiConsumer| consumer.outcome.as_is.real_path.as_ref().is_some_and(is_copy);
+    let is_ours = |consumer: &CuptiConsumer| consumer.outcome.as_is.asked_file().is_some_and(is_copy);
     let aliased = ask_some(&opened.aliases).filter(|consumer| is_served(consumer) && is_ours(consumer));
     // One that gets nothing by its name may open what comes of its other texts.
     let may_get_other = || ask_some(&opened.possible).as_ref().is_some_and(is_served);
@@ -207,14 +207,6 @@ fn consumer(
     let (open, other_copies) = circumstances
         .variants
         .open_reasons(&outcome.as_is, |context| ask(context, &asker));
-    // A program that starts in no environment is lost, whoever starts it.
-    let open = open.filter(|_| {
-        outcome
-            .as_is
-            .start_failure
-            .as_ref()
-            .is_none_or(|failure| !failure.is_everywhere)
-    });
     let (program, python) = match loader {
         ObjectLoader::Program => (Some(object.clone()), None),
         ObjectLoader::Python(imported) => (Some(imported.program().clone()), Some(imported.used_by())),

@@ -187,7 +187,7 @@ impl CommandFollower<'_> {
             _ => name.clone(),
         };
         let path = self.program(&name);
-        if self.is_absent(&name, path.as_deref()) {
+        if self.is_lost(&name, path.as_deref()) {
             return false;
         }
         if let Some(path) = &path

@@ -23,10 +23,10 @@ pub struct StartFailure {
     pub trace: Vec<SearchStep>,
     /// Whether the library is none of what it lacks, as far as that can be told.
     pub gets_library: bool,
+    /// The file that it would get if it started, without links.
+    pub would_get: Option<RootPath>,
     /// Whether a process is known that ends so; else it is a library that nobody is known to load.
     pub is_process: bool,
-    /// Whether no environment changes it: the kernel does not execute the program.
-    pub is_everywhere: bool,
     /// The names that no object answers to.
     pub missing: Vec<ByteString>,
 }
@@ -78,8 +78,6 @@ impl StartFailure {
         };
         Some(Self {
             trace: first.trace.clone(),
-            // The loader names nobody who asked for the program itself.
-            is_everywhere: loaded.root.is_none() && first.requested_by.is_none(),
             missing,
             ..Self::new(words.join("; "), cure, first.outcome)
         })
@@ -92,8 +90,8 @@ impl StartFailure {
             outcome,
             trace: Vec::new(),
             gets_library: true,
+            would_get: None,
             is_process: true,
-            is_everywhere: true,
             missing: Vec::new(),
         }
     }

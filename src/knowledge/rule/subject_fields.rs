@@ -86,7 +86,7 @@ pub(super) const UNSERVED: &[&str] = &[
 
 pub(super) const START: &[&str] = &[
     "name", "object", "words", // What is to be done about it, as far as the image shows it.
-    "cure", // `needed` or `dlopen`.
+    "cure",  // `needed` or `dlopen`.
     "asks",
     // Whether a process is known that ends so; and whether it is that of the container's command.
     "process", "own",

@@ -34,28 +34,28 @@ impl CommandFollower<'_> {
         Some(self.rootfs.lookup(path.as_bytes()).ok()?.path)
     }
 
-    /// Whether the program that is to be executed next is not in the image, which then is the end of the command.
-    pub(super) fn is_absent(&mut self, name: &str, path: Option<&str>) -> bool {
+    /// Whether a script's interpreter is not in the image, which ends the command. Any other program that is not there
+    /// may be mounted, and the command is followed as if it were.
+    pub(super) fn is_lost(&mut self, name: &str, path: Option<&str>) -> bool {
         let is_there = path.is_some_and(|path| self.rootfs.lookup(path.as_bytes()) != Err(LookupError::NotFound));
         let is_known = self.is_direct && !matches!(self.variables.get("PATH"), Some(VariableValue::Unknown));
         if is_there || !is_known || (path.is_none() && name.contains('/')) {
             return false;
         }
         let shown = escape::escape_bytes(name.as_bytes());
-        let is_filled = |path: &str| FILLED.iter().any(|folder| path.starts_with(folder));
-        match self.script.clone() {
-            Some(script) if !path.is_some_and(is_filled) => {
-                self.fail(
-                    &script,
-                    &format!("No such file or directory: its interpreter {shown} is not in the image"),
-                );
-            }
-            _ if name.contains('/') => {
-                self.absent = Some(format!("exec: \"{shown}\": stat {shown}: no such file or directory"))
-            }
-            _ => self.absent = Some(format!("exec: \"{shown}\": executable file not found in $PATH")),
+        let is_filled = path.is_some_and(|path| FILLED.iter().any(|folder| path.starts_with(folder)));
+        if let Some(script) = self.script.clone().filter(|_| !is_filled) {
+            let why = format!("No such file or directory: its interpreter {shown} is not in the image");
+            self.fail(&script, &why);
+            return true;
         }
-        true
+        let why = if name.contains('/') {
+            "no such file or directory"
+        } else {
+            "executable file not found in $PATH"
+        };
+        self.absent.get_or_insert_with(|| format!("exec: \"{shown}\": {why}"));
+        false
     }
 
     /// Says why what is at `path` does not start.
