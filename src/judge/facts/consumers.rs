@@ -14,6 +14,7 @@ pub(super) use self::object_loader::{LibraryUsers, NeededLookup, follow_needed};
 use self::library_request::{ConsumerRequest, gets};
 use self::object_loader::{KnownProfiles, ObjectLoader};
 use super::companions::CompanionRequest;
+use super::consumer_outcome::ConsumerOutcome;
 use super::cupti_files::CuptiFiles;
 use super::opened_names::{OpenedNames, TextReader, UndecidedOpener};
 use super::process_context::ProcessContext;
@@ -183,23 +184,13 @@ fn consumer(
     let mut outcome = ByWorld::map(contexts, |context| ask(context, &asker));
     let loader = ObjectLoader::find(&contexts.as_is, object);
     if matches!(loader, ObjectLoader::Unknown) {
+        let is_served = outcome.as_is.outcome == RequestOutcome::Loaded;
+        let users: Vec<&RootPath> = circumstances.users.of(object).collect();
         let with = |user| ConsumerRequest {
             user: Some(user),
             ..asker
         };
-        let users: Vec<&RootPath> = circumstances.users.of(object).collect();
-        let users = users.iter().copied();
-        let mut asked = users.map(|user| (user, ask(&contexts.as_is, &with(user)))).peekable();
-        asker.user = if outcome.as_is.outcome == RequestOutcome::Loaded {
-            // Where none of the programs that name it starts, nobody loads it.
-            let first = asked.peek().map(|(user, _)| *user);
-            first.filter(|_| asked.all(|(_, gets)| gets.start_failure.is_some()))
-        } else {
-            // The search paths of a program count for what its libraries open (elf/dl-load.c, `_dl_map_object`), and
-            // what it has mapped is there for them.
-            let served = asked.find(|(_, gets)| gets.outcome == RequestOutcome::Loaded);
-            served.map(|(user, _)| user)
-        };
+        asker.user = deciding_user(&users, is_served, |user| ask(&contexts.as_is, &with(user)));
         if asker.user.is_some() {
             outcome = ByWorld::map(contexts, |context| ask(context, &asker));
         }
@@ -235,6 +226,25 @@ fn consumer(
         open,
         other_copies,
     }
+}
+
+/// The program in whose process a library is judged of which nobody else is known to load it: one that gets it what it
+/// asks for, and where it is served by itself, the first of those that name it when none of them starts.
+fn deciding_user<'u>(
+    users: &[&'u RootPath],
+    is_served: bool,
+    ask: impl Fn(&'u RootPath) -> ConsumerOutcome,
+) -> Option<&'u RootPath> {
+    let mut all = users.iter().copied();
+    if is_served {
+        return users
+            .first()
+            .copied()
+            .filter(|_| all.all(|user| ask(user).start_failure.is_some()));
+    }
+    // The search paths of a program count for what its libraries open (elf/dl-load.c, `_dl_map_object`), and what it has
+    // mapped is there for them.
+    all.find(|user| ask(user).outcome == RequestOutcome::Loaded)
 }
 
 /// What an object is called in reports that no profile knows.

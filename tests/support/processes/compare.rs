@@ -284,8 +284,9 @@ impl Case<'_> {
             let mut own = consumers.filter(|consumer| consumer["object"] == object.as_str());
             own.any(|consumer| consumer["required"] == "import")
         };
-        let ends =
-            |number: &&usize| **number == 0 && matches!(&real[0], Outcome::Not(words) if !words.starts_with("fails "));
+        // The kernel or the loader ends it before any code of it runs.
+        let is_start = |words: &str| words.starts_with("cannot start") || words.contains("error while loading shared");
+        let ends = |number: &&usize| **number == 0 && matches!(&real[0], Outcome::Not(words) if is_start(words));
         for (phase, verdict) in self.report["phases"].as_object().unwrap() {
             let counts: Vec<usize> = match phase.as_str() {
                 "profiling" => failing.clone(),

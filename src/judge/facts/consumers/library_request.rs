@@ -33,9 +33,7 @@ pub(super) fn gets(
     asker: &ConsumerRequest<'_>,
     wanted: &[CompanionRequest],
 ) -> ConsumerOutcome {
-    let ConsumerRequest {
-        object, names, known, ..
-    } = *asker;
+    let ConsumerRequest { object, names, .. } = *asker;
     let opener = asker
         .user
         .map_or_else(|| ObjectLoader::find(context, object), ObjectLoader::User);
@@ -50,33 +48,7 @@ pub(super) fn gets(
     }
     let own = opener.program(object).and_then(|program| context.of_program(program));
     let context = own.as_ref().unwrap_or(context);
-    let run = |setup: &ProcessSetup<'_>| {
-        let mut process = SimulatedProcess::new(setup);
-        let loaded = load(&mut process, context, object, &opener, known);
-        let mut gets = match (asker.asks, loaded.root) {
-            // An object that is not mapped asks for nothing: what keeps it away is the outcome.
-            (RequestKind::Needed, _) | (_, None) => of_need(&loaded, names),
-            (RequestKind::Dlopen, _) => {
-                let names = with_opened_files(&opener, known.own, &loaded, names);
-                let caller = caller(asker, &loaded);
-                of_open(&mut process, caller, &names, opens_namespace(context, caller))
-            }
-        };
-        let cupti = gets.real_path.as_ref();
-        // Asked for in this very process: what is mapped by now answers, and its search paths count.
-        gets.companions = companions::look_up_companions(&process, Some(object), cupti, wanted);
-        // What became of the names themselves is the outcome, and not told twice.
-        gets.other_failures = start_failure::other_failures(&loaded, names, asker.asks);
-        gets.unread.clone_from(&loaded.unread);
-        let failure = StartFailure::of_loader(&loaded, &gets.other_failures);
-        match failure.and_then(|failure| opener.end_by(failure, &loaded, context, known)) {
-            Some(failure) => gets.ended(StartFailure {
-                gets_library: !loaded.unresolved.iter().any(|missing| names.contains(&missing.name)),
-                ..failure
-            }),
-            None => gets,
-        }
-    };
+    let run = |setup: &ProcessSetup<'_>| ask_process(setup, context, asker, &opener, wanted);
     let mut gets = context
         .with_setup(run)
         .unwrap_or_else(|| ConsumerOutcome::not_found("the image has no dynamic loader".to_owned()));
@@ -97,6 +69,43 @@ pub(super) fn gets(
     }
     gets.missing_symbols = missing_symbols::find_missing_symbols(&context.rootfs, library, object, &gets);
     gets
+}
+
+/// Starts the process, loads the object into it and lets it ask.
+fn ask_process(
+    setup: &ProcessSetup<'_>,
+    context: &ProcessContext,
+    asker: &ConsumerRequest<'_>,
+    opener: &ObjectLoader<'_>,
+    wanted: &[CompanionRequest],
+) -> ConsumerOutcome {
+    let ConsumerRequest {
+        object, names, known, ..
+    } = *asker;
+    let mut process = SimulatedProcess::new(setup);
+    let loaded = load(&mut process, context, object, opener, known);
+    let mut gets = match (asker.asks, loaded.root) {
+        // An object that is not mapped asks for nothing: what keeps it away is the outcome.
+        (RequestKind::Needed, _) | (_, None) => of_need(&loaded, names),
+        (RequestKind::Dlopen, _) => {
+            let names = with_opened_files(opener, known.own, &loaded, names);
+            let caller = caller(asker, &loaded);
+            of_open(&mut process, caller, &names, opens_namespace(context, caller))
+        }
+    };
+    let cupti = gets.real_path.as_ref();
+    // Asked for in this very process: what is mapped by now answers, and its search paths count.
+    gets.companions = companions::look_up_companions(&process, Some(object), cupti, wanted);
+    gets.other_failures = start_failure::other_failures(&loaded, names, asker.asks);
+    gets.unread.clone_from(&loaded.unread);
+    let failure = StartFailure::of_loader(&loaded, &gets.other_failures);
+    match failure.and_then(|failure| opener.end_by(failure, &loaded, context, known)) {
+        Some(failure) => gets.ended(StartFailure {
+            gets_library: !loaded.unresolved.iter().any(|missing| names.contains(&missing.name)),
+            ..failure
+        }),
+        None => gets,
+    }
 }
 
 /// Whether an object of no profile gets what it wants once another program's package is imported before it.
