@@ -34,6 +34,19 @@ pub(super) fn place(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     }))
 }
 
+/// Whether the image has each of the files that would be copied, by their hashes.
+pub(super) fn has_files_of_source(question: &InstallContext<'_>) -> bool {
+    let target = question.target;
+    let plan = |source| plan_copy(source, question.phase, target, CacheUpdate::Build).ok();
+    let hashes = |bring: CopyPlan| -> Vec<_> {
+        let files = bring.files.into_iter();
+        files.map(|file| (file.name, file.sha256)).collect()
+    };
+    let theirs = question.source.and_then(|source| plan(source.facts)).map(hashes);
+    let own = plan(target).map(hashes);
+    theirs.is_some() && theirs == own && own.iter().flatten().all(|(_, hash)| hash.is_some())
+}
+
 /// Whether other libraries lie beside what is needed.
 fn is_shared(target: &ImageFacts, bring: &CopyPlan) -> bool {
     let rootfs = &target.contexts.as_is.rootfs;

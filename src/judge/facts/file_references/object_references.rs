@@ -8,6 +8,7 @@ use super::super::file_owner::contains_bytes;
 use super::super::process_context::ProcessContext;
 use super::super::resolved_objects::{elf_at, opened_object};
 use super::super::world::ByWorld;
+use super::is_for_processor;
 use super::name_index::NameIndex;
 use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
 use crate::knowledge::{ConsumerProfile, LibraryProfile, opens_library};
@@ -175,9 +176,8 @@ impl ReferenceSearch<'_> {
     fn unforeseen(&self, name: &[u8], tie: impl Fn(&RootPath, ReferenceKind) -> FileReference) -> Vec<FileReference> {
         let numbers = self.names.numbers(name);
         let files = numbers.filter_map(|number| Some((number, self.names.files.get(number)?)));
-        let may_be = |(number, file): &(usize, &DeadWeightFile)| {
-            self.by_link.contains(number) || contains_bytes(file.path.as_bytes(), b"/glibc-hwcaps/")
-        };
+        let may_be =
+            |(number, file): &(usize, &DeadWeightFile)| self.by_link.contains(number) || is_for_processor(&file.path);
         let files = files.filter(may_be);
         files.map(|(_, file)| tie(&file.path, ReferenceKind::MayNeed)).collect()
     }
