@@ -11,7 +11,7 @@ use crate::path::RootPath;
 /// What one layer says: its entries and what it hides of the layers below.
 ///
 /// The order of the tar means nothing: whiteouts and opaque marks hide lower layers only, and the last entry
-/// of a path wins (image-spec, layer.md).
+/// of a path wins (image-spec, layer.md); a hard link keeps the file that stood there before it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayerIndex {
     /// The digest of the blob as stored.
