@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::access_list::AccessList;
 use super::index::{LayerEntry, LayerProblem, ProblemKind};
 use super::layer_links::LayerLinks;
 use crate::path::RootPath;
@@ -128,7 +129,7 @@ impl Changeset {
         if let Some(hidden) = name.strip_prefix(WHITEOUT) {
             return self.add_whiteout(&path, hidden);
         }
-        let is_directory = matches!(entry, LayerEntry::Directory(_));
+        let is_directory = matches!(entry, LayerEntry::Directory(..));
         if path == RootPath::default() {
             if !is_directory {
                 self.problem(&path, "an entry that is no directory stands at the root; it is ignored");
@@ -258,9 +259,16 @@ fn weight(entry: &LayerEntry) -> usize {
         // Held once more by `hard_links`, beside the path.
         LayerEntry::Hardlink(target) => 3 * target.as_bytes().len(),
         // The content of kept files has a bound of its own, `KeptBudget`.
-        LayerEntry::File(facts) => facts.elf.as_ref().map_or(0, |elf| elf.text_bytes()),
-        LayerEntry::Directory(_) | LayerEntry::Special => 0,
+        LayerEntry::File(facts) => {
+            facts.elf.as_ref().map_or(0, |elf| elf.text_bytes()) + list_bytes(facts.access_list.as_deref())
+        }
+        LayerEntry::Directory(_, list) => list_bytes(list.as_deref()),
+        LayerEntry::Special => 0,
     }
+}
+
+fn list_bytes(list: Option<&AccessList>) -> usize {
+    list.map_or(0, AccessList::bytes)
 }
 
 #[cfg(test)]
@@ -269,7 +277,7 @@ mod tests {
     use crate::layer::{LayerEntry, NodeAccess};
     use crate::path::RootPath;
 
-    const FOLDER: LayerEntry = LayerEntry::Directory(NodeAccess::MADE);
+    const FOLDER: LayerEntry = LayerEntry::Directory(NodeAccess::MADE, None);
 
     fn link(target: &str) -> LayerEntry {
         LayerEntry::Symlink(target.as_bytes().into())

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::access_list::AccessList;
 use super::node_access::{FileCapabilities, NodeAccess};
 use crate::digest::{Digest, DigestHasher};
 use crate::elf::ElfFacts;
@@ -68,7 +69,7 @@ const HARDLINK_DEPTH: usize = 40;
 #[derive(Debug, Clone, PartialEq)]
 pub enum LayerEntry {
     /// A directory, and who may pass it.
-    Directory(NodeAccess),
+    Directory(NodeAccess, Option<Arc<AccessList>>),
     /// A regular file, and what was read from it.
     File(Arc<FileFacts>),
     /// A symbolic link and its target, as written.
@@ -92,6 +93,8 @@ pub struct FileFacts {
     pub gid: u32,
     /// What it gives the process that it is executed as.
     pub capabilities: Option<FileCapabilities>,
+    /// Who else may use it.
+    pub access_list: Option<Arc<AccessList>>,
     /// The facts of an ELF object; `None` for every file that does not begin with the ELF magic number.
     pub elf: Option<Box<ElfFacts>>,
     /// The whole content of a small file that a later stage reads.
