@@ -5,6 +5,7 @@ mod config;
 mod progress;
 
 mod audit;
+mod cache;
 mod dockerfile;
 mod option_values;
 mod rules;
@@ -14,6 +15,7 @@ mod tools;
 mod tree;
 
 use audit::AuditArgs;
+use cache::CacheArgs;
 use dockerfile::DockerfileArgs;
 use rules::RulesArgs;
 use slim::SlimArgs;
@@ -82,6 +84,8 @@ enum CliCommand {
     Dockerfile(Box<DockerfileArgs>),
     /// Make an image that serves a phase, or one without dead weight, without a container engine
     Slim(Box<SlimArgs>),
+    /// Say what the cache of layers that were read holds, or empty it
+    Cache(CacheArgs),
     /// List the rules, or explain one
     Rules(RulesArgs),
     /// Print the JSON Schema of the JSON report
@@ -99,6 +103,7 @@ pub fn run() -> RunExit {
         Some(CliCommand::Advise(args)) => command::run_advise(&args),
         Some(CliCommand::Dockerfile(args)) => command::run_dockerfile(*args),
         Some(CliCommand::Slim(args)) => command::run_slim(*args),
+        Some(CliCommand::Cache(args)) => command::run_cache(&args),
         Some(CliCommand::Rules(args)) => command::run_rules(&args),
         Some(CliCommand::Schema) => Ok(command::run_schema()),
     };
