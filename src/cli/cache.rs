@@ -32,6 +32,6 @@ pub enum CacheAction {
 #[derive(Debug, Clone, Args)]
 pub struct CacheFolderArgs {
     /// The folder of the cache [default: $`XDG_CACHE_HOME`/cupti-audit, or ~/.cache/cupti-audit]
-    #[arg(long, value_name = "DIR", env = "CUPTI_AUDIT_CACHE_DIR")]
+    #[arg(long, value_name = "DIR", env = "CUPTI_AUDIT_CACHE_DIR", hide_short_help = true)]
     pub cache_dir: Option<PathBuf>,
 }

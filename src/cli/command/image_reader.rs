@@ -31,7 +31,7 @@ impl ImageReader {
             cache: open_cache(&args.image, &library_options(knowledge.library)),
             options: args.image.clone(),
             knowledge: knowledge.clone(),
-            bars: ProgressBars::new(if args.output.quiet {
+            bars: ProgressBars::new(if args.output.quiet > 0 {
                 BarVisibility::Never
             } else {
                 BarVisibility::OnTerminal

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::access_list::AccessList;
 use serde::{Deserialize, Serialize};
 
 use super::node_access::{FileCapabilities, NodeAccess};
@@ -13,7 +14,7 @@ use crate::path::RootPath;
 /// What one layer says: its entries and what it hides of the layers below.
 ///
 /// The order of the tar means nothing: whiteouts and opaque marks hide lower layers only, and the last entry
-/// of a path wins (image-spec, layer.md).
+/// of a path wins (image-spec, layer.md); a hard link keeps the file that stood there before it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayerIndex {
     /// The digest of the blob as stored.
@@ -70,7 +71,7 @@ const HARDLINK_DEPTH: usize = 40;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum LayerEntry {
     /// A directory, and who may pass it.
-    Directory(NodeAccess),
+    Directory(NodeAccess, Option<Arc<AccessList>>),
     /// A regular file, and what was read from it.
     File(Arc<FileFacts>),
     /// A symbolic link and its target, as written.
@@ -94,6 +95,8 @@ pub struct FileFacts {
     pub gid: u32,
     /// What it gives the process that it is executed as.
     pub capabilities: Option<FileCapabilities>,
+    /// Who else may use it.
+    pub access_list: Option<Arc<AccessList>>,
     /// The facts of an ELF object; `None` for every file that does not begin with the ELF magic number.
     pub elf: Option<Box<ElfFacts>>,
     /// The whole content of a small file that a later stage reads.
