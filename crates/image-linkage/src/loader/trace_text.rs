@@ -54,6 +54,7 @@ fn line(step: &SearchStep, objects: &[LoadedObject]) -> TraceLine {
         SearchStep::RpathIgnored => TraceLine::new("DT_RPATH", b"", "ignored: the object has a DT_RUNPATH"),
         SearchStep::NotInCache => TraceLine::new("ld.so.cache", b"", "no entry"),
         SearchStep::NoCache => TraceLine::new("ld.so.cache", b"", "there is none"),
+        SearchStep::LeftOut(steps) => TraceLine::new("…", b"", format!("{steps} more steps that end at nothing")),
         SearchStep::NoDefaults => TraceLine::new("default", b"", "not searched: the object has DF_1_NODEFLIB"),
     }
 }
