@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 
 use super::option_values::PlatformArg;
 use image_linkage::loader::CpuLevel;
@@ -103,9 +103,9 @@ pub struct DisplayArgs {
         hide_short_help = true
     )]
     pub color: ColorArg,
-    /// No progress
-    #[arg(long, short)]
-    pub quiet: bool,
+    /// No progress, the verdict and the findings alone; twice, the exit code alone
+    #[arg(long, short, action = ArgAction::Count)]
+    pub quiet: u8,
     /// Notes in full, the layers, the loader and every search
     #[arg(long, short, conflicts_with = "quiet")]
     pub verbose: bool,

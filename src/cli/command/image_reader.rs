@@ -27,7 +27,7 @@ impl ImageReader {
         Self {
             options: args.image.clone(),
             knowledge: knowledge.clone(),
-            bars: ProgressBars::new(if args.output.quiet {
+            bars: ProgressBars::new(if args.output.quiet > 0 {
                 BarVisibility::Never
             } else {
                 BarVisibility::OnTerminal
