@@ -7,6 +7,9 @@
 /// JAX), the largest takes some HONEST.
 pub const LOADER_STEPS: u64 = 30_000_000;
 
+/// Bytes of all searches of one image that are kept for its reports.
+pub const KEPT_TRACES: u64 = 96 << 20;
+
 /// Bounds for one audit. Sizes are in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {

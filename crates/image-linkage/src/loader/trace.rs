@@ -98,6 +98,14 @@ impl SearchStep {
         }
     }
 
+    /// The part of the search that it belongs to, where it tells of a directory or a file.
+    pub(crate) fn stage(&self) -> Option<SearchStage> {
+        match self {
+            Self::Tried { how, .. } | Self::NoDirectory { how, .. } | Self::OriginIgnored { how, .. } => Some(*how),
+            _ => None,
+        }
+    }
+
     /// What lay at the path, where the step tried one.
     pub(crate) fn tried(&self) -> Option<&TriedFile> {
         match self {
