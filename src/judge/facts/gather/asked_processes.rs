@@ -51,6 +51,7 @@ pub(super) fn ask_processes(
     let status_is_open = variants.difference(is_loadable(&plain.as_is), |context| {
         is_loadable(&open_first(context, library, &expected))
     });
+    let status_is_open = status_is_open.or_else(|| contexts.as_is.budget_end());
     let copies = copies::describe_copies(knowledge, contexts, found, &plain, &consumers);
     let apis = cupti_access::find_cupti_access(contexts, knowledge.apis(), &consumers, &copies, &plain, wanted);
     AskedProcesses {
