@@ -96,7 +96,6 @@ impl AsRef<str> for Digest {
     }
 }
 
-#[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for Digest {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -104,7 +103,6 @@ impl<'de> serde::Deserialize<'de> for Digest {
     }
 }
 
-#[cfg(feature = "serde")]
 impl serde::Serialize for Digest {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -78,6 +78,10 @@ fn read_layer(
             why: why.to_owned(),
         }));
     }
+    if let Some(index) = request.cache.and_then(|cache| cache.find(layer)) {
+        blobs.find(layer)?;
+        return Ok(Ok(index));
+    }
     // Before the blob is opened: a registry may take long to answer, and the user sees which layer is waited for.
     request.progress.start(number, layer.size);
     let counted = ProgressReader {
@@ -92,5 +96,8 @@ fn read_layer(
     };
     let index = layer::index_layer(&name, counted, &expected, request.index)?;
     request.progress.finish(number);
+    if let Some(cache) = request.cache {
+        cache.keep(&index);
+    }
     Ok(Ok(index))
 }

@@ -48,6 +48,10 @@ pub(super) fn write_answer(format: AnswerFormat, page: &ReportPage<'_>, json: &V
     write_result(&text, exit)
 }
 
+pub(super) fn report_warning(warning: &str) {
+    eprintln!("warning: {warning}");
+}
+
 pub(super) fn report_error(error: &dyn std::fmt::Display) -> RunExit {
     eprintln!("error: {error}");
     RunExit::Open

@@ -17,7 +17,7 @@ pub(super) struct ProcessVariants {
     pub contexts: Vec<ProcessContext>,
     /// What decides which of them it is, in words.
     why: String,
-    /// Why none of them starts, if that is known.
+    /// Why none of them starts, or none in this root, if that is known.
     never: Option<String>,
 }
 

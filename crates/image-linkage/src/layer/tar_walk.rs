@@ -69,7 +69,7 @@ impl<R: BufRead> TarWalk<'_, R> {
             .place(&member.name, self.limits.path_bytes, self.limits.links)?;
         let stored = member.stored;
         let entry = match member.kind {
-            EntryType::Directory => LayerEntry::Directory(member.access),
+            EntryType::Directory => LayerEntry::Directory(member.access, member.access_list.clone()),
             EntryType::Symlink => LayerEntry::Symlink(member.link.as_slice().into()),
             EntryType::Link => self.hardlink(placed.as_ref(), &member.link),
             EntryType::Char | EntryType::Block | EntryType::Fifo => LayerEntry::Special,
@@ -112,6 +112,7 @@ impl<R: BufRead> TarWalk<'_, R> {
         let (mut facts, too_large) = file.finish();
         (facts.uid, facts.gid) = (member.access.uid, member.access.gid);
         facts.capabilities = member.capabilities;
+        facts.access_list.clone_from(&member.access_list);
         if let Some(why) = self.kept.admit(&mut facts, too_large, self.limits) {
             self.changeset.unread(path, why);
         }

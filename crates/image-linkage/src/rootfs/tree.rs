@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::layer::{FileFacts, NodeAccess};
+use crate::layer::{AccessList, FileFacts, NodeAccess};
 use crate::path::RootPath;
 
 /// The number of a node in its file system.
@@ -15,7 +15,7 @@ pub struct NodeId(pub(super) usize);
 pub struct Rootfs {
     pub(super) nodes: Vec<RootfsNode>,
     /// The directories that not everybody may pass and list: in most images there are few.
-    pub(super) guarded: BTreeMap<NodeId, NodeAccess>,
+    pub(super) guarded: BTreeMap<NodeId, (NodeAccess, Option<Arc<AccessList>>)>,
 }
 
 /// A node and the layer that brought it.
