@@ -1,7 +1,7 @@
 //! Digests, and bytes checked against the digest and size that name them.
 
 use std::fmt;
-use std::io::{self, BufRead, Read};
+use std::io::{self, Read};
 use std::str::FromStr;
 
 use sha2::digest::DynDigest;
@@ -191,11 +191,6 @@ impl<R> HashingReader<R> {
         }
     }
 
-    /// The bytes read so far.
-    pub(crate) fn count(&self) -> u64 {
-        self.read
-    }
-
     /// The digest and the number of the bytes read.
     pub(crate) fn finish(self) -> (Digest, u64) {
         (self.hasher.finish(), self.read)
@@ -208,22 +203,6 @@ impl<R: Read> Read for HashingReader<R> {
         self.hasher.update(buf.get(..n).unwrap_or_default());
         self.read += n as u64;
         self.check().map(|()| n)
-    }
-}
-
-impl<R: BufRead> BufRead for HashingReader<R> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        // `consume` cannot fail: what it counted past the limit is refused here.
-        self.check()?;
-        self.inner.fill_buf()
-    }
-
-    fn consume(&mut self, amount: usize) {
-        // What is consumed had been filled, so this gives it once more.
-        let filled = self.inner.fill_buf().unwrap_or_default();
-        self.hasher.update(filled.get(..amount).unwrap_or(filled));
-        self.read += amount as u64;
-        self.inner.consume(amount);
     }
 }
 

@@ -138,19 +138,21 @@ fn size_of(layer: &Result<LayerIndex, Gap>) -> LayerSize {
 /// The indexes are taken, so that they do not lie in memory beside the merged file system.
 fn merged(layers: ReadLayers) -> (Rootfs, Vec<ApplyProblem>) {
     // A layer that was not read counts as empty, so that the numbers of the others stay those of the manifest.
-    let indexes: Vec<LayerIndex> = layers
+    let indexes = layers
         .layers
         .into_iter()
-        .map(|layer| layer.unwrap_or_else(|_| LayerIndex::empty()))
-        .collect();
-    let (rootfs, mut oddities) = image_linkage::rootfs::merge_layers(indexes.iter());
-    for (number, layer) in indexes.iter().enumerate() {
-        oddities.extend(layer.problems.iter().map(|problem| ApplyProblem {
+        .map(|layer| layer.unwrap_or_else(|_| LayerIndex::empty()));
+    let mut of_layers = Vec::new();
+    let indexes = indexes.enumerate().map(|(number, layer)| {
+        of_layers.extend(layer.problems.iter().map(|problem| ApplyProblem {
             layer: number,
             path: problem.path.clone(),
             what: problem.what.clone(),
             kind: problem.kind,
         }));
-    }
+        layer
+    });
+    let (rootfs, mut oddities) = image_linkage::rootfs::merge_layers(indexes);
+    oddities.extend(of_layers);
     (rootfs, oddities)
 }
