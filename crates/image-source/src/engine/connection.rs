@@ -92,6 +92,8 @@ enum EngineEndpoint {
 pub(super) struct EngineConnection {
     /// What errors call it.
     pub what: String,
+    /// Whether it listens on a socket of this machine.
+    pub is_local: bool,
     brand: EngineKind,
     base: String,
     client: Client,
@@ -129,6 +131,7 @@ pub(super) fn connect_engine(
         .map_err(|error| ImageError::Remote(format!("cannot ask {what}: {}", causes(&error))))?;
     Ok(EngineConnection {
         what,
+        is_local: matches!(endpoint, EngineEndpoint::Socket(_)),
         brand,
         base,
         client,
