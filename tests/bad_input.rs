@@ -261,7 +261,13 @@ fn x_03_to_x_06_work_bombs_are_judged_in_bounds_or_end_in_a_gap() {
         let image = write_image(folder.path(), &env, entries);
         let program = std::env::var("HOSTILE_PROGRAM").unwrap_or(env!("CARGO_BIN_EXE_cupti-audit").to_owned());
         let run = measure(&program, &["--format", "json", &image]);
-        println!("{row}: exit {:?}, {:.1} s, {} MiB {}", run.code, run.took.as_secs_f64(), run.peak_mib, run.stderr.lines().last().unwrap_or_default());
+        println!(
+            "{row}: exit {:?}, {:.1} s, {} MiB {}",
+            run.code,
+            run.took.as_secs_f64(),
+            run.peak_mib,
+            run.stderr.lines().last().unwrap_or_default()
+        );
         if let Ok(keep) = std::env::var("HOSTILE_KEEP") {
             copy(folder.path(), &Path::new(&keep).join(row.replace([' ', ','], "-")));
         }

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-
 use indexmap::IndexMap;
 use testkit::layer::Compression;
 use testkit::oci::Layout;
@@ -70,7 +69,9 @@ pub fn measure(program: &str, arguments: &[&str]) -> MeasuredRun {
         // `VmHWM` never falls (proc_pid_status(5)), so that only what the last milliseconds add is missed.
         let text = fs::read_to_string(&status).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        peak = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(peak);
+        peak = line
+            .and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok())
+            .unwrap_or(peak);
         if let Some(ended) = child.try_wait().unwrap() {
             break ended.code();
         }

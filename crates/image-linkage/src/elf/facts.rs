@@ -49,6 +49,9 @@ pub struct ElfFacts {
     pub has_verdef: bool,
     /// Whether `PT_GNU_STACK` asks for a stack that code can run on, or is not there (glibc elf/dl-load.c).
     pub executable_stack: bool,
+    /// The bytes of thread-local storage that it wants at a fixed place in every thread: those of `PT_TLS`, where
+    /// `DF_STATIC_TLS` is set. What dlopen opens has to fit into what the program was started with (glibc elf/dl-reloc.c).
+    pub static_tls: u64,
     /// `GNU_PROPERTY_X86_ISA_1_NEEDED`: bit 0 is the baseline, bits 1 to 3 are x86-64-v2 to v4.
     pub isa_needed: u32,
     /// The JSON of each `.note.dlopen` (UAPI group, "ELF dlopen metadata").

@@ -342,6 +342,11 @@ impl<'a> ElfStream<'a> {
 
     fn table_facts(&mut self, layout: &TableLayout) {
         self.lost(layout.dynamic.ranges());
+        let flags = layout.dynamic.value(abi::DT_FLAGS).unwrap_or_default();
+        let mut storage = layout.segments.iter().filter(|segment| segment.p_type == abi::PT_TLS);
+        if flags & abi::DF_STATIC_TLS.cast_unsigned() != 0 {
+            self.facts.static_tls = storage.next_back().map_or(0, |segment| segment.p_memsz);
+        }
         self.cut_tables(&layout.dynamic);
         // The symbol table of a large library takes longest to read; without a byte of a wanted name it holds none.
         let wants_symbols = self.scanner.saw_symbols();

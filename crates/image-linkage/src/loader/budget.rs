@@ -42,7 +42,10 @@ impl LoaderBudget {
 
     /// Counts a resolution that is kept for the reports.
     pub fn keep_resolution(&self, kept: &LoadResolution) {
-        let objects = kept.objects.iter().map(|object| object.trace.len() + object.needs.len() + 4);
+        let objects = kept
+            .objects
+            .iter()
+            .map(|object| object.trace.len() + object.needs.len() + 4);
         let missing = kept.unresolved.iter().map(|missing| missing.trace.len() + 2);
         take(&self.room, STEP_BYTES * objects.chain(missing).sum::<usize>());
     }

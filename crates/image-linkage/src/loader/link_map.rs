@@ -109,7 +109,6 @@ impl LinkMap {
         let both = self.namespace.zip(other.namespace);
         both.is_none_or(|(one, other)| one == other)
     }
-
 }
 
 /// Directories with the part of the search they are for, in the order of the search.

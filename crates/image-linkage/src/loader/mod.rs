@@ -44,7 +44,5 @@ pub use link_map::{LoaderEnvironment, ProcessSetup};
 pub use machine::{Arch, CpuLevel, Libc};
 pub use process::{SimulatedProcess, StartMode};
 pub use process_identity::SecureExecution;
-pub use resolution::{
-    LoadResolution, LoadedObject, NumberedObjects, ObjectNames, RequestOutcome, UnresolvedRequest,
-};
+pub use resolution::{LoadResolution, LoadedObject, NumberedObjects, ObjectNames, RequestOutcome, UnresolvedRequest};
 pub use trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};

@@ -49,7 +49,9 @@ pub fn open_stream(
     let mut chosen = choose_image(&passed, wanted, request)?;
     let indexes = collect(&mut passed, &chosen.members, &mut chosen.image.layers)?;
     if let Some(cache) = request.cache {
-        indexes.iter().for_each(|index| cache.keep(index));
+        for index in &indexes {
+            cache.keep(index);
+        }
     }
     Ok(OpenedImage {
         image: chosen.image,

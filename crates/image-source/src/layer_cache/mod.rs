@@ -170,3 +170,70 @@ fn write_value(value: &impl Serialize, to: &mut dyn Write) -> io::Result<()> {
     let bytes = postcard::to_stdvec(value).map_err(io::Error::other)?;
     to.write_all(&bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::LayerCache;
+    use crate::image::LayerDescriptor;
+    use image_linkage::digest::Digest;
+    use image_linkage::layer::LayerIndex;
+
+    fn layer(digest: Option<&Digest>, diff_id: Option<&Digest>, size: Option<u64>) -> LayerDescriptor {
+        LayerDescriptor {
+            digest: digest.cloned(),
+            diff_id: diff_id.cloned(),
+            media_type: String::new(),
+            size,
+            created_by: None,
+        }
+    }
+
+    #[test]
+    fn a_layer_is_found_by_what_names_it_and_not_where_anything_differs() {
+        let dir = tempfile::tempdir().unwrap();
+        let [blob, tar, other] = ["blob", "tar", "other"].map(|text| Digest::of(text.as_bytes()));
+        let cache = LayerCache::open(dir.path(), &other).unwrap();
+        let kept = LayerIndex {
+            digest: blob.clone(),
+            compressed_bytes: 10,
+            diff_id: tar.clone(),
+            bytes: 20,
+            ..LayerIndex::empty()
+        };
+        cache.keep(&kept);
+        let plain = LayerIndex {
+            digest: tar.clone(),
+            compressed_bytes: 20,
+            ..kept.clone()
+        };
+        for (asked, found) in [
+            (layer(Some(&blob), Some(&tar), Some(10)), Some(&kept)),
+            (layer(Some(&blob), None, None), Some(&kept)),
+            // As an engine has it: without a digest, and not compressed.
+            (layer(None, Some(&tar), Some(20)), Some(&plain)),
+            (layer(None, Some(&tar), None), Some(&plain)),
+            (layer(None, Some(&tar), Some(10)), None),
+            (layer(Some(&blob), Some(&tar), Some(11)), None),
+            (layer(Some(&blob), Some(&other), Some(10)), None),
+            // That this blob holds that tar was seen by nobody.
+            (layer(Some(&other), Some(&tar), Some(10)), None),
+            (layer(None, None, None), None),
+        ] {
+            assert_eq!(cache.find(&asked).as_ref(), found, "{asked:?}");
+        }
+        // Another way of reading gives another index.
+        let elsewhere = LayerCache::open(dir.path(), &tar).unwrap();
+        assert_eq!(elsewhere.find(&layer(Some(&blob), None, None)), None);
+        assert_eq!(cache.failure(), None);
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_written_says_why_and_keeps_nothing_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = LayerCache::open(dir.path(), &Digest::of(b"")).unwrap();
+        std::fs::remove_dir_all(dir.path().join("layers")).unwrap();
+        cache.keep(&LayerIndex::empty());
+        let failure = cache.failure().unwrap();
+        assert!(failure.contains("nothing more is kept: No such file"), "{failure}");
+    }
+}

@@ -190,17 +190,17 @@ fn find_files(root: &Path) -> Vec<CacheFile> {
 }
 
 fn fill_and_seal(
-    file: &mut File,
+    sealed: &mut File,
     hasher: DigestHasher,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut sealing = SealingWriter {
-        inner: BufWriter::new(file),
+    let mut writer = SealingWriter {
+        inner: BufWriter::new(sealed),
         hasher,
     };
-    fill(&mut sealing)?;
-    sealing.inner.write_all(sealing.hasher.finish().as_ref().as_bytes())?;
-    sealing.inner.flush()
+    fill(&mut writer)?;
+    writer.inner.write_all(writer.hasher.finish().as_ref().as_bytes())?;
+    writer.inner.flush()
 }
 
 struct SealingWriter<W> {
@@ -217,5 +217,106 @@ impl<W: Write> Write for SealingWriter<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::io;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+    use std::time::{Duration, SystemTime};
+
+    use super::{CacheContent, SealedFolder, list_folder, remove_files};
+
+    fn keep(folder: &SealedFolder, name: &str, content: &[u8]) {
+        folder.write(name, |to| to.write_all(content)).unwrap();
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn a_file_is_read_by_its_owner_alone_and_only_as_it_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = SealedFolder::open(&dir.path().join("cache"), "key").unwrap();
+        keep(&folder, "a", b"content");
+        let file = folder.folder().join("a");
+        assert_eq!((mode(folder.folder()), mode(&file)), (0o700, 0o600));
+        assert_eq!(folder.read("a").as_deref(), Some(&b"content"[..]));
+        let whole = fs::read(&file).unwrap();
+        for end in 0..whole.len() {
+            fs::write(&file, &whole[..end]).unwrap();
+            assert_eq!((folder.read("a"), file.exists()), (None, false), "{end}");
+        }
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            fs::write(&file, &changed).unwrap();
+            assert_eq!((folder.read("a"), file.exists()), (None, false), "{at}");
+        }
+        // One that lies where another was is damaged as well.
+        fs::write(folder.folder().join("b"), &whole).unwrap();
+        assert_eq!(folder.read("b"), None);
+        fs::write(&file, &whole).unwrap();
+        assert_eq!(folder.read("a").as_deref(), Some(&b"content"[..]));
+    }
+
+    #[test]
+    fn what_fails_half_way_leaves_what_was_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = SealedFolder::open(dir.path(), "key").unwrap();
+        keep(&folder, "a", b"old");
+        let failed = folder.write("a", |to| {
+            to.write_all(b"new")?;
+            Err(io::Error::other("the disk is full"))
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "the disk is full");
+        assert_eq!(folder.read("a").as_deref(), Some(&b"old"[..]));
+        assert_eq!(list_folder(dir.path()).files, 1);
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("cache");
+        SealedFolder::open(&root, "key").unwrap();
+        fs::set_permissions(&root, Permissions::from_mode(0o777)).unwrap();
+        let error = SealedFolder::open(&root, "key").err().unwrap().to_string();
+        assert!(error.starts_with("others may write to "), "{error}");
+        fs::set_permissions(&root, Permissions::from_mode(0o755)).unwrap();
+        assert!(SealedFolder::open(&root, "key").is_ok());
+    }
+
+    #[test]
+    fn what_was_not_used_for_longest_goes_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = SealedFolder::open(dir.path(), "key").unwrap();
+        let used = |name: &str, hours: u64| {
+            let file = fs::File::options()
+                .append(true)
+                .open(folder.folder().join(name))
+                .unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_hours(hours))
+                .unwrap();
+        };
+        for (name, hours) in [("a", 3), ("b", 2), ("c", 1)] {
+            keep(&folder, name, &[0; 29]);
+            used(name, hours);
+        }
+        // Reading is using.
+        assert!(folder.read("a").is_some());
+        let content = |files, bytes| CacheContent { files, bytes };
+        assert_eq!(list_folder(dir.path()), content(3, 300));
+        assert_eq!(remove_files(dir.path(), 200).0, content(1, 100));
+        assert!(folder.read("b").is_none() && folder.read("a").is_some() && folder.read("c").is_some());
+        let left = folder.folder().join(".being-written-x");
+        fs::write(&left, "x").unwrap();
+        used(".being-written-x", 2);
+        assert_eq!(remove_files(dir.path(), 1000).0, content(1, 1));
+        assert_eq!(remove_files(dir.path(), 0).0, content(2, 200));
+        assert_eq!(list_folder(dir.path()), content(0, 0));
     }
 }

@@ -177,7 +177,10 @@ fn of_open(
             process.open(name, caller)
         };
         if let Some(object) = opened_object(&resolution).filter(|_| resolution.loads()) {
-            return (ConsumerOutcome::found(object, &resolution.objects), Some(resolution.objects));
+            return (
+                ConsumerOutcome::found(object, &resolution.objects),
+                Some(resolution.objects),
+            );
         }
         if let Some(failure) = unresolved_objects(&resolution).next() {
             // The first name is what the program means, the later ones are what it falls back on.

@@ -82,7 +82,9 @@ impl LibrarySearch for GlibcSearch {
     fn find_mapped_name(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<usize> {
         // The program's own name is the empty one (elf/rtld.c, `dl_main`).
         let main = || maps.position(|map| maps.reaches(map) && name.is_empty() && map.is_main());
-        let named = maps.answering(name).find(|&number| maps.get(number).is_some_and(|map| maps.reaches(map)));
+        let named = maps
+            .answering(name)
+            .find(|&number| maps.get(number).is_some_and(|map| maps.reaches(map)));
         named.or_else(main)
     }
 

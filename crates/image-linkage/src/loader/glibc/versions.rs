@@ -23,7 +23,10 @@ fn versions(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Vec<Unresolved
     let mut missing = Vec::new();
     for need in &map.elf().verneed {
         let main = maps.main().filter(|_| need.file.is_empty());
-        let mut near = maps.answering(&need.file).chain(main).filter_map(|number| maps.get(number));
+        let mut near = maps
+            .answering(&need.file)
+            .chain(main)
+            .filter_map(|number| maps.get(number));
         let Some(found) = near.find(|candidate| candidate.shares_namespace(map)) else {
             // What is missing is reported already; a file that nobody asks for stands in a damaged table alone.
             if !map.elf().needed.contains(&need.file) {
