@@ -14,6 +14,7 @@ use serde::Deserialize;
 use super::kind::EngineKind;
 use crate::http_client::client_builder;
 use crate::image_error::ImageError;
+use crate::small_file::read_small_file;
 use image_linkage::escape;
 
 /// The environment variables that say where an engine listens; an empty value counts as none.
@@ -197,7 +198,7 @@ fn with_certificates(builder: ClientBuilder, environment: &EngineEnvironment) ->
 }
 
 fn read_pem(path: &Path) -> Result<Vec<u8>, ImageError> {
-    fs::read(path).map_err(ImageError::io(path.display()))
+    read_small_file(path).map_err(ImageError::io(path.display()))
 }
 
 /// The answer of an engine that refuses.
