@@ -60,7 +60,10 @@ impl FromStr for Digest {
                 return Err("Empty algorithm component".to_owned());
             }
             if !part.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9')) {
-                return Err(format!("Invalid algorithm component: {}", escape_bytes(part.as_bytes())));
+                return Err(format!(
+                    "Invalid algorithm component: {}",
+                    escape_bytes(part.as_bytes())
+                ));
             }
         }
         if encoded.is_empty() {

@@ -42,7 +42,9 @@ pub fn read_layers(
         while let Some((number, layer)) = next() {
             let result = read_layer(number, layer, blobs, request, room.load(Ordering::Relaxed));
             if let Ok(Ok(index)) = &result {
-                let _ = room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| Some(room.saturating_sub(index.bytes)));
+                let _ = room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| {
+                    Some(room.saturating_sub(index.bytes))
+                });
             }
             if result.is_err() {
                 // The other worker ends the layer it has begun, and takes no further one.
@@ -66,7 +68,9 @@ pub fn read_layers(
 fn image_room(image: &Image, limits: &Limits) -> u64 {
     let stored: Option<u64> = image.layers.iter().map(|layer| layer.size).sum();
     let by_ratio = stored.map_or(u64::MAX, |stored| stored.saturating_mul(limits.layer_ratio));
-    limits.image_bytes.min(by_ratio.max(limits.ratio_from.saturating_mul(2)))
+    limits
+        .image_bytes
+        .min(by_ratio.max(limits.ratio_from.saturating_mul(2)))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -153,7 +153,8 @@ fn check_wheel_files(wheel: &Path) -> Result<(), SlimError> {
     let mut file = open_staging_file(wheel)?;
     let bytes = file.metadata().map_err(at(wheel))?.len();
     let mut end = Vec::new();
-    file.seek(SeekFrom::Start(bytes.saturating_sub(LONGEST))).map_err(at(wheel))?;
+    file.seek(SeekFrom::Start(bytes.saturating_sub(LONGEST)))
+        .map_err(at(wheel))?;
     file.take(LONGEST).read_to_end(&mut end).map_err(at(wheel))?;
     let record = end.windows(12).rev().find(|record| record.starts_with(b"PK\x05\x06"));
     // 65,535 says that a ZIP64 record has the number.

@@ -86,7 +86,12 @@ fn is_not_tls(error: &reqwest::Error) -> bool {
 
 /// Whether the answer is none of HTTP's: what speaks so speaks so again (the words of hyper's `Parse`).
 fn is_no_http(error: &reqwest::Error) -> bool {
-    const WORDS: [&str; 4] = ["invalid HTTP", "message head is too large", "invalid content-length", "unexpected transfer-encoding"];
+    const WORDS: [&str; 4] = [
+        "invalid HTTP",
+        "message head is too large",
+        "invalid content-length",
+        "unexpected transfer-encoding",
+    ];
     chain(error).any(|text| WORDS.iter().any(|words| text.contains(words)))
 }
 
