@@ -151,7 +151,10 @@ fn parse_command_line() -> Cli {
         Ok(arguments) => arguments,
         Err(error) => command.error(ErrorKind::InvalidSubcommand, error).exit(),
     };
-    Cli::from_arg_matches(&command.get_matches_from(arguments)).unwrap_or_else(|error| error.exit())
+    let parsed = command.try_get_matches_from(arguments);
+    parsed
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .unwrap_or_else(|error| command::refuse_arguments(&error))
 }
 
 #[cfg(test)]

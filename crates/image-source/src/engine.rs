@@ -6,15 +6,19 @@
 mod connection;
 mod image_load;
 mod kind;
+mod unpacked_layers;
 
 pub use connection::EngineEnvironment;
 pub use kind::EngineKind;
+
+use std::io::Read as _;
 
 use reqwest::StatusCode;
 use reqwest::blocking::Response;
 use serde::Deserialize;
 
 use connection::{EngineConnection, connect_engine};
+use unpacked_layers::EngineStorage;
 
 use crate::archive::{self, PreferredDocument, WantedImage};
 use crate::config::read_image_config;
@@ -22,7 +26,7 @@ use crate::image::Image;
 use crate::image_error::ImageError;
 use crate::manifest;
 use crate::platform::Platform;
-use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
+use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::verify;
 use image_linkage::digest::Digest;
 
@@ -48,6 +52,9 @@ impl ImageSource for EngineImage {
         let id = facts.kept_id(self.brand, request.platform);
         if let Some(known) = id.as_ref().and_then(|id| self.find_known(id, request)) {
             return Ok(known);
+        }
+        if let Some(local) = self.find_unpacked(&connection, &facts, request) {
+            return Ok(local);
         }
         let saved = self.save(&connection, &facts, request)?;
         let opened = archive::open_stream(&self.reference, saved, &self.wanted(), request)?;
@@ -87,6 +94,47 @@ impl EngineImage {
             docker: self.brand.kind(),
             first: PreferredDocument::DockerManifest,
         }
+    }
+
+    /// The image from the folder of an engine on this machine; nothing where that cannot be read, or is no such folder.
+    fn find_unpacked(
+        &self,
+        connection: &EngineConnection,
+        facts: &InspectedImage,
+        request: &OpenRequest<'_>,
+    ) -> Option<OpenedImage> {
+        if !connection.is_local || self.brand != EngineKind::Docker {
+            return None;
+        }
+        let limit = request.limits().document;
+        let answer = connection
+            .get("info")
+            .and_then(|answer| connection.accept(answer, limit))
+            .ok()?;
+        let storage: EngineStorage = serde_json::from_reader(answer.take(limit)).ok()?;
+        let document = storage.read_config(&facts.id.as_ref()?.parse().ok()?, limit)?;
+        let (platform, config) = read_image_config(&self.reference, &document).ok()?;
+        let layers = archive::describe_plain_layers(&config);
+        let blobs = storage
+            .find_layers(&config.diff_ids)
+            .filter(|_| layers.len() <= request.limits().layers)?;
+        Some(OpenedImage {
+            image: Image {
+                reference: self.reference.clone(),
+                source: self.brand.kind(),
+                // The engine makes a manifest only for an archive.
+                digest: None,
+                platform,
+                config,
+                layers,
+            },
+            documents: ImageDocuments {
+                config: document,
+                ..ImageDocuments::default()
+            },
+            layers: OpenedLayers::Blobs(Box::new(blobs)),
+            home: None,
+        })
     }
 
     /// The image where all of it is known from an earlier run: no `docker save` is asked for.
@@ -135,6 +183,10 @@ impl EngineImage {
         request: &OpenRequest<'_>,
     ) -> Result<Response, ImageError> {
         let name = facts.one_image(&self.name);
+        request.progress.wait(&format!(
+            "{} writes the image to its disk before it sends a byte",
+            self.brand.name()
+        ));
         let response = connection.get(&format!("images/{name}/get"))?;
         connection.accept(response, request.limits().document)
     }

@@ -22,6 +22,7 @@ mod reference;
 pub mod registry;
 mod registry_reference;
 mod rootfs_dir;
+mod small_file;
 mod source;
 mod source_kind;
 mod verify;

@@ -104,6 +104,8 @@ pub trait BlobStore: Send + Sync {
 /// Told what a long read has done so far. Layers are numbered from 0 in the order in which they apply, or
 /// in the order of arrival for a source that is read in one pass.
 pub trait ReadProgress: Sync {
+    /// Nothing comes for a while, because `what` is the case.
+    fn wait(&self, _what: &str) {}
     /// A layer's blob is about to be read; `bytes` is its stored size, where it is known.
     fn start(&self, layer: usize, bytes: Option<u64>);
     /// `bytes` more bytes of the stored blob were read.

@@ -20,6 +20,7 @@ mod tree;
 pub(super) use advise::run_advise;
 pub(super) use audit::run_audit;
 pub(super) use command_error::CommandError;
+pub(super) use terminal::refuse_arguments;
 pub(super) use dockerfile::run_dockerfile;
 pub(super) use layer_cache::run_cache;
 pub(super) use profilers::run_profilers;

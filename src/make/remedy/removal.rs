@@ -150,8 +150,9 @@ impl TarSize {
         let long = path.as_bytes().len() > 100;
         self.bytes += BLOCK * if long { 3 } else { 1 };
         if let NodeKind::File(facts) = &rootfs.node(id).kind
-            // Hard links share their facts, and a tar holds the content of the first alone.
-            && self.inodes.insert(Arc::as_ptr(facts).addr())
+            // Hard links share their facts, and a tar holds the content of the first alone; so do files that are alike,
+            // which are counted one by one.
+            && (facts.is_plain() || self.inodes.insert(Arc::as_ptr(facts).addr()))
         {
             self.bytes += facts.bytes.div_ceil(BLOCK) * BLOCK;
         }

@@ -107,6 +107,12 @@ pub struct FileFacts {
 }
 
 impl FileFacts {
+    /// Whether no more is known than size, mode and owner. Facts of such files are shared by all that are alike.
+    pub fn is_plain(&self) -> bool {
+        let has_access = self.capabilities.is_some() || self.access_list.is_some();
+        !has_access && self.elf.is_none() && self.kept.is_none() && self.sha256.is_none()
+    }
+
     /// Its owner and permission bits.
     pub fn access(&self) -> NodeAccess {
         let Self { mode, uid, gid, .. } = *self;

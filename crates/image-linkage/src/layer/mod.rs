@@ -28,7 +28,7 @@ mod tar_members;
 mod tar_walk;
 
 pub use access_list::AccessList;
-pub use file_facts::{KeptBudget, read_file_facts};
+pub use file_facts::{KeptBudget, read_file_facts, read_sized_file};
 pub use index::{ExpectedBlob, FileFacts, LayerEntry, LayerError, LayerIndex, LayerProblem, ProblemKind};
 pub use installed_list::InstalledList;
 pub use interest::{FileInterest, IndexOptions, WantedFiles};
