@@ -265,7 +265,7 @@ fn a_library_stays_that_only_some_process_gets() {
     let program = |name: &str| Elf::executable().needed(name).build();
     let nothing = |image: Image| image;
     let preload = |image: Image| image.env("LD_PRELOAD", "/opt/$LIB/nv/libnvperf_host.so");
-    let cases: [StayCase; 6] = [
+    let cases: [StayCase; 11] = [
         (
             "$ORIGIN of a link to the asker",
             "opt/a/nv",
@@ -321,6 +321,52 @@ fn a_library_stays_that_only_some_process_gets() {
             ),
             nothing,
             true,
+        ),
+        (
+            "a lesser processor",
+            "opt/nv",
+            with_library("opt/nv")
+                .file(
+                    "opt/nv/glibc-hwcaps/x86-64-v3/libnvperf_host.so",
+                    Elf::library("libnvperf_host.so").build(),
+                )
+                .executable(
+                    "opt/bin/program",
+                    Elf::executable().rpath("/opt/nv").needed("libnvperf_host.so").build(),
+                ),
+            nothing,
+            true,
+        ),
+        (
+            "a script",
+            "opt/nv",
+            with_library("opt/nv").file(
+                "srv/a/b/c/d/wrapper.sh",
+                "export LD_PRELOAD=/opt/nv/libnvperf_host.so\n",
+            ),
+            nothing,
+            true,
+        ),
+        (
+            "settings",
+            "opt/nv",
+            with_library("opt/nv").file("app/settings.json", r#"{"profiler": "/opt/nv/libnvperf_host.so"}"#),
+            nothing,
+            true,
+        ),
+        (
+            "settings that name another",
+            "opt/nv",
+            with_library("opt/nv").file("app/settings.json", r#"{"profiler": "/opt/other/libnvperf_host.so"}"#),
+            nothing,
+            false,
+        ),
+        (
+            "a list of a package",
+            "opt/nv",
+            with_library("opt/nv").file("var/lib/dpkg/info/cuda-nv.list", "/opt/nv/libnvperf_host.so\n"),
+            nothing,
+            false,
         ),
     ];
     for (name, folder, layer, change, stays) in cases {
