@@ -24,14 +24,16 @@ pub(super) struct ImageReader {
 
 impl ImageReader {
     pub(super) fn new(args: &ReadArgs, knowledge: &Knowledge) -> Self {
+        let bars = ProgressBars::new(if args.output.quiet {
+            BarVisibility::Never
+        } else {
+            BarVisibility::OnTerminal
+        });
+        bars.clear_on_interrupt();
         Self {
             options: args.image.clone(),
             knowledge: knowledge.clone(),
-            bars: ProgressBars::new(if args.output.quiet {
-                BarVisibility::Never
-            } else {
-                BarVisibility::OnTerminal
-            }),
+            bars,
         }
     }
 

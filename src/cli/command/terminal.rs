@@ -48,6 +48,11 @@ pub(super) fn write_answer(format: AnswerFormat, page: &ReportPage<'_>, json: &V
     write_result(&text, exit)
 }
 
+/// Writes to standard error what would be a result, were standard output not something else's.
+pub(super) fn write_notice(text: &str) {
+    anstream::eprint!("{text}");
+}
+
 pub(super) fn report_error(error: &dyn std::fmt::Display) -> RunExit {
     eprintln!("error: {error}");
     RunExit::Open
