@@ -27,15 +27,17 @@ pub(super) struct ImageReader {
 
 impl ImageReader {
     pub(super) fn new(args: &ReadArgs, knowledge: &Knowledge) -> Self {
+        let bars = ProgressBars::new(if args.output.quiet > 0 {
+            BarVisibility::Never
+        } else {
+            BarVisibility::OnTerminal
+        });
+        bars.clear_on_interrupt();
         Self {
             cache: open_cache(&args.image, &library_options(knowledge.library)),
             options: args.image.clone(),
             knowledge: knowledge.clone(),
-            bars: ProgressBars::new(if args.output.quiet > 0 {
-                BarVisibility::Never
-            } else {
-                BarVisibility::OnTerminal
-            }),
+            bars,
         }
     }
 

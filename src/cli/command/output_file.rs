@@ -9,18 +9,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::knowledge::user_folders::read_text_file;
-use crate::make::whole_file::{ExistingOutput, folder_of, write_whole_file};
+use crate::make::whole_file::{ExistingOutput, OutputPlace, folder_of, look_at_place, write_whole_file};
 
 /// Whether every file may be written, before the work is done.
 ///
 /// Errors: The first that may not, in words.
 pub fn check_writable(files: &[&Path], existing: ExistingOutput) -> Result<(), String> {
     for file in files {
-        // The link itself is looked at: one that leads nowhere is there, too.
-        let found = fs::symlink_metadata(file);
-        match found {
-            Ok(found) if found.is_dir() => return Err(format!("{} is a folder", file.display())),
-            Ok(_) if existing == ExistingOutput::Stays => return Err(is_there(file)),
+        match look_at_place(file) {
+            Ok(OutputPlace::Stream) => continue,
+            Ok(OutputPlace::File) if existing == ExistingOutput::Stays => return Err(is_there(file)),
+            Err(error) => return Err(format!("cannot write {}: {error}", file.display())),
             _ => {}
         }
         // Said now, because an image may take minutes to read.

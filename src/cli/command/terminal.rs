@@ -68,6 +68,11 @@ pub(crate) fn refuse_arguments(error: &clap::Error) -> ! {
 
 /// Says what went wrong in one line. All messages pass here, so that no new one can bring what a terminal or the log of a
 /// CI system obeys.
+/// Writes to standard error what would be a result, were standard output not something else's.
+pub(super) fn write_notice(text: &str) {
+    anstream::eprint!("{text}");
+}
+
 pub(super) fn report_error(error: &dyn std::fmt::Display) -> RunExit {
     eprintln!("error: {}", escape::escape_line(&error.to_string()));
     RunExit::Open

@@ -47,6 +47,7 @@ pub use copies::CuptiCopy;
 pub use copy_version::VersionSource;
 pub use cupti_access::{ApiAvailability, CuptiAccess, CuptiProcess};
 pub use cupti_files::DanglingLink;
+pub(crate) use dead_weight::dead_weight_kind;
 pub use dead_weight::{DeadWeightFile, DeadWeightUse};
 pub use entry_environment::{EntryEnvironment, WorkingDirectory};
 pub use file_owner::{FileOwner, OwnerKind};

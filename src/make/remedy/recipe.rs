@@ -188,7 +188,7 @@ fn require_system_libraries(target: &ImageFacts, way: &InstallMethod) -> Result<
 }
 
 /// The names of CUPTI in the image that are not true: links to nothing, and names of another release.
-fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
+pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
     // A compiler's name is no program's, and is told of by nobody once CUPTI is found.
     let links = target.dangling.iter().map(|link| &link.path);
     let links = links.filter(|path| path.name() != CUPTI.as_bytes());
