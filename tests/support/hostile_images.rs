@@ -58,6 +58,7 @@ pub fn measure(program: &str, arguments: &[&str]) -> MeasuredRun {
     let mut child = Command::new(program)
         .args(arguments)
         .env_clear()
+        .env("CUPTI_AUDIT_NO_CACHE", "1")
         .stdin(Stdio::null())
         .stdout(fs::File::create(&stdout).unwrap())
         .stderr(fs::File::create(&stderr).unwrap())
