@@ -7,7 +7,7 @@ use super::credentials::{ImageUser, image_user};
 use super::entry_environment::{EntryEnvironment, WorkingDirectory, entry_environment};
 use super::library_aliases::last_part;
 use super::python::{PythonEnvironment, PythonSettings, SettingSources};
-use super::resolved_objects::{elf_at, unresolved_objects};
+use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use super::world::{ByWorld, World};
 use crate::knowledge::KnowledgeTables;
 use image_linkage::elf::{ByteString, ElfFacts};
@@ -162,6 +162,11 @@ impl ProcessContext {
         self.linker.iter().flat_map(|linker| linker.problems.iter().cloned())
     }
 
+    /// Why what its processes get is not followed to its end, if so.
+    pub(super) fn budget_end(&self) -> Option<String> {
+        self.linker.as_ref()?.budget.end()
+    }
+
     /// Calls `run` with the setup of a process; nothing in an image without a loader.
     pub fn with_setup<T>(&self, run: impl FnOnce(&ProcessSetup<'_>) -> T) -> Option<T> {
         let table = &self.tables.driver_libraries;
@@ -188,9 +193,14 @@ impl ProcessContext {
             if unresolved_objects(&started).next().is_some() {
                 return started;
             }
+            let mut opened = process.open(name, None);
+            let found = opened_object(&opened).map(|object| object.real_path.clone());
+            opened
+                .unresolved
+                .extend(found.and_then(|found| process.find_unbound(&found)));
             LoadResolution {
                 preload_warnings: started.preload_warnings,
-                ..process.open(name, None)
+                ..opened
             }
         };
         self.with_setup(open).unwrap_or_default()
@@ -218,7 +228,10 @@ impl ProcessContext {
 
     /// The same for a program that names another ld.so, as those of conda or Nix do, with defaults of its own.
     fn with_loader_of(&self, elf: &ElfFacts) -> Option<Self> {
-        let own = DynamicLoader::read_at(&self.rootfs, elf.interp.as_ref()?, Arch::of_object(elf)?, self.cpu)?;
+        let mut own = DynamicLoader::read_at(&self.rootfs, elf.interp.as_ref()?, Arch::of_object(elf)?, self.cpu)?;
+        if let Some(linker) = &self.linker {
+            own.budget = Arc::clone(&linker.budget);
+        }
         // The image's own loader is set up already, with the cache of this world.
         let is_other = |linker: &DynamicLoader| linker.real_path != own.real_path;
         self.linker.as_ref().is_none_or(is_other).then(|| Self {

@@ -6,7 +6,7 @@ use super::resolved_objects::{elf_at, unresolved_objects};
 use crate::knowledge::RequestKind;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
-use image_linkage::loader::{LoadResolution, LoadedObject, RequestOutcome, SearchStep, UnresolvedRequest};
+use image_linkage::loader::{LoadResolution, LoadedObject, ObjectNames, RequestOutcome, SearchStep, UnresolvedRequest};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{AccessDenial, FileUse, LookupError};
 
@@ -21,6 +21,8 @@ pub struct StartFailure {
     pub outcome: RequestOutcome,
     /// The steps of the loader's search for it.
     pub trace: Vec<SearchStep>,
+    /// The objects that the numbers in the search count.
+    pub objects: ObjectNames,
     /// Whether the library is none of what it lacks, as far as that can be told.
     pub gets_library: bool,
     /// The file that it would get if it started, without links.
@@ -78,6 +80,7 @@ impl StartFailure {
         };
         Some(Self {
             trace: first.trace.clone(),
+            objects: ObjectNames::of_trace(&loaded.objects, &first.trace, None),
             missing,
             ..Self::new(words.join("; "), cure, first.outcome)
         })
@@ -89,6 +92,7 @@ impl StartFailure {
             cure,
             outcome,
             trace: Vec::new(),
+            objects: ObjectNames::default(),
             gets_library: true,
             would_get: None,
             is_process: true,

@@ -141,6 +141,9 @@ const FOREIGN_LOADER: &str = "-Wl,--dynamic-linker=/opt/loader/ld.so";
 fn flags(build: Build, here: &str) -> Vec<&'static str> {
     let kind: &[&str] = match build {
         Build::Cupti => &["-DCUPTI", SONAME],
+        Build::CuptiStaticTls => &["-DCUPTI", "-DSTORAGE", SONAME],
+        Build::CuptiUnboundNow => &["-DCUPTI", "-DUNBOUND", "-Wl,-z,now", SONAME],
+        Build::CuptiUnbound => &["-DCUPTI", "-DUNBOUND", "-Wl,-z,lazy", SONAME],
         Build::Empty => &["-DEMPTY", SONAME],
         Build::More => &["-DMORE_LIBRARY", SONAME],
         Build::LinkMore => &[

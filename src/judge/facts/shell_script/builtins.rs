@@ -53,6 +53,15 @@ impl ScriptRun<'_> {
         }
     }
 
+    pub(super) fn unset_all(&mut self, names: &[Option<String>]) {
+        if names.contains(&None) {
+            self.forget_all();
+        }
+        for name in names.iter().flatten().filter(|name| !name.starts_with('-')) {
+            self.unset(name);
+        }
+    }
+
     pub(super) fn set(&mut self, words: &[Option<String>]) {
         let end = words.iter().position(|word| word.as_deref() == Some("--"));
         if let Some(arguments) = end.and_then(|end| words.get(end + 1..)) {

@@ -26,7 +26,7 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer, failure: &StartFail
         .program
         .as_ref()
         .is_some_and(|program| facts.is_commands(program));
-    let steps = trace_text::trace_lines(&failure.trace, &consumer.outcome.as_is.objects);
+    let steps = trace_text::trace_lines(&failure.trace, &failure.objects);
     SubjectKind::Start
         .subject([
             ("name", text(consumer.name.clone())),

@@ -1,0 +1,217 @@
+//! The grammar of a script: lists, pipelines and what groups commands (POSIX.1-2017, Shell Command Language, 2.9).
+
+use super::variables::assignment;
+use super::{Doubt, ScriptRun, Success, VariableValue};
+use crate::judge::facts::shell_words::{ShellToken, WordPart, shell_tokens};
+
+/// How deep functions, scripts and groups stand in each other.
+const DEPTH: usize = 24;
+/// The variables of one script.
+const VARIABLES: usize = 1_000;
+
+/// Tokens that are read one after the other.
+pub(super) struct TokenReader<'t> {
+    pub tokens: &'t [ShellToken],
+    pub at: usize,
+}
+
+impl TokenReader<'_> {
+    pub(super) fn peek(&self) -> Option<&ShellToken> {
+        self.tokens.get(self.at)
+    }
+
+    /// The next token where it is a word that stands as it is, such as `if`.
+    pub(super) fn keyword(&self) -> Option<&str> {
+        match self.peek()? {
+            ShellToken::Word(parts, false) => match parts.as_slice() {
+                [WordPart::Text(text)] => Some(text),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    pub(super) fn take(&mut self, token: &ShellToken) -> bool {
+        let is_it = self.peek() == Some(token);
+        self.at += usize::from(is_it);
+        is_it
+    }
+}
+
+impl ScriptRun<'_> {
+    /// Runs a script in this shell.
+    pub(super) fn script(&mut self, text: &str) {
+        match shell_tokens(text).filter(|_| self.depth < DEPTH) {
+            Some(tokens) => {
+                self.depth += 1;
+                self.block(&mut TokenReader { tokens: &tokens, at: 0 }, &[]);
+                self.depth -= 1;
+            }
+            None => self.forget_all(),
+        }
+    }
+
+    /// Runs commands up to one of the words, which is left to the caller.
+    pub(super) fn block(&mut self, reader: &mut TokenReader<'_>, ends: &[&str]) -> Success {
+        let mut success = Some(true);
+        while let Some(token) = reader.peek() {
+            if matches!(token, ShellToken::End | ShellToken::Background) {
+                reader.at += 1;
+                continue;
+            }
+            if matches!(token, ShellToken::Close | ShellToken::CaseEnd)
+                || reader.keyword().is_some_and(|word| ends.contains(&word))
+            {
+                break;
+            }
+            let outer = self.doubt;
+            self.doubt = outer.max(self.returned);
+            success = self.list(reader);
+            self.doubt = outer;
+            if self.left == 0 || self.state.variables.len() > VARIABLES {
+                self.forget_all();
+                break;
+            }
+        }
+        success
+    }
+
+    /// Commands that are joined by `&&`, `||` and `|`.
+    pub(super) fn list(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        let outer = self.doubt;
+        let mut success = self.pipeline(reader);
+        loop {
+            let known = match reader.peek() {
+                Some(ShellToken::And) => success,
+                Some(ShellToken::Or) => success.map(|success| !success),
+                _ => break,
+            };
+            reader.at += 1;
+            while reader.take(&ShellToken::End) {}
+            let runs = match known {
+                Some(true) => Doubt::Sure,
+                Some(false) => Doubt::Skipped,
+                None => Doubt::Open,
+            };
+            self.doubt = outer.max(runs);
+            let next = self.pipeline(reader);
+            success = match known {
+                Some(true) => next,
+                Some(false) => success,
+                None => None,
+            };
+            self.doubt = outer;
+        }
+        success
+    }
+
+    pub(super) fn pipeline(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        let negates = reader.keyword() == Some("!");
+        reader.at += usize::from(negates);
+        let before = (
+            self.state.clone(),
+            self.last.clone(),
+            self.is_over,
+            self.problem.clone(),
+        );
+        let mut success = self.command(reader);
+        let mut is_pipe = false;
+        while reader.take(&ShellToken::Pipe) {
+            while reader.take(&ShellToken::End) {}
+            is_pipe = true;
+            success = self.command(reader).and(None);
+        }
+        if is_pipe || reader.peek() == Some(&ShellToken::Background) {
+            // Each command of a pipe, and what runs beside the script, has a shell of its own.
+            (self.state, self.last, self.is_over, self.problem) = before;
+        }
+        if negates {
+            success.map(|success| !success)
+        } else {
+            success
+        }
+    }
+
+    pub(super) fn command(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        self.left = self.left.saturating_sub(1);
+        if self.depth >= DEPTH {
+            self.forget_all();
+            self.left = 0;
+            return None;
+        }
+        self.depth += 1;
+        let success = self.command_within(reader);
+        self.depth -= 1;
+        success
+    }
+
+    pub(super) fn command_within(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        let word = reader.keyword().map(str::to_owned);
+        match word.as_deref() {
+            Some("if") => self.conditional(reader),
+            Some("for" | "select") => self.for_loop(reader),
+            Some("while" | "until") => self.while_loop(reader),
+            Some("case") => self.case(reader),
+            Some("{") => {
+                reader.at += 1;
+                let success = self.block(reader, &["}"]);
+                reader.at += 1;
+                success
+            }
+            Some("function") => {
+                reader.at += 1;
+                self.simple(reader)
+            }
+            _ if reader.take(&ShellToken::Open) => {
+                let outer = (self.state.clone(), self.is_over, self.problem.clone());
+                let success = self.block(reader, &[]);
+                reader.take(&ShellToken::Close);
+                (self.state, self.is_over, self.problem) = outer;
+                success
+            }
+            _ => self.simple(reader),
+        }
+    }
+
+    /// A command of words, or a function that is told.
+    pub(super) fn simple(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        let mut words: Vec<(Vec<WordPart>, bool)> = Vec::new();
+        while let Some(ShellToken::Word(parts, is_quoted)) = reader.peek() {
+            words.push((parts.clone(), *is_quoted));
+            reader.at += 1;
+        }
+        if let ([(name, _)], Some(ShellToken::Open)) = (words.as_slice(), reader.peek()) {
+            self.function(&name.clone(), reader);
+            return Some(true);
+        }
+        if words.is_empty() {
+            // Something that no command begins with: no step would be made.
+            reader.at += 1;
+            return None;
+        }
+        if self.doubt == Doubt::Skipped || self.is_over {
+            return None;
+        }
+        let assigned = words
+            .iter()
+            .take_while(|(parts, _)| assignment(parts).is_some())
+            .count();
+        let (assignments, words) = words.split_at_checked(assigned)?;
+        let fields: Vec<Option<String>> = words
+            .iter()
+            .flat_map(|(parts, quoted)| self.fields(parts, *quoted))
+            .collect();
+        let assignments: Vec<(String, VariableValue)> = assignments
+            .iter()
+            .filter_map(|(parts, _)| self.assigned(parts))
+            .collect();
+        if fields.is_empty() {
+            let is_known = assignments.iter().all(|(_, value)| *value != VariableValue::Unknown);
+            for (name, value) in assignments {
+                self.assign(&name, value);
+            }
+            return is_known.then_some(true);
+        }
+        self.run(&assignments, &fields)
+    }
+}
