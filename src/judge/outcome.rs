@@ -83,6 +83,8 @@ impl AuditedImage {
         let fails = self.findings.iter().any(|finding| fail_on.fails(finding));
         // What was found does not go away by what was not seen.
         match () {
+            // But a layer that was not read may take away what was found, or bring what was missed.
+            () if self.facts.unread.is_some() && fail_on != FailOn::Never => RunExit::Open,
             () if fails => RunExit::Findings,
             () if !self.facts.gaps.is_empty() && fail_on != FailOn::Never => RunExit::Open,
             () => RunExit::Clean,

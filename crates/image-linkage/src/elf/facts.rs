@@ -1,15 +1,17 @@
 //! What is known of one ELF object once its bytes have passed.
 
 use elf::abi;
+use serde::{Deserialize, Serialize};
 
 use super::link_symbols::LinkSymbols;
 use super::load_fault::LoadFault;
+use super::part_name::{self, PartName};
 
 /// A byte string of an image: a soname, a path, a symbol.
 pub type ByteString = Box<[u8]>;
 
 /// What the loader and the audit need to know of one ELF object (System V gABI; glibc elf/elf.h).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ElfFacts {
     /// `e_ident` as it stands in the file.
     pub ident: [u8; 16],
@@ -75,7 +77,7 @@ pub struct ElfFacts {
 }
 
 /// The versions that an object needs of one file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionNeed {
     /// The file, by the name it has in `DT_NEEDED`.
     pub file: ByteString,
@@ -84,7 +86,7 @@ pub struct VersionNeed {
 }
 
 /// One version that an object needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NeededVersion {
     /// The version's name, such as `GLIBC_2.34`.
     pub name: ByteString,
@@ -96,7 +98,7 @@ pub struct NeededVersion {
 }
 
 /// How an object is a filter for another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilterKind {
     /// `DT_FILTER`: the other has to be there.
     Standard,
@@ -105,7 +107,7 @@ pub enum FilterKind {
 }
 
 /// A symbol of the dynamic symbol table whose name was asked for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DynamicSymbol {
     /// The name without its version.
     pub name: ByteString,
@@ -116,7 +118,7 @@ pub struct DynamicSymbol {
 }
 
 /// What an object does with a symbol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SymbolRole {
     /// Undefined here, and needed.
     Import,
@@ -127,13 +129,14 @@ pub enum SymbolRole {
 }
 
 /// What could not be read of an object.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum ElfProblem {
     /// The file ends before its header does, or before a segment does: mapping it would crash the process.
     #[error("truncated: {what} ends at byte {end}, the file at {bytes}")]
     Truncated {
         /// The part that is cut.
-        what: &'static str,
+        #[serde(deserialize_with = "part_name::deserialize")]
+        what: PartName,
         /// Where the part ends.
         end: u64,
         /// The size of the file.
@@ -143,7 +146,8 @@ pub enum ElfProblem {
     #[error("malformed {what}")]
     Malformed {
         /// What the table holds, in words.
-        what: &'static str,
+        #[serde(deserialize_with = "part_name::deserialize")]
+        what: PartName,
     },
     /// Loaders do not map it, or do not survive it for sure.
     #[error("{0}")]
@@ -152,7 +156,8 @@ pub enum ElfProblem {
     #[error("{what} at byte {offset} had passed before its place was known")]
     OutOfReach {
         /// What the table holds, in words.
-        what: &'static str,
+        #[serde(deserialize_with = "part_name::deserialize")]
+        what: PartName,
         /// Its place in the file.
         offset: u64,
     },
@@ -160,7 +165,8 @@ pub enum ElfProblem {
     #[error("{what} of {bytes} bytes is larger than the limit of {limit}")]
     TooLarge {
         /// What the table holds, in words.
-        what: &'static str,
+        #[serde(deserialize_with = "part_name::deserialize")]
+        what: PartName,
         /// Its size in bytes.
         bytes: u64,
         /// The most that is read, in bytes.

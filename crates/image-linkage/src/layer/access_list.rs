@@ -1,10 +1,11 @@
 //! Access lists of files (acl(5)), as the attribute `system.posix_acl_access` holds them (`linux/posix_acl_xattr.h`).
 
 use super::node_access::NodeAccess;
+use serde::{Deserialize, Serialize};
 
 /// Who, beside its owner, may use a file or a directory. Docker, containerd, Podman and umoci put the attribute on what
 /// they unpack, and the mode of the header after it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessList(Box<[ListEntry]>);
 
 /// What an entry is about, the bits of `rwx`, and the number of a user or group that is named.

@@ -82,6 +82,7 @@ fn expected() -> ElfFacts {
         verdef: vec![bytes("libtorch_cuda.so"), bytes("TORCH_1")],
         has_verdef: true,
         executable_stack: false,
+        static_tls: 0,
         isa_needed: 0b111,
         static_tls: 0,
         link_symbols: None,
