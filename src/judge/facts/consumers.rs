@@ -16,7 +16,7 @@ use super::process_variants::ProcessVariants;
 use super::python::{self, ImportedObject, PythonUse};
 use super::python_distributions::PythonDistribution;
 use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
-use super::source_openers::{SourceOpener, find_doubt, find_source_openers};
+use super::source_openers::{SourceOpener, find_doubt, find_source_doubt, find_source_openers};
 use super::world::ByWorld;
 use crate::knowledge::{
     self, ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind, is_known_part, opens_library,
@@ -159,7 +159,11 @@ pub(super) fn find_consumers(
     };
     for SourceOpener { path, text } in sources {
         if text.hints.is_empty() {
-            consumers.push(ask(&path, &text.exact));
+            let consumer = ask(&path, &text.exact);
+            match find_source_doubt(&contexts.as_is, &consumer) {
+                Some(doubt) => undecided.push(doubt),
+                None => consumers.push(consumer),
+            }
         } else {
             undecided.push(UndecidedOpener {
                 object: path,
@@ -450,7 +454,9 @@ fn gets(
             // An object that is not mapped asks for nothing: what keeps it away is the outcome.
             (RequestKind::Needed, _) | (_, None) => of_need(&loaded, names),
             (RequestKind::Dlopen, _) => {
-                let names = with_opened_files(&opener, known.own, &loaded, names);
+                // The toolkit is looked for by a Python of its own.
+                let find = |name: &[u8]| find_by_name(setup, &opener, name);
+                let names = with_opened_files(&opener, known.own, &loaded, names, &find);
                 let caller = caller(asker, &loaded);
                 of_open(&mut process, caller, &names, opens_namespace(context, caller))
             }
@@ -549,12 +555,26 @@ fn caller<'a>(asker: &ConsumerRequest<'a>, loaded: &'a LoadResolution) -> &'a Ro
         .unwrap_or(asker.object)
 }
 
+/// Where a new process of an interpreter finds a library by its name.
+fn find_by_name(setup: &ProcessSetup<'_>, opener: &ObjectLoader<'_>, name: &[u8]) -> Option<RootPath> {
+    let ObjectLoader::Python(imported) = opener else {
+        return None;
+    };
+    let mut process = SimulatedProcess::new(setup);
+    process.start(&imported.program().absolute(), StartMode::Executed);
+    let opened = process.open(name, process.map_of_path(imported.program()));
+    opened_object(&opened)
+        .filter(|_| opened.loads())
+        .map(|object| RootPath::new(&object.path))
+}
+
 /// The names that are opened, in order: one that is mapped already, the files that the profile says, then the others.
 fn with_opened_files(
     opener: &ObjectLoader<'_>,
     profile: Option<&ConsumerProfile>,
     loaded: &LoadResolution,
     names: &[ByteString],
+    find: &dyn Fn(&[u8]) -> Option<RootPath>,
 ) -> Vec<ByteString> {
     let (ObjectLoader::Python(imported), Some(profile)) = (opener, profile) else {
         return names.to_vec();
@@ -563,8 +583,8 @@ fn with_opened_files(
         return names.to_vec();
     };
     let finder = python.finder.as_deref();
-    let files = imported.opened_files(&python.opens, finder);
-    let later = imported.opened_files(&python.falls_back_on, finder);
+    let files = imported.opened_files(&python.opens, finder, find);
+    let later = imported.opened_files(&python.falls_back_on, finder, find);
     // Who opens nothing but names gets what is mapped by them anyway.
     let mapped = names.iter().filter(|name| loaded.object_for(name).is_some());
     let mapped: Vec<ByteString> = mapped.filter(|_| !files.is_empty()).cloned().collect();
