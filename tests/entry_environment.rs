@@ -493,6 +493,10 @@ fn known_cases() -> Vec<Case> {
             &format!("use() {{ [ -n \"$1\" ] && return; export LD_LIBRARY_PATH=/no; }}\nuse x\n{exec}"),
         ),
         script("/bin/bash", &format!("declare -x LD_LIBRARY_PATH=/declared\n{exec}")),
+        script(
+            "/bin/bash",
+            &format!("echo $'it\\'s' \"$'\" >/dev/null; export LD_LIBRARY_PATH=/a\n{exec}"),
+        ),
     ]
 }
 

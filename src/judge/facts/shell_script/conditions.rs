@@ -10,11 +10,10 @@ const PATTERN: usize = 256;
 impl ScriptRun<'_> {
     /// `[ … ]` and `test …`.
     pub(super) fn test(&self, words: &[Option<String>]) -> Success {
-        let words: Option<Vec<&str>> = words.iter().map(Option::as_deref).collect();
-        let mut words = words?;
-        if words.iter().any(|word| word.contains(UNKNOWN)) {
-            return None;
-        }
+        // Beside `-a` and `-o`, what is known of one side may decide.
+        let unknown = UNKNOWN.to_string();
+        let words = words.iter().map(|word| word.as_deref().unwrap_or(&unknown));
+        let mut words: Vec<&str> = words.collect();
         if words.last() == Some(&"]") {
             words.pop();
         }
@@ -35,6 +34,9 @@ impl ScriptRun<'_> {
             && !rest.is_empty()
         {
             return self.expression(rest).map(|holds| !holds);
+        }
+        if words.iter().any(|word| word.contains(UNKNOWN)) {
+            return None;
         }
         match words {
             [] => Some(false),

@@ -43,11 +43,26 @@ impl WordReader<'_> {
                 self.rest.next();
                 Some(variable("#".to_owned()))
             }
-            Some('\'' | '?' | '$' | '!' | '-') => {
+            Some('\'') if !is_quoted => {
+                self.rest.next();
+                self.escaped()
+            }
+            Some('?' | '$' | '!' | '-') => {
                 self.rest.next();
                 Some(WordPart::Unknown)
             }
             _ => Some(WordPart::Text("$".to_owned())),
+        }
+    }
+
+    /// `$'…'`, which bash alone takes for one text.
+    fn escaped(&mut self) -> Option<WordPart> {
+        loop {
+            match self.rest.next()? {
+                '\'' => return Some(WordPart::Unknown),
+                '\\' => drop(self.rest.next()),
+                _ => {}
+            }
         }
     }
 
