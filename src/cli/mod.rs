@@ -5,6 +5,7 @@ mod config;
 mod progress;
 
 mod audit;
+mod cache;
 mod dockerfile;
 mod option_values;
 mod rules;
@@ -12,8 +13,10 @@ mod shared_args;
 mod slim;
 mod tools;
 mod tree;
+mod word_order;
 
 use audit::AuditArgs;
+use cache::CacheArgs;
 use dockerfile::DockerfileArgs;
 use rules::RulesArgs;
 use slim::SlimArgs;
@@ -21,6 +24,7 @@ use tools::{AdviseArgs, ProfilersArgs};
 use tree::TreeArgs;
 
 use crate::judge::outcome::RunExit;
+use clap::error::ErrorKind;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use image_source::REFERENCE_HELP;
 
@@ -41,6 +45,13 @@ Examples:
   docker save trainer | cupti-audit --format json -
   cupti-audit tree pytorch/pytorch libtorch_cpu.so";
 
+/// What -h has below the options, so that all of it stays on a screen.
+const AFTER_SHORT_HELP: &str = "\
+Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
+        docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, or a path
+Exit codes: 0 pass, 1 findings, 2 not done, or the verdict is open
+Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04";
+
 /// The ways to name an image are said by the crate that reads them.
 fn after_help() -> String {
     format!("{REFERENCE_HELP}\n\n{AFTER_HELP}")
@@ -53,11 +64,12 @@ fn after_help() -> String {
     about,
     long_about = "Will CUPTI, NVIDIA's profiling interface, load in this container image, for whom, and if not, why?\n\n\
                   The answer is worked out from the image's bytes, as the dynamic loader would: nothing is run, nothing is unpacked.",
-    after_help = after_help(),
+    after_help = AFTER_SHORT_HELP,
+    after_long_help = after_help(),
+    arg_required_else_help = true,
     // Without a command the arguments are those of `audit`: `cupti-audit IMAGE` is what most people type.
     args_conflicts_with_subcommands = true,
-    subcommand_negates_reqs = true,
-    disable_help_subcommand = true
+    subcommand_negates_reqs = true
 )]
 struct Cli {
     #[command(subcommand)]
@@ -68,20 +80,30 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum CliCommand {
-    /// Audit images: verdict, findings, copies and who gets them
-    #[command(after_help = after_help())]
+    /// Audit images: the verdict, its reasons, who gets CUPTI
+    #[command(after_help = AFTER_SHORT_HELP, after_long_help = after_help())]
     Audit(AuditArgs),
-    /// Show how the dynamic loader resolves one object of an image, with the reason for each step
+    /// Show how the loader resolves an object of an image, step by step
     Tree(TreeArgs),
-    /// Say which profiling tools would work in an image, what each lacks, and what to take instead
+    /// Say which profiling tools would work in an image, and why not
+    ///
+    /// What each lacks, and what to take instead.
     Profilers(ProfilersArgs),
-    /// Say without an image whether CUPTI is needed, which files, at what cost and where from
+    /// Say without an image whether CUPTI is needed
+    ///
+    /// Which files, at what cost and where from.
     Advise(AdviseArgs),
-    /// Write the smallest Dockerfile by which an image serves a phase, proven while it is built
+    /// Write the Dockerfile by which an image serves a phase
+    ///
+    /// The smallest one, proven while it is built.
     // Boxed, as these have several times as many arguments as the others.
     Dockerfile(Box<DockerfileArgs>),
-    /// Make an image that serves a phase, or one without dead weight, without a container engine
+    /// Make an image that serves a phase, or without dead weight
+    ///
+    /// No container engine is needed for it.
     Slim(Box<SlimArgs>),
+    /// Say what the cache of layers that were read holds, or empty it
+    Cache(CacheArgs),
     /// List the rules, or explain one
     Rules(RulesArgs),
     /// Print the JSON Schema of the JSON report
@@ -99,6 +121,7 @@ pub fn run() -> RunExit {
         Some(CliCommand::Advise(args)) => command::run_advise(&args),
         Some(CliCommand::Dockerfile(args)) => command::run_dockerfile(*args),
         Some(CliCommand::Slim(args)) => command::run_slim(*args),
+        Some(CliCommand::Cache(args)) => command::run_cache(&args),
         Some(CliCommand::Rules(args)) => command::run_rules(&args),
         Some(CliCommand::Schema) => Ok(command::run_schema()),
     };
@@ -116,11 +139,22 @@ fn parse_command_line() -> Cli {
             _ => arg,
         }
     };
+    let given: Vec<_> = std::env::args_os().collect();
+    // The names of the variables would make -h twice as long; --help has them.
+    let brief = given.iter().any(|argument| argument == "-h") || given.len() == 1;
+    let adjust = |arg: Arg| without_empty(arg).hide_env(brief);
     // By hand, as the derive cannot leave a variable out for its value.
-    let command = Cli::command()
-        .mut_args(without_empty)
-        .mut_subcommands(|command| command.mut_args(without_empty));
-    Cli::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit())
+    let mut command = Cli::command()
+        .mut_args(adjust)
+        .mut_subcommands(|command| command.mut_args(adjust));
+    let arguments = match word_order::command_first(&command, given) {
+        Ok(arguments) => arguments,
+        Err(error) => command.error(ErrorKind::InvalidSubcommand, error).exit(),
+    };
+    let parsed = command.try_get_matches_from(arguments);
+    parsed
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .unwrap_or_else(|error| command::refuse_arguments(&error))
 }
 
 #[cfg(test)]

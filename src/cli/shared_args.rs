@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, Args, ValueEnum};
 
+use super::cache::CacheFolderArgs;
 use super::option_values::PlatformArg;
 use image_linkage::loader::CpuLevel;
 
@@ -20,13 +22,20 @@ pub struct ReadArgs {
 
 /// What the user brings: a config, rules and profiles.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Your own rules and profiles")]
 pub struct ConfigArgs {
     /// The config [default: cupti-audit.yaml here or above, up to the root of the repository]
     // Global, so that it may also stand behind an action such as `rules explain`.
-    #[arg(long, value_name = "FILE", env = "CUPTI_AUDIT_CONFIG", global = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "CUPTI_AUDIT_CONFIG",
+        global = true,
+        hide_short_help = true
+    )]
     pub config: Option<PathBuf>,
     /// No config, whatever lies here or `CUPTI_AUDIT_CONFIG` says
-    #[arg(long, global = true)]
+    #[arg(long, global = true, hide_short_help = true)]
     pub no_config: bool,
     /// A folder of rules beside those of the program (repeatable)
     #[arg(
@@ -34,7 +43,8 @@ pub struct ConfigArgs {
         value_name = "DIR",
         env = "CUPTI_AUDIT_RULES",
         value_delimiter = ',',
-        global = true
+        global = true,
+        hide_short_help = true
     )]
     pub rules: Vec<PathBuf>,
     /// A folder of profiles beside those of the program, in consumers/, phases/, profilers/,
@@ -44,50 +54,63 @@ pub struct ConfigArgs {
         value_name = "DIR",
         env = "CUPTI_AUDIT_PROFILES",
         value_delimiter = ',',
-        global = true
+        global = true,
+        hide_short_help = true
     )]
     pub profiles: Vec<PathBuf>,
 }
 
 /// How an image is had and what its processes start with.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "How an image is read")]
 pub struct ImageArgs {
-    /// The platform to choose, such as linux/arm64, or all of an index, each audited for itself
-    /// [default: linux on this machine's architecture]
+    /// The platform, such as linux/arm64, or all [default: this machine's]
+    ///
+    /// With all, each of an index is audited for itself. The default is linux on this machine's architecture.
     #[arg(long, value_name = "OS/ARCH|all", value_parser = PlatformArg::parse, env = "CUPTI_AUDIT_PLATFORM")]
     pub platform: Option<PlatformArg>,
-    /// A variable over the image config's environment (repeatable)
+    /// A variable over those of the image (repeatable)
     #[arg(long = "env", short = 'e', value_name = "KEY=VALUE", value_parser = key_value)]
     pub environment: Vec<(String, String)>,
     /// The processor's level, for glibc-hwcaps folders and ISA checks [default: x86-64-v3]
-    #[arg(long, value_name = "LEVEL", value_parser = CpuLevel::parse, env = "CUPTI_AUDIT_CPU")]
+    #[arg(long, value_name = "LEVEL", value_parser = CpuLevel::parse, env = "CUPTI_AUDIT_CPU", hide_short_help = true)]
     pub cpu: Option<CpuLevel>,
     /// A registry that is spoken to without TLS, or with a certificate that is not checked (repeatable)
     #[arg(
         long = "insecure-registry",
         value_name = "HOST[:PORT]",
         env = "CUPTI_AUDIT_INSECURE_REGISTRY",
-        value_delimiter = ','
+        value_delimiter = ',',
+        hide_short_help = true
     )]
     pub insecure_registries: Vec<String>,
     /// Certificates in PEM that are trusted beside the system's
-    #[arg(long, value_name = "FILE", env = "CUPTI_AUDIT_CA_CERT")]
+    #[arg(long, value_name = "FILE", env = "CUPTI_AUDIT_CA_CERT", hide_short_help = true)]
     pub ca_cert: Option<PathBuf>,
-    /// Read every layer, also those that were read before (nothing is cached yet)
-    #[arg(long)]
+    #[command(flatten)]
+    pub cache: CacheFolderArgs,
+    /// Read every layer, also those that were read before, and keep nothing of them
+    #[arg(long, env = "CUPTI_AUDIT_NO_CACHE", value_parser = FalseyValueParser::new(), hide_short_help = true)]
     pub no_cache: bool,
 }
 
 /// How results are written.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "What is shown")]
 pub struct DisplayArgs {
     /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
-    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        value_name = "WHEN",
+        hide_short_help = true
+    )]
     pub color: ColorArg,
-    /// No progress
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// Show notes in full, the layers, the loader and every search
+    /// No progress, the verdict and the findings alone; twice, the exit code alone
+    #[arg(long, short, action = ArgAction::Count)]
+    pub quiet: u8,
+    /// Notes in full, the layers, the loader and every search
     #[arg(long, short, conflicts_with = "quiet")]
     pub verbose: bool,
 }

@@ -81,9 +81,11 @@ const KEPT: [&str; 60] = [
     "usr/local/cuda*/**/version.json",
 ];
 
-/// The files that may open a library without being objects: modules and scripts of Python. An image has thousands, of
-/// which those that hold its name are kept.
-const TEXTS: [&str; 1] = ["*.py"];
+/// The files that may open or name a library without being objects: modules of Python, scripts, and settings of programs.
+/// An image has thousands, of which those that hold its name are kept.
+const TEXTS: [&str; 11] = [
+    "*.py", "*.sh", "*.env", "*.conf", "*.cfg", "*.ini", "*.json", "*.yaml", "*.yml", "*.toml", "**/bin/*",
+];
 
 /// The functions of the C library that open a library (dlopen(3)).
 pub const LIBRARY_OPENERS: [&str; 2] = ["dlopen", "dlmopen"];
@@ -122,6 +124,7 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
     // A link of any name may lead to the library.
     let file_names = [".so", LIBRARY_PATH].map(str::to_owned);
     let texts = library.functions.iter().cloned().chain(own_version).chain(file_names);
+    let stems = library.companions().chain([library.file_stem()]);
     IndexOptions {
         limits: Limits::default(),
         interest: FileInterest::new(WantedFiles {
@@ -131,7 +134,7 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
             names: names.chain(texts).collect(),
             symbol_prefixes: symbols.chain(openers).collect(),
             texts: TEXTS.iter().map(|text| (*text).to_owned()).collect(),
-            text_words: [library.file_stem(), LIBRARY_PATH].map(str::to_owned).into(),
+            text_words: stems.chain([LIBRARY_PATH]).map(str::to_owned).collect(),
         }),
     }
 }
@@ -205,6 +208,9 @@ mod tests {
         let opens = "ctypes.CDLL('libcupti.so.12')";
         assert!(keeps("app/own/module.py", opens));
         assert!(keeps("app/own/module.py", "os.environ['LD_LIBRARY_PATH']"));
+        assert!(keeps("app/settings.json", "/opt/lib/libnvperf_host.so"));
+        assert!(keeps("srv/bin/launch", opens));
+        assert!(!keeps("srv/bin/program", &format!("\u{7f}ELF{opens}")));
         assert!(!keeps("app/own/module.py", "import torch"));
         assert!(!keeps("app/own/module.txt", opens));
         let long = format!("{opens}{}", "#".repeat(1 << 20));

@@ -38,6 +38,8 @@ pub struct Case {
     /// Paths with owner, group and mode.
     pub access: &'static [(&'static str, u32, u32, u32)],
     pub capabilities: &'static [(&'static str, &'static str)],
+    /// Paths with the entries of their access list beside the owner's: tag, bits and number.
+    pub lists: &'static [(&'static str, &'static [(u16, u16, u32)])],
     /// Where libcupti lies.
     pub at: &'static str,
     /// Which of the programs get it, and whether a plain dlopen does.
@@ -47,15 +49,18 @@ pub struct Case {
 /// Below `/app`: linked, with a `DT_RUNPATH` of `/opt/cupti`, with one of `$ORIGIN/../opt/cupti`, opening by name.
 pub const PROGRAMS: [&str; 4] = ["linked", "runpath", "origin", "opens"];
 const LIBRARY: &str = "LD_LIBRARY_PATH=/opt/cupti";
+/// The number of an entry that names nobody.
+const NOBODY: u32 = u32::MAX;
 const AT: &str = "/opt/cupti/libcupti.so.12";
 
-pub const CASES: [Case; 15] = [
+pub const CASES: [Case; 20] = [
     Case {
         what: "root gets to all",
         user: ROOT,
         env: &[LIBRARY],
         access: &[("/opt", 1, 1, 0o700), (AT, 1, 1, 0)],
         capabilities: &[],
+        lists: &[],
         at: AT,
         gets: "linked runpath origin opens plain",
     },
@@ -65,6 +70,7 @@ pub const CASES: [Case; 15] = [
         env: &[LIBRARY],
         access: &[],
         capabilities: &[],
+        lists: &[],
         at: AT,
         gets: "linked runpath origin opens plain",
     },
@@ -74,6 +80,7 @@ pub const CASES: [Case; 15] = [
         env: &[],
         access: &[],
         capabilities: &[],
+        lists: &[],
         at: AT,
         gets: "runpath origin",
     },
@@ -83,6 +90,7 @@ pub const CASES: [Case; 15] = [
         env: &[LIBRARY],
         access: &[("/opt", 0, 0, 0o700)],
         capabilities: &[],
+        lists: &[],
         at: AT,
         gets: "",
     },
@@ -92,6 +100,7 @@ pub const CASES: [Case; 15] = [
         env: &[LIBRARY],
         access: &[("/opt/cupti", 0, 0, 0o744)],
         capabilities: &[],
+        lists: &[],
         at: AT,
         gets: "",
     },
@@ -101,6 +110,7 @@ pub const CASES: [Case; 15] = [
         env: &[LIBRARY],
         access: &[("/opt", 0, 0, 0o711)],
         capabilities: &[],
+        lists: &[],
         at: AT,
         gets: "linked runpath origin opens plain",
     },
@@ -110,6 +120,7 @@ pub const CASES: [Case; 15] = [
         env: &[LIBRARY],
         access: &[(AT, 0, 0, 0)],
         capabilities: &[],
+        lists: &[],
         at: AT,
         gets: "",
     },
@@ -119,6 +130,7 @@ pub const CASES: [Case; 15] = [
         env: &[LIBRARY],
         access: &[(AT, 0, 44, 0o640)],
         capabilities: &[],
+        lists: &[],
         at: AT,
         gets: "linked runpath origin opens plain",
     },
@@ -128,6 +140,7 @@ pub const CASES: [Case; 15] = [
         env: &[LIBRARY],
         access: &[(AT, 0, 44, 0o640)],
         capabilities: &[],
+        lists: &[],
         at: AT,
         gets: "",
     },
@@ -137,6 +150,7 @@ pub const CASES: [Case; 15] = [
         env: &[],
         access: &[("/usr/lib/libcupti.so.12", 0, 0, 0o600)],
         capabilities: &[],
+        lists: &[],
         at: "/usr/lib/libcupti.so.12",
         gets: "",
     },
@@ -151,6 +165,7 @@ pub const CASES: [Case; 15] = [
             ("/opt", 0, 0, 0o700),
         ],
         capabilities: &[],
+        lists: &[],
         at: AT,
         gets: "runpath",
     },
@@ -160,6 +175,7 @@ pub const CASES: [Case; 15] = [
         env: &[LIBRARY],
         access: &[("/app/linked", 0, 44, 0o2755), ("/app/origin", 0, 1000, 0o2755)],
         capabilities: &[("opens", "cap_sys_admin=ep"), ("runpath", "cap_net_raw=p")],
+        lists: &[],
         at: AT,
         gets: "runpath origin plain",
     },
@@ -169,6 +185,7 @@ pub const CASES: [Case; 15] = [
         env: &[LIBRARY],
         access: &[("/app/linked", 0, 0, 0o4755)],
         capabilities: &[("opens", "cap_net_raw=ep")],
+        lists: &[],
         at: AT,
         gets: "linked runpath origin opens plain",
     },
@@ -178,6 +195,7 @@ pub const CASES: [Case; 15] = [
         env: &[LIBRARY],
         access: &[],
         capabilities: &[("linked", "cap_perfmon=ep"), ("opens", "cap_sys_admin=p")],
+        lists: &[],
         at: AT,
         gets: "runpath origin opens plain",
     },
@@ -187,8 +205,62 @@ pub const CASES: [Case; 15] = [
         env: &[LIBRARY],
         access: &[("/app/linked", 0, 0, 0o744), ("/app/opens", 0, 0, 0o700)],
         capabilities: &[],
+        lists: &[],
         at: AT,
         gets: "runpath origin plain",
+    },
+    Case {
+        what: "a list that lets the user read",
+        user: APP,
+        env: &[LIBRARY],
+        access: &[(AT, 0, 0, 0o640), ("/opt/cupti", 0, 0, 0o750)],
+        capabilities: &[],
+        lists: &[
+            (AT, &[(2, 4, 1000), (4, 0, NOBODY), (16, 4, NOBODY)]),
+            ("/opt/cupti", &[(2, 5, 1000), (4, 0, NOBODY), (16, 5, NOBODY)]),
+        ],
+        at: AT,
+        gets: "linked runpath origin opens plain",
+    },
+    Case {
+        what: "a list whose mask leaves nothing to read",
+        user: APP,
+        env: &[LIBRARY],
+        access: &[(AT, 0, 0, 0o610)],
+        capabilities: &[],
+        lists: &[(AT, &[(2, 4, 1000), (4, 4, NOBODY), (16, 1, NOBODY)])],
+        at: AT,
+        gets: "",
+    },
+    Case {
+        what: "a list that keeps the user out of a folder",
+        user: APP,
+        env: &[LIBRARY],
+        access: &[("/opt", 0, 0, 0o755)],
+        capabilities: &[],
+        lists: &[("/opt", &[(2, 0, 1000), (4, 5, NOBODY), (16, 5, NOBODY)])],
+        at: AT,
+        gets: "",
+    },
+    Case {
+        what: "a list that names a supplementary group",
+        user: APP,
+        env: &[LIBRARY],
+        access: &[(AT, 0, 0, 0o640)],
+        capabilities: &[],
+        lists: &[(AT, &[(4, 0, NOBODY), (8, 4, 44), (16, 4, NOBODY)])],
+        at: AT,
+        gets: "linked runpath origin opens plain",
+    },
+    Case {
+        what: "the others, where the mask is empty",
+        user: APP,
+        env: &[LIBRARY],
+        access: &[(AT, 0, 0, 0o604)],
+        capabilities: &[],
+        lists: &[(AT, &[(2, 0, 1000), (4, 0, NOBODY), (16, 0, NOBODY)])],
+        at: AT,
+        gets: "linked runpath origin opens plain",
     },
 ];
 
@@ -301,6 +373,9 @@ impl Compiled {
         for (program, capabilities) in case.capabilities {
             succeed(Command::new("setcap").arg(capabilities).arg(at("app").join(program)));
         }
+        for (path, entries) in case.lists {
+            set_list(&at(path), entries);
+        }
         root
     }
 
@@ -328,6 +403,25 @@ impl Compiled {
     }
 }
 
+/// Gives a file an access list, as setfacl does: what the owner and the others may is what the mode says.
+fn set_list(path: &Path, entries: &[(u16, u16, u32)]) {
+    let mode = u16::try_from(fs::metadata(path).unwrap().permissions().mode() & 0o777).unwrap();
+    let own = [(1, mode >> 6, NOBODY), (32, mode & 7, NOBODY)];
+    let mut all = [&own, entries].concat();
+    all.sort_by_key(|(tag, ..)| *tag);
+    let mut attribute = 2_u32.to_le_bytes().to_vec();
+    for (tag, bits, id) in all {
+        attribute.extend([tag.to_le_bytes(), bits.to_le_bytes()].concat());
+        attribute.extend(id.to_le_bytes());
+    }
+    let name = "system.posix_acl_access";
+    rustix::fs::setxattr(path, name, &attribute, rustix::fs::XattrFlags::empty()).unwrap();
+    assert_eq!(
+        fs::metadata(path).unwrap().permissions().mode() & 0o777,
+        u32::from(mode)
+    );
+}
+
 pub fn succeed(command: &mut Command) {
     let output = command.output().unwrap();
     assert!(
@@ -341,7 +435,11 @@ pub fn succeed(command: &mut Command) {
 pub fn tar(root: &Path) -> Vec<u8> {
     let mut tar = Command::new("tar");
     tar.args(["--format=posix", "--numeric-owner", "--xattrs"]);
-    tar.args(["--xattrs-include=security.capability", "--exclude=./proc", "-C"]);
+    tar.args([
+        "--xattrs-include=security.capability",
+        "--xattrs-include=system.posix_acl_access",
+    ]);
+    tar.args(["--exclude=./proc", "-C"]);
     let output = tar.arg(root).args(["-cf", "-", "."]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output.stdout

@@ -165,7 +165,7 @@ fn a_member_behind_a_link_of_its_layer_is_known_by_where_it_lies() {
         shown(&cut(&layer, &["usr/lib/x"])),
         [
             "/lib Symlink([117, 115, 114, 47, 108, 105, 98])",
-            "/usr/lib Directory(NodeAccess { mode: 493, uid: 0, gid: 0 })",
+            "/usr/lib Directory(NodeAccess { mode: 493, uid: 0, gid: 0 }, None)",
             "/usr/lib/y 1 bytes 644"
         ]
     );

@@ -101,6 +101,9 @@ pub(crate) fn parse_reference(
         )),
         // A mistyped path must not become a question to Docker Hub, which would learn of it.
         None if is_path(text) => Err(invalid("no such file or folder")),
+        None if let Some(meant) = meant_scheme(text) => Err(invalid(&format!(
+            "there is no such scheme; is {meant} meant? (docker://{text} is the image of that name in Docker Hub)"
+        ))),
         None => registry(text, text),
     }
 }
@@ -123,6 +126,16 @@ fn schemed(scheme: &str, rest: &str, look: &impl Fn(&str) -> Option<PathKind>) -
         }
         SourceKind::OciArchive => archive(PreferredDocument::OciIndex),
         SourceKind::Rootfs => Some(ImageReference::Rootfs(rest.into())),
+    }
+}
+
+/// What is meant by what stands before the colon, where that is not the name of an image with its tag.
+fn meant_scheme(text: &str) -> Option<String> {
+    let (scheme, rest) = text.split_once(':')?;
+    // `docker:24-dind` is an official image, and `docker:5000/x` one on a host of that name.
+    match rest.starts_with(|first: char| first.is_ascii_digit()) {
+        true => None,
+        false => SourceKind::meant_by(scheme),
     }
 }
 
@@ -229,6 +242,16 @@ mod tests {
         );
         check("./missing", "invalid reference \"./missing\": no such file or folder");
         check("oci:", "invalid reference \"oci:\": nothing stands after the scheme");
+        check(
+            "docker:app",
+            "invalid reference \"docker:app\": there is no such scheme; is docker-daemon:NAME for the engine's image, docker://NAME for a registry's meant? (docker://docker:app is the image of that name in Docker Hub)",
+        );
+        check(
+            "dockerdaemon:app",
+            "invalid reference \"dockerdaemon:app\": there is no such scheme; is docker-daemon:… meant? (docker://dockerdaemon:app is the image of that name in Docker Hub)",
+        );
+        check("docker:24-dind", "registry docker.io/library/docker:24-dind");
+        check("redis:alpine", "registry docker.io/library/redis:alpine");
         check(
             "Ubuntu",
             "invalid reference \"Ubuntu\": invalid reference format; expected [REGISTRY/]NAME[:TAG][@DIGEST] in lower case, a path, or SCHEME:… (see --help)",

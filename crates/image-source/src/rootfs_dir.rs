@@ -15,8 +15,8 @@ use crate::platform::Platform;
 use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
 use image_linkage::layer::{
-    FileCapabilities, FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, NodeAccess, ProblemKind,
-    read_file_facts,
+    AccessList, FileCapabilities, FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, NodeAccess, ProblemKind,
+    read_sized_file,
 };
 use image_linkage::path::RootPath;
 
@@ -142,13 +142,15 @@ impl FolderWalk<'_> {
                 return Ok(());
             }
             self.pending.push((entry.path(), path.clone()));
-            LayerEntry::Directory(access(&metadata))
+            LayerEntry::Directory(access(&metadata), access_list(&entry.path()))
         } else if kind.is_symlink() {
             let target = fs::read_link(entry.path())?;
             LayerEntry::Symlink(target.as_os_str().as_bytes().into())
         } else if kind.is_file() {
             let file = File::open(entry.path())?;
-            LayerEntry::File(Arc::new(self.file(path, access(&metadata), file)?))
+            let mut facts = self.file(path, &metadata, file)?;
+            facts.access_list = access_list(&entry.path());
+            LayerEntry::File(Arc::new(facts))
         } else {
             // It is not opened: a FIFO would wait for its writer for ever, and a device has no end.
             LayerEntry::Special
@@ -157,9 +159,10 @@ impl FolderWalk<'_> {
         Ok(())
     }
 
-    fn file(&mut self, path: &RootPath, access: NodeAccess, mut file: File) -> io::Result<FileFacts> {
+    fn file(&mut self, path: &RootPath, metadata: &Metadata, mut file: File) -> io::Result<FileFacts> {
         let limits = self.request.limits();
-        let (mut facts, too_large) = read_file_facts(path, access.mode, &mut file, self.request.index)?;
+        let access = access(metadata);
+        let (mut facts, too_large) = read_sized_file(path, access.mode, metadata.len(), &mut file, self.request.index)?;
         (facts.uid, facts.gid) = (access.uid, access.gid);
         facts.capabilities = capabilities(&file).filter(|_| access.mode & 0o111 != 0);
         self.index.bytes = self.index.bytes.saturating_add(facts.bytes);
@@ -214,7 +217,18 @@ fn capabilities(file: &File) -> Option<FileCapabilities> {
     FileCapabilities::read(value.get(..length)?)
 }
 
-/// The bytes of the attribute, and some more: `struct vfs_ns_cap_data` has 24.
+/// The attribute `system.posix_acl_access` of a file or folder, likewise.
+fn access_list(path: &Path) -> Option<Arc<AccessList>> {
+    // Without room it is asked for its size, which is 0 of nearly all.
+    let bytes = rustix::fs::lgetxattr(path, LIST, &mut [0_u8; 0]).ok()?;
+    let mut value = vec![0; bytes];
+    let length = rustix::fs::lgetxattr(path, LIST, &mut value).ok()?;
+    AccessList::read(value.get(..length)?).map(Arc::new)
+}
+
+/// The name of the attribute.
+const LIST: &str = "system.posix_acl_access";
+/// The bytes of that of capabilities, and some more: `struct vfs_ns_cap_data` has 24.
 const ATTRIBUTE: usize = 64;
 
 /// Whether the kernel mounts a file system of its own here.
@@ -246,6 +260,7 @@ mod tests {
             platform: None,
             index: &index,
             progress: &NoProgress,
+            cache: None,
         })?;
         let OpenedLayers::Folder(_, index) = opened.layers else {
             panic!("a folder");
@@ -256,7 +271,7 @@ mod tests {
 
     fn shown(index: &LayerIndex) -> Vec<String> {
         let entry = |entry: &LayerEntry| match entry {
-            LayerEntry::Directory(_) => "directory".to_owned(),
+            LayerEntry::Directory(..) => "directory".to_owned(),
             LayerEntry::File(facts) => format!("{} bytes {:o}, kept {}", facts.bytes, facts.mode, facts.kept.is_some()),
             LayerEntry::Symlink(target) => format!("-> {}", String::from_utf8_lossy(target)),
             other => format!("{other:?}"),

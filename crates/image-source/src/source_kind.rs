@@ -13,6 +13,28 @@ Images:
   rootfs:DIR                     an unpacked root file system
   An existing path without a scheme is recognised by its content.";
 
+/// Schemes that other tools have (skopeo, podman, syft, trivy, crane, apptainer), and what is the same here.
+const FOREIGN_SCHEMES: [(&str, &str); 9] = [
+    (
+        "docker",
+        "docker-daemon:NAME for the engine's image, docker://NAME for a registry's",
+    ),
+    (
+        "containers-storage",
+        "podman:NAME, by the socket of podman system service",
+    ),
+    ("containerd", "oci-archive:FILE, after ctr image export FILE NAME"),
+    (
+        "dir",
+        "rootfs:DIR for an unpacked file system, oci:DIR for an image layout",
+    ),
+    ("file", "the path alone, which is recognised by its content"),
+    ("registry", "docker://NAME"),
+    ("oci-dir", "oci:DIR"),
+    ("sif", "rootfs:DIR, after apptainer build --sandbox DIR FILE"),
+    ("tarball", "docker-archive:FILE"),
+];
+
 /// The kind of source that an image was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SourceKind {
@@ -60,6 +82,24 @@ impl SourceKind {
     /// The kind whose scheme is `scheme`.
     pub(crate) fn from_scheme(scheme: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.scheme() == scheme)
+    }
+
+    /// What would do in the place of a scheme of another tool, or of a slip of one of ours.
+    pub(crate) fn meant_by(scheme: &str) -> Option<String> {
+        let foreign = FOREIGN_SCHEMES.iter().find(|(name, _)| *name == scheme);
+        // Of a short word two letters leave too little: `postman:1` is an image with a tag.
+        let slips = |kind: &Self| match kind.scheme().len() {
+            0..=4 => false,
+            5..=8 => strsim::damerau_levenshtein(kind.scheme(), scheme) == 1,
+            _ => strsim::damerau_levenshtein(kind.scheme(), scheme) <= 2,
+        };
+        let near = || {
+            Self::ALL
+                .into_iter()
+                .find(slips)
+                .map(|kind| format!("{}:…", kind.scheme()))
+        };
+        foreign.map(|(_, words)| (*words).to_owned()).or_else(near)
     }
 
     /// Whether a reference is a name that means the same image to others, not a path of this host.

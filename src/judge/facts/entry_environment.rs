@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use super::python::is_interpreter_name;
 use super::shell_script::{ChangedUser, LOADER, VariableValue, new_user};
+use image_linkage::escape;
 use image_linkage::layer::FileFacts;
 use image_linkage::rootfs::{FileUse, Rootfs};
 use image_source::ImageConfig;
@@ -37,7 +38,7 @@ pub struct EntryEnvironment {
     pub effective: (Option<String>, Option<String>),
     /// The working directory of the program.
     pub working_dir: WorkingDirectory,
-    /// Why the command does not start, if that is known: a script that its user may not read.
+    /// Why the command does not start, or not among the files of the image: a script that its user may not read, `chroot`.
     pub problem: Option<String>,
 }
 
@@ -147,10 +148,9 @@ const STARTERS: [(&str, usize, &[&str]); 17] = [
 ];
 
 /// Programs that start another one in a way that is not followed.
-const UNFOLLOWED: [&str; 9] = [
+const UNFOLLOWED: [&str; 8] = [
     "sudo",
     "doas",
-    "chroot",
     "flock",
     "unshare",
     "nsenter",
@@ -183,6 +183,7 @@ impl CommandFollower<'_> {
             return false;
         }
         let is_set = path.as_deref().is_some_and(|path| self.sets_user(path));
+        let raises = path.as_deref().is_some_and(|path| self.drop_untrusted(path));
         let goes_on = match base.as_str() {
             "env" => self.env(),
             // Its first word is the program inside that it is.
@@ -194,11 +195,14 @@ impl CommandFollower<'_> {
             shell if SHELLS.contains(&shell) => self.shell(&base),
             loader if is_loader(loader) => self.loader(),
             "su" | "runuser" | "setpriv" => self.change_user(&base),
+            "chroot" => self.change_root(),
             // Some of them empty the environment but for what their configuration keeps.
             unfollowed if UNFOLLOWED.contains(&unfollowed) => self.lose(),
             starter if let Some((_, own, valued)) = STARTERS.iter().find(|(known, ..)| *known == starter) => {
                 self.starter(*own, valued)
             }
+            // It may set anew what was taken away.
+            _ if raises => self.lose(),
             _ => self.script(path),
         };
         // What such a program starts is executed securely, unless it takes on its user as a whole.
@@ -296,6 +300,19 @@ impl CommandFollower<'_> {
         self.words = words.collect();
         // What it starts is an object: no interpreter of a script is asked for.
         false
+    }
+
+    /// `chroot [OPTION]… ROOT COMMAND`: with another root, nothing of what is known of this one counts.
+    fn change_root(&mut self) -> bool {
+        let mut words = self.words.iter().skip(1);
+        let root = words.find(|word| word.as_deref().is_none_or(|word| !is_option(word)));
+        if let Some(Some(root)) = root.filter(|root| root.as_deref() != Some("/")) {
+            let root = escape::escape_bytes(root.as_bytes());
+            self.problem = Some(format!(
+                "the container's command goes on in {root} as its root directory"
+            ));
+        }
+        self.lose()
     }
 
     fn starter(&mut self, own: usize, valued: &[&str]) -> bool {

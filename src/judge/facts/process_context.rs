@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::credentials::{ImageUser, image_user};
 use super::entry_environment::{EntryEnvironment, WorkingDirectory, entry_environment};
 use super::python::{PythonEnvironment, PythonSettings, SettingSources};
-use super::resolved_objects::unresolved_objects;
+use super::resolved_objects::{opened_object, unresolved_objects};
 use super::world::{ByWorld, World};
 use crate::knowledge::KnowledgeTables;
 use image_linkage::elf::ElfFacts;
@@ -157,6 +157,11 @@ impl ProcessContext {
         self.linker.iter().flat_map(|linker| linker.problems.iter().cloned())
     }
 
+    /// Why what its processes get is not followed to its end, if so.
+    pub(super) fn budget_end(&self) -> Option<String> {
+        self.linker.as_ref()?.budget.end()
+    }
+
     /// Calls `run` with the setup of a process; nothing in an image without a loader.
     pub fn with_setup<T>(&self, run: impl FnOnce(&ProcessSetup<'_>) -> T) -> Option<T> {
         let table = &self.tables.driver_libraries;
@@ -183,9 +188,14 @@ impl ProcessContext {
             if unresolved_objects(&started).next().is_some() {
                 return started;
             }
+            let mut opened = process.open(name, None);
+            let found = opened_object(&opened).map(|object| object.real_path.clone());
+            opened
+                .unresolved
+                .extend(found.and_then(|found| process.find_unbound(&found)));
             LoadResolution {
                 preload_warnings: started.preload_warnings,
-                ..process.open(name, None)
+                ..opened
             }
         };
         self.with_setup(open).unwrap_or_default()
@@ -216,7 +226,10 @@ impl ProcessContext {
                 .as_ref()
                 .is_none_or(|linker| linker.real_path != own.real_path)
         }) {
-            Some(linker) => {
+            Some(mut linker) => {
+                if let Some(own) = &self.linker {
+                    linker.budget = Arc::clone(&own.budget);
+                }
                 let context = Self {
                     linker: Some(linker),
                     ..self.clone()

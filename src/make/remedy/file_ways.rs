@@ -10,16 +10,28 @@ use super::install_method::{InPlaceFiles, InstallMethod};
 use super::library_stems::CUPTI;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
+use crate::knowledge::Phase;
 use image_linkage::path::RootPath;
 
 pub(super) fn place(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
-    let target = question.target;
+    let found = find_in_place(question.target, question.phase, CacheUpdate::Build)?;
+    question.require_shell()?;
+    Ok(InstallMethod::Place(found))
+}
+
+/// What of CUPTI is in the image and only has to be found.
+///
+/// Errors: Why it does not serve.
+pub(crate) fn find_in_place(
+    target: &ImageFacts,
+    phase: &Phase,
+    means: CacheUpdate,
+) -> Result<InPlaceFiles, MethodObstacle> {
     if target.own_copies().next().is_none() {
         return Err("the image holds no libcupti".into());
     }
-    question.require_shell()?;
     // The image is asked as its own source: where its copy would be refused, it does not serve in place either.
-    let bring = plan_copy(target, question.phase, target, CacheUpdate::Build)?;
+    let bring = plan_copy(target, phase, target, means)?;
     let cupti = bring.files.first().map(|file| &file.from);
     // That the files are there says nothing of what they need in turn, and a search path does not bring it.
     let copy = target.own_copies().find(|copy| Some(&copy.real_path) == cupti);
@@ -28,10 +40,23 @@ pub(super) fn place(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
         let words = failure.map(|failure| failure.message.as_str());
         return Err(format!("the copy there cannot be loaded: {}", words.unwrap_or_default()).into());
     }
-    Ok(InstallMethod::Place(InPlaceFiles {
+    Ok(InPlaceFiles {
         is_shared: is_shared(target, &bring),
         bring,
-    }))
+    })
+}
+
+/// Whether the image has each of the files that would be copied, by their hashes.
+pub(super) fn has_files_of_source(question: &InstallContext<'_>) -> bool {
+    let target = question.target;
+    let plan = |source| plan_copy(source, question.phase, target, CacheUpdate::Build).ok();
+    let hashes = |bring: CopyPlan| -> Vec<_> {
+        let files = bring.files.into_iter();
+        files.map(|file| (file.name, file.sha256)).collect()
+    };
+    let theirs = question.source.and_then(|source| plan(source.facts)).map(hashes);
+    let own = plan(target).map(hashes);
+    theirs.is_some() && theirs == own && own.iter().flatten().all(|(_, hash)| hash.is_some())
 }
 
 /// Whether other libraries lie beside what is needed.

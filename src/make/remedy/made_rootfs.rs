@@ -206,6 +206,7 @@ impl MadeLayer<'_> {
                 uid: 0,
                 gid: 0,
                 capabilities: None,
+                access_list: None,
                 ..read
             };
             self.file(&file.to, facts);

@@ -39,7 +39,9 @@ pub(crate) fn find_twin_files(layer: &LayerIndex, stays: impl Fn(&RootPath) -> b
     }
     let twins = groups.into_values().filter_map(|group| {
         let ((file, facts), others) = group.split_first()?;
-        let is_same = |(_, other): &&(_, &FileFacts)| other.capabilities == facts.capabilities;
+        let is_same = |(_, other): &&(_, &FileFacts)| {
+            (other.capabilities, &other.access_list) == (facts.capabilities, &facts.access_list)
+        };
         let links: Vec<RootPath> = others.iter().filter(is_same).map(|(path, _)| (*path).clone()).collect();
         (!links.is_empty()).then(|| TwinFiles {
             file: (*file).clone(),

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::access_list::AccessList;
 use super::index::{LayerEntry, LayerProblem, ProblemKind};
 use super::layer_links::LayerLinks;
 use crate::path::RootPath;
@@ -33,6 +34,8 @@ pub(crate) struct Changeset {
     /// The gravest kind among those that are only counted.
     surplus_kind: Option<ProblemKind>,
     links: LayerLinks,
+    /// The hard links so far, each behind the name of its file.
+    hard_links: BTreeSet<(RootPath, RootPath)>,
     /// The bytes of paths, targets and names of objects that are held.
     held: u64,
     /// The directory that was placed last, and where its members lie.
@@ -126,7 +129,7 @@ impl Changeset {
         if let Some(hidden) = name.strip_prefix(WHITEOUT) {
             return self.add_whiteout(&path, hidden);
         }
-        let is_directory = matches!(entry, LayerEntry::Directory(_));
+        let is_directory = matches!(entry, LayerEntry::Directory(..));
         if path == RootPath::default() {
             if !is_directory {
                 self.problem(&path, "an entry that is no directory stands at the root; it is ignored");
@@ -141,7 +144,33 @@ impl Changeset {
         }
         // Never taken back: a tar that names one path again and again reaches the bound as well.
         self.held += (path.as_bytes().len() + weight(&entry)) as u64;
+        if !self.hard_links.is_empty()
+            && let Some(before) = self.entries.remove(&path)
+        {
+            self.keep_linked(&path, &before);
+        }
+        if let LayerEntry::Hardlink(target) = &entry {
+            self.hard_links.insert((target.clone(), path.clone()));
+        }
         self.entries.insert(path, entry);
+    }
+
+    /// Gives the hard links to `path`, whose file makes way for another, the file that they were made for: engines unlink
+    /// the name alone (containerd, archive/tar.go, `createTarFile`).
+    fn keep_linked(&mut self, path: &RootPath, file: &LayerEntry) {
+        let links = self.hard_links.range((path.clone(), RootPath::default())..);
+        let links: Vec<_> = links.take_while(|(target, _)| target == path).cloned().collect();
+        for link in links {
+            self.hard_links.remove(&link);
+            let (_, name) = link;
+            let leads_here = |entry: &LayerEntry| matches!(entry, LayerEntry::Hardlink(target) if target == path);
+            if let Some(entry) = self.entries.get_mut(&name).filter(|entry| leads_here(entry)) {
+                *entry = file.clone();
+                if let LayerEntry::Hardlink(first) = file {
+                    self.hard_links.insert((first.clone(), name));
+                }
+            }
+        }
     }
 
     /// Whether what is held of paths, targets and names stays within its bound.
@@ -203,8 +232,10 @@ impl Changeset {
             return;
         }
         for path in gone {
-            self.entries.remove(&path);
             self.links.set(&path, false);
+            if let Some(before) = self.entries.remove(&path) {
+                self.keep_linked(&path, &before);
+            }
         }
         self.last_parent = None;
     }
@@ -228,11 +259,19 @@ impl Changeset {
 fn weight(entry: &LayerEntry) -> usize {
     match entry {
         LayerEntry::Symlink(target) => target.len(),
-        LayerEntry::Hardlink(target) => target.as_bytes().len(),
+        // Held once more by `hard_links`, beside the path.
+        LayerEntry::Hardlink(target) => 3 * target.as_bytes().len(),
         // The content of kept files has a bound of its own, `KeptBudget`.
-        LayerEntry::File(facts) => facts.elf.as_ref().map_or(0, |elf| elf.text_bytes()),
-        LayerEntry::Directory(_) | LayerEntry::Special => 0,
+        LayerEntry::File(facts) => {
+            facts.elf.as_ref().map_or(0, |elf| elf.text_bytes()) + list_bytes(facts.access_list.as_deref())
+        }
+        LayerEntry::Directory(_, list) => list_bytes(list.as_deref()),
+        LayerEntry::Special => 0,
     }
+}
+
+fn list_bytes(list: Option<&AccessList>) -> usize {
+    list.map_or(0, AccessList::bytes)
 }
 
 #[cfg(test)]
@@ -241,7 +280,7 @@ mod tests {
     use crate::layer::{LayerEntry, NodeAccess};
     use crate::path::RootPath;
 
-    const FOLDER: LayerEntry = LayerEntry::Directory(NodeAccess::MADE);
+    const FOLDER: LayerEntry = LayerEntry::Directory(NodeAccess::MADE, None);
 
     fn link(target: &str) -> LayerEntry {
         LayerEntry::Symlink(target.as_bytes().into())
@@ -285,6 +324,22 @@ mod tests {
         assert_eq!(paths(&found), ["/a", "/a-b"]);
         let back = changeset(&[("a", link("b")), ("a", FOLDER), ("a/x", LayerEntry::Special)]);
         assert_eq!(paths(&back), ["/a", "/a/x"]);
+    }
+
+    #[test]
+    fn a_hard_link_keeps_the_file_that_it_was_made_for() {
+        let hard = |target: &str| LayerEntry::Hardlink(RootPath::new(target.as_bytes()));
+        let found = changeset(&[
+            ("d/a", link("old")),
+            ("b", hard("d/a")),
+            ("c", hard("b")),
+            ("d/a", link("new")),
+            ("e", hard("d/a")),
+            ("b", LayerEntry::Special),
+            ("d", LayerEntry::Special),
+        ]);
+        let [b, c, e] = ["b", "c", "e"].map(|name| found.entries[&RootPath::new(name.as_bytes())].clone());
+        assert_eq!((b, c, e), (LayerEntry::Special, link("old"), link("new")));
     }
 
     #[test]

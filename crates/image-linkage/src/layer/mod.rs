@@ -3,11 +3,13 @@
 //! Nothing is unpacked, and memory does not grow with the size of what a layer holds. An index knows facts
 //! about files, nothing of CUPTI or of other layers: it can be cached by the layer's digest.
 
+mod access_list;
 mod changeset;
 pub mod decompress;
 mod file_facts;
 mod header_edit;
 mod index;
+pub mod index_codec;
 mod installed_list;
 mod interest;
 mod layer_links;
@@ -25,7 +27,8 @@ mod tar_member;
 mod tar_members;
 mod tar_walk;
 
-pub use file_facts::{KeptBudget, read_file_facts};
+pub use access_list::AccessList;
+pub use file_facts::{KeptBudget, read_file_facts, read_sized_file};
 pub use index::{ExpectedBlob, FileFacts, LayerEntry, LayerError, LayerIndex, LayerProblem, ProblemKind};
 pub use installed_list::InstalledList;
 pub use interest::{FileInterest, IndexOptions, WantedFiles};

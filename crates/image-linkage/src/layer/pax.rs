@@ -4,6 +4,9 @@
 //! read with half of its records is another member than the one an engine unpacks, so what it overlooks is
 //! an error here. What no fact is taken from, such as owners and times, may be as odd as it likes.
 
+use std::sync::Arc;
+
+use super::access_list::AccessList;
 use super::node_access::FileCapabilities;
 
 /// What the records of one member say, beyond what `tar-core` takes from them.
@@ -21,6 +24,8 @@ pub(crate) struct PaxRecords {
     pub gid: Option<u32>,
     /// `SCHILY.xattr.security.capability`, by which engines take the attribute from a tar and put it there.
     pub capabilities: Option<FileCapabilities>,
+    /// `SCHILY.xattr.system.posix_acl_access`, likewise. The text in `SCHILY.acl.access` is read by no engine.
+    pub access_list: Option<Arc<AccessList>>,
     /// Whether there is a `GNU.sparse.` record.
     pub sparse: bool,
     /// `GNU.sparse.major` and `GNU.sparse.minor`: the sparse format.
@@ -98,6 +103,7 @@ impl PaxRecords {
             b"uid" => self.uid = number(value).and_then(|uid| u32::try_from(uid).ok()),
             b"gid" => self.gid = number(value).and_then(|gid| u32::try_from(gid).ok()),
             b"SCHILY.xattr.security.capability" => self.capabilities = FileCapabilities::read(value),
+            b"SCHILY.xattr.system.posix_acl_access" => self.access_list = AccessList::read(value).map(Arc::new),
             // An empty value takes back the record; readers differ in what stands then.
             b"path" | b"linkpath" | b"GNU.sparse.name" if value.is_empty() => {
                 return Err("an empty path");

@@ -45,7 +45,7 @@ impl LayerCut {
                 && layer
                     .entries
                     .get(path)
-                    .is_some_and(|entry| !matches!(entry, LayerEntry::Directory(_)))
+                    .is_some_and(|entry| !matches!(entry, LayerEntry::Directory(..)))
         };
         let mut cut = Self {
             gone: layer.entries.keys().filter(|path| goes(path)).cloned().collect(),

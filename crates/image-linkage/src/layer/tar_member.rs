@@ -1,8 +1,11 @@
 //! What a member is, by its headers.
 
+use std::sync::Arc;
+
 use tar_core::parse::{Limits as TarLimits, ParsedEntry, Parser};
 use tar_core::{EntryType, SparseEntry};
 
+use super::access_list::AccessList;
 use super::node_access::{FileCapabilities, NodeAccess};
 use super::pax::{self, PaxRecords};
 use super::tar_header::{HeaderScan, padding};
@@ -33,6 +36,8 @@ pub struct TarMember {
     pub(super) access: NodeAccess,
     /// What its attribute `security.capability` says.
     pub(super) capabilities: Option<FileCapabilities>,
+    /// What its attribute `system.posix_acl_access` says.
+    pub(super) access_list: Option<Arc<AccessList>>,
     /// The bytes of content in the stream.
     pub stored: u64,
     /// Where they lie in a sparse file, and its size.
@@ -72,6 +77,7 @@ impl TarMember {
             },
             capabilities: records.capabilities,
             stored: stored(entry, kind, &records, own_map)?,
+            access_list: records.access_list,
             sparse,
             own: headers.entry_at(),
         })

@@ -58,7 +58,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
     pub(super) fn note(&mut self, path: RootPath, member: &TarMember) -> Result<(), String> {
         let entry = match member.kind {
             EntryType::Symlink => LayerEntry::Symlink(member.link.as_slice().into()),
-            EntryType::Directory => LayerEntry::Directory(member.access),
+            EntryType::Directory => LayerEntry::Directory(member.access, None),
             // Of all else only the place counts: what lay below it is gone.
             _ => LayerEntry::Special,
         };

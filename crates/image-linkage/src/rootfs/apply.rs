@@ -3,11 +3,11 @@
 //! A layer's paths are its own: a directory of a layer that meets a symbolic link below hides the link, it
 //! is not redirected by it.
 
-use std::collections::BTreeMap;
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use super::tree::{NodeId, NodeKind, ROOT, Rootfs, RootfsNode};
-use crate::layer::{LayerEntry, LayerIndex, NodeAccess, ProblemKind};
+use crate::layer::{AccessList, LayerEntry, LayerIndex, NodeAccess, ProblemKind};
 use crate::path::RootPath;
 
 /// Something in a layer that could not be applied.
@@ -23,12 +23,12 @@ pub struct ApplyProblem {
     pub kind: ProblemKind,
 }
 
-/// Applies the layers, lowest first.
-pub fn merge_layers<'a>(layers: impl IntoIterator<Item = &'a LayerIndex>) -> (Rootfs, Vec<ApplyProblem>) {
+/// Applies the layers, lowest first. Those that are handed over are let go one by one.
+pub fn merge_layers<L: Borrow<LayerIndex>>(layers: impl IntoIterator<Item = L>) -> (Rootfs, Vec<ApplyProblem>) {
     let mut rootfs = Rootfs::default();
     let mut problems = Vec::new();
     for (number, layer) in layers.into_iter().enumerate() {
-        rootfs.apply(number, layer, &mut problems);
+        rootfs.apply(number, layer.borrow(), &mut problems);
     }
     (rootfs, problems)
 }
@@ -80,8 +80,8 @@ impl Rootfs {
         }
         for (path, entry) in &layer.entries {
             let kind = match entry {
-                LayerEntry::Directory(access) => {
-                    self.place_directory(path, *access, number);
+                LayerEntry::Directory(access, list) => {
+                    self.place_directory(path, *access, list.as_ref(), number);
                     continue;
                 }
                 LayerEntry::File(facts) => NodeKind::File(Arc::clone(facts)),
@@ -104,7 +104,7 @@ impl Rootfs {
             Some(LayerEntry::Symlink(to)) => return Some(NodeKind::Symlink(to.clone())),
             Some(LayerEntry::Special) => return Some(NodeKind::Special),
             // link(2) refuses a directory, so that no engine could make the link.
-            Some(LayerEntry::Directory(_)) => return None,
+            Some(LayerEntry::Directory(..)) => return None,
             // Not in this layer, or a circle of links: a layer below may have the file.
             Some(LayerEntry::Hardlink(_)) | None => {}
         }
@@ -142,16 +142,16 @@ impl Rootfs {
     }
 
     /// A directory over another one keeps its content; mode and owner are those of the upper layer.
-    fn place_directory(&mut self, path: &RootPath, access: NodeAccess, layer: usize) {
+    fn place_directory(&mut self, path: &RootPath, access: NodeAccess, list: Option<&Arc<AccessList>>, layer: usize) {
         let parent = self.parent(path, layer);
         let id = self.directory(parent, path.name(), layer);
         if let Some(node) = self.nodes.get_mut(id.0) {
             node.layer = layer;
         }
-        if access.mode & 0o555 == 0o555 {
+        if access.mode & 0o555 == 0o555 && list.is_none() {
             self.guarded.remove(&id);
         } else {
-            self.guarded.insert(id, access);
+            self.guarded.insert(id, (access, list.cloned()));
         }
     }
 
@@ -171,7 +171,7 @@ impl Rootfs {
                 parent,
                 name,
                 RootfsNode {
-                    kind: NodeKind::Directory(BTreeMap::new()),
+                    kind: NodeKind::Directory(Box::default()),
                     layer,
                 },
             ),

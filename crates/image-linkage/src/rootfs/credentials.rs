@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::escape;
-use crate::layer::NodeAccess;
+use crate::layer::{AccessList, NodeAccess};
 use crate::path::RootPath;
 
 /// What the kernel compares with the owner and the mode of a file (credentials(7)).
@@ -49,8 +49,8 @@ pub enum FileUse {
 }
 
 impl FileCredentials {
-    /// Whether the kernel allows a use (fs/namei.c, `generic_permission`).
-    pub fn may(&self, usage: FileUse, access: NodeAccess) -> bool {
+    /// Whether the kernel allows a use of what has this mode and perhaps a list (fs/namei.c, `generic_permission`).
+    pub fn may(&self, usage: FileUse, access: NodeAccess, list: Option<&AccessList>) -> bool {
         if self.reads_all {
             // "Executable DACs are overridable when there is at least one exec bit set."
             return usage != FileUse::Execute || access.mode & 0o111 != 0;
@@ -59,10 +59,16 @@ impl FileCredentials {
             FileUse::Read => 4,
             FileUse::Pass | FileUse::Execute => 1,
         };
+        let is_of = |group: u32| group == self.gid || self.groups.contains(&group);
+        // A mask that leaves nothing is not asked: who is named is one of the others then (`acl_permission_check`).
+        let list = list.filter(|_| access.uid != self.uid && access.mode & 0o070 != 0);
+        if let Some(list) = list {
+            return list.allows(bit, access, self.uid, is_of);
+        }
         // The first class that fits counts alone: an owner whom the mode shuts out stays out.
         let shift = if access.uid == self.uid {
             6
-        } else if access.gid == self.gid || self.groups.contains(&access.gid) {
+        } else if is_of(access.gid) {
             3
         } else {
             0
@@ -94,6 +100,8 @@ pub struct AccessDenial {
     pub path: RootPath,
     /// Its owner and mode.
     pub access: NodeAccess,
+    /// Whether it has an access list, which says more than its mode.
+    pub has_list: bool,
     /// What was wanted of it.
     pub usage: FileUse,
     /// Who wanted it, in words.
@@ -104,14 +112,18 @@ impl fmt::Display for AccessDenial {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let NodeAccess { mode, uid, gid } = self.access;
         let Self { path, who, .. } = self;
-        write!(to, "{path} is {mode:04o} of {uid}:{gid}, and the process runs as {who}")
+        let list = if self.has_list { " with an access list" } else { "" };
+        write!(
+            to,
+            "{path} is {mode:04o} of {uid}:{gid}{list}, and the process runs as {who}"
+        )
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{FileCredentials, FileUse};
-    use crate::layer::NodeAccess;
+    use crate::layer::{AccessList, NodeAccess};
 
     fn app() -> FileCredentials {
         FileCredentials {
@@ -128,7 +140,7 @@ mod tests {
     fn the_first_class_that_fits_counts_alone() {
         let check = |mode: u16, uid: u32, gid: u32, expected: &str| {
             let access = NodeAccess { mode, uid, gid };
-            let may = |usage| app().may(usage, access);
+            let may = |usage| app().may(usage, access, None);
             let all = [(FileUse::Read, 'r'), (FileUse::Execute, 'x')];
             let found: String = all
                 .iter()
@@ -150,11 +162,48 @@ mod tests {
         check(0o007, 0, 45, "rx");
     }
 
+    /// An attribute as setfacl writes it, with the list's own entries for the owner and the others.
+    fn list(named: &[(u16, u16, u32)]) -> AccessList {
+        let own = [(1, 6), (4, 4), (16, 7), (32, 0)].map(|(tag, bits)| (tag, bits, u32::MAX));
+        let mut all = [&own, named].concat();
+        all.sort_by_key(|(tag, ..)| *tag);
+        let entry = |(tag, bits, id): (u16, u16, u32)| {
+            let halves = [tag.to_le_bytes(), bits.to_le_bytes()].concat();
+            [halves.as_slice(), &id.to_le_bytes()].concat()
+        };
+        let attribute = [2_u32.to_le_bytes().to_vec(), all.into_iter().flat_map(entry).collect()].concat();
+        assert_eq!(AccessList::read(&attribute[..attribute.len() - 1]), None);
+        AccessList::read(&attribute).unwrap()
+    }
+
+    #[test]
+    fn a_list_names_users_and_groups_as_far_as_its_mask_goes() {
+        let check = |mode: u16, uid: u32, gid: u32, named: &[(u16, u16, u32)], expected: bool| {
+            let access = NodeAccess { mode, uid, gid };
+            let found = app().may(FileUse::Read, access, Some(&list(named)));
+            assert_eq!(found, expected, "{mode:o} of {uid}:{gid} {named:?}");
+        };
+        check(0o640, 0, 0, &[], false);
+        check(0o640, 0, 0, &[(2, 4, 1000)], true);
+        check(0o640, 0, 0, &[(2, 4, 1001)], false);
+        check(0o610, 0, 0, &[(2, 4, 1000)], false);
+        check(0o604, 0, 0, &[(2, 4, 1000)], true);
+        check(0o644, 0, 0, &[(2, 0, 1000)], false);
+        check(0o644, 0, 0, &[(8, 0, 44)], false);
+        check(0o640, 0, 0, &[(8, 4, 44)], true);
+        check(0o640, 0, 100, &[(8, 0, 44)], true);
+        check(0o614, 0, 100, &[], false);
+        check(0o044, 1000, 0, &[(2, 4, 1000)], false);
+        check(0o400, 1000, 0, &[(2, 0, 1000)], true);
+        assert_eq!(AccessList::read(b""), None);
+        assert_eq!(AccessList::read(&[2, 0, 0, 0]), None);
+    }
+
     #[test]
     fn root_reads_all_and_executes_what_somebody_may() {
         let may = |usage, mode| {
             let access = NodeAccess { mode, uid: 1, gid: 1 };
-            FileCredentials::default().may(usage, access)
+            FileCredentials::default().may(usage, access, None)
         };
         assert!(may(FileUse::Read, 0) && may(FileUse::Pass, 0));
         assert!(may(FileUse::Execute, 0o001) && !may(FileUse::Execute, 0o666));

@@ -65,12 +65,14 @@ impl Rootfs {
     pub fn open_as(&self, path: &[u8], who: &FileCredentials, usage: FileUse) -> Result<ResolvedPath, LookupError> {
         let found = self.lookup_as(path, who)?;
         let access = match &self.node(found.node).kind {
-            NodeKind::File(facts) => Some(facts.access()),
-            NodeKind::Directory(_) => self.guarded.get(&found.node).copied(),
+            NodeKind::File(facts) => Some((facts.access(), &facts.access_list)),
+            NodeKind::Directory(_) => self.guarded.get(&found.node).map(|(access, list)| (*access, list)),
             _ => None,
         };
         match access {
-            Some(access) if !who.may(usage, access) => Err(denied(found.path, access, usage, who)),
+            Some((access, list)) if !who.may(usage, access, list.as_deref()) => {
+                Err(denied(found.path, (access, list.is_some()), usage, who))
+            }
             _ => Ok(found),
         }
     }
@@ -127,11 +129,17 @@ impl Rootfs {
     }
 }
 
-fn denied(path: RootPath, access: NodeAccess, usage: FileUse, who: &FileCredentials) -> LookupError {
+fn denied(
+    path: RootPath,
+    (access, has_list): (NodeAccess, bool),
+    usage: FileUse,
+    who: &FileCredentials,
+) -> LookupError {
     let who = who.to_string();
     LookupError::Denied(Box::new(AccessDenial {
         path,
         access,
+        has_list,
         usage,
         who,
     }))
@@ -160,7 +168,9 @@ impl<'a> PathWalk<'a> {
     fn pass(&self) -> Result<(), LookupError> {
         let Some(who) = self.who else { return Ok(()) };
         match self.rootfs.guarded.get(&self.here()) {
-            Some(&access) if !who.may(FileUse::Pass, access) => Err(denied(self.path(), access, FileUse::Pass, who)),
+            Some((access, list)) if !who.may(FileUse::Pass, *access, list.as_deref()) => {
+                Err(denied(self.path(), (*access, list.is_some()), FileUse::Pass, who))
+            }
             _ => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::layer::{FileFacts, NodeAccess};
+use crate::layer::{AccessList, FileFacts, NodeAccess};
 use crate::path::RootPath;
 
 /// The number of a node in its file system.
@@ -15,7 +15,7 @@ pub struct NodeId(pub(super) usize);
 pub struct Rootfs {
     pub(super) nodes: Vec<RootfsNode>,
     /// The directories that not everybody may pass and list: in most images there are few.
-    pub(super) guarded: BTreeMap<NodeId, NodeAccess>,
+    pub(super) guarded: BTreeMap<NodeId, (NodeAccess, Option<Arc<AccessList>>)>,
 }
 
 /// A node and the layer that brought it.
@@ -31,7 +31,7 @@ pub struct RootfsNode {
 #[derive(Debug, Clone)]
 pub enum NodeKind {
     /// A directory and what it holds, by name.
-    Directory(BTreeMap<Box<[u8]>, NodeId>),
+    Directory(Box<BTreeMap<Box<[u8]>, NodeId>>),
     /// A regular file. Hard links share their facts, as they share an inode.
     File(Arc<FileFacts>),
     /// A symbolic link and its target, as written.
@@ -47,7 +47,7 @@ impl Default for Rootfs {
     fn default() -> Self {
         Self {
             nodes: vec![RootfsNode {
-                kind: NodeKind::Directory(BTreeMap::new()),
+                kind: NodeKind::Directory(Box::default()),
                 layer: 0,
             }],
             guarded: BTreeMap::new(),

@@ -9,6 +9,7 @@ mod bounds;
 mod changesets;
 mod damage;
 mod headers;
+mod kept;
 mod links;
 mod sparse;
 
@@ -33,7 +34,7 @@ fn index_with(blob: &[u8], limits: &Limits) -> Result<LayerIndex, String> {
 fn lines(layer: &LayerIndex) -> Vec<String> {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     let entries = layer.entries.iter().map(|(path, entry)| match entry {
-        LayerEntry::Directory(_) => format!("{path}/"),
+        LayerEntry::Directory(..) => format!("{path}/"),
         LayerEntry::File(facts) => match &facts.elf {
             Some(elf) => format!(
                 "{path} elf {} {}",

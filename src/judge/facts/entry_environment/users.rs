@@ -12,7 +12,8 @@ impl CommandFollower<'_> {
     pub(super) fn change_user(&mut self, base: &str) -> bool {
         let user = new_user(&self.words);
         let mut words = self.words.get(1..).unwrap_or_default().to_vec().into_iter().peekable();
-        let (mut text, mut is_login, mut names_user) = (None, false, base == "setpriv");
+        let is_setpriv = base == "setpriv";
+        let (mut text, mut is_login, mut keeps_home, mut names_user) = (None, false, is_setpriv, is_setpriv);
         while let Some(Some(word)) = words.next_if(|word| {
             let option = word.as_deref().is_some_and(|word| word.starts_with('-'));
             option || !names_user && word.is_some()
@@ -20,6 +21,7 @@ impl CommandFollower<'_> {
             match word.as_str() {
                 "--" => break,
                 "-" | "-l" | "--login" | "--reset-env" => is_login = true,
+                "-m" | "-p" | "--preserve-environment" => keeps_home = true,
                 "-c" | "--command" if base != "setpriv" => text = words.next().flatten(),
                 "-u" | "--user" if base == "runuser" => {
                     names_user = true;
@@ -34,7 +36,10 @@ impl CommandFollower<'_> {
             }
         }
         self.words = words.collect();
-        self.become_user(user);
+        match user {
+            Some(user) if keeps_home => self.user = user,
+            user => self.become_user(user),
+        }
         if is_login {
             self.variables.clear();
             self.set_home();
@@ -96,6 +101,29 @@ impl CommandFollower<'_> {
         true
     }
 
+    /// Takes out of the environment what the loader does for a program with file capabilities before it starts others
+    /// (glibc sysdeps/generic/unsecvars.h); whether the file is such a program.
+    pub(super) fn drop_untrusted(&mut self, path: &str) -> bool {
+        let who = self.credentials();
+        let file = self.rootfs.file(path.as_bytes());
+        let raises = |file: &&FileFacts| file.capabilities.is_some_and(|file| file.raises);
+        let Some(elf) = file.filter(raises).and_then(|file| file.elf.as_ref()) else {
+            return false;
+        };
+        if who.real.map_or(who.uid, |(uid, _)| uid) == 0 {
+            return false;
+        }
+        let is_musl = |interp: &[u8]| interp.windows(MUSL.len()).any(|part| part == MUSL);
+        match &elf.interp {
+            // It is ignored there, and left to the children.
+            Some(interp) if is_musl(interp) => {}
+            Some(_) => self.variables.retain(|name, _| !UNTRUSTED.contains(&name.as_str())),
+            // Of static programs, those of glibc do so alone.
+            None => drop(self.lose()),
+        }
+        true
+    }
+
     /// Whether the kernel makes another effective user or group of who executes a file.
     pub(super) fn sets_user(&self, path: &str) -> bool {
         let who = self.credentials();
@@ -107,6 +135,11 @@ impl CommandFollower<'_> {
         self.rootfs.file(path.as_bytes()).is_some_and(sets)
     }
 }
+
+/// What the loader looks at here of what it takes away.
+const UNTRUSTED: [&str; 2] = ["LD_LIBRARY_PATH", "LD_PRELOAD"];
+/// The begin of the name of musl's loader.
+const MUSL: &[u8] = b"/ld-musl-";
 
 /// Options of setpriv that have no value.
 const ALONE: [&str; 6] = [

@@ -1,0 +1,149 @@
+//! The command of a command line, wherever its word stands among the options.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::{Arg, Command};
+
+/// The arguments with the command's word in front, so that `-q slim IMAGE` is what `slim -q IMAGE` is; without one they
+/// are those of `audit`.
+///
+/// Errors: A first word that is nearly a command, and what to write in its place.
+pub fn command_first(command: &Command, mut arguments: Vec<OsString>) -> Result<Vec<OsString>, String> {
+    let Some(place) = first_word(command, &arguments) else {
+        return Ok(arguments);
+    };
+    let word = arguments.remove(place);
+    if let Some(text) = word.to_str()
+        && command.find_subcommand(text).is_none()
+        && let Some(meant) = meant_command(command, text)
+    {
+        return Err(format!(
+            "{text} is no command; {meant:?} is one (for an image of that name: docker://{text})"
+        ));
+    }
+    let front = if command.find_subcommand(&word).is_some() {
+        1
+    } else {
+        place
+    };
+    arguments.insert(front, word);
+    Ok(arguments)
+}
+
+/// The place of the first argument that is neither an option nor an option's value.
+fn first_word(command: &Command, arguments: &[OsString]) -> Option<usize> {
+    let mut is_value = false;
+    for (place, argument) in arguments.iter().enumerate().skip(1) {
+        if std::mem::take(&mut is_value) {
+            continue;
+        }
+        match argument.to_str() {
+            // Behind it everything is an image.
+            Some("--") => return None,
+            Some(option) if option.len() > 1 && option.starts_with('-') => is_value = waits_for_value(command, option),
+            _ => return Some(place),
+        }
+    }
+    None
+}
+
+/// Whether the next argument is the value of this option, which may be one of any command.
+fn waits_for_value(command: &Command, option: &str) -> bool {
+    let takes = |wanted: &dyn Fn(&Arg) -> bool| {
+        let commands = std::iter::once(command).chain(command.get_subcommands());
+        let mut options = commands.flat_map(Command::get_arguments);
+        options.any(|arg| wanted(arg) && arg.get_action().takes_values() && !arg.is_require_equals_set())
+    };
+    match option.strip_prefix("--") {
+        Some(long) => takes(&|arg| arg.get_long() == Some(long)),
+        // In a cluster such as `-qo FILE` the first letter that takes a value takes what follows it.
+        None => option.char_indices().skip(1).any(|(at, letter)| {
+            at + letter.len_utf8() == option.len() && takes(&|arg| arg.get_short() == Some(letter))
+        }),
+    }
+}
+
+/// The command that a word is a slip of: a letter or two beside one, or a part of one.
+fn meant_command(command: &Command, word: &str) -> Option<String> {
+    // An image's name with a registry, a tag or a folder, and a file that is there, are what they seem.
+    if word.contains(['/', ':', '@', '.']) || Path::new(word).exists() {
+        return None;
+    }
+    let slip = |name: &str| {
+        let allowed = if name.len() > 5 { 2 } else { 1 };
+        strsim::damerau_levenshtein(name, word) <= allowed
+    };
+    let parts = command.get_subcommands().flat_map(|parent| {
+        let parts = parent.get_subcommands().filter(|part| part.get_name() == word);
+        parts.map(|part| format!("{} {}", parent.get_name(), part.get_name()))
+    });
+    let near = command
+        .get_subcommands()
+        .map(Command::get_name)
+        .filter(|name| slip(name));
+    near.map(str::to_owned).chain(parts).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::command_first;
+    use clap::CommandFactory as _;
+
+    fn ordered(line: &str) -> String {
+        let arguments = std::iter::once("cupti-audit").chain(line.split(' '));
+        match command_first(&crate::cli::Cli::command(), arguments.map(Into::into).collect()) {
+            Ok(arguments) => arguments[1..]
+                .join(" ".as_ref())
+                .into_string()
+                .expect("it came from a string"),
+            Err(error) => error,
+        }
+    }
+
+    #[test]
+    fn where_may_a_command_stand() {
+        let same = [
+            "image",
+            "--phase training image",
+            "-o json=x image",
+            "-- dockerfile",
+            "-",
+            "tree image libcupti.so.12",
+            "--phase=training image dockerfile",
+        ];
+        for line in same {
+            assert_eq!(ordered(line), line);
+        }
+        let moved = [
+            ("-q dockerfile x --phase training", "dockerfile -q x --phase training"),
+            ("--phase training slim x", "slim --phase training x"),
+            ("-vo out slim x", "slim -vo out x"),
+            ("--with-builder dockerfile x", "dockerfile --with-builder x"),
+            ("--cloudbuild dockerfile x", "dockerfile --cloudbuild x"),
+        ];
+        for (line, expected) in moved {
+            assert_eq!(ordered(line), expected);
+        }
+    }
+
+    #[test]
+    fn is_a_mistyped_command_taken_for_an_image() {
+        let refused = [
+            (
+                "dockerfil x",
+                "dockerfil is no command; \"dockerfile\" is one (for an image of that name: docker://dockerfil)",
+            ),
+            (
+                "-q explain x",
+                "explain is no command; \"rules explain\" is one (for an image of that name: docker://explain)",
+            ),
+        ];
+        for (line, expected) in refused {
+            assert_eq!(ordered(line), expected);
+        }
+        for line in ["ubuntu", "tree:1", "rule/x", "src"] {
+            assert_eq!(ordered(line), line);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! An object that asks for the library, and what it gets.
+
+use crate::judge::facts::consumer_outcome::ConsumerOutcome;
+use crate::judge::facts::python::PythonUse;
+use crate::judge::facts::world::ByWorld;
+use crate::knowledge::{FailureImpact, RequestKind};
+use image_linkage::elf::ByteString;
+use image_linkage::loader::RequestOutcome;
+use image_linkage::path::RootPath;
+
+/// An object that asks for CUPTI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CuptiConsumer {
+    /// The id of its profile, where one knows it.
+    pub profile: Option<String>,
+    /// The name of the program, from its profile, else the file's.
+    pub name: String,
+    /// The file that asks, without links.
+    pub object: RootPath,
+    /// Whether it needs CUPTI or opens it.
+    pub asks: RequestKind,
+    /// The name it asks for; the first of several.
+    pub wants: ByteString,
+    /// What breaks without it.
+    pub required: FailureImpact,
+    /// The program that loads the object, where it is known; the object itself, where that is a program.
+    pub program: Option<RootPath>,
+    /// The Python that imports it, or why none does; `None` for what is no part of a package.
+    pub python: Option<PythonUse>,
+    /// What becomes of its request in each world.
+    pub outcome: ByWorld<ConsumerOutcome>,
+    /// Why only a run could tell what becomes of it in the image as it is; the outcome is then that without what is not
+    /// known.
+    pub open: Option<String>,
+    /// Why it may get another copy than that, where it gets one for sure.
+    pub other_copies: Option<String>,
+}
+
+impl CuptiConsumer {
+    /// Whether it gets the library in the image as it is, for sure.
+    pub fn is_served(&self) -> bool {
+        self.open.is_none() && self.outcome.as_is.outcome == RequestOutcome::Loaded
+    }
+
+    /// Why only a run could tell what it gets, if so: what is not known of its process, or of a damaged file.
+    pub fn undecided_words(&self) -> Option<&str> {
+        self.open.as_deref().or(self.other_copies.as_deref())
+    }
+
+    /// Why no Python of the image imports it as that starts, where it is part of a package.
+    pub fn unreachable(&self) -> Option<&str> {
+        match &self.python {
+            Some(PythonUse::Unreachable { why, .. }) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Whether it asks for the library and does not get it in the image as it is, for sure.
+    pub fn misses_library(&self) -> bool {
+        let outcome = self.outcome.as_is.outcome;
+        // What no Python imports asks for nothing.
+        self.unreachable().is_none()
+            && self.open.is_none()
+            && matches!(outcome, RequestOutcome::NotFound | RequestOutcome::Refused)
+    }
+}

@@ -1,0 +1,90 @@
+//! What the processes of an image get of the library when they are asked.
+
+use super::rootfs_scan::ScannedImage;
+use crate::judge::facts::consumers::{self, Circumstances, CuptiConsumer, LibraryUsers};
+use crate::judge::facts::copies::{self, CuptiCopy};
+use crate::judge::facts::cupti_access::{self, CuptiProcess};
+use crate::judge::facts::cupti_files::CuptiFiles;
+use crate::judge::facts::expected_soname;
+use crate::judge::facts::image_facts::CuptiStatus;
+use crate::judge::facts::opened_names::UndecidedOpener;
+use crate::judge::facts::plain_open::{PlainOpen, open_first};
+use crate::judge::facts::process_variants::ProcessVariants;
+use crate::judge::facts::resolved_objects::{is_unforetold, unresolved_objects};
+use crate::judge::facts::world::ByWorld;
+use crate::knowledge::{ConsumerProfile, Knowledge, KnowledgeTables};
+use image_linkage::rootfs::Rootfs;
+use image_source::Image;
+
+/// What became of all requests.
+pub(super) struct AskedProcesses {
+    pub consumers: Vec<CuptiConsumer>,
+    pub undecided: Vec<UndecidedOpener>,
+    pub plain: ByWorld<PlainOpen>,
+    pub status: ByWorld<CuptiStatus>,
+    pub status_is_open: Option<String>,
+    pub copies: Vec<CuptiCopy>,
+    pub apis: Vec<CuptiProcess>,
+}
+
+impl AskedProcesses {
+    /// Takes back what was said for sure, for this reason.
+    pub(super) fn leave_open(&mut self, why: &str) {
+        let open = self.consumers.iter_mut().map(|consumer| &mut consumer.open);
+        for open in open.chain([&mut self.status_is_open]) {
+            open.get_or_insert_with(|| why.to_owned());
+        }
+    }
+}
+
+/// Asks each consumer, and a process without search paths of its own.
+pub(super) fn ask_processes(
+    image: &Image,
+    rootfs: &Rootfs,
+    scanned: &ScannedImage,
+    knowledge: &Knowledge,
+    profiles: &[ConsumerProfile],
+) -> AskedProcesses {
+    let ScannedImage { scan, contexts, wanted } = scanned;
+    let (library, found) = (knowledge.library, &scan.found);
+    let variants = ProcessVariants::new(&contexts.as_is, found);
+    let circumstances = Circumstances {
+        wanted,
+        variants: &variants,
+        users: LibraryUsers::new(&scan.inventory.objects),
+    };
+    let distributions = &scan.around.distributions;
+    let (consumers, undecided) =
+        consumers::find_consumers(contexts, found, knowledge, profiles, distributions, &circumstances);
+    let expected = expected_soname::expected_sonames(image, rootfs, knowledge, found, &consumers);
+    let plain = ByWorld::map(contexts, |context| open_first(context, library, &expected));
+    let is_loadable = |plain: &PlainOpen| plain.resolution.loads();
+    let status_is_open = variants.difference(is_loadable(&plain.as_is), |context| {
+        is_loadable(&open_first(context, library, &expected))
+    });
+    let status_is_open = status_is_open.or_else(|| contexts.as_is.budget_end());
+    let damaged = unresolved_objects(&plain.as_is.resolution).find(|missing| is_unforetold(&missing.trace));
+    let status_is_open = status_is_open.or_else(|| damaged.map(|missing| missing.message.clone()));
+    let copies = copies::describe_copies(knowledge, contexts, found, &plain, &consumers);
+    let apis = cupti_access::find_cupti_access(contexts, knowledge.apis(), &consumers, &copies, &plain, wanted);
+    AskedProcesses {
+        status: ByWorld::map(&plain, |plain| status_of(plain, knowledge.tables, found)),
+        consumers,
+        undecided,
+        plain,
+        status_is_open,
+        copies,
+        apis,
+    }
+}
+
+fn status_of(plain: &PlainOpen, tables: &KnowledgeTables, found: &CuptiFiles) -> CuptiStatus {
+    match () {
+        () if plain.resolution.loads() => CuptiStatus::Loadable,
+        // A tool's own copy is not the image's: with Nsight alone there is no CUPTI to load.
+        () if found.own(tables).next().is_some() => CuptiStatus::Unloadable,
+        // Neither a header nor a link is anything that a loader could map.
+        () if !found.headers.is_empty() || !found.dangling.is_empty() => CuptiStatus::HeadersOnly,
+        () => CuptiStatus::Absent,
+    }
+}

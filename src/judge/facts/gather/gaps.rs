@@ -1,0 +1,54 @@
+//! What keeps a verdict open.
+
+use super::asked_processes::AskedProcesses;
+use crate::judge::facts::image_facts::Gap;
+use crate::judge::facts::process_context::ProcessContext;
+use crate::judge::facts::world::ByWorld;
+use crate::knowledge::LibraryProfile;
+use image_linkage::layer::ProblemKind;
+use image_linkage::rootfs::ApplyProblem;
+
+/// What keeps a verdict open: files the loader reads that were not kept, and objects around CUPTI whose tables
+/// could not be read.
+pub(super) fn find_gaps(
+    contexts: &ByWorld<ProcessContext>,
+    library: &LibraryProfile,
+    asked: &AskedProcesses,
+    oddities: &[ApplyProblem],
+) -> Vec<Gap> {
+    let gap = |what: String, why: &str| Gap {
+        what,
+        why: why.to_owned(),
+    };
+    let mut gaps: Vec<Gap> = contexts
+        .as_is
+        .problems()
+        .chain(contexts.nvidia.problems())
+        .map(|problem| gap("the dynamic loader".to_owned(), &problem))
+        .collect();
+    let of_user = contexts.as_is.user.problem.iter();
+    gaps.extend(of_user.map(|problem| gap("the user of the image".to_owned(), problem)));
+    gaps.extend(
+        oddities
+            .iter()
+            // Other oddities change no verdict; a file that the loader would read and that was not kept can.
+            .filter(|problem| problem.kind == ProblemKind::Unread)
+            .map(|problem| gap(problem.path.to_string(), &problem.what)),
+    );
+    let unread = |problem: &String| gap(problem.clone(), "what it needs is not known");
+    gaps.extend(asked.plain.as_is.resolution.unread.iter().map(unread));
+    gaps.extend(
+        asked
+            .consumers
+            .iter()
+            .flat_map(|consumer| &consumer.outcome.as_is.unread)
+            .map(unread),
+    );
+    // Whatever of the following was asked last: a verdict without it would be one by chance.
+    let end = contexts.as_is.budget_end();
+    gaps.extend(end.map(|why| gap("the dynamic loader".to_owned(), &why)));
+    let mut open = asked.consumers.iter().filter_map(|consumer| consumer.open.as_ref());
+    let first = open.next().or(asked.status_is_open.as_ref());
+    gaps.extend(first.map(|why| gap(format!("what processes get of {}", library.name), why)));
+    gaps
+}
