@@ -1,6 +1,7 @@
 //! What an object has for the others of its process, and what it wants of them: names by their hashes, of which an image
 //! may have millions.
 
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 use elf::abi;
@@ -13,7 +14,7 @@ use super::range::ElfEncoding;
 use super::tables::{DynamicSection, DynamicTable, until_nul};
 
 /// The symbols of one object.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LinkSymbols {
     /// The hashes of what it defines for others, sorted.
     exports: Box<[u32]>,
