@@ -11,4 +11,5 @@ mod make;
 pub mod report;
 
 pub mod cli;
+mod shell_quote;
 mod size;

@@ -8,11 +8,16 @@
     reason = "the tests run the real program on files that they damage"
 )]
 
+#[path = "support/hostile_images.rs"]
+mod hostile_images;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use hostile_images::{Entries, library, measure, write_image};
 use tempfile::TempDir;
+use testkit::spec::{ElfSpec, EntrySpec};
 
 /// What the program says of an image: the exit code and standard error. Nothing may go to standard output,
 /// and nothing may be written into the folder it runs in.
@@ -169,4 +174,102 @@ fn a_foreign_layer_is_a_gap_that_leaves_the_verdict_open() {
     assert_eq!(report["gaps"].as_array().unwrap().len(), 1);
     assert!(report["gaps"][0]["why"].as_str().unwrap().contains("foreign layer"));
     assert_eq!(output.status.code(), Some(2));
+}
+
+fn names(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{prefix}{number:04}")).collect()
+}
+
+/// What each row of the table of work bombs puts into an image: its environment and its files.
+fn work_bomb(row: &str) -> (Vec<(&'static str, String)>, Entries) {
+    let cupti = || "libcupti.so.12".to_owned();
+    let consumers = |count: usize, change: &dyn Fn(usize, &mut ElfSpec)| -> Entries {
+        let file = |number: usize| {
+            let made = library(&[cupti(), "libc.so.6".to_owned()], |spec| change(number, spec));
+            (format!("/opt/app/lib{number}.so"), made)
+        };
+        (0..count).map(file).collect()
+    };
+    let long_path = |count: usize| vec![("LD_LIBRARY_PATH", names("/d", count).join(":"))];
+    let all_need = |count: usize, path: &dyn Fn(usize) -> Option<String>| -> Entries {
+        let all: Vec<String> = (0..count).map(|number| format!("libx{number}.so")).collect();
+        let needed = |number: usize| match path(number) {
+            // A chain: each needs the next one.
+            Some(_) => all.iter().skip(number + 1).take(1).cloned().chain([cupti()]).collect(),
+            None => [vec![cupti()], all.clone()].concat(),
+        };
+        let file = |number: usize| {
+            let made = library(&needed(number), |spec: &mut ElfSpec| {
+                spec.soname = Some(format!("libx{number}.so"));
+                spec.rpath = path(number);
+            });
+            (format!("/usr/lib/x86_64-linux-gnu/libx{number}.so"), made)
+        };
+        (0..count).map(file).collect()
+    };
+    match row {
+        "LD_LIBRARY_PATH of 2,000, 20 consumers" => (long_path(2_000), consumers(20, &|_, _| {})),
+        "LD_LIBRARY_PATH of 10,000, 20 consumers" => (long_path(10_000), consumers(20, &|_, _| {})),
+        "201 objects with 60 RPATH directories" => {
+            let path = |number: usize| Some(names(&format!("/r{number}/"), 60).join(":"));
+            (Vec::new(), all_need(201, &path))
+        }
+        "200 objects that need each other" => (Vec::new(), all_need(200, &|_| None)),
+        "5,000 consumers" => (Vec::new(), consumers(5_000, &|_, _| {})),
+        "5,000 decoys" => {
+            let decoy = |number: usize| {
+                let made = library(&["libc.so.6".to_owned()], |spec| spec.soname = Some(cupti()));
+                (format!("/opt/d{number}/libcupti.so.12"), made)
+            };
+            (Vec::new(), (0..5_000).map(decoy).collect())
+        }
+        "5,000 decoys that need each other" => {
+            let decoy = |number: usize| {
+                let made = library(&[cupti()], |spec| spec.soname = Some(cupti()));
+                (format!("/opt/d{number}/libcupti.so.12"), made)
+            };
+            (Vec::new(), (0..5_000).map(decoy).collect())
+        }
+        "1,000 RUNPATH of 1,000 directories with files" => {
+            let folders = names("/f", 1_000);
+            let path = folders.join(":");
+            let mut files = consumers(1_000, &|_, spec| spec.runpath = Some(path.clone()));
+            let held = |folder: &String| (format!("{folder}/x"), EntrySpec::Text(String::new()));
+            files.extend(folders.iter().map(held));
+            (Vec::new(), files)
+        }
+        _ => panic!("no such row: {row}"),
+    }
+}
+
+const WORK_BOMBS: [&str; 8] = [
+    "LD_LIBRARY_PATH of 2,000, 20 consumers",
+    "LD_LIBRARY_PATH of 10,000, 20 consumers",
+    "201 objects with 60 RPATH directories",
+    "200 objects that need each other",
+    "5,000 consumers",
+    "5,000 decoys",
+    "5,000 decoys that need each other",
+    "1,000 RUNPATH of 1,000 directories with files",
+];
+
+#[test]
+fn x_03_to_x_06_work_bombs_are_judged_in_bounds_or_end_in_a_gap() {
+    for row in WORK_BOMBS {
+        let folder = TempDir::new().unwrap();
+        let (env, entries) = work_bomb(row);
+        let image = write_image(folder.path(), &env, entries);
+        let program = std::env::var("HOSTILE_PROGRAM").unwrap_or(env!("CARGO_BIN_EXE_cupti-audit").to_owned());
+        let run = measure(&program, &["--format", "json", &image]);
+        println!(
+            "{row}: exit {:?}, {:.1} s, {} MiB {}",
+            run.code,
+            run.took.as_secs_f64(),
+            run.peak_mib,
+            run.stderr.lines().last().unwrap_or_default()
+        );
+        if let Ok(keep) = std::env::var("HOSTILE_KEEP") {
+            copy(folder.path(), &Path::new(&keep).join(row.replace([' ', ','], "-")));
+        }
+    }
 }

@@ -1,109 +1,354 @@
 #!/usr/bin/env python3
-"""How long does an audit of a large image take, against decompressing its layer and nothing else?
+"""How long does an audit take, against the least that it can take and against the tools that it stands for?
 
-Runs the two in turns on one layer, of PyTorch's own libraries as `make environments` brings them, and prints the least
-and the median of each, their ratio, and the most memory that was held. The floor is igzip (Debian package isal), the
-fastest decoder there is for gzip on one core: what an audit takes beyond it goes into digests, the tar and the ELF files.
+Four images are made once, of PyPI wheels and Debian packages: one huge layer of CUDA's libraries, in gzip and in zstd;
+forty small layers; 300,000 small files. They lie in OCI layouts and in a real registry. Each case runs these in turns:
 
-A figure is worth as much as the machine is idle; the ratio is what to look at.
+  floor   igzip -dc or zstd -dc of the layers, one after the other: the fastest decoder for gzip on one core, and no audit
+  ours    cupti-audit
+  peers   skopeo copy, umoci raw unpack, lddtree of every library: the same question asked with common tools (once)
+
+The figures are medians; a ratio is that of two runs of one turn, with the least and the largest. Then it counts the
+instructions of the stages (callgrind) on small inputs, which no other work on the machine changes, and compares them with
+tests/instruction-counts.json: more than 5 % above is a failure. `--write-counts` writes the file anew.
 """
 
 import argparse
+import gzip
 import hashlib
+import io
 import json
 import os
+import random
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
+import zipfile
 
-CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "cupti-audit")
-SITE = "opt/venv/lib/python3.11/site-packages"
-FOLDERS = ("torch/lib", "nvidia/cuda_cupti", "nvidia/cuda_runtime", "nvidia/cublas")
+CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "cupti-audit", "bench")
+HERE = os.path.dirname(os.path.abspath(__file__))
+COUNTS = f"{HERE}/instruction-counts.json"
+WHEELS = ("nvidia-cublas-cu12==12.4.5.8", "nvidia-cudnn-cu12==9.1.0.70", "nvidia-cuda-cupti-cu12==12.4.127")
+PACKAGES = """libc6 libstdc++6 libgcc-s1 libssl3 zlib1g libzstd1 liblzma5 libbz2-1.0 libexpat1 libffi8 libsqlite3-0
+    libpython3.11-minimal libpython3.11-stdlib python3.11-minimal libperl5.36 perl-base libicu72 libxml2 libcurl4
+    libgnutls30 libkrb5-3 libglib2.0-0 libx11-6 libcairo2 libpango-1.0-0 libgtk-3-0 libgl1-mesa-dri libllvm15 libboost-filesystem1.74.0
+    libprotobuf32 libgrpc29 libopenblas0-pthread libhdf5-103-1 libopencv-core406 libavcodec59 libgomp1 libnuma1 libibverbs1
+    libopenmpi3 bash""".split()
+PEERS = """set -e; skopeo copy -q --src-tls-verify=false {image} oci:{work}/copy:x; mkdir {work}/root
+umoci raw unpack --image {work}/copy:x {work}/root/x 2>&1; find {work}/root/x -name '*.so*' -type f -print0 |
+xargs -0 -r -n 50 lddtree -R {work}/root/x >/dev/null 2>&1 || true"""
+NEEDED = {"igzip": "isal", "zstd": "zstd", "docker-registry": "docker-registry", "skopeo": "skopeo"}
 
 
 def main():
     arguments = parse()
-    if not shutil.which("igzip"):
-        return say("there is no igzip; it comes with the Debian package isal")
-    if not os.path.isdir(f"{CACHE}/torch/{SITE}"):
-        return say(f"there is no {CACHE}/torch; `make environments` brings it")
-    layout = image(f"{CACHE}/bench")
-    blob = max((os.path.join(layout, "blobs/sha256", name) for name in os.listdir(f"{layout}/blobs/sha256")), key=os.path.getsize)
-    commands = {
-        "igzip": ["igzip", "-dc", blob],
-        "audit": [arguments.program, "--quiet", "--no-config", "--fail-on", "never", f"oci:{layout}"],
-    }
-    taken = {name: [] for name in commands}
-    for _ in range(arguments.runs):
-        for name, command in commands.items():
-            taken[name].append(run(command))
-    print(f"{os.path.getsize(blob) / 1e6:.0f} MB of gzip, {arguments.runs} runs in turns")
-    for name, runs in taken.items():
-        wall, busy, peak = zip(*runs)
-        print(
-            f"{name:6} least {min(wall):6.2f} s  median {statistics.median(wall):6.2f} s"
-            f"  processor {statistics.median(busy):6.2f} s  peak {max(peak) / 1024:5.0f} MiB"
-        )
-    for what, of in (("least", min), ("median", statistics.median)):
-        audit, floor = (of([wall for wall, _, _ in taken[name]]) for name in ("audit", "igzip"))
-        print(f"ratio of the {what}: {audit / floor:.2f}")
-    return 0
+    if arguments.counts_only or arguments.write_counts:
+        return count(arguments)
+    for program, package in NEEDED.items():
+        if not shutil.which(program):
+            sys.exit(f"error: there is no {program}; it comes with the Debian package {package}")
+    images = {"huge": huge, "huge-zstd": huge_zstd, "many": many, "files": files}
+    rows = []
+    with tempfile.TemporaryDirectory() as work, Registry(work) as registry:
+        for name in arguments.images:
+            layout = made(name, images[name])
+            registry.push(layout, name)
+            for place in (f"oci:{layout}", f"docker://{registry.address}/{name}"):
+                rows += case(name, place, layout, arguments, work)
+    table(rows)
+    return count(arguments)
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="target/dist/cupti-audit", help="the program; make bench builds it")
-    parser.add_argument("--runs", type=int, default=7, help="how often each is run")
+    parser.add_argument("--runs", type=int, default=5, help="how many turns")
+    parser.add_argument("--images", nargs="+", default=["huge", "huge-zstd", "many", "files"])
+    parser.add_argument("--counts-only", action="store_true", help="only the instruction counts")
+    parser.add_argument("--write-counts", action="store_true", help="write the instruction counts anew")
     return parser.parse_args()
 
 
-def say(what):
-    print(f"error: {what}", file=sys.stderr)
-    return 2
+# measuring
+
+
+def case(image, place, layout, arguments, work):
+    """The rows of one image at one place."""
+    audit = [arguments.program, "--quiet", "--no-config", "--fail-on", "never", place]
+    floor = " ; ".join(decoder(f"{layout}/blobs/sha256/{name}") for name in layers(layout))
+    turns = [(run(["sh", "-c", floor]), run(audit)) for _ in range(arguments.runs)]
+    where = place.split(":", 1)[0]
+    rows = [(image, where, "floor", [pair[0] for pair in turns], turns, 0), (image, where, "ours", [pair[1] for pair in turns], turns, 1)]
+    if where == "docker" and shutil.which("lddtree") and shutil.which("umoci"):
+        peers = run(["sh", "-c", PEERS.format(image=place, work=work)])
+        shutil.rmtree(f"{work}/root", ignore_errors=True)
+        shutil.rmtree(f"{work}/copy", ignore_errors=True)
+        rows.append((image, where, "peers", [peers], [(turn[0], peers) for turn in turns], 1))
+    return rows
 
 
 def run(command):
-    """Seconds on the clock, seconds of the processor, and the peak in KiB."""
-    begun = time.monotonic()
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    """Seconds on the clock, seconds of the processor, peak in MiB, MB read from files."""
+    before, begun = read_so_far(), time.monotonic()
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, used = os.wait4(child.pid, 0)
     wall = time.monotonic() - begun
     if status != 0:
-        sys.exit(f"error: {command[0]} ended with status {os.waitstatus_to_exitcode(status)}")
-    return wall, used.ru_utime + used.ru_stime, used.ru_maxrss
+        sys.exit(f"error: {command} ended with status {os.waitstatus_to_exitcode(status)}")
+    return wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, (read_so_far() - before) / 1e6
 
 
-def image(folder):
-    """An OCI layout of one layer; made once."""
-    if os.path.isdir(folder):
-        return folder
-    print(f"making {folder}", file=sys.stderr)
-    new = f"{folder}.new"
-    shutil.rmtree(new, ignore_errors=True)
-    os.makedirs(f"{new}/blobs/sha256")
-    diff_id, packed = hashlib.sha256(), f"{new}/layer"
-    with open(packed, "wb") as out, subprocess.Popen(["gzip", "-6nc"], stdin=subprocess.PIPE, stdout=out) as gzip:
-        with tarfile.open(fileobj=Tee(gzip.stdin, diff_id), mode="w|", bufsize=1 << 20) as tar:
-            for name in FOLDERS:
-                tar.add(f"{CACHE}/torch/{SITE}/{name}", f"{SITE}/{name}")
-        gzip.stdin.close()
-    with open(packed, "rb") as layer:
-        digest = hashlib.file_digest(layer, "sha256").hexdigest()
-    size = os.path.getsize(packed)
-    os.rename(packed, f"{new}/blobs/sha256/{digest}")
-    kind = "application/vnd.oci.image."
-    config = put(new, {"os": "linux", "architecture": "amd64", "rootfs": {"type": "layers", "diff_ids": [f"sha256:{diff_id.hexdigest()}"]}})
-    layers = [{"mediaType": f"{kind}layer.v1.tar+gzip", "digest": f"sha256:{digest}", "size": size}]
-    manifest = put(new, {"schemaVersion": 2, "config": {"mediaType": f"{kind}config.v1+json", **config}, "layers": layers})
-    index = {"schemaVersion": 2, "manifests": [{"mediaType": f"{kind}manifest.v1+json", **manifest}]}
-    for name, content in (("index.json", index), ("oci-layout", {"imageLayoutVersion": "1.0.0"})):
-        with open(f"{new}/{name}", "w", encoding="utf-8") as file:
-            json.dump(content, file)
-    os.rename(new, folder)
+def read_so_far():
+    """What this process and the children that it has waited for have read; not what came from sockets."""
+    with open("/proc/self/io", encoding="ascii") as file:
+        return int(file.readline().split()[1])
+
+
+def table(rows):
+    print(f"{'image':10} {'from':7} {'what':6} {'wall s':>8} {'cpu s':>8} {'MiB':>6} {'MB read':>8}   wall ratio          cpu ratio")
+    for image, where, what, runs, turns, at in rows:
+        wall, cpu, peak, read = zip(*runs)
+        ratios = [spread([turn[at][part] / turn[0][part] for turn in turns]) for part in (0, 1)]
+        figures = f"{statistics.median(wall):8.2f} {statistics.median(cpu):8.2f} {max(peak):6.0f} {statistics.median(read):8.0f}"
+        print(f"{image:10} {where:7} {what:6} {figures}   {ratios[0]:18}  {ratios[1]}")
+
+
+def spread(values):
+    return f"{statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f})"
+
+
+def decoder(blob):
+    with open(blob, "rb") as file:
+        return ("igzip -dc " if file.read(2) == b"\x1f\x8b" else "zstd -dc ") + blob
+
+
+class Registry:
+    """Debian's docker-registry on a port of this machine."""
+
+    def __init__(self, work):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.address = f"127.0.0.1:{free.getsockname()[1]}"
+        config = f"{work}/registry.yml"
+        with open(config, "w", encoding="ascii") as file:
+            file.write(f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {work}/registry}}}}\nhttp: {{addr: {self.address}}}\n")
+        self.process = subprocess.Popen(["docker-registry", "serve", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def push(self, layout, name):
+        target = f"docker://{self.address}/{name}"
+        for _ in range(50):
+            if subprocess.run(["skopeo", "copy", "-q", "--dest-tls-verify=false", f"oci:{layout}", target], stderr=subprocess.DEVNULL, check=False).returncode == 0:
+                return
+            time.sleep(0.1)
+        sys.exit(f"error: {target} cannot be pushed")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+# instruction counts
+
+
+def count(arguments):
+    """Compares the instructions of each stage with those that are kept."""
+    if not shutil.which("valgrind"):
+        print("instruction counts: there is no valgrind")
+        return 0
+    with tempfile.TemporaryDirectory() as work:
+        found = {name: instructions(arguments.program, layout(f"{work}/{name}", [blob])) for name, blob in stages().items()}
+    # What every run takes, such as reading the rules, is a stage of its own.
+    counts = {name: value - (found["start"] if name != "start" else 0) for name, value in found.items()}
+    if arguments.write_counts:
+        with open(COUNTS, "w", encoding="ascii") as file:
+            file.write(json.dumps(counts, indent=2) + "\n")
+    with open(COUNTS, encoding="ascii") as file:
+        kept = json.load(file)
+    print(f"{'stage':10} {'Minstr':>9} {'kept':>9}  ratio")
+    for name, value in counts.items():
+        print(f"{name:10} {value / 1e6:9.1f} {kept[name] / 1e6:9.1f}  {value / kept[name]:.3f}")
+    return int(any(value > 1.05 * kept[name] for name, value in counts.items()))
+
+
+def instructions(program, folder):
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, "--quiet", "--no-config", "--fail-on", "never", f"oci:{folder}"]
+    said = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True, text=True).stderr
+    return next(int(line.split()[-1]) for line in said.splitlines() if "Collected" in line)
+
+
+def stages():
+    """The layers of the stages, the same bytes on every machine."""
+    chance = random.Random(1)
+    words = [chance.randbytes(chance.randint(2, 9)).hex() for _ in range(4000)]
+    text = " ".join(chance.choice(words) for _ in range(400_000)).encode()
+    one_file = plain([("text", text)])
+    names = [(f"usr/lib/python3/dist-packages/package{at // 100}/module{at % 100}.py", b"") for at in range(20_000)]
+    return {
+        "start": plain([]),
+        "digest": one_file,
+        "inflate": gzip.compress(one_file, 6, mtime=0),
+        "zstd": subprocess.run(["zstd", "-3", "-qc"], input=one_file, stdout=subprocess.PIPE, check=True).stdout,
+        "walk": plain(names),
+        "objects": plain([(f"opt/{at}/libfoo.so", words_object(chance)) for at in range(200)]),
+    }
+
+
+def words_object(chance):
+    """The headers of a library and noise: what is held, and what is searched for names."""
+    header = bytes.fromhex("7f454c46020101000000000000000000" "03003e0001000000" "0000000000000000" "4000000000000000" "0000000000000000" "00000000400038000100000000000000")
+    segment = b"".join(number.to_bytes(size, "little") for number, size in ((1, 4), (4, 4), (0, 8), (0, 8), (0, 8), (32768, 8), (32768, 8), (4096, 8)))
+    return (header + segment).ljust(256, b"\0") + chance.randbytes(32768 - 256)
+
+
+def plain(members):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, data in members:
+            add(tar, name, data)
+    return out.getvalue()
+
+
+def add(tar, name, data):
+    member = tarfile.TarInfo(name)
+    member.size = len(data)
+    tar.addfile(member, io.BytesIO(data))
+
+
+# images
+
+
+def made(name, make):
+    """The layout of an image; made once."""
+    folder = f"{CACHE}/{name}"
+    if not os.path.isdir(folder):
+        print(f"making {folder}", file=sys.stderr)
+        shutil.rmtree(f"{folder}.new", ignore_errors=True)
+        os.makedirs(f"{folder}.new")
+        make(f"{folder}.new")
+        os.rename(f"{folder}.new", folder)
     return folder
+
+
+def huge(folder):
+    with tempfile.TemporaryDirectory(dir=CACHE) as work:
+        subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", work, *WHEELS], check=True)
+        with packed(f"{folder}/layer", ["gzip", "-6nc"]) as tar:
+            for wheel in sorted(os.listdir(work)):
+                with zipfile.ZipFile(f"{work}/{wheel}") as archive:
+                    for member in archive.infolist():
+                        info = tarfile.TarInfo(f"usr/lib/python3/dist-packages/{member.filename}")
+                        info.size = member.file_size
+                        with archive.open(member) as data:
+                            tar.addfile(info, data)
+    layout(folder, [f"{folder}/layer"])
+
+
+def huge_zstd(folder):
+    source = made("huge", huge)
+    (blob,) = (f"{source}/blobs/sha256/{name}" for name in layers(source))
+    subprocess.run(f"igzip -dc {blob} | zstd -3 -q -o {folder}/layer", shell=True, check=True)
+    layout(folder, [f"{folder}/layer"])
+
+
+def many(folder):
+    """Each Debian package is a layer."""
+    with tempfile.TemporaryDirectory(dir=CACHE) as work:
+        subprocess.run(["apt-get", "download", "-qq", *PACKAGES], cwd=work, check=True)
+        names = []
+        for package in sorted(os.listdir(work)):
+            names.append(f"{folder}/{package}")
+            subprocess.run(f"dpkg-deb --fsys-tarfile {work}/{package} | gzip -6nc > {folder}/{package}", shell=True, check=True)
+    layout(folder, names)
+
+
+def files(folder):
+    chance = random.Random(2)
+    text = chance.randbytes(4096).hex().encode()
+    with packed(f"{folder}/layer", ["gzip", "-6nc"]) as tar:
+        for at in range(300_000):
+            start, size = chance.randrange(4096), chance.randrange(4096)
+            add(tar, f"usr/lib/python3/dist-packages/package{at // 300}/module{at % 300}.py", text[start : start + size])
+    layout(folder, [f"{folder}/layer"])
+
+
+class packed:
+    """A tar that is compressed as it is written."""
+
+    def __init__(self, path, command):
+        self.path, self.command = path, command
+
+    def __enter__(self):
+        self.out = open(self.path, "wb")
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=self.out)
+        self.tar = tarfile.open(fileobj=self.process.stdin, mode="w|", bufsize=1 << 20)
+        return self.tar
+
+    def __exit__(self, *_):
+        self.tar.close()
+        self.process.stdin.close()
+        self.process.wait()
+        self.out.close()
+
+
+def layers(folder):
+    """The layers of a layout, by the hexadecimal digits of their digests."""
+
+    def blob(descriptor):
+        with open(f"{folder}/blobs/sha256/{descriptor['digest'].split(':')[1]}", encoding="utf-8") as file:
+            return json.load(file)
+
+    with open(f"{folder}/index.json", encoding="utf-8") as file:
+        manifest = blob(json.load(file)["manifests"][0])
+    return [layer["digest"].split(":")[1] for layer in manifest["layers"]]
+
+
+def layout(folder, blobs):
+    """An OCI layout of these layers: bytes, or files that are moved into it."""
+    os.makedirs(f"{folder}/blobs/sha256")
+    described, diff_ids = [], []
+    for number, blob in enumerate(blobs):
+        path = blob
+        if isinstance(blob, bytes):
+            path = f"{folder}/{number}"
+            with open(path, "wb") as file:
+                file.write(blob)
+        kind, diff_id = compression(path)
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        described.append({"mediaType": f"{KIND}layer.v1.tar{kind}", "digest": f"sha256:{digest}", "size": os.path.getsize(path)})
+        diff_ids.append(f"sha256:{diff_id}")
+        os.rename(path, f"{folder}/blobs/sha256/{digest}")
+    config = put(folder, {"os": "linux", "architecture": "amd64", "rootfs": {"type": "layers", "diff_ids": diff_ids}})
+    manifest = put(folder, {"schemaVersion": 2, "mediaType": f"{KIND}manifest.v1+json", "config": {"mediaType": f"{KIND}config.v1+json", **config}, "layers": described})
+    index = {"schemaVersion": 2, "manifests": [{"mediaType": f"{KIND}manifest.v1+json", **manifest}]}
+    for name, content in (("index.json", index), ("oci-layout", {"imageLayoutVersion": "1.0.0"})):
+        with open(f"{folder}/{name}", "w", encoding="utf-8") as file:
+            json.dump(content, file)
+    return folder
+
+
+KIND = "application/vnd.oci.image."
+
+
+def compression(path):
+    """The ending of a layer's media type, and its diff id."""
+    with open(path, "rb") as file:
+        start = file.read(4)
+    kind, command = ("", ["cat", path])
+    if start.startswith(b"\x1f\x8b"):
+        kind, command = "+gzip", ["gzip", "-dc", path]
+    elif start == b"\x28\xb5\x2f\xfd":
+        kind, command = "+zstd", ["zstd", "-dcq", path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        return kind, hashlib.file_digest(process.stdout, "sha256").hexdigest()
 
 
 def put(folder, content):
@@ -113,17 +358,6 @@ def put(folder, content):
     with open(f"{folder}/blobs/sha256/{digest}", "wb") as file:
         file.write(data)
     return {"digest": f"sha256:{digest}", "size": len(data)}
-
-
-class Tee:
-    """Writes to a file and into a digest."""
-
-    def __init__(self, file, digest):
-        self.file, self.digest = file, digest
-
-    def write(self, data):
-        self.digest.update(data)
-        return self.file.write(data)
 
 
 if __name__ == "__main__":

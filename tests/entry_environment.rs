@@ -564,6 +564,35 @@ fn the_user_that_a_command_goes_on_as_is_known() {
     assert_eq!(user(&command(&["tini", "--", PRINT])), None);
 }
 
+/// As real ones do: `HOME=/own setpriv --reuid=1000 --clear-groups env`, and so on.
+#[test]
+fn home_is_that_of_a_changed_user_but_for_setpriv() {
+    let home = |words: &str| {
+        let case = command(&words.split(' ').chain([PRINT]).collect::<Vec<_>>());
+        let facts = case
+            .with("HOME", "/own")
+            .facts(Layer::new().file("etc/passwd", b"app:x:1000:1000::/home/app:\n"));
+        facts.contexts.as_is.entry.all.get("HOME").cloned()
+    };
+    for words in ["setpriv --reuid=app --clear-groups", "runuser -p -u app --", "nice"] {
+        assert_eq!(home(words).as_deref(), Some("/own"), "{words}");
+    }
+    for words in ["gosu app", "runuser -u app --", "setpriv --reuid=app --reset-env"] {
+        assert_eq!(home(words).as_deref(), Some("/home/app"), "{words}");
+    }
+}
+
+#[test]
+fn nothing_is_claimed_of_what_a_command_starts_in_another_root() {
+    let facts = |root: &str| {
+        let layer = Layer::new().file("usr/lib/x", b"");
+        command(&["chroot", "--userspec=app", root, PRINT]).facts(layer)
+    };
+    let why = "the container's command goes on in /opt/cr as its root directory";
+    assert_eq!(facts("/opt/cr").status_is_open.as_deref(), Some(why));
+    assert_eq!(facts("/").contexts.as_is.entry.problem, None);
+}
+
 /// A script that its user may execute and not read, and one that nobody may execute.
 #[test]
 fn a_script_that_its_user_may_not_read_does_not_start() {

@@ -44,6 +44,7 @@ fn open_as(written: &str, options: RegistryOptions, platform: Option<&str>) -> R
         platform: platform.as_ref(),
         index: &cupti_options(),
         progress: &NoProgress,
+        cache: None,
     };
     source.open(&request).map_err(|error| error.to_string())
 }

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use docker::Dockerd;
-use registry_parts::{Guarded, Registry, certificates, run};
+use registry_parts::{Guarded, REQUESTS, Registry, certificates, run};
 use serde_json::Value;
 use support::{have, have_all, is_root};
 use tempfile::TempDir;
@@ -96,6 +96,54 @@ fn a_registry_serves_the_image_in_every_compression() {
     );
 }
 
+/// The report of an image, read with a cache in `folder`.
+fn audit_cached(image: &str, folder: &Path, environment: (&str, &str)) -> String {
+    let mut audit = program();
+    audit.args(["--format=json", "--cache-dir"]).arg(folder).arg(image);
+    let output = audit.env(environment.0, environment.1).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn of_layers_that_were_read_before_a_registry_is_asked_no_byte() {
+    if !have_all(&[REGISTRY, SKOPEO]) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let registry = Registry::start(dir.path(), None);
+    let images = ["one", "two"].map(|tag| format!("{}/cuda/devel:{tag}", registry.address));
+    for image in &images {
+        push(image, &["--dest-tls-verify=false"]);
+    }
+    let cache = dir.path().join("cache");
+    let asked = |image: &str| {
+        let log = || fs::read_to_string(dir.path().join(REQUESTS)).unwrap();
+        let before = log().len();
+        let report = audit_cached(image, &cache, ("TZ", "UTC"));
+        let log = log().split_off(before);
+        let path = |line: &str| Some(line.split_once("GET /v2/cuda/devel/")?.1.split('/').next()?.to_owned());
+        (report, log.lines().filter_map(path).collect::<Vec<_>>())
+    };
+    let (cold, all) = asked(&images[0]);
+    let (warm, few) = asked(&images[0]);
+    let (_, other) = asked(&images[1]);
+    assert_eq!(warm, cold);
+    let layers = serde_json::from_str::<Value>(&cold).unwrap()["image"]["layers"]
+        .as_array()
+        .unwrap()
+        .len();
+    assert_eq!(all.len(), 2 + layers);
+    // The manifest and the config.
+    assert_eq!(
+        (few, other),
+        (
+            vec!["manifests".to_owned(), "blobs".to_owned()],
+            vec!["manifests".to_owned(), "blobs".to_owned()]
+        )
+    );
+}
+
 #[test]
 fn a_registry_with_passwords_and_a_ca_of_its_own_wants_both() {
     if !have_all(&[REGISTRY, SKOPEO, ("openssl", "openssl"), ("htpasswd", "apache2-utils")]) {
@@ -147,7 +195,12 @@ fn a_registry_with_passwords_and_a_ca_of_its_own_wants_both() {
         (Some("secret"), &[], "certificate"),
     ] {
         let (code, report, error) = ask(password, arguments);
-        assert_eq!((code, report.len(), error.lines().count()), (2, 0, 1), "{error}");
+        assert_eq!((code, error.lines().count()), (2, 1), "{error}");
+        let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+        assert_eq!(
+            (&report["schema"], &report["exit_code"]),
+            (&"cupti-audit/unread/v1".into(), &2.into())
+        );
         assert!(error.contains(words) && !error.contains("secret"), "{error}");
     }
 }
@@ -194,6 +247,19 @@ fn an_engine_and_the_archives_of_real_tools_hold_the_same_image() {
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&daemon.stderr), "");
     assert_eq!(verdict(&daemon.stdout), expected, "docker-daemon");
+    let cache = engine.dir().join("cache");
+    let ask = || audit_cached("docker-daemon:devel:1", &cache, ("DOCKER_HOST", &engine.host()));
+    let saves = || {
+        let now = run("date", &["+%s.%N"]);
+        let until = String::from_utf8(now).unwrap();
+        let filter = ["--filter", "event=save", "--format", "{{.Actor.ID}}"];
+        let events = engine.must(&[&["events", "--since", "0", "--until", until.trim()][..], &filter].concat());
+        events.lines().count()
+    };
+    let before = saves();
+    let cold = ask();
+    assert_eq!((cold.as_bytes(), saves()), (&*daemon.stdout, before + 1));
+    assert_eq!((ask(), saves()), (cold, before + 1), "what is known is not saved again");
     let saved = Stdio::from(File::open(path("saved.tar")).unwrap());
     let piped = program().args(["--format=json", "-"]).stdin(saved).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&piped.stderr), "");

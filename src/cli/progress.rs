@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -71,20 +72,33 @@ impl ProgressBars {
     }
 
     // Bars are only drawn: what a thread that panicked left in the map does no harm, so a poisoned lock is taken.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, ProgressBar>> {
+        self.bars.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn with(&self, layer: usize, act: impl FnOnce(&ProgressBar)) {
-        if let Some(bar) = self.bars.lock().unwrap_or_else(PoisonError::into_inner).get(&layer) {
+        if let Some(bar) = self.lock().get(&layer) {
             act(bar);
         }
     }
 }
 
+/// The number of the bar for what is waited for, which is that of no layer.
+const WAITING: usize = usize::MAX;
 /// The columns of a bar whose end is known.
 const KNOWN: &str = "  {prefix} {wide_bar} {decimal_bytes:>9} of {decimal_total_bytes:9} {eta:>4}";
 /// The columns of one whose end is not.
 const UNKNOWN: &str = "  {prefix} {spinner} {decimal_bytes:>9} {decimal_bytes_per_sec:>12}";
 
 impl ReadProgress for ProgressBars {
+    fn wait(&self, what: &str) {
+        let bar = self.all.add(ProgressBar::new_spinner().with_message(what.to_owned()));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        self.lock().insert(WAITING, bar);
+    }
+
     fn start(&self, layer: usize, bytes: Option<u64>) {
+        self.finish(WAITING);
         let (bar, template) = match bytes {
             // Not every source knows how large a layer is before it has read it.
             Some(bytes) => (ProgressBar::new(bytes), KNOWN),
@@ -96,10 +110,7 @@ impl ReadProgress for ProgressBars {
                 // People count from 1; the padding keeps the bars below each other.
                 .with_prefix(format!("layer {:<3}", layer + 1)),
         );
-        self.bars
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(layer, bar);
+        self.lock().insert(layer, bar);
     }
 
     fn advance(&self, layer: usize, bytes: u64) {
@@ -119,6 +130,7 @@ mod tests {
     #[test]
     fn bars_are_drawn_with_and_without_a_known_end() {
         let bars = ProgressBars::new(BarVisibility::Never);
+        bars.wait("nothing comes");
         bars.start(0, Some(10));
         bars.start(1, None);
         bars.advance(0, 5);

@@ -40,5 +40,6 @@ pub fn judge_image(
         findings,
         phases: phases.to_vec(),
         plans,
+        mended_by: None,
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use image_linkage::loader::RequestOutcome;
 
 use super::facts::{CuptiStatus, FailureImpact, ImageFacts};
-use super::plan::Plan;
+use super::plan::{Plan, Verdict};
 use super::rule::{Finding, Severity};
 
 /// An audited image: the facts and what the rules say of them.
@@ -18,6 +18,8 @@ pub struct AuditedImage {
     pub phases: Vec<String>,
     /// What each phase may expect of the image, asked for or not.
     pub plans: Vec<Plan>,
+    /// The command that writes what makes the image serve a phase that fails, where one was looked for and found.
+    pub mended_by: Option<String>,
 }
 
 /// An image that could not be audited.
@@ -81,6 +83,8 @@ impl AuditedImage {
         let fails = self.findings.iter().any(|finding| fail_on.fails(finding));
         // What was found does not go away by what was not seen.
         match () {
+            // But a layer that was not read may take away what was found, or bring what was missed.
+            () if self.facts.unread.is_some() && fail_on != FailOn::Never => RunExit::Open,
             () if fails => RunExit::Findings,
             () if !self.facts.gaps.is_empty() && fail_on != FailOn::Never => RunExit::Open,
             () => RunExit::Clean,
@@ -95,6 +99,36 @@ impl AuditedImage {
 
     /// The verdict in one line: whether the library is had, and what becomes of known programs that do not get it.
     pub fn verdict(&self) -> String {
+        let words = self.had_and_lost();
+        let errors = self.counting().filter(|finding| finding.severity == Severity::Error);
+        let mut rules: Vec<&str> = errors.map(|finding| finding.rule.as_str()).collect();
+        rules.dedup();
+        // Else a mark that says "bad" would stand before words that say "good".
+        if self.is_had_by_all() && !rules.is_empty() {
+            return format!("{}, though {words}", rules.join(", "));
+        }
+        words
+    }
+
+    /// Whether nothing that asks for the library goes without.
+    fn is_had_by_all(&self) -> bool {
+        let without = self.consumers(|outcome| outcome != RequestOutcome::Loaded);
+        let is_had = match self.facts.status.as_is {
+            CuptiStatus::Loadable => true,
+            CuptiStatus::Unloadable => !self.consumers(|outcome| outcome == RequestOutcome::Loaded).is_empty(),
+            CuptiStatus::HeadersOnly | CuptiStatus::Absent => false,
+        };
+        is_had && without.is_empty() && self.facts.status_is_open.is_none()
+    }
+
+    /// The phases that fail: of those that were asked for, where any was.
+    pub fn failed_plans(&self) -> impl Iterator<Item = &Plan> {
+        let is_asked = |plan: &&Plan| self.phases.is_empty() || self.phases.contains(&plan.phase);
+        let plans = self.plans.iter().filter(is_asked);
+        plans.filter(|plan| plan.verdict == Verdict::Fail)
+    }
+
+    fn had_and_lost(&self) -> String {
         let lost = [
             (FailureImpact::Import, "cannot be loaded"),
             (FailureImpact::Gpu, "would use no GPU"),

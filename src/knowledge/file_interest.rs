@@ -70,9 +70,11 @@ const KEPT: [&str; 50] = [
     "usr/local/cuda*/**/version.json",
 ];
 
-/// The files that may open a library without being objects: modules and scripts of Python. An image has thousands, of
-/// which those that hold its name are kept.
-const TEXTS: [&str; 1] = ["*.py"];
+/// The files that may open or name a library without being objects: modules of Python, scripts, and settings of programs.
+/// An image has thousands, of which those that hold its name are kept.
+const TEXTS: [&str; 11] = [
+    "*.py", "*.sh", "*.env", "*.conf", "*.cfg", "*.ini", "*.json", "*.yaml", "*.yml", "*.toml", "**/bin/*",
+];
 
 /// The functions of the C library that open a library (dlopen(3)).
 pub const LIBRARY_OPENERS: [&str; 2] = ["dlopen", "dlmopen"];

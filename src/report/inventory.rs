@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, TextLayout, count_words, search_table, styled};
+use super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, TextDetail, TextLayout, count_words, search_table, styled};
 use super::words::{
     ColouredFact, consumer_outcome, copy_reach, layer_words, owner_words, request_words, soname_words, version_words,
 };
@@ -15,8 +15,10 @@ use image_linkage::loader::{DynamicLoader, Libc, trace_text};
 
 /// The copies of the library and who gets to them.
 pub(super) fn write_copies(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
-    let (shown, decoys): (Vec<&CuptiCopy>, Vec<&CuptiCopy>) =
-        facts.copies.iter().partition(|copy| layout.verbose || !copy.decoy);
+    let (shown, decoys): (Vec<&CuptiCopy>, Vec<&CuptiCopy>) = facts
+        .copies
+        .iter()
+        .partition(|copy| (layout.detail == TextDetail::All) || !copy.decoy);
     // A tool such as Nsight Systems brings copies that nobody else gets; a line for all of them is enough.
     if shown.is_empty() && decoys.is_empty() {
         return;
@@ -84,7 +86,7 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
         for failure in &gets.other_failures {
             let _ = writeln!(out, "    {}", styled(DIM, format!("also: {}", failure.message)));
         }
-        if layout.verbose {
+        if layout.detail == TextDetail::All {
             let steps = trace_text::trace_lines(&gets.trace, &gets.objects);
             out.push_str(&search_table(&steps, "      "));
         }

@@ -7,9 +7,9 @@ use super::json_parts::{gap_reports, image_identity, map_worlds, program_version
 use crate::judge::facts::{
     ByWorld, CompanionLookup, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts, LayerSize, PythonUse,
 };
-use crate::judge::outcome::AuditedImage;
+use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::plan::{Plan, PlanItem};
-use crate::judge::rule::{Evidence, Finding};
+use crate::judge::rule::{Evidence, Finding, Severity};
 use image_linkage::digest::Digest;
 use image_linkage::elf::ByteString;
 use image_linkage::escape::escape_bytes;
@@ -22,16 +22,39 @@ const SCHEMA: &str = "cupti-audit/report/v1";
 /// The contract as a JSON Schema (draft 2020-12).
 pub(crate) const CONTRACT: &str = include_str!("report-v1.schema.json");
 
-/// One object per image, a line each; an image that could not be audited has none.
-pub(crate) struct JsonReport;
+/// What the line of an image that could not be audited is called: it has nothing of a report but the name.
+const UNREAD_SCHEMA: &str = "cupti-audit/unread/v1";
 
-impl ReportWriter for JsonReport {
-    fn audited(&mut self, audit: &AuditedImage) -> String {
-        format!("{}\n", report(audit))
+/// One object per image, a line each.
+pub(crate) struct JsonReport {
+    fail_on: FailOn,
+}
+
+impl JsonReport {
+    /// Reports whose exit codes count findings as `fail_on` says.
+    pub(crate) fn new(fail_on: FailOn) -> Self {
+        Self { fail_on }
     }
 }
 
-fn report(audit: &AuditedImage) -> Value {
+impl ReportWriter for JsonReport {
+    fn audited(&mut self, audit: &AuditedImage) -> String {
+        format!("{}\n", report(audit, self.fail_on))
+    }
+
+    fn unread(&mut self, unread: &UnreadImage) -> String {
+        let line = json!({
+            "schema": UNREAD_SCHEMA,
+            "tool": program_version(),
+            "image": {"reference": unread.image},
+            "error": unread.why,
+            "exit_code": RunExit::Open as u8,
+        });
+        format!("{line}\n")
+    }
+}
+
+fn report(audit: &AuditedImage, fail_on: FailOn) -> Value {
     let facts = &audit.facts;
     let mut image = image_identity(&facts.image);
     image.insert("layers".to_owned(), layers(facts));
@@ -42,6 +65,11 @@ fn report(audit: &AuditedImage) -> Value {
     json!({
         "schema": SCHEMA,
         "tool": program_version(),
+        "verdict": audit.verdict(),
+        "exit_code": audit.exit(fail_on) as u8,
+        "asked_phases": audit.phases,
+        "counts": counts(audit),
+        "mended_by": audit.mended_by,
         "image": image,
         "cupti": {
             "status": facts.status.as_is.name(),
@@ -57,6 +85,17 @@ fn report(audit: &AuditedImage) -> Value {
         "phases": audit.plans.iter().map(|plan| (plan.phase.clone(), phase(plan))).collect::<Value>(),
         "findings": audit.findings.iter().map(finding).collect::<Value>(),
         "gaps": gap_reports(facts),
+    })
+}
+
+/// How many findings there are of each severity, those that are suppressed apart.
+fn counts(audit: &AuditedImage) -> Value {
+    let of = |severity| audit.counting().filter(|finding| finding.severity == severity).count();
+    json!({
+        "error": of(Severity::Error),
+        "warning": of(Severity::Warning),
+        "note": of(Severity::Note),
+        "suppressed": audit.findings.len() - audit.counting().count(),
     })
 }
 

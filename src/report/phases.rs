@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::text_layout::{BOLD, DIM, TextLayout, count_words, styled};
+use super::text_layout::{BOLD, DIM, TextDetail, TextLayout, count_words, styled};
 use super::words::ReportTone;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem};
@@ -58,7 +58,7 @@ fn section(out: &mut String, plan: &Plan, tables: &KnowledgeTables, layout: Text
         let _ = writeln!(out, "  {bytes}");
     }
     for (word, items) in [("stays", &plan.keep), ("may go", &plan.drop)] {
-        if layout.verbose {
+        if layout.detail == TextDetail::All {
             for item in items {
                 one(out, word, item);
             }

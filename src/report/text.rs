@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-pub(crate) use super::text_layout::TextLayout;
 use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_paragraph};
+pub(crate) use super::text_layout::{TextDetail, TextLayout};
 use super::words::{
     ReportTone, gap_lines, image_name, layer_words, layers_words, platform_name, split_evidence, suppression_words,
 };
@@ -12,6 +12,7 @@ use super::{ReportWriter, inventory, phases};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::rule::{Finding, Severity, SuppressionMark};
+use image_linkage::escape;
 
 /// The report for people: the images one after the other, an empty line between them.
 pub(crate) struct TextReport {
@@ -29,6 +30,9 @@ impl TextReport {
 impl ReportWriter for TextReport {
     fn audited(&mut self, audit: &AuditedImage) -> String {
         // Images are written as they are read, so that nobody knows here whether another one follows.
+        if self.layout.detail == TextDetail::Nothing {
+            return String::new();
+        }
         let between = if self.begun { "\n" } else { "" };
         self.begun = true;
         between.to_owned() + &report(audit, self.layout)
@@ -38,18 +42,21 @@ impl ReportWriter for TextReport {
 fn report(audit: &AuditedImage, layout: TextLayout) -> String {
     let facts = &audit.facts;
     let mut out = String::new();
-    headline(&mut out, facts);
     let tone = ReportTone::of_image(audit);
     let verdict = format!("{} {}", tone.mark(), audit.verdict());
-    let _ = writeln!(out, "\n{}\n", styled(tone.style(), verdict));
+    let _ = writeln!(out, "{}", styled(tone.style(), verdict));
+    headline(&mut out, facts);
     findings(&mut out, audit, layout);
-    inventory::write_copies(&mut out, facts, layout);
-    inventory::write_consumers(&mut out, facts, layout);
-    phases::write_phases(&mut out, audit, layout);
-    if layout.verbose {
+    if layout.detail > TextDetail::Findings {
+        inventory::write_copies(&mut out, facts, layout);
+        inventory::write_consumers(&mut out, facts, layout);
+        phases::write_phases(&mut out, audit, layout);
+    }
+    if layout.detail == TextDetail::All {
         inventory::write_layers_and_loader(&mut out, facts);
     }
     out.push_str(&gap_lines(facts));
+    mending_command(&mut out, audit);
     summary(&mut out, audit, layout);
     out
 }
@@ -61,6 +68,15 @@ fn headline(out: &mut String, facts: &ImageFacts) {
     let _ = writeln!(out, "{name}  {platform}  {layers}");
     if let Some(digest) = &facts.image.digest {
         let _ = writeln!(out, "{}", styled(DIM, digest));
+    }
+    out.push('\n');
+}
+
+/// The command that writes what makes the image serve, ready to be pasted.
+fn mending_command(out: &mut String, audit: &AuditedImage) {
+    if let Some(command) = &audit.mended_by {
+        let command = escape::escape_bytes(command.as_bytes());
+        let _ = writeln!(out, "to mend it: {}", styled(BOLD, command));
     }
 }
 
@@ -94,7 +110,7 @@ fn suppressed(out: &mut String, finding: &Finding, suppressed: &SuppressionMark,
 }
 
 fn is_short(finding: &Finding, layout: TextLayout) -> bool {
-    finding.severity == Severity::Note && !layout.verbose
+    finding.severity == Severity::Note && layout.detail < TextDetail::All
 }
 
 /// The severity and the rule.

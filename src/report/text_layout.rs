@@ -14,8 +14,21 @@ use image_linkage::loader::trace_text::TraceLine;
 pub(crate) struct TextLayout {
     /// The width of the terminal in columns; paragraphs are broken at it, tables never.
     pub width: usize,
-    /// Whether to show notes in full, the layers, the loader and every search.
-    pub verbose: bool,
+    /// How much of what is known is shown.
+    pub detail: TextDetail,
+}
+
+/// How much a report in text holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum TextDetail {
+    /// Nothing, for who looks at the exit code alone.
+    Nothing,
+    /// The verdict, and what is wrong.
+    Findings,
+    /// What is there besides: copies, programs, phases.
+    Inventory,
+    /// Notes in full, the layers, the loader and every search.
+    All,
 }
 
 pub(super) const BOLD: Style = Style::new().bold();

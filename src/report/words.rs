@@ -9,8 +9,8 @@ use crate::judge::plan::Verdict;
 use crate::judge::rule::{Evidence, Finding, Severity, SuppressionMark};
 use crate::size::format_size;
 use image_linkage::escape;
-use image_linkage::loader::RequestOutcome;
 use image_linkage::loader::trace_text::{self, TraceLine};
+use image_linkage::loader::{ObjectNames, RequestOutcome};
 
 /// How good a thing is, for its colour: a style on a terminal, a class on a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -239,7 +239,10 @@ pub(super) fn consumer_outcome(consumer: &CuptiConsumer) -> ColouredFact {
 /// Who gets to a copy.
 pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> ColouredFact {
     // The stage is that of a plain dlopen, which no object asked for: there is none to name.
-    let found = copy.how.map(|how| trace_text::stage_text(how, &[])).unwrap_or_default();
+    let found = copy
+        .how
+        .map(|how| trace_text::stage_text(how, &ObjectNames::default()))
+        .unwrap_or_default();
     let users: Vec<&str> = copy
         .used_by
         .iter()

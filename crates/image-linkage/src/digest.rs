@@ -1,7 +1,8 @@
 //! Digests, and bytes checked against the digest and size that name them.
 
+use crate::escape::escape_bytes;
 use std::fmt;
-use std::io::{self, BufRead, Read};
+use std::io::{self, Read};
 use std::str::FromStr;
 
 use sha2::digest::DynDigest;
@@ -59,7 +60,10 @@ impl FromStr for Digest {
                 return Err("Empty algorithm component".to_owned());
             }
             if !part.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9')) {
-                return Err(format!("Invalid algorithm component: {part}"));
+                return Err(format!(
+                    "Invalid algorithm component: {}",
+                    escape_bytes(part.as_bytes())
+                ));
             }
         }
         if encoded.is_empty() {
@@ -67,7 +71,7 @@ impl FromStr for Digest {
         }
         let is_encoded = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'=' | b'_' | b'-');
         if !encoded.bytes().all(is_encoded) {
-            return Err(format!("Invalid encoded value {encoded}"));
+            return Err(format!("Invalid encoded value {}", escape_bytes(encoded.as_bytes())));
         }
         // Digests with an unknown algorithm pass if they keep to the grammar (image-spec, descriptor.md, "Digests").
         if let Some((_, expected)) = REGISTERED.iter().find(|(name, _)| *name == algorithm) {
@@ -96,7 +100,6 @@ impl AsRef<str> for Digest {
     }
 }
 
-#[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for Digest {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -104,7 +107,6 @@ impl<'de> serde::Deserialize<'de> for Digest {
     }
 }
 
-#[cfg(feature = "serde")]
 impl serde::Serialize for Digest {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -193,11 +195,6 @@ impl<R> HashingReader<R> {
         }
     }
 
-    /// The bytes read so far.
-    pub(crate) fn count(&self) -> u64 {
-        self.read
-    }
-
     /// The digest and the number of the bytes read.
     pub(crate) fn finish(self) -> (Digest, u64) {
         (self.hasher.finish(), self.read)
@@ -210,22 +207,6 @@ impl<R: Read> Read for HashingReader<R> {
         self.hasher.update(buf.get(..n).unwrap_or_default());
         self.read += n as u64;
         self.check().map(|()| n)
-    }
-}
-
-impl<R: BufRead> BufRead for HashingReader<R> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        // `consume` cannot fail: what it counted past the limit is refused here.
-        self.check()?;
-        self.inner.fill_buf()
-    }
-
-    fn consume(&mut self, amount: usize) {
-        // What is consumed had been filled, so this gives it once more.
-        let filled = self.inner.fill_buf().unwrap_or_default();
-        self.hasher.update(filled.get(..amount).unwrap_or(filled));
-        self.read += amount as u64;
-        self.inner.consume(amount);
     }
 }
 

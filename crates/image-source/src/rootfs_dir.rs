@@ -16,7 +16,7 @@ use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedIm
 use crate::source_kind::SourceKind;
 use image_linkage::layer::{
     AccessList, FileCapabilities, FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, NodeAccess, ProblemKind,
-    read_file_facts,
+    read_sized_file,
 };
 use image_linkage::path::RootPath;
 
@@ -148,7 +148,7 @@ impl FolderWalk<'_> {
             LayerEntry::Symlink(target.as_os_str().as_bytes().into())
         } else if kind.is_file() {
             let file = File::open(entry.path())?;
-            let mut facts = self.file(path, access(&metadata), file)?;
+            let mut facts = self.file(path, &metadata, file)?;
             facts.access_list = access_list(&entry.path());
             LayerEntry::File(Arc::new(facts))
         } else {
@@ -159,9 +159,10 @@ impl FolderWalk<'_> {
         Ok(())
     }
 
-    fn file(&mut self, path: &RootPath, access: NodeAccess, mut file: File) -> io::Result<FileFacts> {
+    fn file(&mut self, path: &RootPath, metadata: &Metadata, mut file: File) -> io::Result<FileFacts> {
         let limits = self.request.limits();
-        let (mut facts, too_large) = read_file_facts(path, access.mode, &mut file, self.request.index)?;
+        let access = access(metadata);
+        let (mut facts, too_large) = read_sized_file(path, access.mode, metadata.len(), &mut file, self.request.index)?;
         (facts.uid, facts.gid) = (access.uid, access.gid);
         facts.capabilities = capabilities(&file).filter(|_| access.mode & 0o111 != 0);
         self.index.bytes = self.index.bytes.saturating_add(facts.bytes);
@@ -259,6 +260,7 @@ mod tests {
             platform: None,
             index: &index,
             progress: &NoProgress,
+            cache: None,
         })?;
         let OpenedLayers::Folder(_, index) = opened.layers else {
             panic!("a folder");

@@ -8,6 +8,7 @@ use crate::judge::rule;
 use crate::judge::rule::suppression::Suppression;
 use crate::judge::rule::suppression::SuppressionGate;
 use crate::knowledge::Knowledge;
+use crate::make::mending::find_mending_command;
 use image_source::{ImageError, Platform};
 
 use super::command_error::CommandError;
@@ -130,6 +131,11 @@ impl AuditRun<'_> {
             audit.findings.extend(idle);
         }
         rule::sort_findings(&mut audit.findings);
+        // A variable that is tried out stands in no image, and what helps with it may not help without.
+        if environment.is_empty() && audit.exit(self.fail_on) == RunExit::Findings {
+            let conditions = self.reader.options(platform).conditions;
+            audit.mended_by = find_mending_command(&audit, self.knowledge, &conditions);
+        }
         Ok(audit)
     }
 

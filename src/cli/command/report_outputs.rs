@@ -17,7 +17,7 @@ use crate::report::json::JsonReport;
 use crate::report::junit::JunitReport;
 use crate::report::markdown::MarkdownReport;
 use crate::report::sarif::SarifReport;
-use crate::report::text::{TextLayout, TextReport};
+use crate::report::text::{TextDetail, TextLayout, TextReport};
 
 use super::terminal::{report_error, terminal_width, write_result};
 
@@ -89,13 +89,19 @@ impl ReportOutputs {
         let rules = &knowledge.rules;
         let layout = TextLayout {
             width,
-            verbose: args.read.output.verbose,
+            detail: match (&place, args.read.output.quiet) {
+                _ if args.read.output.verbose => TextDetail::All,
+                (ReportDestination::File(..), _) | (_, 0) => TextDetail::Inventory,
+                (_, 1) => TextDetail::Findings,
+                _ => TextDetail::Nothing,
+            },
         };
+        let fail_on = args.fail_on.unwrap_or(FailOnArg::Error).into();
         let report: Box<dyn ReportWriter> = match format {
             ReportFormat::Text => Box::new(TextReport::new(layout)),
-            ReportFormat::Json => Box::new(JsonReport),
+            ReportFormat::Json => Box::new(JsonReport::new(fail_on)),
             ReportFormat::Sarif => Box::new(SarifReport::new(rules)),
-            ReportFormat::Junit => Box::new(JunitReport::new(rules, args.fail_on.unwrap_or(FailOnArg::Error).into())),
+            ReportFormat::Junit => Box::new(JunitReport::new(rules, fail_on)),
             ReportFormat::Markdown => Box::new(MarkdownReport),
             ReportFormat::GitHub => Box::new(GitHubAnnotations),
             ReportFormat::Html => Box::new(HtmlReport::new(rules, &knowledge.library.name)),

@@ -6,6 +6,7 @@
 
 use std::io::{self, Write as _};
 
+use image_linkage::escape;
 use serde_json::Value;
 
 use crate::cli::shared_args::ColorArg;
@@ -53,7 +54,26 @@ pub(super) fn write_notice(text: &str) {
     anstream::eprint!("{text}");
 }
 
+pub(super) fn report_warning(warning: &str) {
+    eprintln!("warning: {warning}");
+}
+
+/// Ends the program with what is wrong with its arguments, or with the help that they ask for.
+pub(crate) fn refuse_arguments(error: &clap::Error) -> ! {
+    let text = error.render().to_string();
+    // A pipeline may take an argument from a pull request.
+    if text.chars().any(|c| c.is_control() && c != '\n') {
+        for line in text.lines() {
+            eprintln!("{}", escape::escape_line(line));
+        }
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
+}
+
+/// Says what went wrong in one line. All messages pass here, so that no new one can bring what a terminal or the log of a
+/// CI system obeys.
 pub(super) fn report_error(error: &dyn std::fmt::Display) -> RunExit {
-    eprintln!("error: {error}");
+    eprintln!("error: {}", escape::escape_line(&error.to_string()));
     RunExit::Open
 }

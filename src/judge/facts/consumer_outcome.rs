@@ -3,8 +3,11 @@
 use super::companions::CompanionLookup;
 use super::resolved_objects::unresolved_objects;
 use image_linkage::elf::ByteString;
-use image_linkage::loader::{LoadResolution, LoadedObject, RequestOutcome, SearchStage, SearchStep, UnresolvedRequest};
+use image_linkage::loader::{
+    LoadResolution, LoadedObject, LoaderBudget, ObjectNames, RequestOutcome, SearchStage, SearchStep, UnresolvedRequest,
+};
 use image_linkage::path::RootPath;
+use std::sync::Arc;
 
 /// What a consumer gets in one world.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,9 +23,9 @@ pub struct ConsumerOutcome {
     /// The loader's words, when it was not, with what the process may not use or trust.
     pub message: String,
     /// The steps of the search, in the loader's order.
-    pub trace: Vec<SearchStep>,
+    pub trace: Arc<[SearchStep]>,
     /// The objects that the numbers in the search count.
-    pub objects: Vec<LoadedObject>,
+    pub objects: ObjectNames,
     /// The symbols of CUPTI that the consumer imports and the copy it gets does not export.
     pub missing_symbols: Vec<ByteString>,
     /// The version that is missing, where the request fails for want of one.
@@ -43,8 +46,8 @@ impl ConsumerOutcome {
             real_path: None,
             how: None,
             message,
-            trace: Vec::new(),
-            objects: Vec::new(),
+            trace: Arc::default(),
+            objects: ObjectNames::default(),
             missing_symbols: Vec::new(),
             missing_version: None,
             other_failures: Vec::new(),
@@ -57,8 +60,8 @@ impl ConsumerOutcome {
         Self {
             outcome: unresolved.outcome,
             missing_version: unresolved.missing_version.clone(),
-            trace: unresolved.trace.clone(),
-            objects: objects.to_vec(),
+            trace: unresolved.trace.as_slice().into(),
+            objects: ObjectNames::of_trace(objects, &unresolved.trace, None),
             ..Self::not_found(unresolved.message.clone())
         }
     }
@@ -66,12 +69,32 @@ impl ConsumerOutcome {
     pub(super) fn found(object: &LoadedObject, objects: &[LoadedObject]) -> Self {
         Self {
             outcome: RequestOutcome::Loaded,
+            ..Self::not_found(String::new()).with_object(object, objects)
+        }
+    }
+
+    /// The same with this object as what is got.
+    pub(super) fn with_object(self, object: &LoadedObject, objects: &[LoadedObject]) -> Self {
+        Self {
             path: Some(object.path.clone()),
             real_path: Some(object.real_path.clone()),
             how: Some(object.how),
-            trace: object.trace.clone(),
-            objects: objects.to_vec(),
-            ..Self::not_found(String::new())
+            trace: object.trace.as_slice().into(),
+            objects: ObjectNames::of_trace(objects, &object.trace, Some(object.how)),
+            ..self
+        }
+    }
+
+    /// Shares with another outcome what both tell: thousands of objects may search in the same places. What is not shared
+    /// counts as kept.
+    pub(super) fn share_traces(&mut self, other: Option<&Self>, budget: &LoaderBudget) {
+        share(&mut self.trace, other.map(|other| &other.trace), budget);
+        for (number, companion) in self.companions.iter_mut().enumerate() {
+            let same = other.and_then(|other| other.companions.get(number));
+            share(&mut companion.trace, same.map(|same| &same.trace), budget);
+        }
+        for failure in &self.other_failures {
+            budget.keep_trace(&failure.trace);
         }
     }
 
@@ -94,5 +117,12 @@ impl ConsumerOutcome {
         self.other_failures = others.cloned().collect();
         self.unread.clone_from(&loaded.unread);
         self
+    }
+}
+
+fn share(trace: &mut Arc<[SearchStep]>, other: Option<&Arc<[SearchStep]>>, budget: &LoaderBudget) {
+    match other.filter(|other| *other == trace) {
+        Some(other) => *trace = Arc::clone(other),
+        None => budget.keep_trace(trace),
     }
 }

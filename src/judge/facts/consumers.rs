@@ -72,7 +72,7 @@ pub(super) fn find_consumers(
         match settle_names(&opened, found, &ask) {
             Some(consumer) => match find_doubt(&contexts.as_is, knowledge.library, &consumer, profiles, &sources) {
                 Some(doubt) => undecided.push(doubt),
-                None => consumers.push(consumer),
+                None => add_consumer(&mut consumers, consumer, &contexts.as_is),
             },
             None if opened.is_silent() || is_told_elsewhere(object.name()) => {}
             None => undecided.push(opened.into_undecided(object.clone())),
@@ -86,9 +86,22 @@ pub(super) fn find_consumers(
         }
     }
     let (asking, open) = ask_sources(contexts, knowledge.library, sources, profiles, circumstances);
-    consumers.extend(asking);
+    for consumer in asking {
+        add_consumer(&mut consumers, consumer, &contexts.as_is);
+    }
     undecided.extend(open);
     (consumers, undecided)
+}
+
+/// Adds a consumer, which shares what it tells with the one before it.
+fn add_consumer(consumers: &mut Vec<CuptiConsumer>, mut consumer: CuptiConsumer, context: &ProcessContext) {
+    if let Some(linker) = &context.linker {
+        let before = consumers.last().map(|before| &before.outcome);
+        let (as_is, nvidia) = (before.map(|before| &before.as_is), before.map(|before| &before.nvidia));
+        consumer.outcome.as_is.share_traces(as_is, &linker.budget);
+        consumer.outcome.nvidia.share_traces(nvidia, &linker.budget);
+    }
+    consumers.push(consumer);
 }
 
 /// The modules of Python that open the library by names that their text holds whole, and those that may open it.
@@ -201,6 +214,7 @@ fn consumer(
     let (open, other_copies) = circumstances
         .variants
         .open_reasons(&outcome.as_is, |context| ask(context, &asker));
+    let open = open.or_else(|| contexts.as_is.budget_end());
     let (program, python) = match loader {
         ObjectLoader::Program => (Some(object.clone()), None),
         ObjectLoader::Python(imported) => (Some(imported.program().clone()), Some(imported.used_by())),

@@ -351,7 +351,7 @@ impl CommandFollower<'_> {
     fn change_root(&mut self) -> bool {
         let mut words = self.words.iter().skip(1);
         let root = words.find(|word| word.as_deref().is_none_or(|word| !is_option(word)));
-        if let Some(Some(root)) = root {
+        if let Some(Some(root)) = root.filter(|root| root.as_deref() != Some("/")) {
             let root = escape::escape_bytes(root.as_bytes());
             self.problem = Some(format!(
                 "the container's command goes on in {root} as its root directory"

@@ -31,7 +31,9 @@ pub struct MergedLayers {
     pub sizes: Vec<LayerSize>,
     /// What is odd about them.
     pub oddities: Vec<ApplyProblem>,
-    /// The layers that were not read.
+    /// The first of the layers that were not read.
+    pub unread: Option<String>,
+    /// What else is known not to have been checked.
     pub gaps: Vec<Gap>,
 }
 
@@ -45,6 +47,7 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
         rootfs: Arc::new(rootfs),
         sizes,
         oddities,
+        unread: gaps.first().map(|gap| gap.what.clone()),
         gaps,
     };
     gather_from_rootfs(image, layers, knowledge, conditions)
@@ -61,19 +64,24 @@ pub fn gather_from_rootfs(
         rootfs,
         sizes,
         oddities,
+        unread,
         mut gaps,
     } = layers;
     let profiles = &knowledge.library_consumers();
     let scanned = scan_image(&image, &rootfs, knowledge, profiles, conditions);
-    let asked = ask_processes(&image, &rootfs, &scanned, knowledge, profiles);
+    let mut asked = ask_processes(&image, &rootfs, &scanned, knowledge, profiles);
     gaps.extend(find_gaps(&scanned.contexts, knowledge.library, &asked, &oddities));
     // Both worlds tell the same problem of the same file.
     gaps.sort();
     gaps.dedup();
+    if let Some(layer) = &unread {
+        asked.leave_open(&format!("{layer} was not read, and it may change everything"));
+    }
     let layers = MergedLayers {
         rootfs,
         sizes,
         oddities,
+        unread,
         gaps,
     };
     join_facts(image, layers, scanned, asked, knowledge)
@@ -120,6 +128,7 @@ fn join_facts(
         dead_weight_links,
         references,
         related: scan.around,
+        unread: layers.unread,
         gaps: layers.gaps,
         oddities: layers.oddities,
     }
@@ -138,19 +147,21 @@ fn size_of(layer: &Result<LayerIndex, Gap>) -> LayerSize {
 /// The indexes are taken, so that they do not lie in memory beside the merged file system.
 fn merged(layers: ReadLayers) -> (Rootfs, Vec<ApplyProblem>) {
     // A layer that was not read counts as empty, so that the numbers of the others stay those of the manifest.
-    let indexes: Vec<LayerIndex> = layers
+    let indexes = layers
         .layers
         .into_iter()
-        .map(|layer| layer.unwrap_or_else(|_| LayerIndex::empty()))
-        .collect();
-    let (rootfs, mut oddities) = image_linkage::rootfs::merge_layers(indexes.iter());
-    for (number, layer) in indexes.iter().enumerate() {
-        oddities.extend(layer.problems.iter().map(|problem| ApplyProblem {
+        .map(|layer| layer.unwrap_or_else(|_| LayerIndex::empty()));
+    let mut of_layers = Vec::new();
+    let indexes = indexes.enumerate().map(|(number, layer)| {
+        of_layers.extend(layer.problems.iter().map(|problem| ApplyProblem {
             layer: number,
             path: problem.path.clone(),
             what: problem.what.clone(),
             kind: problem.kind,
         }));
-    }
+        layer
+    });
+    let (rootfs, mut oddities) = image_linkage::rootfs::merge_layers(indexes);
+    oddities.extend(of_layers);
     (rootfs, oddities)
 }

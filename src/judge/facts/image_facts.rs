@@ -94,6 +94,8 @@ pub struct ImageFacts {
     pub references: Vec<FileReference>,
     /// What lies around CUPTI.
     pub related: RelatedSoftware,
+    /// The first of the layers that were not read: whatever is said without it may be otherwise.
+    pub unread: Option<String>,
     /// What could not be checked.
     pub gaps: Vec<Gap>,
     /// Oddities of the layers, for `-v`: the layer, where and what.

@@ -51,7 +51,9 @@ pub(crate) use dead_weight::dead_weight_kind;
 pub use dead_weight::{DeadWeightFile, DeadWeightUse};
 pub use entry_environment::{EntryEnvironment, WorkingDirectory};
 pub use file_owner::{FileOwner, OwnerKind};
-pub use file_references::{FileReference, FileReferrer, ReferenceKind, keep_referenced, retained_files};
+pub use file_references::{
+    FileReference, FileReferrer, ReferenceKind, is_for_processor, keep_referenced, retained_files,
+};
 pub use gather::{MergedLayers, ReadLayers, gather_facts, gather_from_rootfs};
 pub use image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};
 pub use opened_names::UndecidedOpener;

@@ -157,6 +157,11 @@ impl ProcessContext {
         self.linker.iter().flat_map(|linker| linker.problems.iter().cloned())
     }
 
+    /// Why what its processes get is not followed to its end, if so.
+    pub(super) fn budget_end(&self) -> Option<String> {
+        self.linker.as_ref()?.budget.end()
+    }
+
     /// Calls `run` with the setup of a process; nothing in an image without a loader.
     pub fn with_setup<T>(&self, run: impl FnOnce(&ProcessSetup<'_>) -> T) -> Option<T> {
         let table = &self.tables.driver_libraries;
@@ -216,7 +221,10 @@ impl ProcessContext {
                 .as_ref()
                 .is_none_or(|linker| linker.real_path != own.real_path)
         }) {
-            Some(linker) => {
+            Some(mut linker) => {
+                if let Some(own) = &self.linker {
+                    linker.budget = Arc::clone(&own.budget);
+                }
                 let context = Self {
                     linker: Some(linker),
                     ..self.clone()

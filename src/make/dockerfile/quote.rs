@@ -1,16 +1,10 @@
 //! Text as the shell, the words of a Dockerfile and JSON in it take it.
 //!
-//! Names of an image reach a Dockerfile only through [`require_plain`] or [`quote_shell`].
+//! Names of an image reach a Dockerfile only through [`require_plain`] or [`crate::shell_quote::quote_shell`].
 
 use crate::make::remedy::RemedyError;
+use crate::shell_quote::is_plain;
 use image_linkage::escape::escape_bytes;
-
-/// Whether every byte means itself to the shell, to `COPY`, `FROM` and `USER`.
-fn is_plain(name: &[u8]) -> bool {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+@%=:,-".contains(byte);
-    // In front of a word a dash would make it an option.
-    !name.is_empty() && !name.starts_with(b"-") && name.iter().all(plain)
-}
 
 /// The name as it is, when every byte of it means itself wherever it stands.
 ///
@@ -51,15 +45,6 @@ fn refused(what: &str, name: &[u8]) -> RemedyError {
     }
 }
 
-/// A word of the shell (POSIX.1, Shell Command Language, 2.2): as it is where that is safe, else in single quotes.
-pub(crate) fn quote_shell(text: &str) -> String {
-    if is_plain(text.as_bytes()) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
-    }
-}
-
 /// A value of `ENV` or `LABEL` (Dockerfile reference, "Environment replacement"): in double quotes, nothing replaced.
 pub(crate) fn quote_env(text: &str) -> String {
     let mut out = String::from("\"");
@@ -80,7 +65,8 @@ pub(crate) fn comment_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{comment_line, is_writable, quote_env, quote_shell, require_plain};
+    use super::{comment_line, is_writable, quote_env, require_plain};
+    use crate::shell_quote::quote_shell;
 
     #[test]
     fn names_that_could_mean_more_are_quoted_or_refused() {

@@ -8,6 +8,7 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 
 use super::quote;
+use crate::shell_quote::quote_shell;
 
 /// What a template may take to be rendered, in instructions: some thousand times what those of the program take.
 const FUEL: u64 = 10_000_000;
@@ -103,7 +104,7 @@ fn words(error: &Error) -> String {
 }
 
 fn filters(environment: &mut Environment<'static>) {
-    environment.add_filter("sh", |text: &str| quote::quote_shell(text));
+    environment.add_filter("sh", |text: &str| quote_shell(text));
     environment.add_filter("env", |text: &str| quote::quote_env(text));
     environment.add_filter("comment", |text: &str| quote::comment_line(text));
     environment.add_filter("size", crate::size::format_size);

@@ -46,6 +46,22 @@ pub(crate) fn find_in_place(
     })
 }
 
+/// Whether the image has each of the files that would be copied, by their hashes.
+pub(super) fn has_files_of_source(question: &InstallContext<'_>) -> bool {
+    let source = question.source.map(|source| source.facts);
+    source.is_some_and(|source| has_files_of(question.target, question.phase, source, CacheUpdate::Build))
+}
+
+/// Whether the image has each of the files that would be brought from `source`, by their hashes.
+pub(crate) fn has_files_of(target: &ImageFacts, phase: &Phase, source: &ImageFacts, means: CacheUpdate) -> bool {
+    let hashes = |source| -> Option<Vec<_>> {
+        let files = plan_copy(source, phase, target, means).ok()?.files.into_iter();
+        files.map(|file| Some((file.name, file.sha256?))).collect()
+    };
+    let theirs = hashes(source);
+    theirs.is_some() && theirs == hashes(target)
+}
+
 /// Whether other libraries lie beside what is needed.
 fn is_shared(target: &ImageFacts, bring: &CopyPlan) -> bool {
     let rootfs = &target.contexts.as_is.rootfs;

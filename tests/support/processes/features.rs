@@ -17,6 +17,7 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
         // net_raw, which Docker leaves; sys_admin and perfmon, which it takes away; none
         Feature::Capabilities => more_rights(draft, &["755", "711"], Some(&["2000", "200000", "4000000000", "0"])),
         Feature::FileMode => file_mode(draft),
+        Feature::AccessList => access_list(draft),
         Feature::FolderMode => folder_mode(draft),
         Feature::ProgramMode => more_rights(draft, &["0", "700", "711", "744", "750", "755"], None),
         Feature::AbsoluteName => absolute_name(draft),
@@ -36,6 +37,8 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
         Feature::Static => another_build(draft, Build::OpenStatic),
         Feature::StaticPie => another_build(draft, Build::OpenStaticPie),
         Feature::Damage => damage(draft),
+        Feature::StaticTls => another_cupti(draft, &[Build::CuptiStaticTls]),
+        Feature::Unbound => another_cupti(draft, &[Build::CuptiUnbound, Build::CuptiUnboundNow]),
         Feature::PythonSystem
         | Feature::PythonVenv
         | Feature::PythonUser
@@ -214,6 +217,46 @@ fn file_mode(draft: &mut Draft) {
         if let Some(entry) = draft.spec.layers[0].get_mut(&file) {
             entry.mode = Some(mode);
             entry.owner = owner;
+        }
+    }
+}
+
+/// Modes and lists together: what the mask leaves stands in the mode as that of the group.
+fn access_list(draft: &mut Draft) {
+    draft.user();
+    let (folder, _, file) = draft.some_copy();
+    let is_own = !folder.starts_with("/usr/l") && folder != "/home/app";
+    let path = if is_own && draft.random.chance(40) {
+        folder
+    } else {
+        file
+    };
+    let mask = draft.random.weighted(&[(6, 5), (2, 4), (1, 1), (1, 0)]);
+    let mut bits = || draft.random.weighted(&[(3, 5), (2, 4), (3, 0)]);
+    let mut list = vec![(4, bits(), u32::MAX), (16, mask, u32::MAX)];
+    let named = [(2, 1000), (2, 4242), (8, 1500), (8, 1600), (8, 1001)];
+    list.extend(named.map(|(tag, id)| (tag, bits(), id)));
+    list.retain(|(_, _, id)| *id == u32::MAX || draft.random.chance(40));
+    let others = draft.random.weighted(&[(3, 0), (2, 5)]);
+    let owner = draft.random.weighted(&[(6, (0, 0)), (2, (0, 1500)), (1, (1000, 1000))]);
+    if !draft.spec.layers[0].contains_key(&path) {
+        draft.put(0, &path, Content::Dir);
+    }
+    let entry = &mut draft.spec.layers[0][&path];
+    entry.mode = Some(format!("{:o}", 0o700 | mask << 3 | others));
+    entry.owner = owner;
+    entry.access_list = list;
+}
+
+/// Some copies are of another build.
+fn another_cupti(draft: &mut Draft, builds: &[Build]) {
+    for _ in 0..=draft.random.below(2) {
+        let file = draft.some_copy().2;
+        let build = *draft.random.one_of(builds);
+        if let Some(entry) = draft.spec.layers[0].get_mut(&file)
+            && let Content::Object(object) = &mut entry.is
+        {
+            object.build = build;
         }
     }
 }
@@ -427,15 +470,18 @@ fn changed_user(draft: &mut Draft) {
     let is_wrapper = words.starts_with('/');
     if is_wrapper {
         draft.user();
-        let (mode, owner) = *draft.random.one_of(&[
-            ("4755", (0, 0)),
-            ("4755", (1001, 1001)),
-            ("2755", (0, 1500)),
-            ("755", (0, 0)),
+        let (mode, owner, capabilities) = *draft.random.one_of(&[
+            ("4755", (0, 0), None),
+            ("4755", (1001, 1001), None),
+            ("2755", (0, 1500), None),
+            ("755", (0, 0), None),
+            // net_raw, which Docker leaves
+            ("755", (0, 0), Some("2000")),
         ]);
         let entry = draft.put(2, "/usr/local/bin/wrap", Content::Object(opens("", Build::Wrapper)));
         entry.mode = Some(mode.to_owned());
         entry.owner = owner;
+        entry.capabilities = capabilities.map(str::to_owned);
     } else {
         draft.spec.user = None;
         if draft.random.chance(40) {

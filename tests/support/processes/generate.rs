@@ -22,7 +22,7 @@ pub const SONAMES: [(usize, &str); 4] = [
 ];
 
 /// Every feature, each as often as its weight says.
-pub const FEATURES: [(usize, Feature); 36] = [
+pub const FEATURES: [(usize, Feature); 39] = [
     (3, Feature::Plain),
     (4, Feature::Layers),
     (4, Feature::Cache),
@@ -32,6 +32,7 @@ pub const FEATURES: [(usize, Feature); 36] = [
     (2, Feature::Setgid),
     (3, Feature::Capabilities),
     (4, Feature::FileMode),
+    (3, Feature::AccessList),
     (4, Feature::FolderMode),
     (2, Feature::ProgramMode),
     (3, Feature::AbsoluteName),
@@ -51,6 +52,8 @@ pub const FEATURES: [(usize, Feature); 36] = [
     (1, Feature::Static),
     (1, Feature::StaticPie),
     (3, Feature::Damage),
+    (2, Feature::StaticTls),
+    (2, Feature::Unbound),
     (2, Feature::PythonSystem),
     (2, Feature::PythonVenv),
     (2, Feature::PythonUser),

@@ -133,6 +133,9 @@ const SONAME: &str = "-Wl,-soname,@NAME@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
 fn flags(build: Build, here: &str) -> Vec<&'static str> {
     let kind: &[&str] = match build {
         Build::Cupti => &["-DCUPTI", SONAME],
+        Build::CuptiStaticTls => &["-DCUPTI", "-DSTORAGE", SONAME],
+        Build::CuptiUnboundNow => &["-DCUPTI", "-DUNBOUND", "-Wl,-z,now", SONAME],
+        Build::CuptiUnbound => &["-DCUPTI", "-DUNBOUND", "-Wl,-z,lazy", SONAME],
         Build::Empty => &["-DEMPTY", SONAME],
         Build::Link => &["-DLINK", "-DPROGRAM", "-l:stub.so"],
         Build::Open => &["-DOPEN", "-DPROGRAM"],

@@ -26,6 +26,14 @@ EXPORT(cuptiSassMetricsEnable)
 EXPORT(cuptiRangeProfilerEnable)
 EXPORT(cuptiProfilerHostInitialize)
 EXPORT(cuptiPmSamplingEnable)
+#ifdef STORAGE
+static __thread char storage[1 << 20] __attribute__((tls_model("initial-exec")));
+char *cuptiStorage(int at) { return storage + at; }
+#endif
+#ifdef UNBOUND
+int nowhere_to_be_found(void);
+int cuptiUnbound(void) { return nowhere_to_be_found(); }
+#endif
 #endif
 
 #ifdef EMPTY

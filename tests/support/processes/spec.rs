@@ -70,6 +70,9 @@ pub struct EntrySpec {
     /// The permitted capabilities of the file, as a mask in hexadecimal; they are effective too.
     #[serde(default, skip_serializing_if = "is_default")]
     pub capabilities: Option<String>,
+    /// The entries of its access list beside those of the owner and the others: tag, bits and number (acl(5)).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub access_list: Vec<(u16, u16, u32)>,
 }
 
 /// The content of an entry.
@@ -158,6 +161,12 @@ pub enum Build {
     /// A libcupti.
     #[default]
     Cupti,
+    /// A libcupti with a megabyte of storage at a fixed place in every thread.
+    CuptiStaticTls,
+    /// A libcupti that calls a function that is nowhere, bound when it is mapped.
+    CuptiUnboundNow,
+    /// The same, bound when it is called, or when who opens it says so.
+    CuptiUnbound,
     /// A library that does nothing.
     Empty,
     /// A program that links CUPTI.
@@ -214,6 +223,8 @@ pub enum Feature {
     Capabilities,
     /// Modes of the files of CUPTI.
     FileMode,
+    /// Access lists of the files of CUPTI, and of the folders above them.
+    AccessList,
     /// Modes of the folders above CUPTI.
     FolderMode,
     /// Modes of programs.
@@ -252,6 +263,10 @@ pub enum Feature {
     StaticPie,
     /// A copy of CUPTI is damaged.
     Damage,
+    /// A copy of CUPTI wants more storage in every thread than a process has to spare.
+    StaticTls,
+    /// A copy of CUPTI needs a function that nothing has.
+    Unbound,
     /// Python packages of the system.
     PythonSystem,
     /// Python packages of a virtual environment.
@@ -293,6 +308,7 @@ impl EntrySpec {
             mode: None,
             owner: (0, 0),
             capabilities: None,
+            access_list: Vec::new(),
         }
     }
 

@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-/// The bytes that are held as they are.
-const PLAIN: usize = 4 << 20;
+/// The bytes that are held as they are: in nearly every object all tables lie in them.
+pub(super) const PLAIN: usize = 16 << 20;
 /// The bytes of a compressed block.
 const BLOCK: usize = 1 << 20;
 /// The compression level of zstd: the fastest that still finds repeated names.
@@ -54,12 +54,17 @@ impl ByteStore {
         self.open.clear();
     }
 
+    /// Takes nothing from here on, as where no room is left.
+    pub(crate) fn seal(&mut self) {
+        self.full = true;
+    }
+
     /// The number of bytes held, uncompressed.
     pub(crate) fn len(&self) -> usize {
         self.plain.len() + self.blocks.len() * BLOCK + self.open.len()
     }
 
-    /// Whether bytes were let go because there was no room for them.
+    /// Whether bytes were let go, because there was no room for them or because nothing was looked for in them.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }
@@ -67,7 +72,7 @@ impl ByteStore {
     /// The bytes from `start` to `end`, as far as they are held.
     pub(crate) fn get(&self, start: usize, end: usize) -> Cow<'_, [u8]> {
         let end = end.min(self.len());
-        // Headers and tables of nearly every object lie in these first megabytes: they are read without a copy.
+        // Read without a copy, as for most objects these are all bytes.
         if end <= self.plain.len() {
             return Cow::Borrowed(self.plain.get(start..end).unwrap_or_default());
         }

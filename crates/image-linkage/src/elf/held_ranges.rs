@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::byte_store::ByteStore;
+use super::byte_store::{ByteStore, PLAIN};
 use super::facts::ElfProblem;
 use super::range::ElfRange;
 
@@ -14,6 +14,10 @@ const CAUGHT: usize = 3;
 /// The start of the file, its most recent bytes, and the ranges caught behind the start.
 pub(super) struct HeldRanges {
     pub head: ByteStore,
+    /// Where the code begins that linkers put behind the tables: the start is held up to here, and at least plain.
+    pub code: Option<u64>,
+    /// What tells further places once it has passed: the bytes right before its end may be asked for then.
+    pub awaited: Option<ElfRange>,
     recent: Vec<u8>,
     caught: Vec<(ElfRange, ByteStore)>,
     /// What is caught, should the start be full before it comes.
@@ -29,6 +33,8 @@ impl HeldRanges {
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             head: ByteStore::default(),
+            code: None,
+            awaited: None,
             recent: Vec::new(),
             caught: Vec::new(),
             foreseen: None,
@@ -40,12 +46,17 @@ impl HeldRanges {
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
+        // Behind it holding costs a compression, and nothing is looked for there. One step more has what it begins with.
+        if self
+            .code
+            .is_some_and(|code| self.position >= code.max(PLAIN as u64).saturating_add(STEP as u64))
+        {
+            self.head.seal();
+        }
         self.head.push(bytes, &mut self.head_room);
         // Until the start is full, all that has passed lies in it, and nothing else has to be remembered.
         if self.head.is_full() {
-            let surplus = self.recent.len().saturating_sub(STEP);
-            self.recent.drain(..surplus);
-            self.recent.extend_from_slice(bytes);
+            self.keep_recent(bytes);
             self.catch_foreseen();
         }
         let end = self.position + bytes.len() as u64;
@@ -59,6 +70,18 @@ impl HeldRanges {
             }
         }
         self.position = end;
+    }
+
+    /// Keeps the piece and the one before it, where places may be found in this piece or in the next one.
+    fn keep_recent(&mut self, bytes: &[u8]) {
+        let near = self.position + 2 * STEP as u64;
+        if self.awaited.is_some_and(|range| range.end() <= near) {
+            let surplus = self.recent.len().saturating_sub(STEP);
+            self.recent.drain(..surplus);
+            self.recent.extend_from_slice(bytes);
+        } else {
+            self.recent.clear();
+        }
     }
 
     /// Begins to catch what was foreseen, without what of it has passed.

@@ -97,6 +97,8 @@ fn searcher(needles: &[impl AsRef<[u8]>]) -> AhoCorasick {
 
 /// The bytes kept around a hit, in each direction: a longer string is a part of one.
 const REACH: usize = 256;
+/// The bytes of a chunk that are searched together with those of the next one.
+const EDGE: usize = 2 * REACH;
 /// The strings kept of one object, and the parts of strings.
 const STRINGS: usize = 512;
 /// The hits that are looked at in one object.
@@ -117,10 +119,10 @@ pub(crate) struct FoundMentions {
 /// Scans an object chunk by chunk.
 pub(crate) struct MentionScanner<'a> {
     interest: &'a NameMatcher,
-    /// The end of what was scanned, kept so that a string over the edge of a chunk is whole.
-    window: Vec<u8>,
-    /// The offset in the file of the window's first byte.
-    start: u64,
+    /// The end of what has passed, kept so that a string over the edge of two chunks is whole.
+    tail: Vec<u8>,
+    /// The bytes that have passed.
+    position: u64,
     /// The offset up to which hits have been taken.
     done: u64,
     found: FoundMentions,
@@ -132,8 +134,8 @@ impl<'a> MentionScanner<'a> {
     pub(crate) fn new(interest: &'a NameMatcher) -> Self {
         Self {
             interest,
-            window: Vec::new(),
-            start: 0,
+            tail: Vec::new(),
+            position: 0,
             done: 0,
             found: FoundMentions::default(),
             symbols: false,
@@ -142,13 +144,21 @@ impl<'a> MentionScanner<'a> {
 
     /// Takes the next bytes of the object.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        self.window.extend_from_slice(bytes);
-        self.scan(REACH);
-        // A hit waits for REACH bytes behind it, and its string may begin REACH bytes before it.
-        let keep = self.window.len().min(2 * REACH);
-        let cut = self.window.len() - keep;
-        self.window.drain(..cut);
-        self.start += cut as u64;
+        // A hit waits for REACH bytes behind it, and its string may begin REACH bytes before it: what lies near the edge
+        // is searched in a copy of both sides, and all else where it stands.
+        let mut edge = std::mem::take(&mut self.tail);
+        let start = self.position - edge.len() as u64;
+        edge.extend_from_slice(bytes.get(..EDGE).unwrap_or(bytes));
+        self.scan(&edge, start, REACH);
+        if let Some((_, tail)) = bytes.split_last_chunk::<EDGE>() {
+            self.scan(bytes, self.position, REACH);
+            edge.clear();
+            edge.extend_from_slice(tail);
+        } else {
+            edge.drain(..edge.len().saturating_sub(EDGE));
+        }
+        self.tail = edge;
+        self.position += bytes.len() as u64;
     }
 
     /// Whether anything was seen that may be a symbol with a wanted prefix.
@@ -159,15 +169,16 @@ impl<'a> MentionScanner<'a> {
     /// What was found in the whole object.
     pub(crate) fn finish(mut self) -> FoundMentions {
         // Nothing follows the last byte, so that hits near the end need not wait any longer.
-        self.scan(0);
+        let tail = std::mem::take(&mut self.tail);
+        self.scan(&tail, self.position - tail.len() as u64, 0);
         self.found
     }
 
-    /// Takes the hits that have at least `margin` bytes behind them.
-    fn scan(&mut self, margin: usize) {
-        let limit = self.window.len().saturating_sub(margin);
-        for hit in self.interest.needles.find_iter(&self.window) {
-            let offset = self.start + hit.start() as u64;
+    /// Takes the hits in a window, which begins at `start` of the file, that have at least `margin` bytes behind them.
+    fn scan(&mut self, window: &[u8], start: u64, margin: usize) {
+        let limit = window.len().saturating_sub(margin);
+        for hit in self.interest.needles.find_iter(window) {
+            let offset = start + hit.start() as u64;
             let needle = hit.pattern().as_usize();
             // Set by a hit near the edge as well, which is seen again with the next bytes.
             self.symbols |= self.interest.may_be_symbol(needle);
@@ -176,10 +187,10 @@ impl<'a> MentionScanner<'a> {
             }
             if needle < self.interest.words {
                 let is_name = needle < self.interest.names;
-                self.found.add(offset, &self.window, hit.start(), is_name);
+                self.found.add(offset, window, hit.start(), is_name);
             }
         }
-        self.done = self.done.max(self.start + limit as u64);
+        self.done = self.done.max(start + limit as u64);
     }
 }
 

@@ -14,6 +14,7 @@ mod load_check;
 mod load_fault;
 pub mod mentions;
 mod operands;
+mod part_name;
 mod range;
 pub(crate) mod stream;
 mod string_table;

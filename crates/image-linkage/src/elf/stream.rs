@@ -51,6 +51,7 @@ enum ReadStage {
 struct ElfHeader {
     encoding: ElfEncoding,
     segments: ElfRange,
+    entry: u64,
 }
 
 struct TableLayout {
@@ -149,19 +150,25 @@ impl<'a> ElfStream<'a> {
             let next = match &self.stage {
                 // The longer of the two headers: an object of fewer bytes has nothing to load in either class.
                 ReadStage::Header if self.held.position >= 64 => self.read_header(),
-                ReadStage::Segments(header) if self.held.passed(&header.segments) => Ok(self.read_segments()),
-                ReadStage::Dynamic(_, segments)
-                    if dynamic_range(segments).is_none_or(|range| self.held.passed(&range)) =>
-                {
-                    Ok(self.read_dynamic())
-                }
+                ReadStage::Segments(_) if self.has_awaited() => Ok(self.read_segments()),
+                ReadStage::Dynamic(..) if self.has_awaited() => Ok(self.read_dynamic()),
                 _ => return,
             };
             self.stage = next.unwrap_or_else(|problem| {
                 self.problem(problem);
                 ReadStage::Stopped
             });
+            self.held.awaited = match &self.stage {
+                ReadStage::Segments(header) => Some(header.segments),
+                ReadStage::Dynamic(_, segments) => dynamic_range(segments),
+                _ => None,
+            };
         }
+    }
+
+    /// Whether what tells the next places has passed; without a dynamic section nothing has to.
+    fn has_awaited(&self) -> bool {
+        self.held.awaited.is_none_or(|range| self.held.passed(&range))
     }
 
     fn read_header(&mut self) -> Result<ReadStage, ElfProblem> {
@@ -193,6 +200,7 @@ impl<'a> ElfStream<'a> {
                 class: header.class,
             },
             segments,
+            entry: header.e_entry,
         }))
     }
 
@@ -211,11 +219,14 @@ impl<'a> ElfStream<'a> {
     }
 
     fn read_segments(&mut self) -> ReadStage {
-        let ReadStage::Segments(ElfHeader { encoding, segments }) =
-            std::mem::replace(&mut self.stage, ReadStage::Stopped)
-        else {
+        let ReadStage::Segments(header) = std::mem::replace(&mut self.stage, ReadStage::Stopped) else {
             return ReadStage::Stopped;
         };
+        let ElfHeader {
+            encoding,
+            segments,
+            entry,
+        } = header;
         self.lost([segments]);
         let bytes = self.held.get(&segments);
         let table = ParsingTable::<_, ProgramHeader>::new(encoding.endian, encoding.class, &bytes);
@@ -235,6 +246,7 @@ impl<'a> ElfStream<'a> {
         // patchelf leaves 26 MB of names there in cuSPARSELt 0.7; half of the room stays for what is asked for by then.
         let foreseen = self.held.limit as u64 / 2 * 3;
         self.held.foreseen = before_dynamic(&segments_read, foreseen);
+        self.held.code = code_begin(&segments_read, entry);
         let wanted: Vec<ElfRange> = segments_read
             .iter()
             .filter_map(small_segment)
@@ -245,7 +257,7 @@ impl<'a> ElfStream<'a> {
                 self.problem(problem);
             }
         }
-        ReadStage::Dynamic(ElfHeader { encoding, segments }, segments_read)
+        ReadStage::Dynamic(header, segments_read)
     }
 
     fn read_dynamic(&mut self) -> ReadStage {
@@ -342,6 +354,11 @@ impl<'a> ElfStream<'a> {
 
     fn table_facts(&mut self, layout: &TableLayout) {
         self.lost(layout.dynamic.ranges());
+        let flags = layout.dynamic.value(abi::DT_FLAGS).unwrap_or_default();
+        let mut storage = layout.segments.iter().filter(|segment| segment.p_type == abi::PT_TLS);
+        if flags & abi::DF_STATIC_TLS.cast_unsigned() != 0 {
+            self.facts.static_tls = storage.next_back().map_or(0, |segment| segment.p_memsz);
+        }
         self.cut_tables(&layout.dynamic);
         // The symbol table of a large library takes longest to read; without a byte of a wanted name it holds none.
         let wants_symbols = self.scanner.saw_symbols();
@@ -457,6 +474,22 @@ fn dynamic_range(segments: &[ProgramHeader]) -> Option<ElfRange> {
         }
         .min(rest),
     })
+}
+
+/// Where the code of a library begins in its file, as far as the headers tell: behind its tables, where ld, gold and lld
+/// put it. Where it shares a segment with them, ld names its first byte as the entry. Go's linker has the tables of a
+/// program behind the code.
+fn code_begin(segments: &[ProgramHeader], entry: u64) -> Option<u64> {
+    if segments.iter().any(|segment| segment.p_type == abi::PT_INTERP) {
+        return None;
+    }
+    let runs = |segment: &&ProgramHeader| segment.p_type == abi::PT_LOAD && segment.p_flags & abi::PF_X != 0;
+    let code = segments.iter().find(runs)?;
+    if code.p_offset > 0 {
+        return Some(code.p_offset);
+    }
+    let place = entry.checked_sub(code.p_vaddr)?;
+    (1..code.p_filesz).contains(&place).then_some(place)
 }
 
 /// The dynamic section and what lies before it in the same loaded segment, of that at most `limit` bytes. It is

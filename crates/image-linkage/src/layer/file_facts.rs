@@ -88,13 +88,28 @@ impl<'a> FileReader<'a> {
         self.bytes += bytes;
     }
 
+    /// Takes all that `reader` gives.
+    fn read_to_end(&mut self, reader: &mut dyn Read) -> io::Result<()> {
+        let mut buffer = vec![0; 128 << 10];
+        loop {
+            match reader.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(n) => self.push(buffer.get(..n).unwrap_or_default()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// The facts, once the last byte has passed; and whether the file was to be kept but is too large for it.
     pub(crate) fn finish(mut self) -> (FileFacts, bool) {
         if let Some(words) = self.words {
             let limit = self.kept_limit;
+            // A program in a folder of scripts is no text.
+            let is_text = !matches!(self.shape, ContentKind::Elf(_));
             self.kept = self
                 .kept
-                .filter(|kept| kept.len() as u64 <= limit && words.holds_prefix(kept));
+                .filter(|kept| is_text && kept.len() as u64 <= limit && words.holds_prefix(kept));
         }
         let elf = match self.shape {
             ContentKind::Elf(stream) => Some(Box::new(stream.finish())),
@@ -157,8 +172,8 @@ fn shape(start: Vec<u8>, names: &NameMatcher, head_limit: usize) -> ContentKind<
     ContentKind::Elf(stream)
 }
 
-/// Reads a file of a folder: the same facts as the same file in a layer gives. The second value says that
-/// the file was to be kept but is larger than the limit for it.
+/// Reads a file: the same facts as the same file in a layer gives. The second value says that the file was to be kept
+/// but is larger than the limit for it.
 ///
 /// Errors: What `reader` gives.
 pub fn read_file_facts(
@@ -168,13 +183,32 @@ pub fn read_file_facts(
     options: &IndexOptions,
 ) -> io::Result<(FileFacts, bool)> {
     let mut file = FileReader::new(path, mode, options);
-    let mut buffer = vec![0; 128 << 10];
-    loop {
-        match reader.read(&mut buffer) {
-            Ok(0) => return Ok(file.finish()),
-            Ok(n) => file.push(buffer.get(..n).unwrap_or_default()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
+    file.read_to_end(reader)?;
+    Ok(file.finish())
 }
+
+/// Reads a file of a folder that has `bytes` in all: only the first few where the content of such a file tells nothing.
+/// Otherwise as [`read_file_facts`].
+///
+/// Errors: What `reader` gives.
+pub fn read_sized_file(
+    path: &RootPath,
+    mode: u16,
+    bytes: u64,
+    reader: &mut dyn Read,
+    options: &IndexOptions,
+) -> io::Result<(FileFacts, bool)> {
+    let mut file = FileReader::new(path, mode, options);
+    let mut start = Vec::new();
+    reader.take(START).read_to_end(&mut start)?;
+    file.push(&start);
+    if file.reads_content() {
+        file.read_to_end(reader)?;
+    } else {
+        file.skip(bytes.saturating_sub(file.bytes));
+    }
+    Ok(file.finish())
+}
+
+/// The bytes by which an object is told from other files, and some more.
+const START: u64 = 64;

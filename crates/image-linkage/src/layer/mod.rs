@@ -9,6 +9,7 @@ pub mod decompress;
 mod file_facts;
 mod header_edit;
 mod index;
+pub mod index_codec;
 mod installed_list;
 mod interest;
 mod layer_links;
@@ -27,7 +28,7 @@ mod tar_members;
 mod tar_walk;
 
 pub use access_list::AccessList;
-pub use file_facts::{KeptBudget, read_file_facts};
+pub use file_facts::{KeptBudget, read_file_facts, read_sized_file};
 pub use index::{ExpectedBlob, FileFacts, LayerEntry, LayerError, LayerIndex, LayerProblem, ProblemKind};
 pub use installed_list::InstalledList;
 pub use interest::{FileInterest, IndexOptions, WantedFiles};

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
 /// The chunks that may wait between two threads.
-const DEPTH: usize = 8;
+const DEPTH: usize = 4;
 
 /// The receiving end: what the other thread has read.
 pub(crate) struct ReadAhead {
@@ -35,6 +35,32 @@ pub(crate) fn read_ahead<'scope, R: Read + Send + 'scope>(
         },
         thread,
     )
+}
+
+impl ReadAhead {
+    /// Starts a thread that shows `look` each chunk, which then goes on as it is. The thread ends at the end of the
+    /// chunks, after the first error, or when the new [`ReadAhead`] is dropped, and returns `state`.
+    pub(crate) fn watched<'scope, S: Send + 'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        mut state: S,
+        look: fn(&mut S, &[u8]) -> io::Result<()>,
+    ) -> (Self, ScopedJoinHandle<'scope, S>) {
+        let (sender, chunks) = sync_channel(DEPTH);
+        let unwatched = self.chunks;
+        let thread = scope.spawn(move || {
+            for message in unwatched {
+                let message = message.and_then(|chunk| look(&mut state, &chunk).map(|()| chunk));
+                let is_last = message.is_err();
+                if sender.send(message).is_err() || is_last {
+                    break;
+                }
+            }
+            state
+        });
+        // Used chunks go back past the thread, to where they are filled.
+        (Self { chunks, ..self }, thread)
+    }
 }
 
 /// A chunk is filled before it is sent: what follows looks at the first bytes together, and a queue of full

@@ -3,7 +3,7 @@
 //! A layer's paths are its own: a directory of a layer that meets a symbolic link below hides the link, it
 //! is not redirected by it.
 
-use std::collections::BTreeMap;
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use super::tree::{NodeId, NodeKind, ROOT, Rootfs, RootfsNode};
@@ -23,12 +23,12 @@ pub struct ApplyProblem {
     pub kind: ProblemKind,
 }
 
-/// Applies the layers, lowest first.
-pub fn merge_layers<'a>(layers: impl IntoIterator<Item = &'a LayerIndex>) -> (Rootfs, Vec<ApplyProblem>) {
+/// Applies the layers, lowest first. Those that are handed over are let go one by one.
+pub fn merge_layers<L: Borrow<LayerIndex>>(layers: impl IntoIterator<Item = L>) -> (Rootfs, Vec<ApplyProblem>) {
     let mut rootfs = Rootfs::default();
     let mut problems = Vec::new();
     for (number, layer) in layers.into_iter().enumerate() {
-        rootfs.apply(number, layer, &mut problems);
+        rootfs.apply(number, layer.borrow(), &mut problems);
     }
     (rootfs, problems)
 }
@@ -171,7 +171,7 @@ impl Rootfs {
                 parent,
                 name,
                 RootfsNode {
-                    kind: NodeKind::Directory(BTreeMap::new()),
+                    kind: NodeKind::Directory(Box::default()),
                     layer,
                 },
             ),

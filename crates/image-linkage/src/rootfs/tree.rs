@@ -31,7 +31,7 @@ pub struct RootfsNode {
 #[derive(Debug, Clone)]
 pub enum NodeKind {
     /// A directory and what it holds, by name.
-    Directory(BTreeMap<Box<[u8]>, NodeId>),
+    Directory(Box<BTreeMap<Box<[u8]>, NodeId>>),
     /// A regular file. Hard links share their facts, as they share an inode.
     File(Arc<FileFacts>),
     /// A symbolic link and its target, as written.
@@ -47,7 +47,7 @@ impl Default for Rootfs {
     fn default() -> Self {
         Self {
             nodes: vec![RootfsNode {
-                kind: NodeKind::Directory(BTreeMap::new()),
+                kind: NodeKind::Directory(Box::default()),
                 layer: 0,
             }],
             guarded: BTreeMap::new(),

@@ -11,7 +11,7 @@ use crate::judge::facts::{credentials, missing_symbols};
 use crate::knowledge::{self, ConsumerProfile, LibraryProfile, RequestKind};
 use image_linkage::elf::{ByteString, SymbolRole};
 use image_linkage::escape;
-use image_linkage::loader::{LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess};
+use image_linkage::loader::{LoadResolution, LoadedObject, ProcessSetup, RequestOutcome, SimulatedProcess};
 use image_linkage::path::RootPath;
 
 /// Who asks, and for what.
@@ -44,9 +44,9 @@ pub(super) fn gets(
     let run = |setup: &ProcessSetup<'_>| {
         let mut process = SimulatedProcess::new(setup);
         let loaded = load(&mut process, context, object, &opener, known);
-        let mut gets = match (asker.asks, loaded.root) {
+        let (mut gets, opened) = match (asker.asks, loaded.root) {
             // An object that is not mapped asks for nothing: what keeps it away is the outcome.
-            (RequestKind::Needed, _) | (_, None) => of_need(&loaded, names),
+            (RequestKind::Needed, _) | (_, None) => (of_need(&loaded, names), None),
             (RequestKind::Dlopen, _) => {
                 let names = with_opened_files(&opener, known.own, &loaded, names);
                 let caller = caller(asker, &loaded);
@@ -56,27 +56,22 @@ pub(super) fn gets(
         let cupti = gets.real_path.as_ref();
         // Asked for in this very process: what is mapped by now answers, and its search paths count.
         gets.companions = companions::look_up_companions(&process, Some(object), cupti, wanted);
-        gets.with_other_failures(&loaded, names)
+        let gets = gets.with_other_failures(&loaded, names);
+        (gets, opened.unwrap_or(loaded.objects))
     };
-    let mut gets = context
-        .with_setup(run)
-        .unwrap_or_else(|| ConsumerOutcome::not_found("the image has no dynamic loader".to_owned()));
+    let no_loader = || ConsumerOutcome::not_found("the image has no dynamic loader".to_owned());
+    let (mut gets, objects) = context.with_setup(run).unwrap_or_else(|| (no_loader(), Vec::new()));
     if gets.outcome != RequestOutcome::Loaded {
         let obstacle = credentials::search_obstacle(&context.rootfs, names, &gets.trace);
         gets = gets.with_obstacle(obstacle);
     }
     if asker.asks == RequestKind::Needed && gets.outcome == RequestOutcome::Loaded {
-        let objects = std::mem::take(&mut gets.objects);
         let called = missing_symbols::find_preloaded_library(&context.rootfs, library, object, &objects);
         if let Some(called) = called.filter(|called| gets.real_path.as_ref() != Some(&called.real_path)) {
-            gets.path = Some(called.path.clone());
-            gets.real_path = Some(called.real_path.clone());
-            gets.how = Some(called.how);
-            gets.trace.clone_from(&called.trace);
+            gets = gets.with_object(called, &objects);
         }
-        gets.objects = objects;
     }
-    gets.missing_symbols = missing_symbols::find_missing_symbols(&context.rootfs, library, object, &gets);
+    gets.missing_symbols = missing_symbols::find_missing_symbols(&context.rootfs, library, object, &gets, &objects);
     gets
 }
 
@@ -172,7 +167,7 @@ fn of_open(
     caller: &RootPath,
     names: &[ByteString],
     is_namespace: bool,
-) -> ConsumerOutcome {
+) -> (ConsumerOutcome, Option<Vec<LoadedObject>>) {
     let caller = process.map_of_path(caller);
     let mut first = None;
     for name in names {
@@ -182,12 +177,16 @@ fn of_open(
             process.open(name, caller)
         };
         if let Some(object) = opened_object(&resolution).filter(|_| resolution.loads()) {
-            return ConsumerOutcome::found(object, &resolution.objects);
+            return (
+                ConsumerOutcome::found(object, &resolution.objects),
+                Some(resolution.objects),
+            );
         }
         if let Some(failure) = unresolved_objects(&resolution).next() {
             // The first name is what the program means, the later ones are what it falls back on.
             first.get_or_insert_with(|| ConsumerOutcome::failed(failure, &resolution.objects));
         }
     }
-    first.unwrap_or_else(|| ConsumerOutcome::not_found("no name is known that it opens".to_owned()))
+    let unnamed = || ConsumerOutcome::not_found("no name is known that it opens".to_owned());
+    (first.unwrap_or_else(unnamed), None)
 }

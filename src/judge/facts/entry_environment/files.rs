@@ -78,7 +78,7 @@ impl ScriptFiles for CommandFollower<'_> {
         let children = |folder: &&str| {
             let node = self.rootfs.lookup(folder.as_bytes()).ok()?.node;
             match &self.rootfs.node(node).kind {
-                NodeKind::Directory(children) => Some(children),
+                NodeKind::Directory(children) => Some(&**children),
                 _ => None,
             }
         };

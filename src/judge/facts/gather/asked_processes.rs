@@ -26,6 +26,16 @@ pub(super) struct AskedProcesses {
     pub apis: Vec<CuptiProcess>,
 }
 
+impl AskedProcesses {
+    /// Takes back what was said for sure, for this reason.
+    pub(super) fn leave_open(&mut self, why: &str) {
+        let open = self.consumers.iter_mut().map(|consumer| &mut consumer.open);
+        for open in open.chain([&mut self.status_is_open]) {
+            open.get_or_insert_with(|| why.to_owned());
+        }
+    }
+}
+
 /// Asks each consumer, and a process without search paths of its own.
 pub(super) fn ask_processes(
     image: &Image,
@@ -51,6 +61,7 @@ pub(super) fn ask_processes(
     let status_is_open = variants.difference(is_loadable(&plain.as_is), |context| {
         is_loadable(&open_first(context, library, &expected))
     });
+    let status_is_open = status_is_open.or_else(|| contexts.as_is.budget_end());
     let copies = copies::describe_copies(knowledge, contexts, found, &plain, &consumers);
     let apis = cupti_access::find_cupti_access(contexts, knowledge.apis(), &consumers, &copies, &plain, wanted);
     AskedProcesses {

@@ -1,0 +1,17 @@
+//! Words as a shell takes them: the Dockerfile and the report write them alike.
+
+/// Whether every byte means itself to the shell, to `COPY`, `FROM` and `USER`.
+pub(crate) fn is_plain(name: &[u8]) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+@%=:,-".contains(byte);
+    // In front of a word a dash would make it an option.
+    !name.is_empty() && !name.starts_with(b"-") && name.iter().all(plain)
+}
+
+/// A word of the shell (POSIX.1, Shell Command Language, 2.2): as it is where that is safe, else in single quotes.
+pub(crate) fn quote_shell(text: &str) -> String {
+    if is_plain(text.as_bytes()) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
