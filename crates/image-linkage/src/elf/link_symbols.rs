@@ -7,13 +7,14 @@ use elf::abi;
 use elf::endian::{AnyEndian, EndianParse as _};
 use elf::parse::ParsingTable;
 use elf::symbol::Symbol;
+use serde::{Deserialize, Serialize};
 
 use super::content_check::gnu_hash;
 use super::range::ElfEncoding;
 use super::tables::{DynamicSection, DynamicTable, until_nul};
 
 /// The symbols of one object.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LinkSymbols {
     /// The hashes of what it defines for others, sorted.
     exports: Box<[u32]>,

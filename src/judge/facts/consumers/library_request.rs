@@ -55,7 +55,7 @@ pub(super) fn gets(
         };
         let unbound = gets.real_path.as_ref().and_then(|cupti| process.find_unbound(cupti));
         if let Some(unbound) = unbound {
-            gets = ConsumerOutcome::failed(&unbound, &gets.objects);
+            gets = ConsumerOutcome::failed(&unbound, &[]);
         }
         let cupti = gets.real_path.as_ref();
         // Asked for in this very process: what is mapped by now answers, and its search paths count.

@@ -49,7 +49,7 @@ impl SimulatedProcess<'_> {
         let message = format!("{}: {refusal}", escape::escape_bytes(&map.path));
         let step = SearchStep::Tried {
             how: SearchStage::Start,
-            path: map.path.clone(),
+            path: map.path.clone().into(),
             tried: TriedFile::Refused(refusal),
         };
         let outcome = RequestOutcome::Refused;
