@@ -107,6 +107,7 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
     // A link of any name may lead to the library.
     let file_names = Some(".so".to_owned());
     let texts = library.functions.iter().cloned().chain(own_version).chain(file_names);
+    let stems = library.companions().chain([library.file_stem()]);
     IndexOptions {
         limits: Limits::default(),
         interest: FileInterest::new(WantedFiles {
@@ -116,7 +117,7 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
             names: names.chain(texts).collect(),
             symbol_prefixes: symbols.chain(openers).collect(),
             texts: TEXTS.iter().map(|text| (*text).to_owned()).collect(),
-            text_words: [library.file_stem().to_owned()].into(),
+            text_words: stems.map(str::to_owned).collect(),
         }),
     }
 }
@@ -187,6 +188,9 @@ mod tests {
         };
         let opens = "ctypes.CDLL('libcupti.so.12')";
         assert!(keeps("app/main.py", opens));
+        assert!(keeps("app/settings.json", "/opt/lib/libnvperf_host.so"));
+        assert!(keeps("srv/bin/launch", opens));
+        assert!(!keeps("srv/bin/program", &format!("\u{7f}ELF{opens}")));
         assert!(!keeps("app/main.py", "import torch"));
         assert!(!keeps("app/main.txt", opens));
         let long = format!("{opens}{}", "#".repeat(1 << 20));

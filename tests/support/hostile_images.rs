@@ -19,6 +19,7 @@ pub struct MeasuredRun {
     pub code: Option<i32>,
     pub took: Duration,
     pub peak_mib: u64,
+    #[allow(dead_code, reason = "not every test reads it")]
     pub stdout: String,
     pub stderr: String,
 }
@@ -58,6 +59,7 @@ pub fn measure(program: &str, arguments: &[&str]) -> MeasuredRun {
     let mut child = Command::new(program)
         .args(arguments)
         .env_clear()
+        .env("CUPTI_AUDIT_NO_CACHE", "1")
         .stdin(Stdio::null())
         .stdout(fs::File::create(&stdout).unwrap())
         .stderr(fs::File::create(&stderr).unwrap())

@@ -49,13 +49,8 @@ pub(super) fn write_answer(format: AnswerFormat, page: &ReportPage<'_>, json: &V
     write_result(&text, exit)
 }
 
-/// Writes to standard error what would be a result, were standard output not something else's.
-pub(super) fn write_notice(text: &str) {
-    anstream::eprint!("{text}");
-}
-
 pub(super) fn report_warning(warning: &str) {
-    eprintln!("warning: {warning}");
+    say("warning: ", warning);
 }
 
 /// Ends the program with what is wrong with its arguments, or with the help that they ask for.
@@ -64,16 +59,25 @@ pub(crate) fn refuse_arguments(error: &clap::Error) -> ! {
     // A pipeline may take an argument from a pull request.
     if text.chars().any(|c| c.is_control() && c != '\n') {
         for line in text.lines() {
-            eprintln!("{}", escape::escape_line(line));
+            say("", line);
         }
         std::process::exit(error.exit_code());
     }
     error.exit()
 }
 
-/// Says what went wrong in one line. All messages pass here, so that no new one can bring what a terminal or the log of a
-/// CI system obeys.
+/// Writes to standard error what would be a result, were standard output not something else's.
+pub(super) fn write_notice(text: &str) {
+    anstream::eprint!("{text}");
+}
+
+/// Says what went wrong. All messages pass [`say`], so that no new one can bring what a terminal or the log of a CI system
+/// obeys.
 pub(super) fn report_error(error: &dyn std::fmt::Display) -> RunExit {
-    eprintln!("error: {}", escape::escape_line(&error.to_string()));
+    say("error: ", &error.to_string());
     RunExit::Open
+}
+
+fn say(kind: &str, text: &str) {
+    eprintln!("{kind}{}", escape::escape_line(text));
 }

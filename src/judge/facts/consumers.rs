@@ -19,7 +19,7 @@ use super::opened_names::{OpenedNames, TextReader, UndecidedOpener};
 use super::process_context::ProcessContext;
 use super::process_variants::ProcessVariants;
 use super::python_distributions::PythonDistribution;
-use super::resolved_objects::elf_at;
+use super::resolved_objects::{elf_at, is_unforetold};
 use super::source_openers::{SourceOpener, find_doubt, find_source_openers};
 use super::world::ByWorld;
 use super::{file_owner, python};
@@ -215,6 +215,9 @@ fn consumer(
         .variants
         .open_reasons(&outcome.as_is, |context| ask(context, &asker));
     let open = open.or_else(|| contexts.as_is.budget_end());
+    let gets = &outcome.as_is;
+    let is_damaged = gets.outcome == RequestOutcome::Refused && is_unforetold(&gets.trace);
+    let open = open.or_else(|| is_damaged.then(|| gets.message.clone()));
     let (program, python) = match loader {
         ObjectLoader::Program => (Some(object.clone()), None),
         ObjectLoader::Python(imported) => (Some(imported.program().clone()), Some(imported.used_by())),

@@ -61,7 +61,7 @@ pub use plain_open::PlainOpen;
 pub use process_context::{GatherOptions, ProcessContext};
 pub use python::PythonUse;
 pub use related_software::RelatedSoftware;
-pub use resolved_objects::{opened_object, unresolved_objects};
+pub use resolved_objects::{is_unforetold, opened_object, unresolved_objects};
 pub use world::{ByWorld, World};
 
 pub use image_linkage::loader::RequestOutcome;

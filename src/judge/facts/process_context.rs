@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::credentials::{ImageUser, image_user};
 use super::entry_environment::{EntryEnvironment, WorkingDirectory, entry_environment};
 use super::python::{PythonEnvironment, PythonSettings, SettingSources};
-use super::resolved_objects::unresolved_objects;
+use super::resolved_objects::{opened_object, unresolved_objects};
 use super::world::{ByWorld, World};
 use crate::knowledge::KnowledgeTables;
 use image_linkage::elf::ElfFacts;
@@ -188,9 +188,14 @@ impl ProcessContext {
             if unresolved_objects(&started).next().is_some() {
                 return started;
             }
+            let mut opened = process.open(name, None);
+            let found = opened_object(&opened).map(|object| object.real_path.clone());
+            opened
+                .unresolved
+                .extend(found.and_then(|found| process.find_unbound(&found)));
             LoadResolution {
                 preload_warnings: started.preload_warnings,
-                ..process.open(name, None)
+                ..opened
             }
         };
         self.with_setup(open).unwrap_or_default()

@@ -177,6 +177,7 @@ mod tests {
             keep: Vec::new(),
             drop: paths.iter().map(item).collect(),
             unmet: Vec::new(),
+            is_misled: false,
         };
         let mut decision = SlimDecision::default();
         leave_out(&mut decision, &layers, &plan, Knowledge::built_in().tables);

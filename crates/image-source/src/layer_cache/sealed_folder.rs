@@ -46,16 +46,19 @@ struct CacheFile {
 }
 
 impl SealedFolder {
-    /// The folder `name` below `root`, made where it is not there.
+    /// The folder `name` below `root`, made when the first file is written.
     ///
     /// Errors: What the system says, and that others than the user may write to `root`.
     pub(super) fn open(root: &Path, name: &str) -> io::Result<Self> {
         let folder = root.join(name);
-        // What a private image holds is for nobody else to read.
-        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         for folder in [root, &folder] {
+            let mode = match fs::metadata(folder) {
+                Ok(found) => found.mode(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
             // An index is believed: who may write one decides what a report says.
-            if fs::metadata(folder)?.mode() & 0o022 != 0 {
+            if mode & 0o022 != 0 {
                 let text = format!(
                     "others may write to {}; take that from them with: chmod go-w",
                     folder.display()
@@ -103,6 +106,8 @@ impl SealedFolder {
     /// Errors: What `fill` or the system says.
     pub(super) fn write(&self, name: &str, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         self.written.store(true, Ordering::Relaxed);
+        // What a private image holds is for nobody else to read.
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         // Made so that its owner alone may read it.
         let mut beside = tempfile::Builder::new().prefix(BESIDE).tempfile_in(&self.folder)?;
         fill_and_seal(beside.as_file_mut(), self.hasher(name), fill)?;

@@ -5,7 +5,7 @@ use crate::judge::facts::python::PythonUse;
 use crate::judge::facts::world::ByWorld;
 use crate::knowledge::{FailureImpact, RequestKind};
 use image_linkage::elf::ByteString;
-use image_linkage::loader::{LoadRefusal, RequestOutcome, SearchStep, TriedFile};
+use image_linkage::loader::RequestOutcome;
 use image_linkage::path::RootPath;
 
 /// An object that asks for CUPTI.
@@ -44,14 +44,7 @@ impl CuptiConsumer {
 
     /// Why only a run could tell what it gets, if so: what is not known of its process, or of a damaged file.
     pub fn undecided_words(&self) -> Option<&str> {
-        let gets = &self.outcome.as_is;
-        let is_unforetold = |step: &SearchStep| match step {
-            SearchStep::Tried { tried, .. } => matches!(tried, TriedFile::Refused(LoadRefusal::Unforetold(_))),
-            _ => false,
-        };
-        let is_damaged = gets.outcome == RequestOutcome::Refused && gets.trace.iter().any(is_unforetold);
-        let open = self.open.as_deref().or(self.other_copies.as_deref());
-        open.or(Some(gets.message.as_str()).filter(|_| is_damaged))
+        self.open.as_deref().or(self.other_copies.as_deref())
     }
 
     /// Why no Python of the image imports it as that starts, where it is part of a package.

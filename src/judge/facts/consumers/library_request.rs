@@ -53,6 +53,10 @@ pub(super) fn gets(
                 of_open(&mut process, caller, &names, opens_namespace(context, caller))
             }
         };
+        let unbound = gets.real_path.as_ref().and_then(|cupti| process.find_unbound(cupti));
+        if let Some(unbound) = unbound {
+            gets = ConsumerOutcome::failed(&unbound, opened.as_ref().unwrap_or(&loaded.objects));
+        }
         let cupti = gets.real_path.as_ref();
         // Asked for in this very process: what is mapped by now answers, and its search paths count.
         gets.companions = companions::look_up_companions(&process, Some(object), cupti, wanted);

@@ -10,6 +10,7 @@ use crate::judge::facts::image_facts::CuptiStatus;
 use crate::judge::facts::opened_names::UndecidedOpener;
 use crate::judge::facts::plain_open::{PlainOpen, open_first};
 use crate::judge::facts::process_variants::ProcessVariants;
+use crate::judge::facts::resolved_objects::{is_unforetold, unresolved_objects};
 use crate::judge::facts::world::ByWorld;
 use crate::knowledge::{ConsumerProfile, Knowledge, KnowledgeTables};
 use image_linkage::rootfs::Rootfs;
@@ -62,6 +63,8 @@ pub(super) fn ask_processes(
         is_loadable(&open_first(context, library, &expected))
     });
     let status_is_open = status_is_open.or_else(|| contexts.as_is.budget_end());
+    let damaged = unresolved_objects(&plain.as_is.resolution).find(|missing| is_unforetold(&missing.trace));
+    let status_is_open = status_is_open.or_else(|| damaged.map(|missing| missing.message.clone()));
     let copies = copies::describe_copies(knowledge, contexts, found, &plain, &consumers);
     let apis = cupti_access::find_cupti_access(contexts, knowledge.apis(), &consumers, &copies, &plain, wanted);
     AskedProcesses {
