@@ -66,15 +66,11 @@ fn generated_images_become_what_was_foretold_and_their_programs_still_get_cupti(
     } else {
         BUILT.0
     };
+    let seeds = FIRST..FIRST + 2 * built as u64;
     // One alone, while it is worked on.
-    let asked = std::env::var("CUPTI_AUDIT_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
-    let (seeds, built) = match asked {
-        Some(seed) => (seed..seed + 1, 1),
-        None => (FIRST..FIRST + 2 * built as u64, built),
-    };
-    let first = usize::try_from(seeds.start - FIRST).unwrap();
+    let asked = std::env::var("CUPTI_AUDIT_SEED").ok();
+    let asked = asked.map(|seed| usize::try_from(seed.parse::<u64>().unwrap() - FIRST).unwrap());
+    let built = asked.map_or(built, |_| 1);
     let specs: Vec<ImageSpec> = seeds.map(generate::make).collect();
     let image = |spec: &ImageSpec| {
         let members = layers::members(spec, &world.compiler, world.base(spec));
@@ -84,10 +80,13 @@ fn generated_images_become_what_was_foretold_and_their_programs_still_get_cupti(
     engine_images::load(&builder.engine, &images);
     let mut tally = Tally::default();
     for (number, spec) in specs.iter().enumerate() {
+        if asked.is_some_and(|asked| asked != number) {
+            continue;
+        }
         if tally.built >= built * builder.builders().len() {
             break;
         }
-        one(&builder, first + number, spec, &mut tally);
+        one(&builder, number, spec, &mut tally);
     }
     println!(
         "{} of {} built images agree with the verdict that was foretold, {} of {} with the bytes; {} of {} programs that got CUPTI before get it after ({} Dockerfiles written, {} refused)",

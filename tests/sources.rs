@@ -16,7 +16,8 @@ mod docker;
 mod registry_parts;
 mod support;
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -212,6 +213,41 @@ fn log_in(home: &Path, image: &str, password: &str) {
     fs::write(home.join("config.json"), config.to_string()).unwrap();
 }
 
+/// How often the engine has saved the image of this test, also for `docker save`.
+fn engine_saves(engine: &Dockerd) -> usize {
+    let until = String::from_utf8(run("date", &["+%s.%N"])).unwrap();
+    let times = ["events", "--since", "0", "--until", until.trim()];
+    let events = engine.must(&[&times[..], &["--filter", "event=save", "--format", "{{.Actor.ID}}"]].concat());
+    events.lines().count()
+}
+
+/// The report for a user who may ask the engine, and may not read its folder.
+fn audit_as_nobody(engine: &Dockerd) -> String {
+    let dir = engine.dir();
+    let (copy, cache) = (dir.join("program"), dir.join("nobody"));
+    fs::copy(env!("CARGO_BIN_EXE_cupti-audit"), &copy).unwrap();
+    fs::create_dir_all(&cache).unwrap();
+    chown(&cache, Some(65534), Some(65534)).unwrap();
+    fs::set_permissions(dir, Permissions::from_mode(0o711)).unwrap();
+    fs::set_permissions(engine.socket(), Permissions::from_mode(0o666)).unwrap();
+    let mut audit = Command::new("setpriv");
+    audit
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&copy);
+    audit
+        .args(["--format=json", "--cache-dir"])
+        .arg(&cache)
+        .arg("docker-daemon:devel:1");
+    let output = audit
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("DOCKER_HOST", engine.host())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    String::from_utf8(output.stdout).unwrap()
+}
+
 #[test]
 fn an_engine_and_the_archives_of_real_tools_hold_the_same_image() {
     if !have("skopeo", "skopeo") || !is_root() {
@@ -245,19 +281,20 @@ fn an_engine_and_the_archives_of_real_tools_hold_the_same_image() {
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&daemon.stderr), "");
     assert_eq!(verdict(&daemon.stdout), expected, "docker-daemon");
-    let cache = engine.dir().join("cache");
-    let ask = || audit_cached("docker-daemon:devel:1", &cache, ("DOCKER_HOST", &engine.host()));
-    let saves = || {
-        let now = run("date", &["+%s.%N"]);
-        let until = String::from_utf8(now).unwrap();
-        let filter = ["--filter", "event=save", "--format", "{{.Actor.ID}}"];
-        let events = engine.must(&[&["events", "--since", "0", "--until", until.trim()][..], &filter].concat());
-        events.lines().count()
+    assert_eq!(engine_saves(&engine), 1, "root reads the engine's own folder");
+    let report = String::from_utf8(daemon.stdout).unwrap();
+    let local = || {
+        audit_cached(
+            "docker-daemon:devel:1",
+            &engine.dir().join("cache"),
+            ("DOCKER_HOST", &engine.host()),
+        )
     };
-    let before = saves();
-    let cold = ask();
-    assert_eq!((cold.as_bytes(), saves()), (&*daemon.stdout, before + 1));
-    assert_eq!((ask(), saves()), (cold, before + 1), "what is known is not saved again");
+    assert_eq!([local(), local()], [report.clone(), report.clone()]);
+    assert_eq!(audit_as_nobody(&engine), report);
+    assert_eq!(engine_saves(&engine), 2);
+    assert_eq!(audit_as_nobody(&engine), report);
+    assert_eq!(engine_saves(&engine), 2, "what is known is not saved again");
     let saved = Stdio::from(File::open(path("saved.tar")).unwrap());
     let piped = program().args(["--format=json", "-"]).stdin(saved).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&piped.stderr), "");

@@ -20,6 +20,7 @@ pub struct MeasuredRun {
     /// The time of processors that it took, whoever else uses them.
     pub took: Duration,
     pub peak_mib: u64,
+    #[allow(dead_code, reason = "not every test reads it")]
     pub stdout: String,
     pub stderr: String,
 }

@@ -3,6 +3,7 @@
 use elf::abi;
 use serde::{Deserialize, Serialize};
 
+use super::link_symbols::LinkSymbols;
 use super::load_fault::LoadFault;
 use super::part_name::{self, PartName};
 
@@ -58,6 +59,8 @@ pub struct ElfFacts {
     pub dlopen_notes: Vec<ByteString>,
     /// The dynamic symbols whose names begin with a prefix that was asked for.
     pub symbols: Vec<DynamicSymbol>,
+    /// What it defines for others and imports of them; `None` where that was not read.
+    pub link_symbols: Option<Box<LinkSymbols>>,
     /// Strings with a final NUL, outside the dynamic string table, that hold a name that was asked for, each once, in
     /// the order of the file.
     pub mentions: Vec<ByteString>,
@@ -227,6 +230,7 @@ impl ElfFacts {
             .chain(symbols)
             .chain(filters)
             .map(|text| text.len())
-            .sum()
+            .sum::<usize>()
+            + self.link_symbols.as_ref().map_or(0, |symbols| symbols.bytes())
     }
 }

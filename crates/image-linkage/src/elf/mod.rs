@@ -10,6 +10,7 @@ mod byte_store;
 mod content_check;
 mod facts;
 mod held_ranges;
+mod link_symbols;
 mod load_check;
 mod load_fault;
 pub mod mentions;
@@ -23,5 +24,6 @@ mod tables;
 mod text_uses;
 
 pub use facts::{ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, NeededVersion, SymbolRole, VersionNeed};
+pub use link_symbols::LinkSymbols;
 pub use load_fault::LoadFault;
 pub use stream::ElfStream;

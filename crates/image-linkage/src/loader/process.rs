@@ -1,5 +1,7 @@
 //! A process as the loader sees it: the objects it has mapped, and the two ways to get more.
 
+mod unbound;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
