@@ -3,8 +3,8 @@
 //! A limit is counted while bytes arrive, never taken from a size that the input declares. Crossing one is
 //! an error that names the limit, or a gap in the report where the rest of the image can still be judged.
 
-/// Directories and names that the simulated loader looks at for all processes of one image. The largest environments seen,
-/// of 5,000 objects, take some hundred thousand.
+/// Directories and names that the simulated loader looks at for all processes of one image. Of the real environments seen
+/// (PyTorch 2.8, 2.5, JAX) the largest takes 31,000.
 pub const LOADER_STEPS: u64 = 10_000_000;
 
 /// Bytes of all searches of one image that are kept for its reports.
