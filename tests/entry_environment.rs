@@ -96,6 +96,9 @@ impl Case {
     }
 
     fn facts(&self, mut layer: Layer) -> ImageFacts {
+        for shell in ["bin/sh", "bin/bash", "usr/bin/sh", "usr/bin/bash", "usr/bin/env"] {
+            layer = layer.executable(shell, Elf::executable().build());
+        }
         for (path, text) in &self.scripts {
             layer = layer.executable(&path[1..], text.as_bytes());
         }

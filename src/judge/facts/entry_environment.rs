@@ -13,6 +13,7 @@ use super::python::is_interpreter_name;
 use super::shell_script::{ChangedUser, LOADER, VariableValue, new_user};
 use image_linkage::escape;
 use image_linkage::layer::FileFacts;
+use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileUse, Rootfs};
 use image_source::ImageConfig;
 
@@ -40,6 +41,10 @@ pub struct EntryEnvironment {
     pub working_dir: WorkingDirectory,
     /// Why the command does not start, or not among the files of the image: a script that its user may not read, `chroot`.
     pub problem: Option<String>,
+    /// What the command names and the image does not hold: it starts where something is mounted there.
+    pub absent: Option<String>,
+    /// The file that is executed in the end, without links.
+    pub executable: Option<RootPath>,
 }
 
 /// Where a program is started.
@@ -85,6 +90,9 @@ pub(super) fn entry_environment(
         by: None,
         user: ChangedUser::default(),
         problem: None,
+        absent: None,
+        script: None,
+        is_direct: true,
     };
     entry.set_home();
     for _ in 0..COMMANDS {
@@ -106,6 +114,11 @@ struct CommandFollower<'r> {
     by: Option<String>,
     user: ChangedUser,
     problem: Option<String>,
+    absent: Option<String>,
+    /// The script whose first line is followed.
+    script: Option<String>,
+    /// Whether no shell has come between, which has commands of its own and may go on without one.
+    is_direct: bool,
 }
 
 /// The shells whose scripts are read.
@@ -177,6 +190,9 @@ impl CommandFollower<'_> {
             _ => name.clone(),
         };
         let path = self.program(&name);
+        if self.is_lost(&name, path.as_deref()) {
+            return false;
+        }
         if let Some(path) = &path
             && self.is_closed(path, FileUse::Execute)
         {
@@ -243,12 +259,19 @@ impl CommandFollower<'_> {
             .strip_prefix("#!")
             .map(|text| text.lines().next().unwrap_or_default())
         else {
-            // Without a first line of that kind, a shell runs it itself.
+            // Without a first line of that kind a shell, and what calls execvp(3), runs it itself; an engine does not.
+            if self.is_direct && self.config.command.first() == Some(&path) {
+                self.fail(&path, "exec format error: its first line names no interpreter");
+            }
             return false;
         };
         // An interpreter whose name ends in a carriage return is not there.
         if text.split('\n').next().is_some_and(|line| line.ends_with('\r')) {
-            return self.lose();
+            self.fail(
+                &path,
+                "No such file or directory: its first line ends in a carriage return",
+            );
+            return false;
         }
         // The kernel divides the line once (Linux fs/binfmt_script.c).
         let (interpreter, argument) = match line.trim().split_once([' ', '\t']) {
@@ -256,6 +279,7 @@ impl CommandFollower<'_> {
             None => (line.trim(), None),
         };
         let rest = self.words.get(1..).unwrap_or_default().to_vec();
+        self.script = Some(path.clone());
         let words = [Some(interpreter.to_owned())].into_iter();
         let words = words.chain(argument.map(Some)).chain([Some(path)]).chain(rest);
         self.words = words.collect();
@@ -349,6 +373,7 @@ impl CommandFollower<'_> {
         let mut entry = EntryEnvironment {
             all: self.variables.iter().filter_map(known).collect(),
             program: self.words.iter().map_while(Clone::clone).collect(),
+            executable: self.executable(),
             user: self.user.name,
             effective: self.user.effective,
             working_dir: match self.directory {
@@ -357,6 +382,7 @@ impl CommandFollower<'_> {
                 Some(path) => WorkingDirectory::Known(path),
             },
             problem: self.problem,
+            absent: self.absent,
             ..EntryEnvironment::default()
         };
         for name in LOADER {

@@ -80,6 +80,12 @@ pub(super) fn find_doubt(
     };
     let after = match opener {
         Some(source) => format!("{} may open it before", source.path),
+        None if let Some(other) = consumer.unmet_by_itself() => {
+            format!(
+                "its import fails ({}) where nothing else has opened that before",
+                other.message
+            )
+        }
         None if consumer.outcome.as_is.outcome == RequestOutcome::Loaded => return None,
         None => format!(
             "it gets one where {} is imported before",

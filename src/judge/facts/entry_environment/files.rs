@@ -2,9 +2,10 @@
 
 use super::CommandFollower;
 use crate::judge::facts::shell_script::{LOADER, ScriptFiles, VariableValue};
+use image_linkage::escape;
 use image_linkage::loader::ldconfig::expand_pattern;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{FileUse, NodeKind};
+use image_linkage::rootfs::{FileUse, LookupError, NodeKind};
 
 impl CommandFollower<'_> {
     /// Where a program lies that is named by a path, or searched for along `PATH`.
@@ -25,6 +26,42 @@ impl CommandFollower<'_> {
         let places: Vec<String> = places.collect();
         // What may not be executed is passed over as long as there is another.
         places.iter().find(may).or(places.first()).cloned()
+    }
+
+    /// The file that the words execute, without links.
+    pub(super) fn executable(&self) -> Option<RootPath> {
+        let path = self.program(self.words.first()?.as_deref()?)?;
+        Some(self.rootfs.lookup(path.as_bytes()).ok()?.path)
+    }
+
+    /// Whether a script's interpreter is not in the image, which ends the command. Any other program that is not there
+    /// may be mounted, and the command is followed as if it were.
+    pub(super) fn is_lost(&mut self, name: &str, path: Option<&str>) -> bool {
+        let is_there = path.is_some_and(|path| self.rootfs.lookup(path.as_bytes()) != Err(LookupError::NotFound));
+        let is_known = self.is_direct && !matches!(self.variables.get("PATH"), Some(VariableValue::Unknown));
+        if is_there || !is_known || (path.is_none() && name.contains('/')) {
+            return false;
+        }
+        let shown = escape::escape_bytes(name.as_bytes());
+        let is_filled = path.is_some_and(|path| FILLED.iter().any(|folder| path.starts_with(folder)));
+        if let Some(script) = self.script.clone().filter(|_| !is_filled) {
+            let why = format!("No such file or directory: its interpreter {shown} is not in the image");
+            self.fail(&script, &why);
+            return true;
+        }
+        let why = if name.contains('/') {
+            "no such file or directory"
+        } else {
+            "executable file not found in $PATH"
+        };
+        self.absent.get_or_insert_with(|| format!("exec: \"{shown}\": {why}"));
+        false
+    }
+
+    /// Says why what is at `path` does not start.
+    pub(super) fn fail(&mut self, path: &str, why: &str) {
+        let path = escape::escape_bytes(path.as_bytes());
+        self.problem = Some(format!("the container's command does not start: {path}: {why}"));
     }
 
     /// A path from the root, where the working directory is known.

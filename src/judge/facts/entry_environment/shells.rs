@@ -151,6 +151,7 @@ impl CommandFollower<'_> {
             }
         }
         let started = run_script(text, state, self);
+        self.is_direct = false;
         self.problem = started.problem.or(self.problem.take());
         self.variables = started.variables;
         self.directory = started.directory;
