@@ -104,7 +104,7 @@ impl AuditedImage {
         let mut rules: Vec<&str> = errors.map(|finding| finding.rule.as_str()).collect();
         rules.dedup();
         // Else a mark that says "bad" would stand before words that say "good".
-        if self.is_had_by_all() && !rules.is_empty() {
+        if self.is_had_by_all() && !rules.is_empty() && words == self.library_verdict() {
             return format!("{}, though {words}", rules.join(", "));
         }
         words
@@ -112,10 +112,10 @@ impl AuditedImage {
 
     /// Whether nothing that asks for the library goes without.
     fn is_had_by_all(&self) -> bool {
-        let without = self.consumers(|outcome| outcome != RequestOutcome::Loaded);
+        let without = self.consumers(|consumer| !is_got(consumer));
         let is_had = match self.facts.status.as_is {
             CuptiStatus::Loadable => true,
-            CuptiStatus::Unloadable => !self.consumers(|outcome| outcome == RequestOutcome::Loaded).is_empty(),
+            CuptiStatus::Unloadable => !self.consumers(is_got).is_empty(),
             CuptiStatus::HeadersOnly | CuptiStatus::Absent => false,
         };
         is_had && without.is_empty() && self.facts.status_is_open.is_none()
@@ -136,9 +136,7 @@ impl AuditedImage {
         ];
         let lost = lost.map(|(impact, words)| (self.lost_programs(impact), words));
         let ended = self.consumers(|consumer| consumer.start_failure().is_some());
-        let command = self.facts.command_failure.iter().filter(|failure| failure.is_sure);
-        let command = command.map(|_| ("the container's command".to_owned(), "does not start"));
-        let lost = lost.into_iter().chain([(ended, "cannot start")]).chain(command);
+        let lost = lost.into_iter().chain([(ended, "cannot start")]);
         let lost = lost.filter(|(names, _)| !names.is_empty());
         lost.fold(self.library_verdict(), |verdict, (names, words)| {
             format!("{verdict}; {names} {words}")
@@ -160,7 +158,6 @@ impl AuditedImage {
 
     fn library_verdict(&self) -> String {
         let facts = &self.facts;
-        let is_got = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
         let got = self.consumers(is_got);
         let without = self.consumers(|consumer| !is_got(consumer));
         let name = &facts.library.name;
@@ -208,4 +205,8 @@ impl AuditedImage {
         names.dedup();
         names.join(", ")
     }
+}
+
+fn is_got(consumer: &CuptiConsumer) -> bool {
+    consumer.outcome.as_is.outcome == RequestOutcome::Loaded
 }

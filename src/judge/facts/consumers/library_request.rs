@@ -6,13 +6,15 @@ use crate::judge::facts::companions::{self, CompanionRequest};
 use crate::judge::facts::consumer_outcome::ConsumerOutcome;
 use crate::judge::facts::process_context::ProcessContext;
 use crate::judge::facts::python::{self, PythonUse};
-use crate::judge::facts::resolved_objects::{elf_at, opened_object, unresolved_objects};
+use crate::judge::facts::resolved_objects::{elf_at, is_unforetold, opened_object, unresolved_objects};
 use crate::judge::facts::start_failure::{self, StartFailure};
 use crate::judge::facts::{credentials, missing_symbols};
 use crate::knowledge::{self, ConsumerProfile, LibraryProfile, RequestKind};
 use image_linkage::elf::{ByteString, SymbolRole};
 use image_linkage::escape;
-use image_linkage::loader::{LoadResolution, LoadedObject, ProcessSetup, RequestOutcome, SimulatedProcess};
+use image_linkage::loader::{
+    LoadResolution, LoadedObject, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode, UnresolvedRequest,
+};
 use image_linkage::path::RootPath;
 
 /// Who asks, and for what.
@@ -98,10 +100,14 @@ fn ask_process(
     gets.companions = companions::look_up_companions(&process, Some(object), cupti, wanted);
     gets.other_failures = start_failure::other_failures(&loaded, names, asker.asks);
     gets.unread.clone_from(&loaded.unread);
+    // Of who binds at the first call alone, only a run could tell whether that comes.
+    let unbound = matches!(opener, ObjectLoader::Program).then(|| process.find_unbound(object));
+    let unbound = unbound.flatten().filter(|unbound| !is_unforetold(&unbound.trace));
+    gets.other_failures.extend(unbound);
     let failure = StartFailure::of_loader(&loaded, &gets.other_failures);
     if let Some(failure) = failure.and_then(|failure| opener.end_by(failure, &loaded, context, known)) {
-        let is_library = |missing: &UnresolvedRequest| names.contains(&missing.name);
-        let gets_library = !loaded.unresolved.iter().any(is_library);
+        let mut unresolved = loaded.unresolved.iter();
+        let gets_library = !unresolved.any(|missing| names.contains(&missing.name));
         gets = gets.ended(StartFailure {
             gets_library,
             ..failure
