@@ -999,6 +999,10 @@ fn the_images_own_cupti_is_put_on_the_search_path_and_another_one_is_brought_whe
         &to,
     ]);
     insta::assert_snapshot!("another_one", place.said(&said));
+    // The same files a second time would be dead weight.
+    let to = place.of("oci", "same");
+    let said = must(&[&image, "--phase", "training", "--cupti-from", &image, "-o", &to]);
+    assert!(said.contains("brings no file"), "{said}");
     // Beside other libraries it is led to by links: the others are not to be found by everybody.
     let cupti = Elf::library("libcupti.so.12").needed("libc.so.6").build();
     let layer = Layer::new()

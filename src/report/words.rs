@@ -221,6 +221,18 @@ pub(super) fn consumer_outcome(consumer: &CuptiConsumer) -> ColouredFact {
     let (tone, word, rest) = match (consumer.unreachable(), gets.outcome, under_runtime) {
         (Some(why), ..) => (ReportTone::Doubtful, "is imported by nobody", format!(": {why}")),
         _ if let Some(why) = &consumer.open => (ReportTone::Doubtful, "may get it or not", format!(": {why}")),
+        _ if let Some(failure) = consumer.start_failure() => {
+            let word = if failure.is_process {
+                "does not start"
+            } else {
+                "cannot be loaded"
+            };
+            (ReportTone::Bad, word, format!(": {}", failure.words))
+        }
+        (_, RequestOutcome::Loaded, _) if let Some(other) = consumer.unmet_by_itself() => {
+            let rest = format!(" where something else has loaded what it lacks: {}", other.message);
+            (ReportTone::Doubtful, "gets it", rest)
+        }
         (_, RequestOutcome::Loaded, _) => {
             let path = gets.path.as_deref().map(escape::escape_bytes).unwrap_or_default();
             let other = consumer.other_copies.as_ref().map(|why| format!("; {why}"));

@@ -19,6 +19,7 @@ pub struct MeasuredRun {
     pub code: Option<i32>,
     pub took: Duration,
     pub peak_mib: u64,
+    #[allow(dead_code, reason = "not every test reads it")]
     pub stdout: String,
     pub stderr: String,
 }

@@ -1,10 +1,10 @@
 //! What a program that asks for the library gets in one world.
 
 use super::companions::CompanionLookup;
-use super::resolved_objects::unresolved_objects;
+use super::start_failure::StartFailure;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{
-    LoadResolution, LoadedObject, LoaderBudget, ObjectNames, RequestOutcome, SearchStage, SearchStep, UnresolvedRequest,
+    LoadedObject, LoaderBudget, ObjectNames, RequestOutcome, SearchStage, SearchStep, UnresolvedRequest,
 };
 use image_linkage::path::RootPath;
 use std::sync::Arc;
@@ -32,6 +32,8 @@ pub struct ConsumerOutcome {
     pub missing_version: Option<ByteString>,
     /// What else the object needs and does not get.
     pub other_failures: Vec<UnresolvedRequest>,
+    /// What ends its process before it can ask, whatever becomes of the library.
+    pub start_failure: Option<StartFailure>,
     /// Objects on the way whose tables could not be read.
     pub unread: Vec<String>,
     /// What it gets of the libraries beside libcupti.
@@ -51,6 +53,7 @@ impl ConsumerOutcome {
             missing_symbols: Vec::new(),
             missing_version: None,
             other_failures: Vec::new(),
+            start_failure: None,
             unread: Vec::new(),
             companions: Vec::new(),
         }
@@ -110,12 +113,29 @@ impl ConsumerOutcome {
         self
     }
 
-    /// What else keeps the object from being loaded.
-    pub(super) fn with_other_failures(mut self, loaded: &LoadResolution, names: &[ByteString]) -> Self {
-        // What became of the names themselves is the outcome, and not told twice.
-        let others = unresolved_objects(loaded).filter(|missing| !names.contains(&missing.name));
-        self.other_failures = others.cloned().collect();
-        self.unread.clone_from(&loaded.unread);
+    /// The file that it gets, or would get if its process did not end before.
+    pub(super) fn asked_file(&self) -> Option<&RootPath> {
+        let failure = self.start_failure.as_ref();
+        self.real_path
+            .as_ref()
+            .or(failure.and_then(|failure| failure.would_get.as_ref()))
+    }
+
+    /// The same of a process that ends before it asks: nobody gets anything then.
+    pub(super) fn ended(mut self, mut failure: StartFailure) -> Self {
+        failure.would_get = self.real_path.take();
+        if failure.gets_library {
+            self = Self {
+                outcome: failure.outcome,
+                message: failure.words.clone(),
+                trace: failure.trace.as_slice().into(),
+                objects: failure.objects.clone(),
+                other_failures: self.other_failures,
+                unread: self.unread,
+                ..Self::not_found(String::new())
+            };
+        }
+        self.start_failure = Some(failure);
         self
     }
 }

@@ -122,6 +122,7 @@ fn join_facts(
         headers: scan.found.headers,
         consumers: asked.consumers,
         undecided: asked.undecided,
+        command_failure: asked.command_failure,
         apis: asked.apis,
         dead_weight: scan.weight.files,
         dead_weight_uses: scan.weight.uses,

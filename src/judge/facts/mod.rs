@@ -2,6 +2,7 @@
 //!
 //! Everything is computed from the merged file system and the loader; nothing is judged here.
 
+mod command_start;
 mod companions;
 mod consumer_outcome;
 mod consumers;
@@ -37,9 +38,11 @@ pub mod search_path;
 mod shell_script;
 mod shell_words;
 mod source_openers;
+mod start_failure;
 mod world;
 
 pub use crate::knowledge::{FailureImpact, RequestKind};
+pub use command_start::CommandFailure;
 pub use companions::CompanionLookup;
 pub use consumer_outcome::ConsumerOutcome;
 pub use consumers::CuptiConsumer;
@@ -62,6 +65,7 @@ pub use process_context::{GatherOptions, ProcessContext};
 pub use python::PythonUse;
 pub use related_software::RelatedSoftware;
 pub use resolved_objects::{is_unforetold, opened_object, unresolved_objects};
+pub use start_failure::StartFailure;
 pub use world::{ByWorld, World};
 
 pub use image_linkage::loader::RequestOutcome;

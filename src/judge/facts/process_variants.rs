@@ -110,7 +110,9 @@ impl ProcessVariants {
         let others: Vec<ConsumerOutcome> = self.contexts.iter().map(ask).collect();
         let is_loaded = |gets: &ConsumerOutcome| gets.outcome == RequestOutcome::Loaded;
         let differs = others.iter().any(|other| is_loaded(other) != is_loaded(gets));
-        let open = self.never.clone().or_else(|| differs.then(|| self.why.clone()));
+        // Who does not start in any of them is lost, whoever starts it.
+        let never = self.never.clone().filter(|_| gets.start_failure.is_none());
+        let open = never.or_else(|| differs.then(|| self.why.clone()));
         let is_other = |other: &ConsumerOutcome| other.real_path != gets.real_path;
         let which = open.is_none() && is_loaded(gets) && others.iter().any(is_other);
         (

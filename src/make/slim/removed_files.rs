@@ -178,7 +178,6 @@ mod tests {
             drop: paths.iter().map(item).collect(),
             unmet: Vec::new(),
             is_misled: false,
-            is_misled: false,
         };
         let mut decision = SlimDecision::default();
         leave_out(&mut decision, &layers, &plan, Knowledge::built_in().tables);

@@ -37,6 +37,9 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
         Feature::Static => another_build(draft, Build::OpenStatic),
         Feature::StaticPie => another_build(draft, Build::OpenStaticPie),
         Feature::Damage => damage(draft),
+        Feature::MissingLibrary => missing_library(draft),
+        Feature::MissingInterpreter => missing_interpreter(draft),
+        Feature::ScriptInterpreter => script_interpreter(draft),
         Feature::StaticTls => another_cupti(draft, &[Build::CuptiStaticTls]),
         Feature::Unbound => another_cupti(draft, &[Build::CuptiUnbound, Build::CuptiUnboundNow]),
         Feature::PythonSystem
@@ -46,7 +49,8 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
         | Feature::PythonPth
         | Feature::PythonPrefix
         | Feature::PythonPreload
-        | Feature::PythonAfter => pythons::apply(draft, feature),
+        | Feature::PythonAfter
+        | Feature::PythonMissing => pythons::apply(draft, feature),
     }
 }
 
@@ -174,6 +178,72 @@ fn through(draft: &mut Draft) {
     let at = "/opt/through/bin/through";
     draft.put(1, at, Content::Object(program));
     draft.process(path, vec![at.to_owned()]);
+}
+
+/// What else a program or a module needs: there for everybody, where its own search path leads, elsewhere, or not at all.
+pub fn more_library(draft: &mut Draft) {
+    let places = [
+        (3, None),
+        (2, Some("/usr/lib/x86_64-linux-gnu")),
+        (2, Some("/opt/more/lib")),
+        (1, Some("/srv/elsewhere")),
+    ];
+    if let Some(folder) = draft.random.weighted(&places) {
+        let path = format!("{folder}/libmore.so.1");
+        draft.put(0, &path, super::generate::object(Build::More, "libmore.so.1"));
+    }
+}
+
+fn missing_library(draft: &mut Draft) {
+    more_library(draft);
+    for _ in 0..=draft.random.below(2) {
+        let mut program = draft.asks_by_name();
+        program.build = match program.build {
+            Build::Link => Build::LinkMore,
+            _ => Build::OpenMore,
+        };
+        if draft.random.chance(40) {
+            let path = program.rpath.take().or(program.runpath.take());
+            let path = path.map_or("/opt/more/lib".to_owned(), |path| format!("{path}:/opt/more/lib"));
+            program.runpath = Some(path);
+        }
+        draft.program(program);
+    }
+}
+
+fn missing_interpreter(draft: &mut Draft) {
+    if draft.random.chance(40) {
+        let to = draft.random.pick(&["/lib64/ld-linux-x86-64.so.2", "/opt/gone/ld.so"]);
+        let to = Content::Link(to.to_owned());
+        draft.put(0, "/opt/loader/ld.so", to);
+    }
+    for _ in 0..=draft.random.below(2) {
+        let mut program = draft.asks_by_name();
+        program.build = match program.build {
+            Build::Link => Build::LinkForeign,
+            _ => Build::OpenForeign,
+        };
+        draft.program(program);
+    }
+}
+
+fn script_interpreter(draft: &mut Draft) {
+    let folder = folder_of_start(draft);
+    let shells = [
+        "/bin/sh",
+        "/opt/venv/bin/sh",
+        "/usr/bin/env sh",
+        "/usr/bin/env bash",
+        "/bin/sh -e",
+    ];
+    let shell = draft.random.pick(&shells).to_owned();
+    if draft.random.chance(30) {
+        draft.put(1, "/opt/venv/bin/sh", Content::Link("/bin/sh".to_owned()));
+    }
+    let end = if draft.random.chance(15) { "\r" } else { "" };
+    let text = format!("#!{shell}{end}\nexport LD_LIBRARY_PATH={folder}\nexec \"$@\"\n");
+    draft.put(2, "/entrypoint.sh", Content::Text(text));
+    start_by(draft, vec!["/entrypoint.sh".to_owned()]);
 }
 
 /// The path of a program that is there.

@@ -22,7 +22,7 @@ pub const SONAMES: [(usize, &str); 4] = [
 ];
 
 /// Every feature, each as often as its weight says.
-pub const FEATURES: [(usize, Feature); 39] = [
+pub const FEATURES: [(usize, Feature); 43] = [
     (3, Feature::Plain),
     (4, Feature::Layers),
     (4, Feature::Cache),
@@ -62,6 +62,10 @@ pub const FEATURES: [(usize, Feature); 39] = [
     (2, Feature::PythonPrefix),
     (2, Feature::PythonPreload),
     (2, Feature::PythonAfter),
+    (4, Feature::MissingLibrary),
+    (3, Feature::MissingInterpreter),
+    (3, Feature::ScriptInterpreter),
+    (3, Feature::PythonMissing),
 ];
 
 /// The image of a seed.
@@ -121,6 +125,7 @@ pub fn rules_start(feature: Feature) -> bool {
             | Feature::Directory
             | Feature::Loop
             | Feature::Sourced
+            | Feature::ScriptInterpreter
     )
 }
 

@@ -36,6 +36,10 @@ int cuptiUnbound(void) { return nowhere_to_be_found(); }
 #endif
 #endif
 
+#ifdef MORE_LIBRARY
+void more(void) {}
+#endif
+
 #ifdef EMPTY
 int nvperf_stub(void) { return 0; }
 #endif
@@ -112,8 +116,16 @@ static void get(void) {
 }
 #endif
 
+#ifdef MORE
+void more(void);
+#endif
+
 #ifdef PROGRAM
-int main(void) {
+int main(int argc, char **argv) {
+#ifdef MORE
+  /* Bound by the loader, or at the first call, which never comes. */
+  if (argc > 9) more();
+#endif
   get();
   return 0;
 }

@@ -193,6 +193,18 @@ pub enum Build {
     UsesLibrary,
     /// A program that starts its arguments.
     Wrapper,
+    /// A library that defines a function of its own.
+    More,
+    /// A program that links CUPTI and that library as `libmore.so.1`.
+    LinkMore,
+    /// A program that opens a name, and links that library.
+    OpenMore,
+    /// A program that links CUPTI, and whose interpreter is `/opt/loader/ld.so`.
+    LinkForeign,
+    /// A program that opens a name, and whose interpreter is that.
+    OpenForeign,
+    /// A Python module that links CUPTI and `libmore.so.1`.
+    ModuleLinksMore,
     /// A Python module that links CUPTI.
     ModuleLinks,
     /// A Python module that opens a name.
@@ -263,6 +275,12 @@ pub enum Feature {
     StaticPie,
     /// A copy of CUPTI is damaged.
     Damage,
+    /// A program needs another library, which is there or not.
+    MissingLibrary,
+    /// A program names an interpreter of its own, which is there or not.
+    MissingInterpreter,
+    /// The first line of the script that starts the program names an interpreter, which is there or not.
+    ScriptInterpreter,
     /// A copy of CUPTI wants more storage in every thread than a process has to spare.
     StaticTls,
     /// A copy of CUPTI needs a function that nothing has.
@@ -283,6 +301,8 @@ pub enum Feature {
     PythonPreload,
     /// A Python module whose CUPTI another module has mapped.
     PythonAfter,
+    /// A Python module needs another library, which is there or not.
+    PythonMissing,
 }
 
 impl fmt::Display for ImageSpec {

@@ -1,6 +1,7 @@
 //! What the processes of an image get of the library when they are asked.
 
 use super::rootfs_scan::ScannedImage;
+use crate::judge::facts::command_start::{CommandFailure, find_command_failure};
 use crate::judge::facts::consumers::{self, Circumstances, CuptiConsumer, LibraryUsers};
 use crate::judge::facts::copies::{self, CuptiCopy};
 use crate::judge::facts::cupti_access::{self, CuptiProcess};
@@ -20,6 +21,7 @@ use image_source::Image;
 pub(super) struct AskedProcesses {
     pub consumers: Vec<CuptiConsumer>,
     pub undecided: Vec<UndecidedOpener>,
+    pub command_failure: Option<CommandFailure>,
     pub plain: ByWorld<PlainOpen>,
     pub status: ByWorld<CuptiStatus>,
     pub status_is_open: Option<String>,
@@ -68,6 +70,7 @@ pub(super) fn ask_processes(
     let copies = copies::describe_copies(knowledge, contexts, found, &plain, &consumers);
     let apis = cupti_access::find_cupti_access(contexts, knowledge.apis(), &consumers, &copies, &plain, wanted);
     AskedProcesses {
+        command_failure: find_command_failure(&contexts.as_is, &consumers),
         status: ByWorld::map(&plain, |plain| status_of(plain, knowledge.tables, found)),
         consumers,
         undecided,

@@ -83,6 +83,11 @@ fn glibc_needed((_, missing): &LoaderWords<'_>) -> Option<(u32, u32)> {
     missing.and_then(|version| glibc_version(version))
 }
 
+/// The glibc that a failed request asks for, where that is what is missing.
+pub(super) fn glibc_of_failure(failure: &UnresolvedRequest) -> Option<(u32, u32)> {
+    glibc_needed(&words_of(failure))
+}
+
 fn failure(
     facts: &ImageFacts,
     object: String,
