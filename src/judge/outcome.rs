@@ -136,9 +136,7 @@ impl AuditedImage {
         ];
         let lost = lost.map(|(impact, words)| (self.lost_programs(impact), words));
         let ended = self.consumers(|consumer| consumer.start_failure().is_some());
-        let command = self.facts.command_failure.iter().filter(|failure| failure.is_sure);
-        let command = command.map(|_| ("the container's command".to_owned(), "does not start"));
-        let lost = lost.into_iter().chain([(ended, "cannot start")]).chain(command);
+        let lost = lost.into_iter().chain([(ended, "cannot start")]);
         let lost = lost.filter(|(names, _)| !names.is_empty());
         lost.fold(self.library_verdict(), |verdict, (names, words)| {
             format!("{verdict}; {names} {words}")
