@@ -170,8 +170,10 @@ def count(arguments):
     if arguments.write_counts:
         with open(COUNTS, "w", encoding="ascii") as file:
             file.write(json.dumps(counts, indent=2) + "\n")
-    with open(COUNTS, encoding="ascii") as file:
-        kept = json.load(file)
+    kept = counts
+    if os.path.exists(COUNTS):
+        with open(COUNTS, encoding="ascii") as file:
+            kept = json.load(file)
     print(f"{'stage':10} {'Minstr':>9} {'kept':>9}  ratio")
     for name, value in counts.items():
         print(f"{name:10} {value / 1e6:9.1f} {kept[name] / 1e6:9.1f}  {value / kept[name]:.3f}")

@@ -7,7 +7,6 @@ use elf::abi;
 use elf::endian::{AnyEndian, EndianParse as _};
 use elf::parse::ParsingTable;
 use elf::symbol::Symbol;
-use serde::{Deserialize, Serialize};
 
 use super::content_check::gnu_hash;
 use super::range::ElfEncoding;
