@@ -78,7 +78,7 @@ fn ask_process(
     } = *asker;
     let mut process = SimulatedProcess::new(setup);
     let loaded = load(&mut process, context, object, opener, known);
-    let (mut gets, opened) = match (asker.asks, loaded.root) {
+    let (mut gets, mapped) = match (asker.asks, loaded.root) {
         // An object that is not mapped asks for nothing: what keeps it away is the outcome.
         (RequestKind::Needed, _) | (_, None) => (of_need(&loaded, names), None),
         (RequestKind::Dlopen, _) => {
@@ -91,7 +91,7 @@ fn ask_process(
     };
     let unbound = gets.real_path.as_ref().and_then(|cupti| process.find_unbound(cupti));
     if let Some(unbound) = unbound {
-        gets = ConsumerOutcome::failed(&unbound, opened.as_ref().unwrap_or(&loaded.objects));
+        gets = ConsumerOutcome::failed(&unbound, mapped.as_ref().unwrap_or(&loaded.objects));
     }
     let cupti = gets.real_path.as_ref();
     // Asked for in this very process: what is mapped by now answers, and its search paths count.
@@ -111,7 +111,7 @@ fn ask_process(
             ..failure
         });
     }
-    (gets, opened.unwrap_or(loaded.objects))
+    (gets, mapped.unwrap_or(loaded.objects))
 }
 
 /// Whether an object of no profile gets what it wants once another program's package is imported before it.
@@ -177,9 +177,9 @@ fn find_by_name(setup: &ProcessSetup<'_>, opener: &ObjectLoader<'_>, name: &[u8]
     };
     let mut process = SimulatedProcess::new(setup);
     process.start(&imported.program().absolute(), StartMode::Executed);
-    let opened = process.open(name, process.map_of_path(imported.program()));
-    opened_object(&opened)
-        .filter(|_| opened.loads())
+    let resolution = process.open(name, process.map_of_path(imported.program()));
+    opened_object(&resolution)
+        .filter(|_| resolution.loads())
         .map(|object| RootPath::new(&object.path))
 }
 
