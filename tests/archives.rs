@@ -42,6 +42,7 @@ fn with_request<T>(ask: Ask<'_>, limits: &Limits, read: impl Fn(&OpenRequest<'_>
         platform: platform.as_ref(),
         index: &index,
         progress: &NoProgress,
+        cache: None,
     })
 }
 

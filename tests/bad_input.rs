@@ -8,11 +8,17 @@
     reason = "the tests run the real program on files that they damage"
 )]
 
+#[path = "support/hostile_images.rs"]
+mod hostile_images;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use hostile_images::{Entries, library, measure, write_image};
+use serde_json::Value;
 use tempfile::TempDir;
+use testkit::spec::{ElfSpec, EntrySpec};
 
 /// What the program says of an image: the exit code and standard error. Nothing may go to standard output,
 /// and nothing may be written into the folder it runs in.
@@ -24,6 +30,7 @@ fn said(image: &str, more: &[&str]) -> (i32, String) {
         .current_dir(folder.path())
         .env_clear()
         .env("HOME", folder.path())
+        .env("CUPTI_AUDIT_NO_CACHE", "1")
         .env("TMPDIR", folder.path())
         .output()
         .unwrap();
@@ -140,33 +147,296 @@ fn something_that_is_no_image() {
     check(&format!("docker-archive:{}", tar.display()), &[], "manifest.json");
 }
 
-#[test]
-fn a_foreign_layer_is_a_gap_that_leaves_the_verdict_open() {
+/// A copy of a fixture image whose index and manifest are changed.
+fn rewritten(name: &str, change: impl Fn(&mut Value, &mut Value)) -> (TempDir, String) {
     let folder = TempDir::new().unwrap();
     let layout = folder.path().join("layout");
-    copy(&fixture("devel"), &layout);
-    let read = |path: &Path| -> serde_json::Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
+    copy(&fixture(name), &layout);
+    let read = |path: &Path| -> Value { serde_json::from_slice(&fs::read(path).unwrap()).unwrap() };
     let blob = |digest: &str| layout.join("blobs").join(digest.replace(':', "/"));
     let mut index = read(&layout.join("index.json"));
     let mut manifest = read(&blob(index["manifests"][0]["digest"].as_str().unwrap()));
-    // The layer of the licence text: nothing that the verdict looks at.
-    let layer = &mut manifest["layers"][4];
-    layer["mediaType"] = "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip".into();
-    fs::remove_file(blob(layer["digest"].as_str().unwrap())).unwrap();
+    change(&mut index, &mut manifest);
     let bytes = serde_json::to_vec(&manifest).unwrap();
     let digest = testkit::layer::sha256(&bytes);
     fs::write(blob(&digest), &bytes).unwrap();
     index["manifests"][0]["digest"] = digest.into();
     index["manifests"][0]["size"] = bytes.len().into();
     fs::write(layout.join("index.json"), index.to_string()).unwrap();
+    let image = format!("oci:{}", layout.display());
+    (folder, image)
+}
 
-    let output = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
-        .args(["--format", "json", &format!("oci:{}", layout.display())])
-        .output()
-        .unwrap();
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["cupti"]["status"], "loadable");
-    assert_eq!(report["gaps"].as_array().unwrap().len(), 1);
-    assert!(report["gaps"][0]["why"].as_str().unwrap().contains("foreign layer"));
-    assert_eq!(output.status.code(), Some(2));
+fn json_report(image: &str) -> (Option<i32>, Value) {
+    let run = measure(env!("CARGO_BIN_EXE_cupti-audit"), &["--format", "json", image]);
+    (run.code, serde_json::from_str(&run.stdout).unwrap())
+}
+
+#[test]
+fn x_10_a_foreign_layer_leaves_the_verdict_open_whatever_the_others_say() {
+    let foreign = |layer: &mut Value| {
+        layer["mediaType"] = "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip".into();
+    };
+    // The layer of the licence text, and those of the whole system: either may hold what the verdict is about.
+    let one = rewritten("devel", |_, manifest| foreign(&mut manifest["layers"][4]));
+    let all = rewritten("no-cupti", |_, manifest| {
+        manifest["layers"].as_array_mut().unwrap().iter_mut().for_each(foreign);
+    });
+    for (_folder, image) in [one, all] {
+        let (code, report) = json_report(&image);
+        let gaps: Vec<&str> = report["gaps"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|gap| gap["why"].as_str())
+            .collect();
+        assert!(gaps.iter().all(|why| why.contains("foreign layer")), "{gaps:?}");
+        assert_eq!(code, Some(2), "{report}");
+        let page = measure(env!("CARGO_BIN_EXE_cupti-audit"), &[&image]);
+        let verdict = page.stdout.lines().find(|line| line.contains("cannot be foretold"));
+        assert!(verdict.is_some() && page.code == Some(2), "{}", page.stdout);
+        assert!(!page.stdout.contains("is not in the image"), "{}", page.stdout);
+    }
+}
+
+#[test]
+fn an_encrypted_layer_and_an_image_of_windows_are_no_images_to_judge() {
+    let (_folder, image) = rewritten("devel", |_, manifest| {
+        manifest["layers"][1]["mediaType"] = "application/vnd.oci.image.layer.v1.tar+gzip+encrypted".into();
+    });
+    check(&image, &[], "its layer 1 is encrypted");
+    let folder = TempDir::new().unwrap();
+    let mut layout = testkit::oci::Layout::new();
+    layout.add("latest", &[testkit::oci::Image::new("windows/amd64")]);
+    layout.write_to(folder.path()).unwrap();
+    let image = format!("oci:{}", folder.path().display());
+    check(&image, &[], "no image for platform linux in");
+}
+
+#[test]
+fn x_09_control_text_of_an_index_does_not_reach_the_terminal() {
+    let offer = |index: &mut Value, count: usize| {
+        let first = index["manifests"][0].clone();
+        let one = |number: usize| {
+            let mut entry = first.clone();
+            let architecture = format!("x{number}\n::error title=pwned::gone\u{1b}[31m");
+            entry["platform"] = serde_json::json!({"os": "linux", "architecture": architecture});
+            entry
+        };
+        index["manifests"].as_array_mut().unwrap().extend((0..count).map(one));
+    };
+    let (_folder, image) = rewritten("devel", |index, _| offer(index, 4_000));
+    let (code, error) = said(&image, &["--platform", "linux/s390x"]);
+    assert_eq!((code, error.lines().count()), (2, 1), "{error}");
+    assert!(!error.contains('\u{1b}') && error.contains("and 3985 more"), "{error}");
+    assert!(error.len() < 2_000, "{}", error.len());
+    check("oci:/no\nwhere\u{1b}[31m", &[], "\\x1b[31m");
+    let (_folder, image) = rewritten("devel", |_, manifest| {
+        manifest["layers"][0]["digest"] = "sha256:\u{1b}]0;x\n::error".into();
+    });
+    check(&image, &[], "\\x1b]0;x");
+}
+
+#[test]
+fn x_14_a_link_out_of_a_folder_of_rules_or_templates_is_not_followed() {
+    let folder = TempDir::new().unwrap();
+    let [rules, templates, inside] = ["rules", "templates", "inside"].map(|name| folder.path().join(name));
+    for folder in [&rules, &templates, &inside] {
+        fs::create_dir(folder).unwrap();
+    }
+    let secret = folder.path().join("secret");
+    fs::write(&secret, "root:hash: secret\n").unwrap();
+    std::os::unix::fs::symlink(&secret, rules.join("x.yaml")).unwrap();
+    std::os::unix::fs::symlink(&secret, templates.join("x.j2")).unwrap();
+    let image = format!("oci:{}", fixture("devel").display());
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let run = |words: &[&str]| measure(env!("CARGO_BIN_EXE_cupti-audit"), words);
+    let rules = run(&[&image, "--rules", &text(&rules)]);
+    let templates = run(&[
+        "dockerfile",
+        &image,
+        "--phase",
+        "training",
+        "--templates",
+        &text(&templates),
+    ]);
+    for ended in [rules, templates] {
+        assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("a link that leads out of the folder"),
+            "{}",
+            ended.stderr
+        );
+        assert!(!ended.stderr.contains("secret: "), "{}", ended.stderr);
+    }
+    // Kubernetes mounts a ConfigMap as links within the folder.
+    fs::write(inside.join(".data.yaml"), "summary: [").unwrap();
+    std::os::unix::fs::symlink(inside.join(".data.yaml"), inside.join("x.yaml")).unwrap();
+    let read = run(&[&image, "--rules", &text(&inside)]);
+    assert!(read.stderr.contains("x.yaml:1:"), "{}", read.stderr);
+}
+
+#[test]
+fn x_17_a_file_without_end_and_a_wheel_of_too_many_members_are_refused_before_they_are_read() {
+    check(
+        "127.0.0.1:1/app:1",
+        &["--ca-cert", "/dev/zero"],
+        "larger than the limit",
+    );
+    let folder = TempDir::new().unwrap();
+    let wheel = folder.path().join("x-1-py3-none-any.whl");
+    // The record of the end alone says how many there are.
+    let end = [&b"PK\x05\x06\0\0\0\0"[..], &[0xff; 4], &[0; 10]].concat();
+    fs::write(&wheel, end).unwrap();
+    let image = format!("oci:{}", fixture("no-cupti").display());
+    let out = format!("oci:{}", folder.path().join("out").display());
+    let words = [
+        "slim",
+        &image,
+        "--phase",
+        "training",
+        "--cupti-from",
+        wheel.to_str().unwrap(),
+        "-o",
+        &out,
+    ];
+    let ended = measure(env!("CARGO_BIN_EXE_cupti-audit"), &words);
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("holds more than the limit of 30000 files"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn x_15_a_layer_of_zeros_in_gzip_is_past_the_ratio() {
+    let zeros = testkit::layer::compress(vec![0; 16 << 20], testkit::layer::Compression::Gzip);
+    let limits = image_linkage::limits::Limits::default();
+    let ratio = (16 << 20) / zeros.len() as u64;
+    assert!(ratio > limits.layer_ratio && limits.ratio_from <= 4 << 30, "{ratio}");
+}
+
+#[test]
+fn x_01_and_x_02_a_hostile_pattern_of_ld_so_conf_ends_soon() {
+    for pattern in ["*".repeat(1_000_000) + "x", "etc/*a*a*a*a*a*a*a*ab".to_owned()] {
+        let folder = TempDir::new().unwrap();
+        let entries = Entries::from_iter([
+            (
+                "/etc/ld.so.conf".to_owned(),
+                EntrySpec::Text(format!("include /{pattern}\n")),
+            ),
+            (format!("/etc/{}", "a".repeat(60)), EntrySpec::Text(String::new())),
+        ]);
+        let image = write_image(folder.path(), &[], entries);
+        let run = measure(env!("CARGO_BIN_EXE_cupti-audit"), &[&image]);
+        assert!(
+            run.code.is_some_and(|code| code <= 2) && run.peak_mib < 300,
+            "{:?} {}",
+            run.code,
+            run.stderr
+        );
+    }
+}
+
+fn names(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{prefix}{number:04}")).collect()
+}
+
+/// What each row of the table of work bombs puts into an image: its environment and its files.
+fn work_bomb(row: &str) -> (Vec<(&'static str, String)>, Entries) {
+    let cupti = || "libcupti.so.12".to_owned();
+    let consumers = |count: usize, change: &dyn Fn(usize, &mut ElfSpec)| -> Entries {
+        let file = |number: usize| {
+            let made = library(&[cupti(), "libc.so.6".to_owned()], |spec| change(number, spec));
+            (format!("/opt/app/lib{number}.so"), made)
+        };
+        (0..count).map(file).collect()
+    };
+    let long_path = |count: usize| vec![("LD_LIBRARY_PATH", names("/d", count).join(":"))];
+    let all_need = |count: usize, path: &dyn Fn(usize) -> Option<String>| -> Entries {
+        let all: Vec<String> = (0..count).map(|number| format!("libx{number}.so")).collect();
+        let needed = |number: usize| match path(number) {
+            // A chain: each needs the next one.
+            Some(_) => all.iter().skip(number + 1).take(1).cloned().chain([cupti()]).collect(),
+            None => [vec![cupti()], all.clone()].concat(),
+        };
+        let file = |number: usize| {
+            let made = library(&needed(number), |spec: &mut ElfSpec| {
+                spec.soname = Some(format!("libx{number}.so"));
+                spec.rpath = path(number);
+            });
+            (format!("/usr/lib/x86_64-linux-gnu/libx{number}.so"), made)
+        };
+        (0..count).map(file).collect()
+    };
+    match row {
+        "LD_LIBRARY_PATH of 2,000, 20 consumers" => (long_path(2_000), consumers(20, &|_, _| {})),
+        "LD_LIBRARY_PATH of 10,000, 20 consumers" => (long_path(10_000), consumers(20, &|_, _| {})),
+        "201 objects with 60 RPATH directories" => {
+            let path = |number: usize| Some(names(&format!("/r{number}/"), 60).join(":"));
+            (Vec::new(), all_need(201, &path))
+        }
+        "200 objects that need each other" => (Vec::new(), all_need(200, &|_| None)),
+        "5,000 consumers" => (Vec::new(), consumers(5_000, &|_, _| {})),
+        "5,000 decoys" => {
+            let decoy = |number: usize| {
+                let made = library(&["libc.so.6".to_owned()], |spec| spec.soname = Some(cupti()));
+                (format!("/opt/d{number}/libcupti.so.12"), made)
+            };
+            (Vec::new(), (0..5_000).map(decoy).collect())
+        }
+        "5,000 decoys that need each other" => {
+            let decoy = |number: usize| {
+                let made = library(&[cupti()], |spec| spec.soname = Some(cupti()));
+                (format!("/opt/d{number}/libcupti.so.12"), made)
+            };
+            (Vec::new(), (0..5_000).map(decoy).collect())
+        }
+        "1,000 RUNPATH of 1,000 directories with files" => {
+            let folders = names("/f", 1_000);
+            let path = folders.join(":");
+            let mut files = consumers(1_000, &|_, spec| spec.runpath = Some(path.clone()));
+            let held = |folder: &String| (format!("{folder}/x"), EntrySpec::Text(String::new()));
+            files.extend(folders.iter().map(held));
+            (Vec::new(), files)
+        }
+        _ => panic!("no such row: {row}"),
+    }
+}
+
+const WORK_BOMBS: [&str; 8] = [
+    "LD_LIBRARY_PATH of 2,000, 20 consumers",
+    "LD_LIBRARY_PATH of 10,000, 20 consumers",
+    "201 objects with 60 RPATH directories",
+    "200 objects that need each other",
+    "5,000 consumers",
+    "5,000 decoys",
+    "5,000 decoys that need each other",
+    "1,000 RUNPATH of 1,000 directories with files",
+];
+
+/// What a row may take. The program of the tests is not optimised, and the machine may be busy with others.
+const MOST: (u64, u64) = (300, 120);
+
+#[test]
+fn x_03_to_x_06_work_bombs_are_judged_in_bounds_or_end_in_a_gap() {
+    let program = option_env!("CUPTI_AUDIT").unwrap_or(env!("CARGO_BIN_EXE_cupti-audit"));
+    for row in WORK_BOMBS {
+        let folder = TempDir::new().unwrap();
+        let (env, entries) = work_bomb(row);
+        let image = write_image(folder.path(), &env, entries);
+        let run = measure(program, &["--format", "json", &image]);
+        let seconds = run.took.as_secs();
+        println!("{row}: exit {:?}, {seconds} s, {} MiB", run.code, run.peak_mib);
+        assert!(run.code.is_some_and(|code| code <= 2), "{row}: {}", run.stderr);
+        assert!(run.peak_mib <= MOST.0 && seconds <= MOST.1, "{row}");
+        if run.code == Some(2) {
+            assert!(
+                run.stdout.contains("more steps than are followed"),
+                "{row}: {}",
+                run.stderr
+            );
+        }
+    }
 }

@@ -17,6 +17,7 @@ use std::process::{Command, Output};
 use hadolint::{lint, lint_here};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use testkit::elf::Elf;
 use testkit::layer::{Compression, Layer};
 use testkit::oci::Layout;
 use testkit::spec::Sources;
@@ -277,6 +278,12 @@ fn one_file_has_a_target_for_each_phase_and_cloud_build_builds_and_audits_them()
     );
     let yaml = fs::read_to_string(image.path().join("cloudbuild.yaml")).unwrap();
     insta::assert_snapshot!("cloudbuild", yaml);
+    // Steps run in the folder of the configuration, on another machine.
+    let place = image.path().join("Dockerfile.all");
+    let absolute = ["--all-phases", "--cloudbuild", "--force", "-o", place.to_str().unwrap()];
+    written(&image, &absolute);
+    let yaml = fs::read_to_string(image.path().join("cloudbuild.yaml")).unwrap();
+    assert!(yaml.contains("--file, \"Dockerfile.all\", ."), "{yaml}");
     let without: Vec<&str> = more.iter().filter(|word| **word != "--with-builder").copied().collect();
     insta::assert_snapshot!("all_copied", written(&image, &without));
 }
@@ -353,6 +360,23 @@ fn bad_input_is_one_sentence() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(says) && said.lines().count() == 1, "{said}");
+    }
+    for all in ["--cloudbuild", "--with-builder"] {
+        let words = [
+            "dockerfile",
+            "oci:image",
+            "--base",
+            "base:1",
+            "--phase",
+            "training",
+            all,
+        ];
+        let output = run(image.path(), &words);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            output.status.code() == Some(2) && said.contains("cannot be used with"),
+            "{said}"
+        );
     }
     let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
     let other = [
@@ -524,6 +548,92 @@ fn what_is_the_users_stays_as_it_is() {
     let with_space = system().file("opt/my tools/x", "");
     let spaces = fixture_with("extras-only", &with_space, vec![("WorkingDir", json!("/my work"))]);
     written(&spaces, &["--phase", "training"]);
+}
+
+#[test]
+fn what_cannot_be_made_or_run_is_gone_around() {
+    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
+    let copy = ["--phase", "training", "--from", &from, "--from-name", "devel:1"];
+    let made = |more: Layer, config| {
+        let text = written(&fixture_with("no-cupti", &more, config), &copy);
+        assert_eq!(foretold(&text), "pass", "{text}");
+        text
+    };
+    let file = made(system().file("opt/cupti", "mine"), Vec::new());
+    assert!(file.contains("\"/usr/local/lib/cupti/\"]"), "{file}");
+    let nowhere = system()
+        .symlink("opt/cupti", "/nowhere")
+        .symlink("usr/local/lib/cupti", "..");
+    let link = made(nowhere, Vec::new());
+    assert!(
+        link.contains("\"/usr/local/lib/cupti/\"]"),
+        "a link to a folder is one: {link}"
+    );
+    let no_folder = Layer::new()
+        .whiteout("etc/ld.so.conf.d")
+        .file("etc/ld.so.conf", "include /etc/ld.so.conf.d/*.conf\n");
+    let conf = made(
+        system().entries().iter().cloned().fold(no_folder, Layer::entry),
+        Vec::new(),
+    );
+    assert!(conf.contains("> /etc/ld.so.conf; "), "{conf}");
+    let shell = made(system(), vec![("Shell", json!(["/bin/nowhere", "-c"]))]);
+    let usual = shell.find("SHELL [\"/bin/sh\", \"-c\"]").unwrap();
+    assert!(usual < shell.find("\nRUN").unwrap(), "{shell}");
+    assert!(shell.ends_with("\nSHELL [\"/bin/nowhere\", \"-c\"]\n"), "{shell}");
+    let script = "#!/bin/sh\nunset LD_LIBRARY_PATH\nexec \"$@\"\n";
+    let unset = vec![
+        ("Env", json!({"LD_LIBRARY_PATH": "/a"})),
+        ("Entrypoint", json!(["/start.sh"])),
+        ("Cmd", json!(["true"])),
+    ];
+    let wrapper = made(system().executable("start.sh", script), unset);
+    assert!(wrapper.contains("export LD_LIBRARY_PATH='';"), "{wrapper}");
+}
+
+#[test]
+fn a_library_that_is_preloaded_is_proven_as_it_is_found() {
+    let list = system().file(
+        "etc/ld.so.preload",
+        "/usr/local/cuda-12.4/extras/CUPTI/lib64/libcupti.so.12",
+    );
+    let by_file = written(&fixture("extras-only", &list, &[]), &["--phase", "training"]);
+    let variable = vec![(
+        "Env",
+        json!({"LD_PRELOAD": "/usr/local/cuda-12.4/extras/CUPTI/lib64/libcupti.so.12"}),
+    )];
+    let by_variable = written(
+        &fixture_with("extras-only", &system(), variable),
+        &["--phase", "training"],
+    );
+    for text in [by_file, by_variable] {
+        assert!(text.contains("as it is: pass"), "{text}");
+        let asks = "LD_PRELOAD='/usr/local/cuda-12.4/extras/CUPTI/lib64/libcupti.so.12 '\"$name\"";
+        assert!(text.contains(asks) && text.contains("object '$name' from"), "{text}");
+    }
+}
+
+#[test]
+fn files_of_the_source_that_the_image_has_are_not_copied_again() {
+    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
+    let copy = ["--phase", "training", "--from", &from, "--from-name", "devel:1"];
+    let image = fixture("extras-only", &system(), &[]);
+    let text = written(&image, &copy);
+    assert!(text.contains("#   in place: taken") && !text.contains("COPY"), "{text}");
+    // Who asks for a copy gets one.
+    let text = written(&image, &[&copy[..], &["--via", "copy"]].concat());
+    assert!(text.contains("COPY --from=cupti"), "{text}");
+}
+
+#[test]
+fn a_name_that_holds_another_cupti_is_cured_before_it_stops_a_build() {
+    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
+    let copy = ["--phase", "training", "--from", &from, "--from-name", "devel:1"];
+    let old = Elf::library("libcupti.so.11.8").export("cuptiActivityEnable").build();
+    let wrong = system().file("opt/a/libcupti.so.12", old);
+    let env = vec![("Env", json!({"LD_LIBRARY_PATH": "/opt/a", "CUDA_VERSION": "12.4.1"}))];
+    let text = written(&fixture_with("no-cupti", &wrong, env), &copy);
+    assert_eq!(foretold(&text), "pass", "{text}");
 }
 
 #[test]

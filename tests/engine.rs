@@ -41,6 +41,7 @@ fn request<T>(platform: Option<&Platform>, read: impl Fn(&OpenRequest<'_>) -> T)
         platform,
         index: &index,
         progress: &NoProgress,
+        cache: None,
     })
 }
 

@@ -142,3 +142,38 @@ fn a_wrong_form_is_answered_with_the_right_ones() {
         assert!(error.contains(words), "{error}");
     }
 }
+
+/// A disk of some kilobytes: what does not fit is said, and nothing stays of it.
+#[test]
+fn a_full_disk_is_a_sentence_and_leaves_nothing() {
+    if !support::is_root() {
+        support::missing("the right to mount a small file system");
+        return;
+    }
+    let script = "mount -t tmpfs -o size=8k none \"$1\" || exit 125; folder=$1; shift
+        cd \"$OLD\"; \"$@\"; code=$?; ls -A \"$folder\"; exit $code";
+    let slim = ["slim", "oci:testdata/images/devel", "--phase", "inference", "-o"];
+    for words in [
+        [&slim[..], &["oci:OUT/out"]].concat(),
+        [&slim[..], &["docker-archive:OUT/out"]].concat(),
+        [&["-o", "html=OUT/out"][..], &[IMAGE; 4]].concat(),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().display().to_string();
+        let words: Vec<String> = words.iter().map(|word| word.replace("OUT", &at)).collect();
+        let output = std::process::Command::new("unshare")
+            .args(["--mount", "--propagation", "private", "sh", "-c", script, "sh", &at])
+            .arg(env!("CARGO_BIN_EXE_cupti-audit"))
+            .args(&words)
+            .env("OLD", env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
+        let (code, listed, error) = said(&output);
+        assert_eq!(code, Some(2), "{words:?}: {error}");
+        assert!(error.contains("No space left on device"), "{words:?}: {error}");
+        assert!(
+            !listed.contains("cupti-audit-unfinished") && !listed.lines().any(|line| line == "out"),
+            "{words:?}: {listed}"
+        );
+    }
+}

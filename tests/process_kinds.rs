@@ -6,6 +6,7 @@
 mod plain_image;
 
 use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, gather_facts};
+use cupti_audit::judge::rule::{image_subjects, judge_subjects};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::file_interest::cupti_options;
 use image_linkage::layer::{ExpectedBlob, index_layer};
@@ -23,6 +24,12 @@ fn facts(program: &Elf) -> ImageFacts {
 
 /// What is known of a layer with a loader, and variables that are given.
 fn facts_of(layer: Layer, environment: &[(&str, &str)]) -> ImageFacts {
+    let layer = layer.executable("bin/sh", Elf::executable().build());
+    facts_by(layer, &["/entrypoint.sh", "/usr/bin/app"], environment)
+}
+
+/// The same of a command.
+fn facts_by(layer: Layer, command: &[&str], environment: &[(&str, &str)]) -> ImageFacts {
     let layer = layer.executable(
         "lib64/ld-linux-x86-64.so.2",
         Elf::library("ld-linux-x86-64.so.2").build(),
@@ -35,7 +42,7 @@ fn facts_of(layer: Layer, environment: &[(&str, &str)]) -> ImageFacts {
         &cupti_options(),
     )
     .unwrap();
-    let command = ["/entrypoint.sh", "/usr/bin/app"].map(str::to_owned).to_vec();
+    let command = command.iter().map(|word| (*word).to_owned()).collect();
     let config = ImageConfig {
         command,
         ..ImageConfig::default()
@@ -121,6 +128,117 @@ fn the_search_path_of_a_program_counts_for_what_a_library_opens_that_it_opens_by
     );
 }
 
+/// What keeps a program from starting that links CUPTI, with the severities for no phase and for inference.
+fn start_of(program: Elf, mode: u32, command: &[&str]) -> (Option<String>, Vec<String>) {
+    let library = |name: &str| Elf::library(name).build();
+    let layer = Layer::new()
+        .executable("usr/lib64/libcupti.so.12", library("libcupti.so.12"))
+        .executable("elsewhere/libmore.so.1", library("libmore.so.1"))
+        .executable("bin/sh", Elf::executable().build());
+    let layer = match mode {
+        0o755 => layer.executable("usr/bin/app", program.build()),
+        _ => layer.file("usr/bin/app", program.build()),
+    };
+    let facts = facts_by(layer, command, &[]);
+    let mut consumers = facts.consumers.iter();
+    let app = consumers.find(|consumer| consumer.name == "app").unwrap();
+    let subjects = image_subjects(&facts);
+    let findings = judge_subjects(&Knowledge::built_in().rules, &subjects, &[]);
+    let told = findings
+        .iter()
+        .filter(|finding| finding.rule.ends_with("-cannot-start"));
+    (
+        app.start_failure().map(|failure| failure.words.clone()),
+        told.map(|finding| format!("{} {}", finding.severity.name(), finding.rule))
+            .collect(),
+    )
+}
+
+#[test]
+fn a_program_that_lacks_something_else_does_not_start_whether_it_links_or_opens_cupti() {
+    let links = || Elf::executable().needed("libcupti.so.12");
+    let opens = || Elf::executable().string("libcupti.so.12").import_weak("dlopen");
+    let lacks = "libmore.so.1: cannot open shared object file: No such file or directory";
+    let own = ["/usr/bin/app"];
+    let told = |severity: &str| vec![format!("{severity} consumer-cannot-start")];
+    assert_eq!(start_of(links(), 0o755, &own), (None, Vec::new()));
+    assert_eq!(start_of(opens(), 0o755, &own), (None, Vec::new()));
+    let lacking = |program: Elf, command: &[&str]| start_of(program.needed("libmore.so.1"), 0o755, command);
+    assert_eq!(lacking(links(), &own), (Some(lacks.to_owned()), told("error")));
+    assert_eq!(lacking(opens(), &own), (Some(lacks.to_owned()), told("error")));
+    // Who opens it and is not the container's own may be a tool that nobody starts.
+    assert_eq!(
+        lacking(opens(), &["/bin/sh"]),
+        (Some(lacks.to_owned()), told("warning"))
+    );
+    // The driver comes with the container runtime.
+    assert_eq!(
+        start_of(links().needed("libcuda.so.1"), 0o755, &own),
+        (None, Vec::new())
+    );
+    let gone = "/usr/bin/app: No such file or directory: its interpreter /lib/ld-musl-x86_64.so.1 is not in the image";
+    let foreign = links().interp("/lib/ld-musl-x86_64.so.1");
+    assert_eq!(start_of(foreign, 0o755, &own), (Some(gone.to_owned()), told("error")));
+    let denied = "/usr/bin/app: Permission denied";
+    assert_eq!(start_of(links(), 0o644, &own), (Some(denied.to_owned()), told("error")));
+}
+
+#[test]
+fn a_command_that_does_not_start_is_told_and_one_that_may_be_mounted_is_a_warning() {
+    let told = |command: &[&str], script: &str| {
+        let layer = Layer::new()
+            .executable("bin/sh", Elf::executable().build())
+            .executable("bin/lost", Elf::executable().needed("libmore.so.1").build())
+            .executable("run.sh", script);
+        facts_by(layer, command, &[])
+            .command_failure
+            .map(|failure| (failure.words, failure.is_sure))
+    };
+    let sure = |words: &str| Some((words.to_owned(), true));
+    assert_eq!(told(&["/run.sh"], "#!/bin/sh\n:\n"), None);
+    assert_eq!(told(&["sh", "-c", "gone || :"], ""), None);
+    assert_eq!(told(&[], ""), None);
+    assert_eq!(
+        told(&["/run.sh"], "#!/opt/venv/bin/python3\n"),
+        sure("/run.sh: No such file or directory: its interpreter /opt/venv/bin/python3 is not in the image")
+    );
+    assert_eq!(
+        told(&["/run.sh"], "#!/bin/sh\r\n"),
+        sure("/run.sh: No such file or directory: its first line ends in a carriage return")
+    );
+    assert_eq!(
+        told(&["/run.sh"], "echo\n"),
+        sure("/run.sh: exec format error: its first line names no interpreter")
+    );
+    assert_eq!(
+        told(&["lost"], ""),
+        sure("libmore.so.1: cannot open shared object file: No such file or directory")
+    );
+    let gone = "exec: \"gone\": executable file not found in $PATH, unless it is mounted when the container starts";
+    assert_eq!(told(&["gone"], ""), Some((gone.to_owned(), false)));
+}
+
+#[test]
+fn a_name_that_is_put_together_leaves_the_verdict_open_in_the_program_of_the_command_alone() {
+    let program = || {
+        Elf::executable()
+            .string("%s/lib/libcupti.so.12")
+            .import("dlopen")
+            .import("snprintf")
+    };
+    let open = |command: &[&str]| {
+        let layer = Layer::new()
+            .executable("bin/sh", Elf::executable().build())
+            .executable("usr/bin/app", program().build());
+        let gaps = facts_by(layer, command, &[]).gaps.into_iter();
+        gaps.filter(|gap| gap.what == "what /usr/bin/app opens").count()
+    };
+    assert_eq!(
+        (open(&["/usr/bin/app"]), open(&["app", "x"]), open(&["/bin/sh"])),
+        (1, 1, 0)
+    );
+}
+
 #[test]
 fn a_static_program_is_not_said_to_get_what_it_opens() {
     let text = "libcupti.so.12";
@@ -136,4 +254,21 @@ fn a_static_program_is_not_said_to_get_what_it_opens() {
         usual.consumers.first().unwrap().outcome.as_is.outcome,
         RequestOutcome::Loaded
     );
+}
+
+/// As a real `dlopen` that gives nothing does: the program gets no CUPTI.
+#[test]
+fn a_preloaded_dlopen_of_its_own_makes_the_answer_open() {
+    let is_open = |export: &str| {
+        let hook = Elf::library("libhook.so").export(export);
+        let opens = Elf::executable().string("libcupti.so.12").import_weak("dlopen");
+        let layer = Layer::new()
+            .executable("usr/lib64/libcupti.so.12", Elf::library("libcupti.so.12").build())
+            .executable("usr/lib64/libhook.so", hook.build())
+            .executable("usr/bin/app", opens.build());
+        let facts = facts_of(layer, &[("LD_PRELOAD", "/usr/lib64/libhook.so")]);
+        (word(&facts, "app"), facts.status_is_open.is_some())
+    };
+    assert_eq!(is_open("malloc"), ((RequestOutcome::Loaded, false, false), false));
+    assert_eq!(is_open("dlopen"), ((RequestOutcome::Loaded, true, false), true));
 }

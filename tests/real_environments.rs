@@ -310,6 +310,7 @@ fn facts_of(engine: &Dockerd, cpu: CpuLevel) -> ImageFacts {
         platform: None,
         index: &index,
         progress: &NoProgress,
+        cache: None,
     };
     let opened = source.open(&request).unwrap();
     let OpenedLayers::Indexed(layers) = opened.layers else {

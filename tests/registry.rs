@@ -40,6 +40,7 @@ fn pull(written: &str, options: RegistryOptions) -> Result<Pulled, String> {
         platform: None,
         index: &cupti_options(),
         progress: &NoProgress,
+        cache: None,
     };
     let opened = source.open(&request).map_err(|error| error.to_string())?;
     let OpenedLayers::Blobs(blobs) = &opened.layers else {

@@ -44,6 +44,7 @@ fn open_as(written: &str, options: RegistryOptions, platform: Option<&str>) -> R
         platform: platform.as_ref(),
         index: &cupti_options(),
         progress: &NoProgress,
+        cache: None,
     };
     source.open(&request).map_err(|error| error.to_string())
 }
@@ -752,6 +753,44 @@ fn a_server_that_goes_silent_is_not_waited_for_without_end() {
             "cannot reach {address}: no answer in time; check its name and port, the network and the proxy settings"
         )
     );
+}
+
+#[test]
+fn x_16_a_body_that_only_drips_is_not_followed_for_ever() {
+    let image = Pushed::new();
+    let blob = image.layer.clone();
+    let server = faulty(&image, &image.layer_path(), usize::MAX, move |request| {
+        Reply::range(request, &blob).dripping()
+    });
+    let mut options = options();
+    options.patience.slowest = Duration::from_millis(30);
+    let opened = open_as(&format!("{}/app:1", server.address), options.clone(), None).unwrap();
+    let error = layer(&opened).unwrap_err();
+    assert!(error.contains("it came too slowly"), "{error}");
+    options.patience.slowest = Duration::from_mins(1);
+    options.patience.blob = Duration::from_millis(100);
+    let opened = open_as(&format!("{}/app:1", server.address), options, None).unwrap();
+    let error = layer(&opened).unwrap_err();
+    assert!(error.contains("it takes longer than"), "{error}");
+}
+
+#[test]
+fn a_server_of_another_protocol_is_asked_once() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let asked = std::sync::Arc::new(AtomicUsize::new(0));
+    let count = std::sync::Arc::clone(&asked);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            count.fetch_add(1, Ordering::SeqCst);
+            let _ = std::io::Write::write_all(&mut stream.unwrap(), b"SSH-2.0-OpenSSH_9.2\r\n");
+        }
+    });
+    let error = open_as(&format!("{address}/app:1"), options(), None)
+        .map(|_| ())
+        .unwrap_err();
+    // Once with TLS and once without.
+    assert!(asked.load(Ordering::SeqCst) <= 2, "{error}");
 }
 
 #[test]

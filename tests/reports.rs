@@ -11,8 +11,8 @@
 mod support;
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use support::run;
@@ -63,6 +63,53 @@ fn closed(schema: &Value) -> Value {
         Value::Array(items) => items.iter().map(closed).collect(),
         other => other.clone(),
     }
+}
+
+/// Runs the program on all fixtures of all platforms with a cache in `folder`.
+fn audit_all(folder: &Path) -> Child {
+    let images = fixtures().into_iter().map(|name| format!("oci:testdata/images/{name}"));
+    Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+        .args(["--format=json", "--platform=all"])
+        .args(images)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_clear()
+        .env("CUPTI_AUDIT_CACHE_DIR", folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// The files of the cache in `folder`.
+fn cache_files(folder: &Path) -> Vec<PathBuf> {
+    let inside = |folder: &Path| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let layers = folder.join("layers");
+    let files = inside(&layers).flat_map(|folder| inside(&folder).collect::<Vec<_>>());
+    files.collect()
+}
+
+#[test]
+fn a_report_from_the_cache_is_that_of_the_layers_whoever_shares_it_and_whatever_became_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |run: Child| run.wait_with_output().unwrap();
+    let mut arguments = vec!["--format=json".to_owned(), "--platform=all".to_owned()];
+    arguments.extend(fixtures().iter().map(|name| format!("oci:testdata/images/{name}")));
+    let cold = run(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    // Several at once, none of which finds what another is about to keep.
+    let at_once = [(); 2].map(|()| audit_all(folder.path()));
+    for run in at_once {
+        assert_eq!(said(run), cold);
+    }
+    assert_eq!(said(audit_all(folder.path())), cold);
+    let files = cache_files(folder.path());
+    for (number, file) in files.iter().enumerate() {
+        let mut bytes = fs::read(file).unwrap();
+        let at = number * 7 % bytes.len();
+        bytes[at] ^= 0x55;
+        fs::write(file, &bytes).unwrap();
+    }
+    assert_eq!(said(audit_all(folder.path())), cold);
+    assert_eq!(cache_files(folder.path()).len(), files.len(), "all are made anew");
 }
 
 #[test]

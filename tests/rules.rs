@@ -100,6 +100,7 @@ fn read(reference: &str, platform: &str, environment: &[(&str, &str)]) -> ImageF
         },
         index: cupti_options(),
         progress: &NoProgress,
+        cache: None,
     };
     image_reading::read_image(reference, &options).unwrap()
 }

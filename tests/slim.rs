@@ -4,6 +4,7 @@
     clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::print_stdout,
     reason = "the tests run the real program, and may panic"
 )]
 
@@ -265,7 +266,7 @@ fn a_library_stays_that_only_some_process_gets() {
     let program = |name: &str| Elf::executable().needed(name).build();
     let nothing = |image: Image| image;
     let preload = |image: Image| image.env("LD_PRELOAD", "/opt/$LIB/nv/libnvperf_host.so");
-    let cases: [StayCase; 6] = [
+    let cases: [StayCase; 11] = [
         (
             "$ORIGIN of a link to the asker",
             "opt/a/nv",
@@ -321,6 +322,52 @@ fn a_library_stays_that_only_some_process_gets() {
             ),
             nothing,
             true,
+        ),
+        (
+            "a lesser processor",
+            "opt/nv",
+            with_library("opt/nv")
+                .file(
+                    "opt/nv/glibc-hwcaps/x86-64-v3/libnvperf_host.so",
+                    Elf::library("libnvperf_host.so").build(),
+                )
+                .executable(
+                    "opt/bin/program",
+                    Elf::executable().rpath("/opt/nv").needed("libnvperf_host.so").build(),
+                ),
+            nothing,
+            true,
+        ),
+        (
+            "a script",
+            "opt/nv",
+            with_library("opt/nv").file(
+                "srv/a/b/c/d/wrapper.sh",
+                "export LD_PRELOAD=/opt/nv/libnvperf_host.so\n",
+            ),
+            nothing,
+            true,
+        ),
+        (
+            "settings",
+            "opt/nv",
+            with_library("opt/nv").file("app/settings.json", r#"{"profiler": "/opt/nv/libnvperf_host.so"}"#),
+            nothing,
+            true,
+        ),
+        (
+            "settings that name another",
+            "opt/nv",
+            with_library("opt/nv").file("app/settings.json", r#"{"profiler": "/opt/other/libnvperf_host.so"}"#),
+            nothing,
+            false,
+        ),
+        (
+            "a list of a package",
+            "opt/nv",
+            with_library("opt/nv").file("var/lib/dpkg/info/cuda-nv.list", "/opt/nv/libnvperf_host.so\n"),
+            nothing,
+            false,
         ),
     ];
     for (name, folder, layer, change, stays) in cases {
@@ -566,38 +613,85 @@ fn large(place: &Place) -> String {
     format!("oci:{}", folder.display())
 }
 
+/// How often a run is interrupted: `CUPTI_AUDIT_INTERRUPTS`, or a few times.
+fn interrupts() -> u64 {
+    let asked = std::env::var("CUPTI_AUDIT_INTERRUPTS").ok();
+    asked.map_or(16, |asked| asked.parse().unwrap())
+}
+
+/// Signals at any moment of runs that write to each kind of place: what is there afterwards is whole, and what a killed
+/// run leaves, the next one removes.
 #[test]
 fn an_interrupted_run_leaves_all_or_nothing() {
-    let source = Place::new();
+    let (source, tries) = (Place::new(), interrupts());
     let image = large(&source);
-    let (mut whole, mut nothing) = (0, 0);
-    for tries in 0..12_u64 {
+    let drop = ["slim", &image, "--phase", "inference", "--drop"];
+    let (mut whole, mut nothing, mut left) = (0, 0, 0);
+    let mut codes: BTreeMap<String, usize> = BTreeMap::new();
+    for (scheme, at) in [("oci", 0), ("oci-archive", 1), ("docker-archive", 2), ("report", 3)] {
         let place = Place::new();
-        let to = place.of("oci", "out");
-        let arguments = ["slim", &image, "--phase", "inference", "--drop", "-o", &to];
-        let mut child = program(&arguments)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        std::thread::sleep(Duration::from_millis(60 * tries));
-        let pid = child.id().to_string();
-        let _ = Command::new("kill").arg(&pid).output().unwrap();
-        let status = child.wait().unwrap();
-        match names(place.path()).as_slice() {
-            [] => nothing += 1,
-            [only] if only == "out" => {
-                assert!(status.success());
-                audit(&to, &["--phase", "inference"]);
+        let to = match scheme {
+            "report" => format!("json={}/out", place.path().display()),
+            _ => place.of(scheme, "out"),
+        };
+        let audit = ["audit", &image, "--fail-on", "never"];
+        let run = if scheme == "report" { &audit[..] } else { &drop[..] };
+        let words = [run, &["--no-config", "-o", &to]].concat();
+        let started = std::time::Instant::now();
+        assert!(program(&words).output().unwrap().status.success(), "{words:?}");
+        let longest = u64::try_from(started.elapsed().as_millis()).unwrap();
+        let _ = fs::remove_dir_all(place.path().join("out"));
+        let _ = fs::remove_file(place.path().join("out"));
+        let check = || match scheme {
+            "report" => serde_json::from_slice(&fs::read(place.path().join("out")).unwrap()).unwrap(),
+            _ => audit_of(&to),
+        };
+        // What a killed run leaves stays until a run gets as far as to make its own.
+        let mut names_before = Vec::new();
+        for number in (at..tries).step_by(4) {
+            let signal = ["TERM", "INT", "KILL"][usize::try_from(number / 4 % 3).unwrap()];
+            let mut child = program(&words)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            // Moments that lie evenly, each at another part of the run.
+            std::thread::sleep(Duration::from_millis(longest * (number * 37 % 100) / 100));
+            let _ = Command::new("kill")
+                .args(["-s", signal, &child.id().to_string()])
+                .output();
+            let status = child.wait().unwrap();
+            *codes.entry(format!("{signal}: {status}")).or_default() += 1;
+            let left_before = std::mem::replace(&mut names_before, names(place.path()));
+            let names = &names_before;
+            let (out, others): (Vec<&String>, Vec<&String>) = names.iter().partition(|name| *name == "out");
+            assert!(
+                signal == "KILL" || others.iter().all(|name| left_before.contains(name)),
+                "{signal} {number} {scheme}: {others:?}"
+            );
+            left += others.iter().filter(|name| !left_before.contains(name)).count();
+            if out.is_empty() {
+                nothing += 1;
+                assert!(!status.success(), "{signal} {number} {scheme}");
+            } else {
                 whole += 1;
+                let _: Value = check();
             }
-            other => panic!("after {tries}: {other:?}"),
+            let _ = fs::remove_dir_all(place.path().join("out"));
+            let _ = fs::remove_file(place.path().join("out"));
         }
-        if status.success() {
-            break;
-        }
+        assert!(program(&words).output().unwrap().status.success(), "{words:?}");
+        let _: Value = check();
+        assert_eq!(names(place.path()), ["out"], "{scheme}");
     }
-    assert!(nothing > 0, "{whole} whole, {nothing} nothing");
+    println!(
+        "{tries} runs are interrupted: {whole} had put a whole output in its place, {nothing} none; {left} of the killed left something, which the next run removed; {codes:?}"
+    );
+    assert!(nothing > 0);
+}
+
+fn audit_of(image: &str) -> Value {
+    audit(image, &["--phase", "inference"])
 }
 
 /// A layer as GNU tar writes it: zeros behind the end marker, up to a multiple of 10,240 bytes.
@@ -815,4 +909,286 @@ fn layer_of(archive: &Path, number: usize) -> BTreeMap<String, Result<Vec<u8>, S
         members.insert(path, link.map_or(Ok(bytes), Err));
     }
     members
+}
+
+/// An image of these layers on top of a Debian, as `oci:…/from`.
+fn on_debian(place: &Place, layers: &[Layer], change: impl Fn(Image) -> Image) -> String {
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["no-cupti"]).unwrap();
+    let add = |image: Image, layer: &Layer| image.layer("COPY", layer, Compression::None);
+    let mut layout = Layout::new();
+    layout.add("1", &[change(layers.iter().fold(base[0].clone(), add))]);
+    layout.write_to(&place.path().join("from")).unwrap();
+    place.of("oci", "from")
+}
+
+/// The rules of all findings of an image.
+fn findings(image: &str) -> Vec<String> {
+    let report = audit(image, &["--phase", "training", "--fail-on", "never"]);
+    let findings = report["findings"].as_array().unwrap().iter();
+    findings
+        .map(|finding| finding["rule"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// The store of a package manager names files by their content: such a name is no library's, and keeps the file.
+#[test]
+fn the_second_name_of_a_file_that_goes_takes_it_over() {
+    let place = Place::new();
+    let library = Elf::library("libnvperf_host.so").build();
+    let layer = with_library("opt/nv").hardlink("opt/store/af31", "opt/nv/libnvperf_host.so");
+    let from = on_debian(&place, &[layer], |image| image);
+    let to = place.of("docker-archive", "out.tar");
+    let said = must(&[&from, "--phase", "inference", "--drop", "-o", &to]);
+    assert!(said.contains("- /opt/nv/libnvperf_host.so"), "{said}");
+    let layers: Vec<_> = (0..diff_ids(&from).len())
+        .map(|number| layer_of(&place.path().join("out.tar"), number))
+        .collect();
+    let found = layers.iter().find_map(|layer| layer.get("opt/store/af31"));
+    assert_eq!(found, Some(&Ok(library)));
+    assert!(
+        layers
+            .iter()
+            .all(|layer| !layer.contains_key("opt/nv/libnvperf_host.so"))
+    );
+}
+
+/// What an upper layer deletes is still pulled with the lower one.
+#[test]
+fn a_cupti_that_a_layer_above_deletes_goes_from_the_layer_below() {
+    let place = Place::new();
+    let library = [Elf::library("libcupti.so.12").build(), vec![0; 20_000]].concat();
+    let cupti = Layer::new().file("opt/a/libcupti.so.12", library);
+    let layers = [cupti, Layer::new().whiteout("opt/a/libcupti.so.12")];
+    let from = on_debian(&place, &layers, |image| image);
+    let to = place.of("oci", "out");
+    let kept = must(&[&from, "--phase", "inference", "-o", &to]);
+    assert!(kept.contains("nothing is brought and nothing goes"), "{kept}");
+    let said = must(&[&from, "--phase", "inference", "--drop", "-o", &to, "--force"]);
+    let why = "a layer above hides it, and its bytes are part of the image all the same";
+    assert!(said.contains(why) && said.contains("- /opt/a/libcupti.so.12"), "{said}");
+    let bytes = |image: &str| {
+        audit_of(image)["image"]["layers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["bytes"].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    assert!(bytes(&to) < bytes(&from), "{said}");
+}
+
+/// The image's own files only have to be found; another release is brought where one is named, and that is said.
+#[test]
+fn the_images_own_cupti_is_put_on_the_search_path_and_another_one_is_brought_when_asked_for() {
+    let place = Place::new();
+    let image = fixture("extras-only");
+    let to = place.of("oci", "out");
+    let said = must(&[&image, "--phase", "training", "-o", &to]);
+    insta::assert_snapshot!("in_place", place.said(&said));
+    let report = audit(&to, &["--phase", "training"]);
+    assert_eq!(report["cupti"]["copies"].as_array().unwrap().len(), 1);
+    let to = place.of("oci", "other");
+    let said = must(&[
+        &image,
+        "--phase",
+        "training",
+        "--cupti-from",
+        &fixture("devel"),
+        "-o",
+        &to,
+    ]);
+    insta::assert_snapshot!("another_one", place.said(&said));
+    // The same files a second time would be dead weight.
+    let to = place.of("oci", "same");
+    let said = must(&[&image, "--phase", "training", "--cupti-from", &image, "-o", &to]);
+    assert!(said.contains("brings no file"), "{said}");
+    // Beside other libraries it is led to by links: the others are not to be found by everybody.
+    let cupti = Elf::library("libcupti.so.12").needed("libc.so.6").build();
+    let layer = Layer::new()
+        .file("opt/x/libcupti.so.12", cupti)
+        .file("opt/x/libz.so.1", Elf::library("libz.so.1").build());
+    let (from, to) = (on_debian(&place, &[layer], |image| image), place.of("oci", "linked"));
+    let said = must(&[&from, "--phase", "training", "-o", &to]);
+    assert!(
+        said.contains("+ /opt/cupti/lib/libcupti.so.12 -> /opt/x/libcupti.so.12"),
+        "{said}"
+    );
+    assert_eq!(audit(&to, &["--phase", "training"])["cupti"]["status"], "loadable");
+}
+
+#[test]
+fn what_misleads_beside_the_cupti_that_is_brought_is_made_good() {
+    let place = Place::new();
+    let old = Elf::library("libcupti.so.11.8").needed("libc.so.6").build();
+    let layer = Layer::new()
+        .file("opt/x/libcupti.so.11.8", old)
+        .symlink("opt/y/libcupti.so.12", "../x/libcupti.so.11.8");
+    let misnamed = on_debian(&place, &[layer], |image| image);
+    for (image, rule) in [
+        (fixture("dangling-link"), "dangling-cupti-link"),
+        (misnamed, "soname-mismatch"),
+    ] {
+        let to = place.of("oci", rule);
+        assert!(findings(&image).contains(&rule.to_owned()), "{rule}");
+        let said = must(&[
+            &image,
+            "--phase",
+            "training",
+            "--cupti-from",
+            &fixture("devel"),
+            "-o",
+            &to,
+        ]);
+        assert!(
+            said.contains("it is named as a CUPTI, and leads to another one or to none"),
+            "{said}"
+        );
+        assert!(!findings(&to).contains(&rule.to_owned()), "{said}");
+    }
+    let path = "empty-search-path-element".to_owned();
+    let set = |image: Image| image.env("LD_LIBRARY_PATH", "/a::/b:");
+    let from = on_debian(&place, &[Layer::new().file("srv/libz.so", "")], set);
+    let to = place.of("oci", "path");
+    let said = must(&[&from, "--phase", "inference", "-o", &to]);
+    assert!(
+        said.contains("~ LD_LIBRARY_PATH=/a:/b: an empty element stands for the working directory"),
+        "{said}"
+    );
+    assert_eq!(
+        (findings(&from).contains(&path), findings(&to).contains(&path)),
+        (true, false)
+    );
+    // Who keeps libraries in the working directory may mean it.
+    let from = on_debian(&place, &[Layer::new().file("srv/libz.so", "")], |image| {
+        set(image).config("WorkingDir", "/srv")
+    });
+    let said = must(&[&from, "--phase", "inference", "-o", &place.of("oci", "meant")]);
+    assert!(said.contains("nothing is brought and nothing goes"), "{said}");
+}
+
+/// A folder may be a link to a place that is mounted later: what is written lies behind it, as COPY would put it.
+#[test]
+fn a_link_to_a_folder_that_is_not_there_yet_is_followed() {
+    let place = Place::new();
+    let made = |target: &str| {
+        let link = Layer::new().symlink("usr/share/cupti-audit", target);
+        let from = on_debian(&place, &[link], |image| image);
+        let to = place.of("docker-archive", "out.tar");
+        slim(&[&[&*from, "-o", &to, "--force"], &BRING[..]].concat())
+    };
+    for (target, at) in [("/data/a", "data/a"), ("x", "usr/share/x"), ("../../srv/b", "srv/b")] {
+        let output = made(target);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let last = diff_ids(&place.of("docker-archive", "out.tar")).len() - 1;
+        let layer = layer_of(&place.path().join("out.tar"), last);
+        assert!(
+            layer.contains_key(&format!("{at}/proof.json")),
+            "{target}: {:?}",
+            layer.keys()
+        );
+    }
+    let said = made("cupti-audit").stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(
+        said.contains("/usr/share/cupti-audit is no folder in the image"),
+        "{said}"
+    );
+}
+
+/// A pipe, a device and a socket are somebody else's: what can take bytes gets them, and nothing is renamed over them.
+#[test]
+fn pipes_and_devices_are_written_into_and_never_replaced() {
+    use std::os::unix::fs::FileTypeExt as _;
+    let place = Place::new();
+    let image = fixture("headers-only");
+    let at = |name: &str| place.path().join(name);
+    must(&[&[&*image, "-o", &place.of("docker-archive", "plain.tar")], &BRING[..]].concat());
+    for name in ["pipe", "dockerfile", "proof"] {
+        assert!(Command::new("mkfifo").arg(at(name)).status().unwrap().success());
+    }
+    let read = |name: &str| {
+        let pipe = at(name);
+        std::thread::spawn(move || fs::read(pipe).unwrap())
+    };
+    let (bytes, proof) = (read("pipe"), read("proof"));
+    let to = place.of("docker-archive", "pipe");
+    let proof_file = at("proof").display().to_string();
+    let output = slim(&[&[&*image, "-o", &to, "--proof", &proof_file, "--force"], &BRING[..]].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("written:"), "{said}");
+    // Standard output may be the pipe.
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    assert!(bytes.join().unwrap() == fs::read(at("plain.tar")).unwrap());
+    assert!(serde_json::from_slice::<Value>(&proof.join().unwrap()).is_ok());
+    let to = slim(&[&[&*image, "-o", "docker-archive:/dev/stdout"], &BRING[..]].concat());
+    assert!(to.stdout == fs::read(at("plain.tar")).unwrap());
+    let text = read("dockerfile");
+    let file = at("dockerfile").display().to_string();
+    let words = [
+        "dockerfile",
+        "--no-config",
+        &image,
+        "--base",
+        "x",
+        "--phase",
+        "training",
+        "--force",
+        "-o",
+        &file,
+    ];
+    let output = program(&words).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8(text.join().unwrap()).unwrap().contains("FROM x"));
+    let kind = |name: &str| fs::symlink_metadata(at(name)).unwrap().file_type();
+    assert!(["pipe", "proof", "dockerfile"].iter().all(|name| kind(name).is_fifo()));
+    assert_eq!(names(place.path()), ["dockerfile", "pipe", "plain.tar", "proof"]);
+}
+
+#[test]
+fn a_socket_is_refused_and_of_a_link_the_file_behind_it_is_replaced() {
+    use std::os::unix::fs::FileTypeExt as _;
+    let place = Place::new();
+    let image = fixture("headers-only");
+    let at = |name: &str| place.path().join(name);
+    let socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    let refusal = "it is a socket, which is not written to\n";
+    let said = refused(
+        &[
+            &[&*image, "--force", "-o", &place.of("oci-archive", "socket")],
+            &BRING[..],
+        ]
+        .concat(),
+    );
+    assert!(said.ends_with(refusal), "{said}");
+    let file = at("socket").display().to_string();
+    let words = [
+        "dockerfile",
+        "--no-config",
+        &image,
+        "--base",
+        "x",
+        "--phase",
+        "training",
+        "--force",
+        "-o",
+        &file,
+    ];
+    let output = program(&words).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).ends_with(refusal));
+    drop(socket);
+    // Of a link the file behind it is replaced.
+    fs::write(at("old.tar"), "mine").unwrap();
+    std::os::unix::fs::symlink("old.tar", at("link.tar")).unwrap();
+    must(
+        &[
+            &[&*image, "--force", "-o", &place.of("docker-archive", "link.tar")],
+            &BRING[..],
+        ]
+        .concat(),
+    );
+    assert_ne!(fs::read(at("old.tar")).unwrap(), b"mine");
+    let kind = |name: &str| fs::symlink_metadata(at(name)).unwrap().file_type();
+    assert!(kind("link.tar").is_symlink() && kind("socket").is_socket());
+    assert_eq!(names(place.path()), ["link.tar", "old.tar", "socket"]);
 }

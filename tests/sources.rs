@@ -16,12 +16,13 @@ mod docker;
 mod registry_parts;
 mod support;
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use docker::Dockerd;
-use registry_parts::{Guarded, Registry, certificates, run};
+use registry_parts::{Guarded, REQUESTS, Registry, certificates, run};
 use serde_json::Value;
 use support::{have, have_all, is_root};
 use tempfile::TempDir;
@@ -96,6 +97,54 @@ fn a_registry_serves_the_image_in_every_compression() {
     );
 }
 
+/// The report of an image, read with a cache in `folder`.
+fn audit_cached(image: &str, folder: &Path, environment: (&str, &str)) -> String {
+    let mut audit = program();
+    audit.args(["--format=json", "--cache-dir"]).arg(folder).arg(image);
+    let output = audit.env(environment.0, environment.1).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn of_layers_that_were_read_before_a_registry_is_asked_no_byte() {
+    if !have_all(&[REGISTRY, SKOPEO]) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let registry = Registry::start(dir.path(), None);
+    let images = ["one", "two"].map(|tag| format!("{}/cuda/devel:{tag}", registry.address));
+    for image in &images {
+        push(image, &["--dest-tls-verify=false"]);
+    }
+    let cache = dir.path().join("cache");
+    let asked = |image: &str| {
+        let log = || fs::read_to_string(dir.path().join(REQUESTS)).unwrap();
+        let before = log().len();
+        let report = audit_cached(image, &cache, ("TZ", "UTC"));
+        let log = log().split_off(before);
+        let path = |line: &str| Some(line.split_once("GET /v2/cuda/devel/")?.1.split('/').next()?.to_owned());
+        (report, log.lines().filter_map(path).collect::<Vec<_>>())
+    };
+    let (cold, all) = asked(&images[0]);
+    let (warm, few) = asked(&images[0]);
+    let (_, other) = asked(&images[1]);
+    assert_eq!(warm, cold);
+    let layers = serde_json::from_str::<Value>(&cold).unwrap()["image"]["layers"]
+        .as_array()
+        .unwrap()
+        .len();
+    assert_eq!(all.len(), 2 + layers);
+    // The manifest and the config.
+    assert_eq!(
+        (few, other),
+        (
+            vec!["manifests".to_owned(), "blobs".to_owned()],
+            vec!["manifests".to_owned(), "blobs".to_owned()]
+        )
+    );
+}
+
 #[test]
 fn a_registry_with_passwords_and_a_ca_of_its_own_wants_both() {
     if !have_all(&[REGISTRY, SKOPEO, ("openssl", "openssl"), ("htpasswd", "apache2-utils")]) {
@@ -147,7 +196,10 @@ fn a_registry_with_passwords_and_a_ca_of_its_own_wants_both() {
         (Some("secret"), &[], "certificate"),
     ] {
         let (code, report, error) = ask(password, arguments);
-        assert_eq!((code, report.len(), error.lines().count()), (2, 0, 1), "{error}");
+        assert_eq!((code, error.lines().count()), (2, 1), "{error}");
+        let report: Value = serde_json::from_slice(&report).unwrap();
+        assert_eq!(report["schema"], "cupti-audit/unread/v1");
+        assert_eq!(report["exit_code"], 2);
         assert!(error.contains(words) && !error.contains("secret"), "{error}");
     }
 }
@@ -159,6 +211,41 @@ fn log_in(home: &Path, image: &str, password: &str) {
     let auth = String::from_utf8(auth).unwrap();
     let config = serde_json::json!({"auths": {host: {"auth": auth.trim()}}});
     fs::write(home.join("config.json"), config.to_string()).unwrap();
+}
+
+/// How often the engine has saved the image of this test, also for `docker save`.
+fn engine_saves(engine: &Dockerd) -> usize {
+    let until = String::from_utf8(run("date", &["+%s.%N"])).unwrap();
+    let times = ["events", "--since", "0", "--until", until.trim()];
+    let events = engine.must(&[&times[..], &["--filter", "event=save", "--format", "{{.Actor.ID}}"]].concat());
+    events.lines().count()
+}
+
+/// The report for a user who may ask the engine, and may not read its folder.
+fn audit_as_nobody(engine: &Dockerd) -> String {
+    let dir = engine.dir();
+    let (copy, cache) = (dir.join("program"), dir.join("nobody"));
+    fs::copy(env!("CARGO_BIN_EXE_cupti-audit"), &copy).unwrap();
+    fs::create_dir_all(&cache).unwrap();
+    chown(&cache, Some(65534), Some(65534)).unwrap();
+    fs::set_permissions(dir, Permissions::from_mode(0o711)).unwrap();
+    fs::set_permissions(engine.socket(), Permissions::from_mode(0o666)).unwrap();
+    let mut audit = Command::new("setpriv");
+    audit
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(&copy);
+    audit
+        .args(["--format=json", "--cache-dir"])
+        .arg(&cache)
+        .arg("docker-daemon:devel:1");
+    let output = audit
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("DOCKER_HOST", engine.host())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
@@ -194,6 +281,20 @@ fn an_engine_and_the_archives_of_real_tools_hold_the_same_image() {
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&daemon.stderr), "");
     assert_eq!(verdict(&daemon.stdout), expected, "docker-daemon");
+    assert_eq!(engine_saves(&engine), 1, "root reads the engine's own folder");
+    let report = String::from_utf8(daemon.stdout).unwrap();
+    let local = || {
+        audit_cached(
+            "docker-daemon:devel:1",
+            &engine.dir().join("cache"),
+            ("DOCKER_HOST", &engine.host()),
+        )
+    };
+    assert_eq!([local(), local()], [report.clone(), report.clone()]);
+    assert_eq!(audit_as_nobody(&engine), report);
+    assert_eq!(engine_saves(&engine), 2);
+    assert_eq!(audit_as_nobody(&engine), report);
+    assert_eq!(engine_saves(&engine), 2, "what is known is not saved again");
     let saved = Stdio::from(File::open(path("saved.tar")).unwrap());
     let piped = program().args(["--format=json", "-"]).stdin(saved).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&piped.stderr), "");

@@ -40,11 +40,11 @@ pub struct DockerfileArgs {
     #[arg(long, conflicts_with = "phase")]
     pub all_phases: bool,
     /// PyTorch is built from its sources in the target that compiles
-    #[arg(long, requires = "all_phases")]
+    #[arg(long, requires = "all_phases", conflicts_with = "phase")]
     pub with_builder: bool,
     /// The matching configuration of Cloud Build [default: cloudbuild.yaml]
     // With `=` alone: else `--cloudbuild IMAGE` would take the image for the file.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "cloudbuild.yaml", require_equals = true, requires = "all_phases")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "cloudbuild.yaml", require_equals = true, requires = "all_phases", conflicts_with = "phase")]
     pub cloudbuild: Option<PathBuf>,
     /// The seconds that Cloud Build gives to the target that compiles PyTorch
     #[arg(long, value_name = "SECONDS", default_value_t = 14_400, requires = "cloudbuild")]

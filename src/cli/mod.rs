@@ -5,6 +5,7 @@ mod config;
 mod progress;
 
 mod audit;
+mod cache;
 mod dockerfile;
 mod option_values;
 mod rules;
@@ -15,6 +16,7 @@ mod tree;
 mod word_order;
 
 use audit::AuditArgs;
+use cache::CacheArgs;
 use dockerfile::DockerfileArgs;
 use rules::RulesArgs;
 use slim::SlimArgs;
@@ -100,6 +102,8 @@ enum CliCommand {
     ///
     /// No container engine is needed for it.
     Slim(Box<SlimArgs>),
+    /// Say what the cache of layers that were read holds, or empty it
+    Cache(CacheArgs),
     /// List the rules, or explain one
     Rules(RulesArgs),
     /// Print the JSON Schema of the JSON report
@@ -117,6 +121,7 @@ pub fn run() -> RunExit {
         Some(CliCommand::Advise(args)) => command::run_advise(&args),
         Some(CliCommand::Dockerfile(args)) => command::run_dockerfile(*args),
         Some(CliCommand::Slim(args)) => command::run_slim(*args),
+        Some(CliCommand::Cache(args)) => command::run_cache(&args),
         Some(CliCommand::Rules(args)) => command::run_rules(&args),
         Some(CliCommand::Schema) => Ok(command::run_schema()),
     };
@@ -146,7 +151,10 @@ fn parse_command_line() -> Cli {
         Ok(arguments) => arguments,
         Err(error) => command.error(ErrorKind::InvalidSubcommand, error).exit(),
     };
-    Cli::from_arg_matches(&command.get_matches_from(arguments)).unwrap_or_else(|error| error.exit())
+    let parsed = command.try_get_matches_from(arguments);
+    parsed
+        .and_then(|matches| Cli::from_arg_matches(&matches))
+        .unwrap_or_else(|error| command::refuse_arguments(&error))
 }
 
 #[cfg(test)]

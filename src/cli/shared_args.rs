@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 
+use super::cache::CacheFolderArgs;
 use super::option_values::PlatformArg;
 use image_linkage::loader::CpuLevel;
 
@@ -85,8 +87,10 @@ pub struct ImageArgs {
     /// Certificates in PEM that are trusted beside the system's
     #[arg(long, value_name = "FILE", env = "CUPTI_AUDIT_CA_CERT", hide_short_help = true)]
     pub ca_cert: Option<PathBuf>,
-    /// Read every layer, also those that were read before (nothing is cached yet)
-    #[arg(long, hide_short_help = true)]
+    #[command(flatten)]
+    pub cache: CacheFolderArgs,
+    /// Read every layer, also those that were read before, and keep nothing of them
+    #[arg(long, env = "CUPTI_AUDIT_NO_CACHE", value_parser = FalseyValueParser::new(), hide_short_help = true)]
     pub no_cache: bool,
 }
 

@@ -14,7 +14,8 @@ Outputs:
   docker-archive:FILE[:NAME]  what docker load reads
   docker-daemon:NAME        a Docker Engine
   docker://REG/NAME[:TAG]   a registry; layers that stay are mounted where it has the image too
-  What is there already is replaced with --force only, and what cannot be finished leaves nothing.
+  What is there already is replaced with --force only, and what cannot be finished leaves nothing. A pipe is
+  written into: docker-archive:/dev/stdout
 
 What stays as it is keeps its layers, byte for byte. What is brought comes in one layer on top, with the
 loader's cache made anew; with --drop the layers that hold dead weight are written again without it.
@@ -39,7 +40,8 @@ pub struct SlimArgs {
     // Exactly one: what a phase drops the next may need.
     #[arg(long, value_name = "PHASE")]
     pub phase: String,
-    /// Where CUPTI is brought from, if the image does not serve the phase: an image, a wheel or a folder
+    /// Where CUPTI is brought from, if the image does not serve the phase: an image, a wheel or a folder; without it, one
+    /// that lies in the image is put on the search path
     #[arg(long, value_name = "IMAGE|WHEEL|DIR")]
     pub cupti_from: Option<String>,
     /// Leave out the files that the phase does not need

@@ -4,7 +4,7 @@ use crate::judge::facts::{self, Gap, GatherOptions, ImageFacts, ReadLayers};
 use crate::knowledge::Knowledge;
 use image_linkage::layer::IndexOptions;
 use image_source::registry::RegistryOptions;
-use image_source::{ImageError, OpenRequest, OpenedLayers, Platform, ReadProgress};
+use image_source::{ImageError, LayerCache, OpenRequest, OpenedLayers, Platform, ReadProgress};
 
 /// How images are had and read.
 pub struct ReadOptions<'a> {
@@ -20,6 +20,8 @@ pub struct ReadOptions<'a> {
     pub index: IndexOptions,
     /// Told of the bytes of layers that have been read.
     pub progress: &'a dyn ReadProgress,
+    /// The layers that were read before with the same `index`; `None` reads every layer.
+    pub cache: Option<&'a LayerCache>,
 }
 
 impl ReadOptions<'_> {
@@ -29,6 +31,7 @@ impl ReadOptions<'_> {
             platform: self.platform,
             index: &self.index,
             progress: self.progress,
+            cache: self.cache,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use image_linkage::loader::RequestOutcome;
 
-use super::facts::{CuptiStatus, FailureImpact, ImageFacts};
+use super::facts::{CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts};
 use super::plan::{Plan, Verdict};
 use super::rule::{Finding, Severity};
 
@@ -83,6 +83,8 @@ impl AuditedImage {
         let fails = self.findings.iter().any(|finding| fail_on.fails(finding));
         // What was found does not go away by what was not seen.
         match () {
+            // But a layer that was not read may take away what was found, or bring what was missed.
+            () if self.facts.unread.is_some() && fail_on != FailOn::Never => RunExit::Open,
             () if fails => RunExit::Findings,
             () if !self.facts.gaps.is_empty() && fail_on != FailOn::Never => RunExit::Open,
             () => RunExit::Clean,
@@ -102,7 +104,7 @@ impl AuditedImage {
         let mut rules: Vec<&str> = errors.map(|finding| finding.rule.as_str()).collect();
         rules.dedup();
         // Else a mark that says "bad" would stand before words that say "good".
-        if self.is_had_by_all() && !rules.is_empty() {
+        if self.is_had_by_all() && !rules.is_empty() && words == self.library_verdict() {
             return format!("{}, though {words}", rules.join(", "));
         }
         words
@@ -110,10 +112,10 @@ impl AuditedImage {
 
     /// Whether nothing that asks for the library goes without.
     fn is_had_by_all(&self) -> bool {
-        let without = self.consumers(|outcome| outcome != RequestOutcome::Loaded);
+        let without = self.consumers(|consumer| !is_got(consumer));
         let is_had = match self.facts.status.as_is {
             CuptiStatus::Loadable => true,
-            CuptiStatus::Unloadable => !self.consumers(|outcome| outcome == RequestOutcome::Loaded).is_empty(),
+            CuptiStatus::Unloadable => !self.consumers(is_got).is_empty(),
             CuptiStatus::HeadersOnly | CuptiStatus::Absent => false,
         };
         is_had && without.is_empty() && self.facts.status_is_open.is_none()
@@ -133,7 +135,9 @@ impl AuditedImage {
             (FailureImpact::Profiling, "would profile without the GPU"),
         ];
         let lost = lost.map(|(impact, words)| (self.lost_programs(impact), words));
-        let lost = lost.iter().filter(|(names, _)| !names.is_empty());
+        let ended = self.consumers(|consumer| consumer.start_failure().is_some());
+        let lost = lost.into_iter().chain([(ended, "cannot start")]);
+        let lost = lost.filter(|(names, _)| !names.is_empty());
         lost.fold(self.library_verdict(), |verdict, (names, words)| {
             format!("{verdict}; {names} {words}")
         })
@@ -154,8 +158,8 @@ impl AuditedImage {
 
     fn library_verdict(&self) -> String {
         let facts = &self.facts;
-        let got = self.consumers(|outcome| outcome == RequestOutcome::Loaded);
-        let without = self.consumers(|outcome| outcome != RequestOutcome::Loaded);
+        let got = self.consumers(is_got);
+        let without = self.consumers(|consumer| !is_got(consumer));
         let name = &facts.library.name;
         match facts.status.as_is {
             _ if facts.status_is_open.is_some() && got.is_empty() => {
@@ -190,15 +194,19 @@ impl AuditedImage {
         }
     }
 
-    /// The names of the consumers whose request came to what `fits`.
-    fn consumers(&self, fits: impl Fn(RequestOutcome) -> bool) -> String {
+    /// The names of the consumers that fit, but for those of which only a run could tell.
+    fn consumers(&self, fits: impl Fn(&CuptiConsumer) -> bool) -> String {
         let consumers = self.facts.consumers.iter();
         let mut names: Vec<&str> = consumers
-            .filter(|consumer| consumer.open.is_none() && fits(consumer.outcome.as_is.outcome))
+            .filter(|consumer| consumer.open.is_none() && fits(consumer))
             .map(|consumer| consumer.name.as_str())
             .collect();
         // The objects of one program stand side by side.
         names.dedup();
         names.join(", ")
     }
+}
+
+fn is_got(consumer: &CuptiConsumer) -> bool {
+    consumer.outcome.as_is.outcome == RequestOutcome::Loaded
 }

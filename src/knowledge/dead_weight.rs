@@ -1,6 +1,7 @@
 //! The kinds of file that may be dead weight, and the paths by which each is known.
 
-use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use super::path_glob::path_glob;
+use globset::{Candidate, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 
 /// A kind of file that may be dead weight (`profiles/cupti/baggage.yaml`).
@@ -101,7 +102,7 @@ impl DeadWeightTable {
     /// Compiles the patterns of `kinds`.
     ///
     /// Errors: What is wrong with a pattern, or with all of them together; [`DeadWeightKind::bad_patterns`] has each.
-    pub(super) fn new(kinds: Vec<DeadWeightKind>) -> Result<Self, globset::Error> {
+    pub(super) fn new(kinds: Vec<DeadWeightKind>) -> Result<Self, String> {
         let mut set = GlobSetBuilder::new();
         let mut roles = Vec::new();
         for (number, kind) in kinds.iter().enumerate() {
@@ -111,7 +112,7 @@ impl DeadWeightTable {
             }
         }
         // All patterns are compiled into one set: an image has hundreds of thousands of paths to compare.
-        let set = set.build()?;
+        let set = set.build().map_err(|error| error.to_string())?;
         Ok(Self { kinds, set, roles })
     }
 
@@ -142,11 +143,6 @@ impl DeadWeightTable {
     }
 }
 
-fn path_glob(pattern: &str) -> Result<Glob, globset::Error> {
-    // A `*` stays within one folder, as in a shell; only `**` goes across a slash.
-    GlobBuilder::new(pattern).literal_separator(true).build()
-}
-
 impl DeadWeightKind {
     /// The patterns that are none: the keys and numbers that lead to each, and what is wrong with it.
     pub(super) fn bad_patterns(&self) -> Vec<(Vec<String>, String)> {
@@ -154,7 +150,7 @@ impl DeadWeightKind {
             let errors = patterns.iter().enumerate().filter_map(|(number, pattern)| {
                 let error = path_glob(pattern).err()?;
                 let path = path.iter().map(|&key| key.to_owned());
-                Some((path.chain([number.to_string()]).collect(), error.to_string()))
+                Some((path.chain([number.to_string()]).collect(), error))
             });
             errors.collect::<Vec<_>>()
         };

@@ -20,6 +20,7 @@ pub mod minimum_driver;
 mod name_pattern;
 mod opened_text;
 pub mod packages;
+pub mod path_glob;
 mod phase;
 mod profiler;
 mod python_import;

@@ -193,7 +193,7 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
     tables.releases.by_hash.extend(releases);
     match DeadWeightTable::new(kinds) {
         Ok(table) => tables.dead_weight = table,
-        Err(error) => reader.mistaken_patterns(&error.to_string()),
+        Err(error) => reader.mistaken_patterns(&error),
     }
     // A table without rows is one that nothing is checked against: where a row could not be read, every name of it
     // elsewhere would be told as a mistake.

@@ -139,11 +139,18 @@ impl UserFolders {
 /// What a folder holds, by name; names that begin with a dot are an editor's or a version control's.
 fn names(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut names = Vec::new();
+    let inside = fs::canonicalize(folder)?;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         // The name of a file may hold what a terminal would obey, and mistakes print it.
         let name = escape::escape_bytes(entry.file_name().as_encoded_bytes());
         if !name.starts_with('.') {
+            // Who may change the folder must not see in a mistake what a file elsewhere begins with. A link within it is
+            // how Kubernetes mounts one.
+            if !fs::canonicalize(entry.path()).is_ok_and(|target| target.starts_with(&inside)) {
+                let what = format!("{name} is a link that leads out of the folder");
+                return Err(io::Error::other(what));
+            }
             names.push((name, entry.path()));
         }
         // Counted while it is read: a folder that was named by mistake may have millions.

@@ -261,6 +261,7 @@ fn read_options<'a>(knowledge: &'a Knowledge, platform: Option<&'a Platform>) ->
         conditions: conditions(),
         index: cupti_options(),
         progress: &NoProgress,
+        cache: None,
     }
 }
 

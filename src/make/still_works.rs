@@ -1,16 +1,15 @@
 //! Whether all that started before still starts: what is changed of an image must break no program and no library of it.
 //!
-//! Only objects that the change can reach are asked for: those whose `DT_NEEDED` lead, by names alone, to a name that is
-//! another one than before. In an image of thousands of objects these are few, and finding them takes one walk.
+//! Only objects that the change can reach are asked for ([`reached_objects`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+mod reached_objects;
 
+use std::collections::BTreeMap;
+
+use self::reached_objects::reached_objects;
 use crate::judge::facts::{ByWorld, ProcessContext, unresolved_objects};
-use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::loader::LoadResolution;
-use image_linkage::loader::ld_cache::{CacheEntry, LdCache};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{NodeKind, Rootfs};
 
 /// The objects that the loads which are compared may map, all together: in an image that is made for it, all objects
 /// of thousands need each other.
@@ -83,154 +82,6 @@ const TOO_MANY: &str = "its objects need each other in more ways than can be com
 fn first_words(started: Option<&LoadResolution>) -> String {
     let first = started.and_then(|started| unresolved_objects(started).next());
     first.map_or_else(|| "it has no loader".to_owned(), |missing| missing.message.clone())
-}
-
-/// What of a file system the loader goes by.
-#[derive(Default)]
-struct LoaderView<'r> {
-    objects: BTreeMap<RootPath, &'r ElfFacts>,
-    links: BTreeMap<RootPath, &'r [u8]>,
-}
-
-/// The objects that ask for each name.
-type NameAskers<'v> = BTreeMap<&'v [u8], Vec<&'v RootPath>>;
-
-impl<'r> LoaderView<'r> {
-    fn new(rootfs: &'r Rootfs) -> Self {
-        let mut nodes = Vec::new();
-        rootfs.visit(|path, id, node| {
-            let counts = match &node.kind {
-                NodeKind::File(facts) => facts.elf.is_some(),
-                NodeKind::Symlink(_) => true,
-                NodeKind::Directory(_) | NodeKind::Special => false,
-            };
-            nodes.extend(counts.then(|| (path.clone(), id)));
-        });
-        let mut view = Self::default();
-        for (path, id) in nodes {
-            match &rootfs.node(id).kind {
-                NodeKind::Symlink(target) => drop(view.links.insert(path, target)),
-                NodeKind::File(facts) => view.objects.extend(facts.elf.as_deref().map(|elf| (path, elf))),
-                NodeKind::Directory(_) | NodeKind::Special => {}
-            }
-        }
-        view
-    }
-
-    fn askers(&self) -> NameAskers<'_> {
-        let mut askers = NameAskers::new();
-        for (path, elf) in &self.objects {
-            let filtered = elf.filters.iter().map(|(name, _)| name);
-            // The kernel loads the interpreter, by its path.
-            for name in elf.needed.iter().chain(filtered).chain(&elf.interp) {
-                askers.entry(last_part(name)).or_default().push(path);
-            }
-        }
-        askers
-    }
-
-    /// The links that somebody asks for and that lead to each object.
-    fn aliases(&self, rootfs: &Rootfs, askers: &NameAskers<'_>) -> BTreeMap<RootPath, Vec<&[u8]>> {
-        let mut aliases: BTreeMap<RootPath, Vec<&[u8]>> = BTreeMap::new();
-        // Following every link of a large image is dear.
-        for link in self.links.keys().filter(|link| askers.contains_key(link.name())) {
-            if let Ok(found) = rootfs.lookup(&link.absolute()) {
-                aliases.entry(found.path).or_default().push(link.name());
-            }
-        }
-        aliases
-    }
-
-    /// The names of what is another one here than in `other`, and the objects among it that both hold.
-    fn differences(&self, other: &Self) -> (BTreeSet<ByteString>, BTreeSet<RootPath>) {
-        let (mut names, mut changed) = (BTreeSet::new(), BTreeSet::new());
-        for (path, elf) in &self.objects {
-            let now = other.objects.get(path);
-            // Layers that stay share their facts, and need no comparing.
-            if now.is_some_and(|now| std::ptr::eq(*now, *elf) || now == elf) {
-                continue;
-            }
-            names.insert(path.name().into());
-            names.extend(elf.soname.clone());
-            changed.extend(now.map(|_| path.clone()));
-        }
-        let links = self
-            .links
-            .iter()
-            .filter(|(path, target)| other.links.get(*path) != Some(target));
-        names.extend(links.map(|(path, _)| path.name().into()));
-        (names, changed)
-    }
-}
-
-fn last_part(name: &[u8]) -> &[u8] {
-    name.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
-}
-
-/// The objects whose load a change can reach: all of them where it is no matter of names.
-fn reached_objects(before: &ProcessContext, after: &ProcessContext) -> BTreeSet<RootPath> {
-    let (old, new) = (LoaderView::new(&before.rootfs), LoaderView::new(&after.rootfs));
-    let (mut names, mut reached) = old.differences(&new);
-    names.extend(new.differences(&old).0);
-    names.extend(changed_entries(before, after));
-    let askers = old.askers();
-    let aliases = old.aliases(&before.rootfs, &askers);
-    let mut pending: Vec<ByteString> = names.iter().cloned().collect();
-    while let Some(name) = pending.pop() {
-        for &path in askers.get(&*name).into_iter().flatten() {
-            if !reached.insert(path.clone()) {
-                continue;
-            }
-            let soname = old.objects.get(path).and_then(|elf| elf.soname.as_deref());
-            let aliases = aliases.get(path).into_iter().flatten().copied();
-            // Who asks for this one, by whatever name, is reached too.
-            let known_as = aliases.chain(soname).chain([path.name()]).map(ByteString::from);
-            pending.extend(known_as.filter(|name| names.insert(name.clone())));
-        }
-    }
-    if concerns_all(before, after, &old, &names) {
-        return old.objects.into_keys().collect();
-    }
-    reached
-}
-
-/// The sonames that the loader's cache leads elsewhere with.
-fn changed_entries(before: &ProcessContext, after: &ProcessContext) -> Vec<ByteString> {
-    let entries = |context: &ProcessContext| -> BTreeSet<(ByteString, ByteString)> {
-        let caches = context.linker.iter().filter_map(|linker| linker.cache.as_ref());
-        let pair = |(name, entry): (&[u8], &CacheEntry)| (name.into(), entry.path.clone());
-        caches.flat_map(LdCache::iter).map(pair).collect()
-    };
-    let (before, after) = (entries(before), entries(after));
-    let changed = before.symmetric_difference(&after);
-    changed.map(|(name, _)| name.clone()).collect()
-}
-
-/// Whether a change concerns every object: what is preloaded, the loader itself, or a link to a folder.
-fn concerns_all(
-    before: &ProcessContext,
-    after: &ProcessContext,
-    old: &LoaderView<'_>,
-    names: &BTreeSet<ByteString>,
-) -> bool {
-    const PRELOAD: &[u8] = b"/etc/ld.so.preload";
-    let listed = before.rootfs.content(PRELOAD);
-    let preloaded = [before.environment.preload.as_deref(), listed];
-    let words = preloaded.into_iter().flatten();
-    let mut words = words.flat_map(|text| text.split(|byte| b" :\t\n".contains(byte)));
-    let is_folder = |path: &RootPath| {
-        let found = before.rootfs.lookup(&path.absolute());
-        found.is_ok_and(|found| matches!(before.rootfs.node(found.node).kind, NodeKind::Directory(_)))
-    };
-    let stays = |path: &RootPath| after.rootfs.lookup_link(&path.absolute()).is_ok();
-    let loader = |context: &ProcessContext| context.linker.as_ref().map(|linker| linker.real_path.clone());
-    words.any(|word| names.contains(last_part(word)))
-        || listed != after.rootfs.content(PRELOAD)
-        || loader(before) != loader(after)
-        || old
-            .links
-            .keys()
-            .any(|link| names.contains(link.name()) && !stays(link) && is_folder(link))
 }
 
 #[cfg(test)]

@@ -1,11 +1,14 @@
 //! Files that the user names: each is there whole or not at all.
+#![expect(clippy::disallowed_methods, reason = "the files lie where the user wants them")]
 
-use std::fs::Permissions;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
+
+use super::unfinished_output::create_unfinished_file;
 
 /// What happens to what is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,17 +34,58 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// An empty file in `folder` without a lasting name: it is gone unless it is put into its place.
+/// What stands in the place of an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OutputPlace {
+    Free,
+    /// A file, or a link to one that is not there yet.
+    File,
+    /// A pipe, a device or an open file of this process: it is written into, and never replaced.
+    Stream,
+}
+
+/// Looks what stands in the place of an output.
+///
+/// Errors: What the host says, or that nothing is written there: a folder, a socket or a disk.
+pub(crate) fn look_at_place(place: &Path) -> io::Result<OutputPlace> {
+    // /dev/stdout may lead to a file by now, which is open all the same.
+    let of_process = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
+    if of_process.iter().any(|open| place.starts_with(open)) {
+        return Ok(OutputPlace::Stream);
+    }
+    let found = match fs::metadata(place) {
+        Ok(found) => found.file_type(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(match fs::symlink_metadata(place) {
+                Ok(_) => OutputPlace::File,
+                Err(_) => OutputPlace::Free,
+            });
+        }
+        Err(error) => return Err(error),
+    };
+    let refused = |what: &str| Err(io::Error::other(format!("it is {what}, which is not written to")));
+    match found {
+        _ if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        _ if found.is_fifo() || found.is_char_device() => Ok(OutputPlace::Stream),
+        _ if found.is_socket() => refused("a socket"),
+        _ if found.is_block_device() => refused("a disk"),
+        _ => Ok(OutputPlace::File),
+    }
+}
+
+/// The file that a path stands for: links followed, as far as it is there.
+pub(crate) fn settle(file: &Path) -> PathBuf {
+    let whole = || fs::canonicalize(file).ok();
+    let new = || Some(fs::canonicalize(folder_of(file)).ok()?.join(file.file_name()?));
+    whole().or_else(new).unwrap_or_else(|| file.to_owned())
+}
+
+/// Opens a stream. A pipe is waited for until somebody reads it.
 ///
 /// Errors: What the host says.
-pub(crate) fn create_unnamed(folder: &Path, permissions: Option<Permissions>) -> io::Result<NamedTempFile> {
-    // A temporary file is the user's alone; one that is to stay is readable as the umask has it.
-    let permissions = permissions.unwrap_or(Permissions::from_mode(0o666));
-    // In the same folder, as a rename is at once only within one file system.
-    tempfile::Builder::new()
-        .prefix(".cupti-audit-")
-        .permissions(permissions)
-        .tempfile_in(folder)
+pub(crate) fn open_stream(place: &Path) -> io::Result<File> {
+    // An open file of this process may hold something already.
+    OpenOptions::new().append(true).open(place)
 }
 
 /// Gives a file its name. A file that came there in the meantime stays where it is to stay.
@@ -55,13 +99,23 @@ pub(crate) fn put_in_place(file: NamedTempFile, place: &Path, existing: Existing
     put.map(drop).map_err(|error| error.error)
 }
 
-/// Writes a file at once: a reader never sees half of it, and of a run that is cut off nothing is left in its place.
+/// Writes a file at once: a reader never sees half of it, and of a run that is cut off nothing is left in its place. A
+/// stream is written into.
 ///
 /// Errors: What the host says of the folder, the file or its name.
 pub(crate) fn write_whole_file(place: &Path, content: &str, existing: ExistingOutput) -> io::Result<()> {
-    let mut file = create_unnamed(folder_of(place), None)?;
+    if look_at_place(place)? == OutputPlace::Stream {
+        return open_stream(place)?.write_all(content.as_bytes());
+    }
+    // What a link leads to is replaced, not the link.
+    let place = match existing {
+        ExistingOutput::Stays => place.to_owned(),
+        ExistingOutput::Replaced => settle(place),
+    };
+    let permissions = fs::metadata(&place).ok().map(|found| found.permissions());
+    let mut file = create_unfinished_file(folder_of(&place), permissions)?;
     file.write_all(content.as_bytes())?;
-    put_in_place(file, place, existing)
+    put_in_place(file, &place, existing)
 }
 
 #[cfg(test)]
@@ -69,7 +123,6 @@ mod tests {
     use super::{ExistingOutput, write_whole_file};
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "the test looks at what was written")]
     fn a_file_that_appeared_meanwhile_is_replaced_only_where_it_may_be() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("proof.json");

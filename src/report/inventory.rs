@@ -83,7 +83,8 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
             let _ = writeln!(out, "    {lacks}: {symbols}");
         }
         // The first failure is told above. The loader stops there, but whoever mends it meets the others next.
-        for failure in &gets.other_failures {
+        let told = consumer.start_failure().is_some() || consumer.unmet_by_itself().is_some();
+        for failure in gets.other_failures.iter().filter(|_| !told) {
             let _ = writeln!(out, "    {}", styled(DIM, format!("also: {}", failure.message)));
         }
         if layout.detail == TextDetail::All {

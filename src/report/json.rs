@@ -209,6 +209,7 @@ fn consumer(consumer: &CuptiConsumer) -> Value {
         "required": consumer.required.name(),
         "missing_symbols": missing_symbols.map(|symbol| escape_bytes(symbol)).collect::<Value>(),
         "message": unless_empty(&as_is.message),
+        "cannot_start": consumer.start_failure().map(|failure| &failure.words),
         "program": consumer.program.as_ref().map(ToString::to_string),
         "python": consumer.python.as_ref().map(python),
     })

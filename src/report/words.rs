@@ -9,8 +9,8 @@ use crate::judge::plan::Verdict;
 use crate::judge::rule::{Evidence, Finding, Severity, SuppressionMark};
 use crate::size::format_size;
 use image_linkage::escape;
-use image_linkage::loader::RequestOutcome;
 use image_linkage::loader::trace_text::{self, TraceLine};
+use image_linkage::loader::{ObjectNames, RequestOutcome};
 
 /// How good a thing is, for its colour: a style on a terminal, a class on a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -221,6 +221,18 @@ pub(super) fn consumer_outcome(consumer: &CuptiConsumer) -> ColouredFact {
     let (tone, word, rest) = match (consumer.unreachable(), gets.outcome, under_runtime) {
         (Some(why), ..) => (ReportTone::Doubtful, "is imported by nobody", format!(": {why}")),
         _ if let Some(why) = &consumer.open => (ReportTone::Doubtful, "may get it or not", format!(": {why}")),
+        _ if let Some(failure) = consumer.start_failure() => {
+            let word = if failure.is_process {
+                "does not start"
+            } else {
+                "cannot be loaded"
+            };
+            (ReportTone::Bad, word, format!(": {}", failure.words))
+        }
+        (_, RequestOutcome::Loaded, _) if let Some(other) = consumer.unmet_by_itself() => {
+            let rest = format!(" where something else has loaded what it lacks: {}", other.message);
+            (ReportTone::Doubtful, "gets it", rest)
+        }
         (_, RequestOutcome::Loaded, _) => {
             let path = gets.path.as_deref().map(escape::escape_bytes).unwrap_or_default();
             let other = consumer.other_copies.as_ref().map(|why| format!("; {why}"));
@@ -239,7 +251,10 @@ pub(super) fn consumer_outcome(consumer: &CuptiConsumer) -> ColouredFact {
 /// Who gets to a copy.
 pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> ColouredFact {
     // The stage is that of a plain dlopen, which no object asked for: there is none to name.
-    let found = copy.how.map(|how| trace_text::stage_text(how, &[])).unwrap_or_default();
+    let found = copy
+        .how
+        .map(|how| trace_text::stage_text(how, &ObjectNames::default()))
+        .unwrap_or_default();
     let users: Vec<&str> = copy
         .used_by
         .iter()

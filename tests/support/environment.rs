@@ -92,6 +92,7 @@ impl Environment {
             platform: None,
             index: &options,
             progress: &NoProgress,
+            cache: None,
         };
         let opened = source.open(&request).unwrap();
         let OpenedLayers::Folder(_, index) = opened.layers else {

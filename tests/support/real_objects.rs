@@ -46,6 +46,7 @@ pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
         },
         index: cupti_options(),
         progress: &NoProgress,
+        cache: None,
     };
     image_reading::read_image(reference, &options).unwrap()
 }

@@ -54,6 +54,8 @@ enum Sent {
     Stall(usize),
     /// The body again and again, without a length.
     Endless,
+    /// A byte every few milliseconds.
+    Dripping,
 }
 
 impl Reply {
@@ -70,6 +72,12 @@ impl Reply {
     /// With a header.
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Sent a byte every few milliseconds.
+    pub fn dripping(mut self) -> Self {
+        self.sent = Sent::Dripping;
         self
     }
 
@@ -178,6 +186,10 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<Request>>, answer: &dyn Fn(&Requ
         Sent::Endless => loop {
             stream.write_all(&reply.body)?;
         },
+        Sent::Dripping => reply.body.iter().try_for_each(|byte| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            stream.write_all(&[*byte])
+        }),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Digests, and bytes checked against the digest and size that name them.
 
+use crate::escape::escape_bytes;
 use std::fmt;
 use std::io::{self, Read};
 use std::str::FromStr;
@@ -59,7 +60,10 @@ impl FromStr for Digest {
                 return Err("Empty algorithm component".to_owned());
             }
             if !part.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9')) {
-                return Err(format!("Invalid algorithm component: {part}"));
+                return Err(format!(
+                    "Invalid algorithm component: {}",
+                    escape_bytes(part.as_bytes())
+                ));
             }
         }
         if encoded.is_empty() {
@@ -67,7 +71,7 @@ impl FromStr for Digest {
         }
         let is_encoded = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'=' | b'_' | b'-');
         if !encoded.bytes().all(is_encoded) {
-            return Err(format!("Invalid encoded value {encoded}"));
+            return Err(format!("Invalid encoded value {}", escape_bytes(encoded.as_bytes())));
         }
         // Digests with an unknown algorithm pass if they keep to the grammar (image-spec, descriptor.md, "Digests").
         if let Some((_, expected)) = REGISTERED.iter().find(|(name, _)| *name == algorithm) {
@@ -96,7 +100,6 @@ impl AsRef<str> for Digest {
     }
 }
 
-#[cfg(feature = "serde")]
 impl<'de> serde::Deserialize<'de> for Digest {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -104,7 +107,6 @@ impl<'de> serde::Deserialize<'de> for Digest {
     }
 }
 
-#[cfg(feature = "serde")]
 impl serde::Serialize for Digest {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -3,11 +3,20 @@
 //! A limit is counted while bytes arrive, never taken from a size that the input declares. Crossing one is
 //! an error that names the limit, or a gap in the report where the rest of the image can still be judged.
 
+/// Directories and names that the simulated loader looks at for one image. Of the real environments seen (PyTorch 2.8,
+/// JAX), the largest takes some HONEST.
+pub const LOADER_STEPS: u64 = 30_000_000;
+
+/// Bytes of all searches of one image that are kept for its reports.
+pub const KEPT_TRACES: u64 = 96 << 20;
+
 /// Bounds for one audit. Sizes are in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Uncompressed bytes of one layer. The largest honest layers seen hold some 40 GB.
     pub layer_bytes: u64,
+    /// Uncompressed bytes of all layers of one image. The largest images that users tell of hold 100 GB.
+    pub image_bytes: u64,
     /// Bytes out per byte in, counted once a layer has grown past [`Limits::ratio_from`].
     pub layer_ratio: u64,
     /// Uncompressed bytes below which the ratio is not looked at.
@@ -42,9 +51,11 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             layer_bytes: 256 << 30,
-            // Deflate cannot do better than 1,032:1. zstd reaches 32,000:1, which no honest layer comes near.
-            layer_ratio: 2_000,
-            ratio_from: 1 << 30,
+            image_bytes: 1 << 40,
+            // Deflate ends at 1,032:1 and zstd at 32,000:1, both of zeros alone; a layer of 4 GiB of them is honest, such
+            // as an empty disk. The most seen of a real layer is 12:1.
+            layer_ratio: 500,
+            ratio_from: 4 << 30,
             // An image of three million files has been reported to another scanner (anchore/grype#1509).
             layer_entries: 4_000_000,
             // As Go's archive/tar bounds them (`maxSpecialFileSize`), and with it every engine.

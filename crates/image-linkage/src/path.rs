@@ -3,6 +3,8 @@
 use std::borrow::Borrow;
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::escape;
 
 /// A normalised path inside an image's root, kept as bytes without the leading `/`; the root is empty.
@@ -136,6 +138,19 @@ impl fmt::Debug for RootPath {
 impl From<&str> for RootPath {
     fn from(path: &str) -> Self {
         Self::new(path.as_bytes())
+    }
+}
+
+impl Serialize for RootPath {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for RootPath {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        // Through `new`, so that no bytes make a path that breaks the invariant.
+        <&[u8]>::deserialize(from).map(Self::new)
     }
 }
 

@@ -6,22 +6,29 @@
 mod connection;
 mod image_load;
 mod kind;
+mod unpacked_layers;
 
 pub use connection::EngineEnvironment;
 pub use kind::EngineKind;
+
+use std::io::Read as _;
 
 use reqwest::StatusCode;
 use reqwest::blocking::Response;
 use serde::Deserialize;
 
 use connection::{EngineConnection, connect_engine};
+use unpacked_layers::EngineStorage;
 
 use crate::archive::{self, PreferredDocument, WantedImage};
+use crate::config::read_image_config;
+use crate::image::Image;
 use crate::image_error::ImageError;
 use crate::manifest;
 use crate::platform::Platform;
-use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage};
+use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::verify;
+use image_linkage::digest::Digest;
 
 /// An image of an engine on this machine, or of one that `DOCKER_HOST` or `CONTAINER_HOST` names.
 #[derive(Debug, Clone)]
@@ -39,8 +46,25 @@ pub struct EngineImage {
 impl ImageSource for EngineImage {
     /// Asks for the image, then reads what `docker save` would write, in one pass.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
-        let saved = self.open_save_stream(request)?;
-        archive::open_stream(&self.reference, saved, &self.wanted(), request)
+        let (connection, facts) = self.connect(request)?;
+        // The wrong platform is refused here, and not after the engine has written all layers to its disk.
+        facts.expect_platform(&self.reference, request.platform)?;
+        let id = facts.kept_id(self.brand, request.platform);
+        if let Some(known) = id.as_ref().and_then(|id| self.find_known(id, request)) {
+            return Ok(known);
+        }
+        if let Some(local) = self.find_unpacked(&connection, &facts, request) {
+            return Ok(local);
+        }
+        let saved = self.save(&connection, &facts, request)?;
+        let opened = archive::open_stream(&self.reference, saved, &self.wanted(), request)?;
+        // The name may stand for another image by now.
+        if let Some((cache, id)) = request.cache.zip(id)
+            && self.inspect(&connection, request)?.id == facts.id
+        {
+            cache.keep_image(&id, &opened.image, &opened.documents);
+        }
+        Ok(opened)
     }
 
     fn list_platforms(&self, request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
@@ -72,10 +96,75 @@ impl EngineImage {
         }
     }
 
+    /// The image from the folder of an engine on this machine; nothing where that cannot be read, or is no such folder.
+    fn find_unpacked(
+        &self,
+        connection: &EngineConnection,
+        facts: &InspectedImage,
+        request: &OpenRequest<'_>,
+    ) -> Option<OpenedImage> {
+        if !connection.is_local || self.brand != EngineKind::Docker {
+            return None;
+        }
+        let limit = request.limits().document;
+        let answer = connection
+            .get("info")
+            .and_then(|answer| connection.accept(answer, limit))
+            .ok()?;
+        let storage: EngineStorage = serde_json::from_reader(answer.take(limit)).ok()?;
+        let document = storage.read_config(&facts.id.as_ref()?.parse().ok()?, limit)?;
+        let (platform, config) = read_image_config(&self.reference, &document).ok()?;
+        let layers = archive::describe_plain_layers(&config);
+        let blobs = storage
+            .find_layers(&config.diff_ids)
+            .filter(|_| layers.len() <= request.limits().layers)?;
+        Some(OpenedImage {
+            image: Image {
+                reference: self.reference.clone(),
+                source: self.brand.kind(),
+                // The engine makes a manifest only for an archive.
+                digest: None,
+                platform,
+                config,
+                layers,
+            },
+            documents: ImageDocuments {
+                config: document,
+                ..ImageDocuments::default()
+            },
+            layers: OpenedLayers::Blobs(Box::new(blobs)),
+            home: None,
+        })
+    }
+
+    /// The image where all of it is known from an earlier run: no `docker save` is asked for.
+    fn find_known(&self, id: &Digest, request: &OpenRequest<'_>) -> Option<OpenedImage> {
+        let cache = request.cache?;
+        let known = cache.find_image(id)?;
+        let (platform, config) = read_image_config(&self.reference, &known.documents.config).ok()?;
+        let indexes = known
+            .layers
+            .iter()
+            .map(|layer| cache.find(layer))
+            .collect::<Option<_>>()?;
+        Some(OpenedImage {
+            image: Image {
+                reference: self.reference.clone(),
+                source: self.brand.kind(),
+                digest: known.digest,
+                platform,
+                config,
+                layers: known.layers,
+            },
+            documents: known.documents,
+            layers: OpenedLayers::Indexed(indexes),
+            home: None,
+        })
+    }
+
     /// What `docker save` would write of the image.
     fn open_save_stream(&self, request: &OpenRequest<'_>) -> Result<Response, ImageError> {
         let (connection, facts) = self.connect(request)?;
-        // The wrong platform is refused here, and not after the engine has written all layers to its disk.
         facts.expect_platform(&self.reference, request.platform)?;
         self.save(&connection, &facts, request)
     }
@@ -94,6 +183,10 @@ impl EngineImage {
         request: &OpenRequest<'_>,
     ) -> Result<Response, ImageError> {
         let name = facts.one_image(&self.name);
+        request.progress.wait(&format!(
+            "{} writes the image to its disk before it sends a byte",
+            self.brand.name()
+        ));
         let response = connection.get(&format!("images/{name}/get"))?;
         connection.accept(response, request.limits().document)
     }
@@ -126,6 +219,8 @@ impl EngineImage {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct InspectedImage {
+    /// The digest of the config, or of what the name stands for in containerd's store.
+    id: Option<String>,
     os: Option<String>,
     architecture: Option<String>,
     variant: Option<String>,
@@ -141,6 +236,13 @@ struct InspectedDescriptor {
 }
 
 impl InspectedImage {
+    /// By what the image is kept in the cache: engines name an image by a digest over all of it.
+    fn kept_id(&self, brand: EngineKind, platform: Option<&Platform>) -> Option<Digest> {
+        let platform = platform.map(ToString::to_string).unwrap_or_default();
+        let text = format!("{} {} {platform}", brand.kind().scheme(), self.id.as_ref()?);
+        Some(Digest::of(text.as_bytes()))
+    }
+
     /// Whether the name stands for images of several platforms, of which the engine describes one.
     fn is_index(&self) -> bool {
         let described = self.descriptor.as_ref();

@@ -1,6 +1,7 @@
 //! An image as its manifest and its config describe it.
 
 use image_linkage::digest::Digest;
+use serde::{Deserialize, Serialize};
 
 use crate::config::ImageConfig;
 use crate::platform::Platform;
@@ -25,7 +26,7 @@ pub struct Image {
 }
 
 /// One layer as the manifest and the config describe it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerDescriptor {
     /// The digest of the blob as stored, usually compressed; `None` in an archive of Docker before 25.
     pub digest: Option<Digest>,

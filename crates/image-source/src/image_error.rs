@@ -39,7 +39,10 @@ pub enum ImageError {
         reason: String,
     },
     /// The index has no image for the platform.
-    #[error("no image for platform {wanted} in {what}; it offers {}; choose one with --platform", offered.join(", "))]
+    #[error(
+        "no image for platform {wanted} in {what}; it offers {}; choose one with --platform",
+        few(offered)
+    )]
     Platform {
         /// The reference or index.
         what: String,
@@ -79,6 +82,21 @@ pub enum ImageError {
     /// A layer that passed in one pass could not be read.
     #[error(transparent)]
     Layer(#[from] LayerError),
+}
+
+/// The first of the names, and how many there are besides.
+fn few(names: &[String]) -> String {
+    const SHOWN: usize = 16;
+    let shown = names
+        .iter()
+        .take(SHOWN)
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 impl ImageError {

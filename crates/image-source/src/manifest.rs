@@ -193,6 +193,12 @@ pub(crate) fn expect_platform(what: &str, found: &Platform, wanted: Option<&Plat
             wanted: wanted.to_string(),
             offered: vec![found.to_string()],
         }),
+        // Who asks for none asks for what engines run: no loader of these reads a file of Windows.
+        None if !found.os.is_empty() && found.os != "linux" => Err(ImageError::Platform {
+            what: what.to_owned(),
+            wanted: "linux".to_owned(),
+            offered: vec![found.to_string()],
+        }),
         _ => Ok(()),
     }
 }
@@ -228,6 +234,13 @@ pub(crate) fn describe_layers(
         .zip(&config.diff_ids)
         .enumerate()
         .map(|(index, (layer, diff_id))| {
+            // ocicrypt puts this behind the type (containers/ocicrypt, spec.go).
+            if layer.media_type.ends_with("+encrypted") {
+                return Err(not_an_image(format!(
+                    "its layer {index} is encrypted ({:?}), and what is in it cannot be read",
+                    layer.media_type
+                )));
+            }
             if !is_layer(&layer.media_type) {
                 return Err(not_an_image(format!(
                     "its layer {index} is of media type {:?}",

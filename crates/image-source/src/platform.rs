@@ -90,9 +90,11 @@ impl fmt::Display for Platform {
         } else {
             &self.architecture
         };
-        write!(f, "{}/{architecture}", self.os)?;
+        // An index may say anything here.
+        let escaped = |part: &str| image_linkage::escape::escape_bytes(part.as_bytes());
+        write!(f, "{}/{}", escaped(&self.os), escaped(architecture))?;
         match &self.variant {
-            Some(variant) => write!(f, "/{variant}"),
+            Some(variant) => write!(f, "/{}", escaped(variant)),
             None => Ok(()),
         }
     }

@@ -1,9 +1,11 @@
 //! The layers of an opened image, read several at a time.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
+use image_linkage::limits::Limits;
 
 use crate::image::{Image, LayerDescriptor};
 use crate::image_error::ImageError;
@@ -33,11 +35,17 @@ pub fn read_layers(
 ) -> Result<Vec<ReadLayer>, ImageError> {
     let queue: Mutex<VecDeque<(usize, &LayerDescriptor)>> = Mutex::new(image.layers.iter().enumerate().collect());
     let results: Mutex<Vec<(usize, Result<ReadLayer, ImageError>)>> = Mutex::new(Vec::new());
+    let room = AtomicU64::new(image_room(image, request.limits()));
     // The guard is gone before the layer is read: a `while let` would hold it through its body.
     let next = || lock(&queue).pop_front();
     let work = || {
         while let Some((number, layer)) = next() {
-            let result = read_layer(number, layer, blobs, request);
+            let result = read_layer(number, layer, blobs, request, room.load(Ordering::Relaxed));
+            if let Ok(Ok(index)) = &result {
+                let _ = room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| {
+                    Some(room.saturating_sub(index.bytes))
+                });
+            }
             if result.is_err() {
                 // The other worker ends the layer it has begun, and takes no further one.
                 lock(&queue).clear();
@@ -56,6 +64,15 @@ pub fn read_layers(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
+/// The uncompressed bytes that the layers may hold together. Each of a thousand small layers may be a bomb.
+fn image_room(image: &Image, limits: &Limits) -> u64 {
+    let stored: Option<u64> = image.layers.iter().map(|layer| layer.size).sum();
+    let by_ratio = stored.map_or(u64::MAX, |stored| stored.saturating_mul(limits.layer_ratio));
+    limits
+        .image_bytes
+        .min(by_ratio.max(limits.ratio_from.saturating_mul(2)))
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -65,6 +82,7 @@ fn read_layer(
     layer: &LayerDescriptor,
     blobs: &dyn BlobStore,
     request: &OpenRequest<'_>,
+    room: u64,
 ) -> Result<ReadLayer, ImageError> {
     let name = layer
         .digest
@@ -78,6 +96,10 @@ fn read_layer(
             why: why.to_owned(),
         }));
     }
+    if let Some(index) = request.cache.and_then(|cache| cache.find(layer)) {
+        blobs.find(layer)?;
+        return Ok(Ok(index));
+    }
     // Before the blob is opened: a registry may take long to answer, and the user sees which layer is waited for.
     request.progress.start(number, layer.size);
     let counted = ProgressReader {
@@ -90,7 +112,12 @@ fn read_layer(
         size: layer.size,
         diff_id: layer.diff_id.as_ref(),
     };
-    let index = layer::index_layer(&name, counted, &expected, request.index)?;
+    let mut options = request.index.clone();
+    options.limits.layer_bytes = options.limits.layer_bytes.min(room);
+    let index = layer::index_layer(&name, counted, &expected, &options)?;
     request.progress.finish(number);
+    if let Some(cache) = request.cache {
+        cache.keep(&index);
+    }
     Ok(Ok(index))
 }

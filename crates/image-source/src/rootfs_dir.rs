@@ -260,6 +260,7 @@ mod tests {
             platform: None,
             index: &index,
             progress: &NoProgress,
+            cache: None,
         })?;
         let OpenedLayers::Folder(_, index) = opened.layers else {
             panic!("a folder");

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use crate::image::{Image, LayerDescriptor};
 use crate::image_error::ImageError;
+use crate::layer_cache::LayerCache;
 use crate::platform::Platform;
 use crate::registry_reference::RegistryReference;
 use image_linkage::layer::{IndexOptions, LayerIndex};
@@ -39,6 +42,8 @@ pub struct OpenRequest<'a> {
     pub index: &'a IndexOptions,
     /// Told of the bytes of layers that a one-pass source reads.
     pub progress: &'a dyn ReadProgress,
+    /// The indexes of layers that were read before with the same `index`; `None` reads every layer.
+    pub cache: Option<&'a LayerCache>,
 }
 
 impl<'a> OpenRequest<'a> {
@@ -61,7 +66,7 @@ pub struct OpenedImage {
 }
 
 /// The documents of an image as they are stored, for who writes it again with something changed.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ImageDocuments {
     /// The image config; empty for a folder, which has none.
     pub config: Vec<u8>,
@@ -87,11 +92,20 @@ pub trait BlobStore: Send + Sync {
     /// Opens the blob of `layer` at its start, bytes as stored. The bytes are not verified yet: who reads
     /// them compares size and digest at the end ([`super::verify`]).
     fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError>;
+
+    /// Looks for the blob of a layer whose bytes are known, where that costs no request.
+    ///
+    /// Errors: As [`BlobStore::open`]: a folder that lacks a blob holds no image, whatever is known of the blob.
+    fn find(&self, _layer: &LayerDescriptor) -> Result<(), ImageError> {
+        Ok(())
+    }
 }
 
 /// Told what a long read has done so far. Layers are numbered from 0 in the order in which they apply, or
 /// in the order of arrival for a source that is read in one pass.
 pub trait ReadProgress: Sync {
+    /// Nothing comes for a while, because `what` is the case.
+    fn wait(&self, _what: &str) {}
     /// A layer's blob is about to be read; `bytes` is its stored size, where it is known.
     fn start(&self, layer: usize, bytes: Option<u64>);
     /// `bytes` more bytes of the stored blob were read.

@@ -10,28 +10,34 @@ use crate::knowledge::Knowledge;
 use crate::knowledge::file_interest::library_options;
 use image_linkage::loader::CpuLevel;
 use image_source::registry::{CredentialSource, RegistryOptions};
-use image_source::{ImageError, Platform};
+use image_source::{ImageError, LayerCache, Platform};
 
 use super::command_error::CommandError;
+use super::layer_cache::open_cache;
 use super::project_config;
+use super::terminal::report_warning;
 
 /// How images are had, for the commands that read some.
 pub(super) struct ImageReader {
     options: ImageArgs,
     knowledge: Knowledge,
     pub(super) bars: ProgressBars,
+    cache: Option<LayerCache>,
 }
 
 impl ImageReader {
     pub(super) fn new(args: &ReadArgs, knowledge: &Knowledge) -> Self {
+        let bars = ProgressBars::new(if args.output.quiet > 0 {
+            BarVisibility::Never
+        } else {
+            BarVisibility::OnTerminal
+        });
+        bars.clear_on_interrupt();
         Self {
+            cache: open_cache(&args.image, &library_options(knowledge.library)),
             options: args.image.clone(),
             knowledge: knowledge.clone(),
-            bars: ProgressBars::new(if args.output.quiet > 0 {
-                BarVisibility::Never
-            } else {
-                BarVisibility::OnTerminal
-            }),
+            bars,
         }
     }
 
@@ -52,6 +58,7 @@ impl ImageReader {
             },
             index: library_options(self.knowledge.library),
             progress: &self.bars,
+            cache: self.cache.as_ref(),
         }
     }
 
@@ -76,6 +83,15 @@ impl ImageReader {
             }
             Some(PlatformArg::One(platform)) => Ok(vec![Some(platform.clone())]),
             None => Ok(vec![None]),
+        }
+    }
+}
+
+impl Drop for ImageReader {
+    fn drop(&mut self) {
+        // At the end: the report is whole whatever became of the cache.
+        if let Some(failure) = self.cache.as_ref().and_then(LayerCache::failure) {
+            report_warning(failure);
         }
     }
 }

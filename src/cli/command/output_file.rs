@@ -8,18 +8,18 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::make::whole_file::{ExistingOutput, folder_of, write_whole_file};
+use crate::knowledge::user_folders::read_text_file;
+use crate::make::whole_file::{ExistingOutput, OutputPlace, folder_of, look_at_place, write_whole_file};
 
 /// Whether every file may be written, before the work is done.
 ///
 /// Errors: The first that may not, in words.
 pub fn check_writable(files: &[&Path], existing: ExistingOutput) -> Result<(), String> {
     for file in files {
-        // The link itself is looked at: one that leads nowhere is there, too.
-        let found = fs::symlink_metadata(file);
-        match found {
-            Ok(found) if found.is_dir() => return Err(format!("{} is a folder", file.display())),
-            Ok(_) if existing == ExistingOutput::Stays => return Err(is_there(file)),
+        match look_at_place(file) {
+            Ok(OutputPlace::Stream) => continue,
+            Ok(OutputPlace::File) if existing == ExistingOutput::Stays => return Err(is_there(file)),
+            Err(error) => return Err(format!("cannot write {}: {error}", file.display())),
             _ => {}
         }
         // Said now, because an image may take minutes to read.
@@ -66,7 +66,11 @@ pub fn read_templates(folder: &Path) -> Result<Vec<(String, String)>, String> {
         ));
     }
     let read = |path: &PathBuf| {
-        let text = fs::read_to_string(path).map_err(|error| cannot(path, error))?;
+        let target = fs::canonicalize(path).map_err(|error| cannot(path, error))?;
+        if !fs::canonicalize(folder).is_ok_and(|folder| target.starts_with(folder)) {
+            return Err(format!("{} is a link that leads out of the folder", path.display()));
+        }
+        let text = read_text_file(path).map_err(|(_, what)| format!("{}: {what}", path.display()))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Ok((name, text))
     };

@@ -1,19 +1,15 @@
 //! Where reports go: to standard output as they are made, to files when they are whole.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the command line writes the files that the user names"
-)]
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::cli::audit::AuditArgs;
 use crate::cli::option_values::{FailOnArg, ReportFormat};
 use crate::judge::outcome::RunExit;
 use crate::knowledge::Knowledge;
-use crate::make::whole_file::{ExistingOutput, create_unnamed, folder_of, put_in_place};
+use crate::make::unfinished_output::create_unfinished_file;
+use crate::make::whole_file::{ExistingOutput, OutputPlace, folder_of, look_at_place, settle, write_whole_file};
 use crate::report::ReportWriter;
 use crate::report::github::GitHubAnnotations;
 use crate::report::html::HtmlReport;
@@ -134,7 +130,11 @@ impl ReportOutputs {
         for output in std::mem::take(&mut self.outputs) {
             if let ReportDestination::File(file, content) = output.place
                 // Texts are made with colours, which are for terminals alone.
-                && let Err(error) = put(&file, &anstream::adapter::strip_str(&content).to_string())
+                && let Err(error) = write_whole_file(
+                    &file,
+                    &anstream::adapter::strip_str(&content).to_string(),
+                    ExistingOutput::Replaced,
+                )
             {
                 self.fail(&file, &error);
             }
@@ -151,46 +151,15 @@ fn cannot_write(file: &Path, error: &io::Error) -> RunExit {
     report_error(&format!("cannot write {}: {error}", file.display()))
 }
 
-/// The file that a path stands for: links followed, as far as it is there.
-fn settle(file: &Path) -> PathBuf {
-    let whole = || fs::canonicalize(file).ok();
-    let new = || Some(fs::canonicalize(folder_of(file)).ok()?.join(file.file_name()?));
-    whole().or_else(new).unwrap_or_else(|| file.to_owned())
-}
-
-/// Whether a pipe or a device stands there: it is written to, not replaced.
-fn is_stream(file: &Path) -> bool {
-    fs::metadata(file).is_ok_and(|found| !found.is_file() && !found.is_dir())
-}
-
 /// Whether the file can be written.
 fn probe(file: &Path) -> io::Result<()> {
-    if fs::metadata(file).is_ok_and(|found| found.is_dir()) {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
     // Permissions, quotas and read-only mounts all show when a file is made, and not before.
-    if !is_stream(file) {
-        beside(file)?.close()?;
+    if look_at_place(file)? != OutputPlace::Stream {
+        let made = create_unfinished_file(folder_of(file), None).map_err(|error| match error.kind() {
+            kind @ io::ErrorKind::NotFound => io::Error::new(kind, "its folder is not there"),
+            kind => kind.into(),
+        });
+        made?.close()?;
     }
     Ok(())
-}
-
-/// An empty file in the folder of `file`, gone unless it is given that name.
-fn beside(file: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let permissions = fs::metadata(file).ok().map(|found| found.permissions());
-    create_unnamed(folder_of(file), permissions).map_err(|error| match error.kind() {
-        kind @ io::ErrorKind::NotFound => io::Error::new(kind, "its folder is not there"),
-        kind => kind.into(),
-    })
-}
-
-/// Puts the whole content there at once: a reader never sees half of it.
-fn put(file: &Path, content: &str) -> io::Result<()> {
-    if is_stream(file) {
-        let mut stream = fs::OpenOptions::new().write(true).open(file)?;
-        return stream.write_all(content.as_bytes());
-    }
-    let mut temporary = beside(file)?;
-    temporary.write_all(content.as_bytes())?;
-    put_in_place(temporary, file, ExistingOutput::Replaced)
 }

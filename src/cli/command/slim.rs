@@ -20,14 +20,14 @@ use crate::make::slim::provenance::SlimProvenance;
 use crate::make::slim::slim_text::{self, OriginalState};
 use crate::make::slim::supplier::CuptiSupplier;
 use crate::make::slim::{SlimError, interrupt};
+use crate::make::unfinished_output::UnfinishedFolder;
 use crate::make::whole_file::{ExistingOutput, write_whole_file};
 use image_source::engine::EngineEnvironment;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 
 use super::command_error::CommandError;
 use super::image_reader::PreparedCommand;
-use super::terminal::{set_color_choice, write_result};
+use super::output_file;
+use super::terminal::{set_color_choice, write_notice, write_result};
 
 /// Makes the new image.
 pub fn run_slim(mut args: SlimArgs) -> Result<RunExit, CommandError> {
@@ -35,12 +35,15 @@ pub fn run_slim(mut args: SlimArgs) -> Result<RunExit, CommandError> {
     let only_one = "an image is made for one platform; name it with --platform";
     let prepared = PreparedCommand::new(&mut args.read, only_one)?;
     // An interruption leaves nothing behind.
-    for signal in [SIGINT, SIGTERM] {
-        // The second one ends the program at once.
-        flag::register_conditional_shutdown(signal, 130, interrupt::interrupt_flag())?;
-        flag::register(signal, interrupt::interrupt_flag())?;
+    interrupt::handle_interrupts();
+    let said = run(&args, &prepared)?;
+    let is_stream = args.to.as_ref().is_some_and(|to| !args.dry_run && to.is_stream());
+    if is_stream {
+        // The image may have gone to standard output.
+        write_notice(&said);
+        return Ok(RunExit::Clean);
     }
-    Ok(write_result(&run(&args, &prepared)?, RunExit::Clean))
+    Ok(write_result(&said, RunExit::Clean))
 }
 
 /// Makes the image, and gives what to say of it.
@@ -54,7 +57,9 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError>
     let folder = match &place {
         // Beside the output: only within one file system is putting it in place a single rename.
         Some(place) => place.output.create_staging_folder()?,
-        None => tempfile::tempdir().map_err(|error| SlimError::Cannot(error.to_string()))?,
+        None => {
+            UnfinishedFolder::create_in(&std::env::temp_dir()).map_err(|error| SlimError::Cannot(error.to_string()))?
+        }
     };
     let original = OriginalImage::read(&args.image_name, &options, folder.path());
     reader.bars.clear();
@@ -93,10 +98,8 @@ impl<'a> SlimDestination<'a> {
             existing,
         };
         output.check_free(&reach)?;
-        let proof = args.proof.as_ref().filter(|proof| proof.exists());
-        if let Some(proof) = proof.filter(|_| existing == ExistingOutput::Stays) {
-            return Err(SlimError::Exists(proof.display().to_string()));
-        }
+        let proof = args.proof.as_deref();
+        output_file::check_writable(proof.as_slice(), existing).map_err(SlimError::Cannot)?;
         Ok(Some(Self { output, reach }))
     }
 }

@@ -6,6 +6,7 @@
 
 use std::io::{self, Write as _};
 
+use image_linkage::escape;
 use serde_json::Value;
 
 use crate::cli::shared_args::ColorArg;
@@ -48,7 +49,35 @@ pub(super) fn write_answer(format: AnswerFormat, page: &ReportPage<'_>, json: &V
     write_result(&text, exit)
 }
 
+pub(super) fn report_warning(warning: &str) {
+    say("warning: ", warning);
+}
+
+/// Ends the program with what is wrong with its arguments, or with the help that they ask for.
+pub(crate) fn refuse_arguments(error: &clap::Error) -> ! {
+    let text = error.render().to_string();
+    // A pipeline may take an argument from a pull request.
+    if text.chars().any(|c| c.is_control() && c != '\n') {
+        for line in text.lines() {
+            say("", line);
+        }
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
+}
+
+/// Writes to standard error what would be a result, were standard output not something else's.
+pub(super) fn write_notice(text: &str) {
+    anstream::eprint!("{text}");
+}
+
+/// Says what went wrong. All messages pass [`say`], so that no new one can bring what a terminal or the log of a CI system
+/// obeys.
 pub(super) fn report_error(error: &dyn std::fmt::Display) -> RunExit {
-    eprintln!("error: {error}");
+    say("error: ", &error.to_string());
     RunExit::Open
+}
+
+fn say(kind: &str, text: &str) {
+    eprintln!("{kind}{}", escape::escape_line(text));
 }

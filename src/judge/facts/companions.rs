@@ -4,9 +4,10 @@ use super::dead_weight::DeadWeightFile;
 use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use crate::knowledge::api::{CuptiApi, LibraryRequester};
 use image_linkage::elf::ByteString;
-use image_linkage::loader::{LoadedObject, RequestOutcome, SearchStage, SearchStep, SimulatedProcess};
+use image_linkage::loader::{ObjectNames, RequestOutcome, SearchStage, SearchStep, SimulatedProcess};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
+use std::sync::Arc;
 
 /// What the request for a library beside libcupti comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,9 +27,9 @@ pub struct CompanionLookup {
     /// The loader's words, when it was not.
     pub message: String,
     /// The steps of the search, in the loader's order.
-    pub trace: Vec<SearchStep>,
+    pub trace: Arc<[SearchStep]>,
     /// The objects that the numbers in the search count.
-    pub objects: Vec<LoadedObject>,
+    pub objects: ObjectNames,
 }
 
 /// A library that is asked for beside libcupti.
@@ -105,6 +106,11 @@ fn companion(process: &mut SimulatedProcess<'_>, wanted: &CompanionRequest, call
     let resolution = process.open(&wanted.name, caller);
     let failure = unresolved_objects(&resolution).next();
     let found = opened_object(&resolution).filter(|_| resolution.loads());
+    let trace = match (found, failure) {
+        (Some(object), _) => object.trace.as_slice(),
+        (None, Some(failure)) => failure.trace.as_slice(),
+        (None, None) => &[],
+    };
     CompanionLookup {
         name: wanted.name.clone(),
         library: wanted.library,
@@ -117,11 +123,7 @@ fn companion(process: &mut SimulatedProcess<'_>, wanted: &CompanionRequest, call
         real_path: found.map(|object| object.real_path.clone()),
         how: found.map(|object| object.how),
         message: failure.map(|failure| failure.message.clone()).unwrap_or_default(),
-        trace: match (found, failure) {
-            (Some(object), _) => object.trace.clone(),
-            (None, Some(failure)) => failure.trace.clone(),
-            (None, None) => Vec::new(),
-        },
-        objects: resolution.objects.clone(),
+        objects: ObjectNames::of_trace(&resolution.objects, trace, found.map(|object| object.how)),
+        trace: trace.into(),
     }
 }

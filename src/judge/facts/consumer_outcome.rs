@@ -1,10 +1,13 @@
 //! What a program that asks for the library gets in one world.
 
 use super::companions::CompanionLookup;
-use super::resolved_objects::unresolved_objects;
+use super::start_failure::StartFailure;
 use image_linkage::elf::ByteString;
-use image_linkage::loader::{LoadResolution, LoadedObject, RequestOutcome, SearchStage, SearchStep, UnresolvedRequest};
+use image_linkage::loader::{
+    LoadedObject, LoaderBudget, ObjectNames, RequestOutcome, SearchStage, SearchStep, UnresolvedRequest,
+};
 use image_linkage::path::RootPath;
+use std::sync::Arc;
 
 /// What a consumer gets in one world.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,15 +23,17 @@ pub struct ConsumerOutcome {
     /// The loader's words, when it was not, with what the process may not use or trust.
     pub message: String,
     /// The steps of the search, in the loader's order.
-    pub trace: Vec<SearchStep>,
+    pub trace: Arc<[SearchStep]>,
     /// The objects that the numbers in the search count.
-    pub objects: Vec<LoadedObject>,
+    pub objects: ObjectNames,
     /// The symbols of CUPTI that the consumer imports and the copy it gets does not export.
     pub missing_symbols: Vec<ByteString>,
     /// The version that is missing, where the request fails for want of one.
     pub missing_version: Option<ByteString>,
     /// What else the object needs and does not get.
     pub other_failures: Vec<UnresolvedRequest>,
+    /// What ends its process before it can ask, whatever becomes of the library.
+    pub start_failure: Option<StartFailure>,
     /// Objects on the way whose tables could not be read.
     pub unread: Vec<String>,
     /// What it gets of the libraries beside libcupti.
@@ -43,11 +48,12 @@ impl ConsumerOutcome {
             real_path: None,
             how: None,
             message,
-            trace: Vec::new(),
-            objects: Vec::new(),
+            trace: Arc::default(),
+            objects: ObjectNames::default(),
             missing_symbols: Vec::new(),
             missing_version: None,
             other_failures: Vec::new(),
+            start_failure: None,
             unread: Vec::new(),
             companions: Vec::new(),
         }
@@ -57,8 +63,8 @@ impl ConsumerOutcome {
         Self {
             outcome: unresolved.outcome,
             missing_version: unresolved.missing_version.clone(),
-            trace: unresolved.trace.clone(),
-            objects: objects.to_vec(),
+            trace: unresolved.trace.as_slice().into(),
+            objects: ObjectNames::of_trace(objects, &unresolved.trace, None),
             ..Self::not_found(unresolved.message.clone())
         }
     }
@@ -66,12 +72,32 @@ impl ConsumerOutcome {
     pub(super) fn found(object: &LoadedObject, objects: &[LoadedObject]) -> Self {
         Self {
             outcome: RequestOutcome::Loaded,
+            ..Self::not_found(String::new()).with_object(object, objects)
+        }
+    }
+
+    /// The same with this object as what is got.
+    pub(super) fn with_object(self, object: &LoadedObject, objects: &[LoadedObject]) -> Self {
+        Self {
             path: Some(object.path.clone()),
             real_path: Some(object.real_path.clone()),
             how: Some(object.how),
-            trace: object.trace.clone(),
-            objects: objects.to_vec(),
-            ..Self::not_found(String::new())
+            trace: object.trace.as_slice().into(),
+            objects: ObjectNames::of_trace(objects, &object.trace, Some(object.how)),
+            ..self
+        }
+    }
+
+    /// Shares with another outcome what both tell: thousands of objects may search in the same places. What is not shared
+    /// counts as kept.
+    pub(super) fn share_traces(&mut self, other: Option<&Self>, budget: &LoaderBudget) {
+        share(&mut self.trace, other.map(|other| &other.trace), budget);
+        for (number, companion) in self.companions.iter_mut().enumerate() {
+            let same = other.and_then(|other| other.companions.get(number));
+            share(&mut companion.trace, same.map(|same| &same.trace), budget);
+        }
+        for failure in &self.other_failures {
+            budget.keep_trace(&failure.trace);
         }
     }
 
@@ -87,12 +113,36 @@ impl ConsumerOutcome {
         self
     }
 
-    /// What else keeps the object from being loaded.
-    pub(super) fn with_other_failures(mut self, loaded: &LoadResolution, names: &[ByteString]) -> Self {
-        // What became of the names themselves is the outcome, and not told twice.
-        let others = unresolved_objects(loaded).filter(|missing| !names.contains(&missing.name));
-        self.other_failures = others.cloned().collect();
-        self.unread.clone_from(&loaded.unread);
+    /// The file that it gets, or would get if its process did not end before.
+    pub(super) fn asked_file(&self) -> Option<&RootPath> {
+        let failure = self.start_failure.as_ref();
+        self.real_path
+            .as_ref()
+            .or(failure.and_then(|failure| failure.would_get.as_ref()))
+    }
+
+    /// The same of a process that ends before it asks: nobody gets anything then.
+    pub(super) fn ended(mut self, mut failure: StartFailure) -> Self {
+        failure.would_get = self.real_path.take();
+        if failure.gets_library {
+            self = Self {
+                outcome: failure.outcome,
+                message: failure.words.clone(),
+                trace: failure.trace.as_slice().into(),
+                objects: failure.objects.clone(),
+                other_failures: self.other_failures,
+                unread: self.unread,
+                ..Self::not_found(String::new())
+            };
+        }
+        self.start_failure = Some(failure);
         self
+    }
+}
+
+fn share(trace: &mut Arc<[SearchStep]>, other: Option<&Arc<[SearchStep]>>, budget: &LoaderBudget) {
+    match other.filter(|other| *other == trace) {
+        Some(other) => *trace = Arc::clone(other),
+        None => budget.keep_trace(trace),
     }
 }

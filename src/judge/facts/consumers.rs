@@ -14,13 +14,14 @@ pub(super) use self::object_loader::{LibraryUsers, NeededLookup, follow_needed};
 use self::library_request::{ConsumerRequest, gets};
 use self::object_loader::{KnownProfiles, ObjectLoader};
 use super::companions::CompanionRequest;
+use super::consumer_outcome::ConsumerOutcome;
 use super::cupti_files::CuptiFiles;
 use super::opened_names::{OpenedNames, TextReader, UndecidedOpener};
 use super::process_context::ProcessContext;
 use super::process_variants::ProcessVariants;
 use super::python_distributions::PythonDistribution;
-use super::resolved_objects::elf_at;
-use super::source_openers::{SourceOpener, find_doubt, find_source_openers};
+use super::resolved_objects::{elf_at, is_unforetold};
+use super::source_openers::{SourceOpener, find_doubt, find_source_doubt, find_source_openers};
 use super::world::ByWorld;
 use super::{file_owner, python};
 use crate::knowledge::{
@@ -72,7 +73,7 @@ pub(super) fn find_consumers(
         match settle_names(&opened, found, &ask) {
             Some(consumer) => match find_doubt(&contexts.as_is, knowledge.library, &consumer, profiles, &sources) {
                 Some(doubt) => undecided.push(doubt),
-                None => consumers.push(consumer),
+                None => add_consumer(&mut consumers, consumer, &contexts.as_is),
             },
             None if opened.is_silent() || is_told_elsewhere(object.name()) => {}
             None => undecided.push(opened.into_undecided(object.clone())),
@@ -86,9 +87,22 @@ pub(super) fn find_consumers(
         }
     }
     let (asking, open) = ask_sources(contexts, knowledge.library, sources, profiles, circumstances);
-    consumers.extend(asking);
+    for consumer in asking {
+        add_consumer(&mut consumers, consumer, &contexts.as_is);
+    }
     undecided.extend(open);
     (consumers, undecided)
+}
+
+/// Adds a consumer, which shares what it tells with the one before it.
+fn add_consumer(consumers: &mut Vec<CuptiConsumer>, mut consumer: CuptiConsumer, context: &ProcessContext) {
+    if let Some(linker) = &context.linker {
+        let before = consumers.last().map(|before| &before.outcome);
+        let (as_is, nvidia) = (before.map(|before| &before.as_is), before.map(|before| &before.nvidia));
+        consumer.outcome.as_is.share_traces(as_is, &linker.budget);
+        consumer.outcome.nvidia.share_traces(nvidia, &linker.budget);
+    }
+    consumers.push(consumer);
 }
 
 /// The modules of Python that open the library by names that their text holds whole, and those that may open it.
@@ -116,10 +130,14 @@ fn ask_sources(
         holds: text.exact.into_iter().chain(text.hints).collect(),
         after: None,
     };
-    (
-        whole.into_iter().map(ask).collect(),
-        open.into_iter().map(may_open).collect(),
-    )
+    let mut undecided: Vec<UndecidedOpener> = open.into_iter().map(may_open).collect();
+    let mut consumers: Vec<CuptiConsumer> = whole.into_iter().map(ask).collect();
+    consumers.retain(|consumer| {
+        let doubt = find_source_doubt(&contexts.as_is, consumer);
+        undecided.extend(doubt.clone());
+        doubt.is_none()
+    });
+    (consumers, undecided)
 }
 
 /// The objects that ask for the library, each once, by path.
@@ -136,7 +154,7 @@ fn settle_names(
     found: &CuptiFiles,
     ask: &dyn Fn(&[ByteString]) -> CuptiConsumer,
 ) -> Option<CuptiConsumer> {
-    let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
+    let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.asked_file().is_some();
     let ask_some = |names: &[ByteString]| Some(names).filter(|names| !names.is_empty()).map(ask);
     let known = opened.known().map(ask);
     // Whoever gets what its bytes name gets it.
@@ -145,7 +163,7 @@ fn settle_names(
     }
     // A file of an alias' name that is another library is none of ours.
     let is_copy = |path: &RootPath| found.files.iter().any(|(file, _)| file == path);
-    let is_ours = |consumer: &CuptiConsumer| consumer.outcome.as_is.real_path.as_ref().is_some_and(is_copy);
+    let is_ours = |consumer: &CuptiConsumer| consumer.outcome.as_is.asked_file().is_some_and(is_copy);
     let aliased = ask_some(&opened.aliases).filter(|consumer| is_served(consumer) && is_ours(consumer));
     // One that gets nothing by its name may open what comes of its other texts.
     let may_get_other = || ask_some(&opened.possible).as_ref().is_some_and(is_served);
@@ -182,18 +200,14 @@ fn consumer(
         |context: &ProcessContext, asker: &ConsumerRequest<'_>| gets(context, library, asker, circumstances.wanted);
     let mut outcome = ByWorld::map(contexts, |context| ask(context, &asker));
     let loader = ObjectLoader::find(&contexts.as_is, object);
-    // The search paths of a program count for what its libraries open (elf/dl-load.c, `_dl_map_object`), and what it has
-    // mapped is there for them.
-    if matches!(loader, ObjectLoader::Unknown) && outcome.as_is.outcome != RequestOutcome::Loaded {
-        let mut users = circumstances.users.of(object);
-        let served = |user: &&RootPath| {
-            let asker = ConsumerRequest {
-                user: Some(user),
-                ..asker
-            };
-            ask(&contexts.as_is, &asker).outcome == RequestOutcome::Loaded
+    if matches!(loader, ObjectLoader::Unknown) {
+        let is_served = outcome.as_is.outcome == RequestOutcome::Loaded;
+        let users: Vec<&RootPath> = circumstances.users.of(object).collect();
+        let with = |user| ConsumerRequest {
+            user: Some(user),
+            ..asker
         };
-        asker.user = users.find(served);
+        asker.user = deciding_user(&users, is_served, |user| ask(&contexts.as_is, &with(user)));
         if asker.user.is_some() {
             outcome = ByWorld::map(contexts, |context| ask(context, &asker));
         }
@@ -201,6 +215,10 @@ fn consumer(
     let (open, other_copies) = circumstances
         .variants
         .open_reasons(&outcome.as_is, |context| ask(context, &asker));
+    let open = open.or_else(|| contexts.as_is.budget_end());
+    let gets = &outcome.as_is;
+    let is_damaged = gets.outcome == RequestOutcome::Refused && is_unforetold(&gets.trace);
+    let open = open.or_else(|| is_damaged.then(|| gets.message.clone()));
     let (program, python) = match loader {
         ObjectLoader::Program => (Some(object.clone()), None),
         ObjectLoader::Python(imported) => (Some(imported.program().clone()), Some(imported.used_by())),
@@ -229,6 +247,25 @@ fn consumer(
         open,
         other_copies,
     }
+}
+
+/// The program in whose process a library is judged of which nobody else is known to load it: one that gets it what it
+/// asks for, and where it is served by itself, the first of those that name it when none of them starts.
+fn deciding_user<'u>(
+    users: &[&'u RootPath],
+    is_served: bool,
+    ask: impl Fn(&'u RootPath) -> ConsumerOutcome,
+) -> Option<&'u RootPath> {
+    let mut all = users.iter().copied();
+    if is_served {
+        return users
+            .first()
+            .copied()
+            .filter(|_| all.all(|user| ask(user).start_failure.is_some()));
+    }
+    // The search paths of a program count for what its libraries open (elf/dl-load.c, `_dl_map_object`), and what it has
+    // mapped is there for them.
+    all.find(|user| ask(user).outcome == RequestOutcome::Loaded)
 }
 
 /// What an object is called in reports that no profile knows.

@@ -87,8 +87,12 @@ fn describe_one(
     // The cache of the container runtime may lead to a copy that the image's own does not.
     let reached = ends_here.as_is.or(ends_here.nvidia);
     // No search can miss a file that is opened by its path: what fails is the file, or what it needs.
-    let by_path = ByWorld::map(contexts, |context| context.open_plain(&absolute));
+    let by_path = ByWorld::map(contexts, |context| context.open_plain(&absolute).without_searches());
     let problems = copy_problems(elf, by_path.as_is.loads());
+    if let Some(linker) = &contexts.as_is.linker {
+        linker.budget.keep_resolution(&by_path.as_is);
+        linker.budget.keep_resolution(&by_path.nvidia);
+    }
     CuptiCopy {
         path: reached.map_or_else(|| absolute.clone().into(), |(path, _)| path.clone()),
         real_path: path.clone(),

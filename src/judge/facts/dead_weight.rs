@@ -47,9 +47,7 @@ impl DeadWeightScan {
         };
         // The first kind that fits counts, so that libnvperf in the folder of Triton is Triton's.
         let hit = tables.dead_weight.match_path(path.as_bytes());
-        let kinds = &tables.dead_weight.kinds;
-        let is_one = |kind: &&DeadWeightKind| has_export(kind, facts);
-        if let Some(kind) = hit.kinds.iter().filter_map(|&kind| kinds.get(kind)).find(is_one) {
+        if let Some(kind) = first_kind(tables, &hit.kinds, facts) {
             self.files.push(DeadWeightFile {
                 kind: &kind.id,
                 path: path.clone(),
@@ -59,7 +57,7 @@ impl DeadWeightScan {
         }
         // What shows a use is mostly no dead weight itself, such as Numba, which compiles with libdevice.
         for (kind, used) in hit.uses {
-            if let Some(kind) = kinds.get(kind)
+            if let Some(kind) = tables.dead_weight.kinds.get(kind)
                 && let Some(used) = kind.used_by.get(used)
             {
                 let (kind, by, why) = (kind.id.as_str(), path.to_string(), used.why.as_str());
@@ -86,6 +84,24 @@ impl DeadWeightScan {
         self.uses.sort();
         self
     }
+}
+
+/// The kind of a file that may be dead weight, by its path and what it holds.
+pub(crate) fn dead_weight_kind(
+    tables: &'static KnowledgeTables,
+    path: &RootPath,
+    facts: &FileFacts,
+) -> Option<&'static DeadWeightKind> {
+    first_kind(tables, &tables.dead_weight.match_path(path.as_bytes()).kinds, facts)
+}
+
+fn first_kind(
+    tables: &'static KnowledgeTables,
+    fitting: &[usize],
+    facts: &FileFacts,
+) -> Option<&'static DeadWeightKind> {
+    let kinds = fitting.iter().filter_map(|&kind| tables.dead_weight.kinds.get(kind));
+    kinds.into_iter().find(|kind| has_export(kind, facts))
 }
 
 /// Whether a file exports what its kind asks for, if it asks for anything.

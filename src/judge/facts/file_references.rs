@@ -15,7 +15,7 @@ use self::name_index::{NameIndex, links_to};
 use self::object_references::of_objects;
 pub(super) use self::reference::ObjectInventory;
 pub use self::reference::{FileReference, FileReferrer, ReferenceKind};
-use self::settings::of_settings;
+use self::settings::{of_settings, of_texts};
 use super::consumers::CuptiConsumer;
 use super::dead_weight::DeadWeightFile;
 use super::opened_names::UndecidedOpener;
@@ -39,12 +39,14 @@ pub(super) fn find_references(
     let links = links_to(&contexts.as_is.rootfs, files, inventory);
     let names = NameIndex::new(&contexts.as_is.rootfs, files, &links);
     let mut ties = of_settings(image, contexts, &names);
+    ties.extend(of_texts(&contexts.as_is.rootfs, &names, &links, inventory));
     // Where no dead weight is an object, no name leads to it, and no object of the image has to be asked.
     if !names.by_name.is_empty() {
         ties.extend(of_objects(contexts, library, &names, inventory, consumers, profiles));
         ties.extend(consumers.iter().flat_map(|consumer| of_consumer(consumer, &names)));
         let patterns = undecided.iter();
         ties.extend(patterns.flat_map(|opener| of_undecided(opener, library, &names)));
+        ties.extend(of_other_processors(&ties, &names));
     }
     ties.sort();
     ties.dedup();
@@ -70,6 +72,29 @@ fn of_consumer(consumer: &CuptiConsumer, names: &NameIndex<'_>) -> Vec<FileRefer
             how,
         })
         .collect()
+}
+
+/// The files of a name that something leads to, where one of them is for better processors: which is taken, the machine
+/// decides that runs the image.
+fn of_other_processors(ties: &[FileReference], names: &NameIndex<'_>) -> Vec<FileReference> {
+    let by_name = ties.iter().filter(|tie| !tie.name.contains(&b'/'));
+    let others = by_name.flat_map(|tie| {
+        let has_levels = names.of(&tie.name).any(|file| is_for_processor(&file.path));
+        let files = names
+            .of(&tie.name)
+            .filter(move |file| has_levels && file.path != tie.file);
+        files.map(|file| FileReference {
+            file: file.path.clone(),
+            how: ReferenceKind::OtherProcessor,
+            ..tie.clone()
+        })
+    });
+    others.collect()
+}
+
+/// Whether a file is for processors of one level (ld.so(8), "Hardware capabilities").
+pub fn is_for_processor(path: &RootPath) -> bool {
+    path.split_components().any(|part| part == b"glibc-hwcaps")
 }
 
 /// The files that a pattern such as `libcupti.so.%d` may come to, whatever folder a program puts before it.

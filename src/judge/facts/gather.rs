@@ -31,7 +31,9 @@ pub struct MergedLayers {
     pub sizes: Vec<LayerSize>,
     /// What is odd about them.
     pub oddities: Vec<ApplyProblem>,
-    /// The layers that were not read.
+    /// The first of the layers that were not read.
+    pub unread: Option<String>,
+    /// What else is known not to have been checked.
     pub gaps: Vec<Gap>,
 }
 
@@ -45,6 +47,7 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
         rootfs: Arc::new(rootfs),
         sizes,
         oddities,
+        unread: gaps.first().map(|gap| gap.what.clone()),
         gaps,
     };
     gather_from_rootfs(image, layers, knowledge, conditions)
@@ -61,19 +64,24 @@ pub fn gather_from_rootfs(
         rootfs,
         sizes,
         oddities,
+        unread,
         mut gaps,
     } = layers;
     let profiles = &knowledge.library_consumers();
     let scanned = scan_image(&image, &rootfs, knowledge, profiles, conditions);
-    let asked = ask_processes(&image, &rootfs, &scanned, knowledge, profiles);
+    let mut asked = ask_processes(&image, &rootfs, &scanned, knowledge, profiles);
     gaps.extend(find_gaps(&scanned.contexts, knowledge.library, &asked, &oddities));
     // Both worlds tell the same problem of the same file.
     gaps.sort();
     gaps.dedup();
+    if let Some(layer) = &unread {
+        asked.leave_open(&format!("{layer} was not read, and it may change everything"));
+    }
     let layers = MergedLayers {
         rootfs,
         sizes,
         oddities,
+        unread,
         gaps,
     };
     join_facts(image, layers, scanned, asked, knowledge)
@@ -114,12 +122,14 @@ fn join_facts(
         headers: scan.found.headers,
         consumers: asked.consumers,
         undecided: asked.undecided,
+        command_failure: asked.command_failure,
         apis: asked.apis,
         dead_weight: scan.weight.files,
         dead_weight_uses: scan.weight.uses,
         dead_weight_links,
         references,
         related: scan.around,
+        unread: layers.unread,
         gaps: layers.gaps,
         oddities: layers.oddities,
     }

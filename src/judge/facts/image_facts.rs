@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::command_start::CommandFailure;
 use super::consumers::CuptiConsumer;
 use super::copies::CuptiCopy;
 use super::cupti_access::CuptiProcess;
@@ -82,6 +83,8 @@ pub struct ImageFacts {
     pub consumers: Vec<CuptiConsumer>,
     /// Objects that may open CUPTI by names that their bytes do not hold as a whole.
     pub undecided: Vec<UndecidedOpener>,
+    /// Why the container's own command does not start.
+    pub command_failure: Option<CommandFailure>,
     /// Which APIs of CUPTI a process without search paths and each consumer can use, in this order.
     pub apis: Vec<CuptiProcess>,
     /// The files that may be dead weight, by path.
@@ -94,6 +97,8 @@ pub struct ImageFacts {
     pub references: Vec<FileReference>,
     /// What lies around CUPTI.
     pub related: RelatedSoftware,
+    /// The first of the layers that were not read: whatever is said without it may be otherwise.
+    pub unread: Option<String>,
     /// What could not be checked.
     pub gaps: Vec<Gap>,
     /// Oddities of the layers, for `-v`: the layer, where and what.
@@ -111,6 +116,11 @@ impl ImageFacts {
     /// Whether only a run could tell what some process gets.
     pub fn is_open(&self) -> bool {
         self.status_is_open.is_some() || self.consumers.iter().any(|consumer| consumer.open.is_some())
+    }
+
+    /// Whether the container's own command ends in a program or interpreter.
+    pub fn is_commands(&self, program: &RootPath) -> bool {
+        self.contexts.as_is.entry.executable.as_ref() == Some(program)
     }
 
     /// Whether a copy for everybody, a link to none, or a program that asks is in the image.

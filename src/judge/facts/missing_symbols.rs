@@ -16,13 +16,13 @@ pub(super) fn find_missing_symbols(
     library: &LibraryProfile,
     object: &RootPath,
     gets: &ConsumerOutcome,
+    objects: &[LoadedObject],
 ) -> Vec<ByteString> {
     let Some(consumer) = elf_at(rootfs, object).filter(|_| gets.outcome == RequestOutcome::Loaded) else {
         return Vec::new();
     };
     // ld.so binds in the scope of the whole process, not in the library that was asked for alone.
-    let process: Vec<&ElfFacts> = gets
-        .objects
+    let process: Vec<&ElfFacts> = objects
         .iter()
         .filter_map(|object| elf_at(rootfs, &object.real_path))
         .collect();

@@ -2,6 +2,7 @@
 //!
 //! Everything is computed from the merged file system and the loader; nothing is judged here.
 
+mod command_start;
 mod companions;
 mod consumer_outcome;
 mod consumers;
@@ -37,9 +38,11 @@ pub mod search_path;
 mod shell_script;
 mod shell_words;
 mod source_openers;
+mod start_failure;
 mod world;
 
 pub use crate::knowledge::{FailureImpact, RequestKind};
+pub use command_start::CommandFailure;
 pub use companions::CompanionLookup;
 pub use consumer_outcome::ConsumerOutcome;
 pub use consumers::CuptiConsumer;
@@ -47,10 +50,13 @@ pub use copies::CuptiCopy;
 pub use copy_version::VersionSource;
 pub use cupti_access::{ApiAvailability, CuptiAccess, CuptiProcess};
 pub use cupti_files::DanglingLink;
+pub(crate) use dead_weight::dead_weight_kind;
 pub use dead_weight::{DeadWeightFile, DeadWeightUse};
 pub use entry_environment::{EntryEnvironment, WorkingDirectory};
 pub use file_owner::{FileOwner, OwnerKind};
-pub use file_references::{FileReference, FileReferrer, ReferenceKind, keep_referenced, retained_files};
+pub use file_references::{
+    FileReference, FileReferrer, ReferenceKind, is_for_processor, keep_referenced, retained_files,
+};
 pub use gather::{MergedLayers, ReadLayers, gather_facts, gather_from_rootfs};
 pub use image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};
 pub use opened_names::UndecidedOpener;
@@ -58,7 +64,8 @@ pub use plain_open::PlainOpen;
 pub use process_context::{GatherOptions, ProcessContext};
 pub use python::PythonUse;
 pub use related_software::RelatedSoftware;
-pub use resolved_objects::{opened_object, unresolved_objects};
+pub use resolved_objects::{is_unforetold, opened_object, unresolved_objects};
+pub use start_failure::StartFailure;
 pub use world::{ByWorld, World};
 
 pub use image_linkage::loader::RequestOutcome;

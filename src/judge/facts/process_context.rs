@@ -1,20 +1,22 @@
 //! What a process in the image starts with in one world: file system, loader, environment.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
 
 use super::credentials::{ImageUser, image_user};
 use super::entry_environment::{EntryEnvironment, WorkingDirectory, entry_environment};
+use super::library_aliases::last_part;
 use super::python::{PythonEnvironment, PythonSettings, SettingSources};
-use super::resolved_objects::unresolved_objects;
+use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use super::world::{ByWorld, World};
 use crate::knowledge::KnowledgeTables;
-use image_linkage::elf::ElfFacts;
+use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::loader::ldconfig::LinkChanges;
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
     ldconfig,
 };
+use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 use image_source::Image;
 
@@ -52,6 +54,8 @@ pub struct ProcessContext {
     pub tables: &'static KnowledgeTables,
     /// The Pythons of the image, once its files are known.
     pub(super) python: Arc<PythonEnvironment>,
+    /// The names of the shared libraries of the image, once somebody has asked.
+    library_names: Arc<OnceLock<BTreeSet<ByteString>>>,
 }
 
 /// The image in both worlds.
@@ -80,6 +84,7 @@ pub fn build_contexts(
         capabilities: capabilities.map(str::to_owned),
         tables,
         python: Arc::default(),
+        library_names: Arc::default(),
     };
     let nvidia = in_world(World::Nvidia, &as_is, image.layers.len());
     ByWorld { as_is, nvidia }
@@ -157,6 +162,11 @@ impl ProcessContext {
         self.linker.iter().flat_map(|linker| linker.problems.iter().cloned())
     }
 
+    /// Why what its processes get is not followed to its end, if so.
+    pub(super) fn budget_end(&self) -> Option<String> {
+        self.linker.as_ref()?.budget.end()
+    }
+
     /// Calls `run` with the setup of a process; nothing in an image without a loader.
     pub fn with_setup<T>(&self, run: impl FnOnce(&ProcessSetup<'_>) -> T) -> Option<T> {
         let table = &self.tables.driver_libraries;
@@ -183,9 +193,14 @@ impl ProcessContext {
             if unresolved_objects(&started).next().is_some() {
                 return started;
             }
+            let mut opened = process.open(name, None);
+            let found = opened_object(&opened).map(|object| object.real_path.clone());
+            opened
+                .unresolved
+                .extend(found.and_then(|found| process.find_unbound(&found)));
             LoadResolution {
                 preload_warnings: started.preload_warnings,
-                ..process.open(name, None)
+                ..opened
             }
         };
         self.with_setup(open).unwrap_or_default()
@@ -206,24 +221,46 @@ impl ProcessContext {
         } else {
             StartMode::Listed
         };
-        // A program may name another ld.so, as those of conda or Nix do, with defaults of its own.
-        let own = elf.and_then(|elf| {
-            DynamicLoader::read_at(&self.rootfs, elf.interp.as_ref()?, Arch::of_object(elf)?, self.cpu)
-        });
-        // The image's own loader is set up already, with the cache of this world.
-        match own.filter(|own| {
-            self.linker
-                .as_ref()
-                .is_none_or(|linker| linker.real_path != own.real_path)
-        }) {
-            Some(linker) => {
-                let context = Self {
-                    linker: Some(linker),
-                    ..self.clone()
-                };
-                context.with_setup(|setup| SimulatedProcess::new(setup).start(path, how))
-            }
-            None => self.with_setup(|setup| SimulatedProcess::new(setup).start(path, how)),
+        let own = elf.and_then(|elf| self.with_loader_of(elf));
+        let context = own.as_ref().unwrap_or(self);
+        context.with_setup(|setup| SimulatedProcess::new(setup).start(path, how))
+    }
+
+    /// The same for a program that names another ld.so, as those of conda or Nix do, with defaults of its own.
+    fn with_loader_of(&self, elf: &ElfFacts) -> Option<Self> {
+        let mut own = DynamicLoader::read_at(&self.rootfs, elf.interp.as_ref()?, Arch::of_object(elf)?, self.cpu)?;
+        if let Some(linker) = &self.linker {
+            own.budget = Arc::clone(&linker.budget);
         }
+        // The image's own loader is set up already, with the cache of this world.
+        let is_other = |linker: &DynamicLoader| linker.real_path != own.real_path;
+        self.linker.as_ref().is_none_or(is_other).then(|| Self {
+            linker: Some(own),
+            ..self.clone()
+        })
+    }
+
+    /// The same for the program at `path`; `None` where the image's own loader starts it.
+    pub(super) fn of_program(&self, path: &RootPath) -> Option<Self> {
+        self.with_loader_of(elf_at(&self.rootfs, path)?)
+    }
+
+    /// Whether a file, a link or a soname of the image has this name, so that a process may have mapped it.
+    pub(super) fn has_library_named(&self, name: &[u8]) -> bool {
+        let read = || {
+            let mut names = BTreeSet::new();
+            self.rootfs.visit(|path, _, node| {
+                let soname = match &node.kind {
+                    NodeKind::File(facts) => facts.elf.as_ref().and_then(|elf| elf.soname.clone()),
+                    _ => None,
+                };
+                names.extend(soname);
+                if path.name().windows(3).any(|part| part == b".so") {
+                    names.insert(path.name().into());
+                }
+            });
+            names
+        };
+        self.library_names.get_or_init(read).contains(last_part(name))
     }
 }

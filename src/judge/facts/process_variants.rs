@@ -5,8 +5,9 @@ use super::consumer_outcome::ConsumerOutcome;
 use super::cupti_files::CuptiFiles;
 use super::entry_environment::WorkingDirectory;
 use super::process_context::ProcessContext;
+use super::resolved_objects::elf_at;
 use image_linkage::elf::ByteString;
-use image_linkage::loader::RequestOutcome;
+use image_linkage::loader::{LoadedObject, RequestOutcome, SearchStage, SimulatedProcess};
 use image_linkage::path::RootPath;
 use std::collections::BTreeSet;
 
@@ -28,7 +29,7 @@ impl ProcessVariants {
     /// The variants of a context, by the places of the library.
     pub(super) fn new(context: &ProcessContext, found: &CuptiFiles) -> Self {
         let entry = &context.entry;
-        let never = entry.problem.clone();
+        let never = entry.problem.clone().or_else(|| own_dlopen(context));
         let is_unknown = |name: &str| entry.unknown.iter().any(|unknown| unknown == name);
         let unknown = ["LD_LIBRARY_PATH", "LD_PRELOAD"].map(is_unknown);
         let is_lost = entry.working_dir == WorkingDirectory::Unknown;
@@ -109,7 +110,9 @@ impl ProcessVariants {
         let others: Vec<ConsumerOutcome> = self.contexts.iter().map(ask).collect();
         let is_loaded = |gets: &ConsumerOutcome| gets.outcome == RequestOutcome::Loaded;
         let differs = others.iter().any(|other| is_loaded(other) != is_loaded(gets));
-        let open = self.never.clone().or_else(|| differs.then(|| self.why.clone()));
+        // Who does not start in any of them is lost, whoever starts it.
+        let never = self.never.clone().filter(|_| gets.start_failure.is_none());
+        let open = never.or_else(|| differs.then(|| self.why.clone()));
         let is_other = |other: &ConsumerOutcome| other.real_path != gets.real_path;
         let which = open.is_none() && is_loaded(gets) && others.iter().any(is_other);
         (
@@ -126,6 +129,21 @@ impl ProcessVariants {
         let mut contexts = self.contexts.iter();
         contexts.any(|context| ask(context) != is_so).then(|| self.why.clone())
     }
+}
+
+/// A preloaded object that stands in for dlopen: what that does nobody knows.
+fn own_dlopen(context: &ProcessContext) -> Option<String> {
+    let started = context.with_setup(|setup| SimulatedProcess::new(setup).start_unknown())?;
+    let stands_in = |object: &&LoadedObject| {
+        let elf = elf_at(&context.rootfs, &object.real_path);
+        let symbols = elf.and_then(|elf| elf.link_symbols.as_deref());
+        object.how == SearchStage::Preload && symbols.is_some_and(|symbols| symbols.defines(b"dlopen"))
+    };
+    let object = started.objects.iter().find(stands_in)?;
+    Some(format!(
+        "{}, which is preloaded, has a dlopen of its own",
+        object.real_path
+    ))
 }
 
 /// The programs from which on an image has many.

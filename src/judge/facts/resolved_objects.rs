@@ -1,7 +1,9 @@
 //! Objects of an image: the tables of one, and what a load came to.
 
 use image_linkage::elf::ElfFacts;
-use image_linkage::loader::{LoadResolution, LoadedObject, RequestOutcome, UnresolvedRequest};
+use image_linkage::loader::{
+    LoadRefusal, LoadResolution, LoadedObject, RequestOutcome, SearchStep, TriedFile, UnresolvedRequest,
+};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
@@ -17,6 +19,14 @@ pub fn unresolved_objects(resolution: &LoadResolution) -> impl Iterator<Item = &
         .iter()
         // Calling these missing would bury what is: the container runtime brings them from the host.
         .filter(|missing| missing.outcome != RequestOutcome::ProvidedAtRuntime)
+}
+
+/// Whether a search ended at a file of which only a run could tell what comes.
+pub fn is_unforetold(trace: &[SearchStep]) -> bool {
+    trace.iter().any(|step| match step {
+        SearchStep::Tried { tried, .. } => matches!(tried, TriedFile::Refused(LoadRefusal::Unforetold(_))),
+        _ => false,
+    })
 }
 
 /// The object that was opened, whether or not all that it needs was found.

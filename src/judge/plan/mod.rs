@@ -12,9 +12,10 @@ pub use retention::PlanItem;
 
 use std::collections::BTreeSet;
 
-use crate::judge::facts::ImageFacts;
+use crate::judge::facts::{ImageFacts, opened_object};
 use crate::judge::rule::{self, Finding, Rule, RuleSubject, Severity};
 use crate::knowledge::{Phase, Profiler};
+use image_linkage::path::RootPath;
 
 /// Whether an image serves a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +59,8 @@ pub struct Plan {
     pub drop: Vec<PlanItem>,
     /// What the phase demands of CUPTI and the image does not give.
     pub unmet: Vec<UnmetDemand>,
+    /// Whether the phase uses CUPTI, and a process gets one of another soname than it asks for.
+    pub is_misled: bool,
 }
 
 impl Plan {
@@ -73,7 +76,7 @@ impl Plan {
 
     /// Whether CUPTI has to be brought into the image, or led to, for the phase.
     pub fn lacks_cupti(&self, facts: &ImageFacts) -> bool {
-        self.unmet.iter().any(|demand| demand.is_curable(facts))
+        self.is_misled || self.unmet.iter().any(|demand| demand.is_curable(facts))
     }
 }
 
@@ -134,6 +137,14 @@ pub fn plan_phase(known: &PlanInput<'_>, phase: &Phase) -> Plan {
         because: because.into_iter().collect(),
         keep: split.keep,
         drop: split.drop,
+        is_misled: is_misled(facts, phase),
         unmet,
     }
+}
+
+fn is_misled(facts: &ImageFacts, phase: &Phase) -> bool {
+    let found = opened_object(&facts.plain.as_is.resolution);
+    let is_it =
+        |path: &RootPath| found.is_some_and(|object| *path == object.real_path || *path.absolute() == *object.path);
+    phase.apis.accepted_ids().next().is_some() && facts.related.misnamed.iter().any(|name| is_it(&name.path))
 }

@@ -255,7 +255,8 @@ impl UnmetDemand {
     /// Whether bringing CUPTI into the image can meet it: who asks for one path looks nowhere else.
     pub fn is_curable(&self, facts: &ImageFacts) -> bool {
         let consumer = self.consumer.and_then(|number| facts.consumers.get(number));
-        !consumer.is_some_and(|consumer| consumer.wants.contains(&b'/'))
+        // Nor does it help who ends before.
+        !consumer.is_some_and(|consumer| consumer.wants.contains(&b'/') || consumer.start_failure().is_some())
     }
 
     /// The APIs as the object of a sentence.

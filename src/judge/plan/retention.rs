@@ -148,11 +148,14 @@ fn asked_by_api(facts: &ImageFacts, apis: &[&CuptiApi], file: &DeadWeightFile) -
     };
     let kind = facts.tables.dead_weight.find_kind(file.kind);
     let is_library = kind.is_some_and(|kind| kind.is_library);
+    // Of the copies for several processors, each machine takes its own.
+    let mut alike = facts.dead_weight.iter().filter(|other| other.kind == file.kind);
+    let has_levels = alike.any(|other| facts::is_for_processor(&other.path));
     for api in apis.iter().copied() {
         if api.exports.is_some() && is_library {
             let mut got = reaches().filter_map(|reach| reach.cupti.as_ref()).peekable();
             // Of several copies, those that a process gets are the ones that the API means.
-            if got.peek().is_none() || got.any(|path| *path == file.path) {
+            if got.peek().is_none() || has_levels || got.any(|path| *path == file.path) {
                 return why(api);
             }
         }
@@ -163,7 +166,7 @@ fn asked_by_api(facts: &ImageFacts, apis: &[&CuptiApi], file: &DeadWeightFile) -
                 .filter_map(|companion| companion.real_path.as_ref())
                 .peekable();
             let named = || file.path.name().starts_with(library.stem().as_bytes());
-            let is_it = if got.peek().is_none() {
+            let is_it = if got.peek().is_none() || has_levels {
                 named()
             } else {
                 got.any(|path| *path == file.path)
@@ -215,5 +218,6 @@ fn words(tie: &FileReference) -> String {
         ReferenceKind::MayNeed => format!("{by} needs {name}, and may get this one"),
         ReferenceKind::Holds => format!("{by} holds the name {name} and may open it"),
         ReferenceKind::Names => format!("{by} names it"),
+        ReferenceKind::OtherProcessor => format!("{by} asks for {name}, and gets this one on another processor"),
     }
 }

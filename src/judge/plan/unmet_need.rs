@@ -105,7 +105,7 @@ pub(super) fn telling_finding<'f>(
         let is_about = match rule.kind {
             SubjectKind::Image | SubjectKind::Copy => is_grave,
             SubjectKind::DanglingLink => is_grave && consumer.is_none(),
-            SubjectKind::Failure | SubjectKind::Unserved => is_of_object(finding),
+            SubjectKind::Failure | SubjectKind::Unserved | SubjectKind::Start => is_of_object(finding),
             _ => false,
         };
         demand.cause == ApiAvailability::NoCupti && is_cause && is_about

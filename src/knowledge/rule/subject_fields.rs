@@ -84,6 +84,19 @@ pub(super) const UNSERVED: &[&str] = &[
     "unreachable",
 ];
 
+pub(super) const START: &[&str] = &[
+    "name", "object", "words", // What is to be done about it, as far as the image shows it.
+    "cure",  // `needed` or `dlopen`.
+    "asks",
+    // Whether a process is known that ends so; and whether it is that of the container's command.
+    "process", "own",
+];
+
+pub(super) const COMMAND: &[&str] = &[
+    "words", "cure", // Whether it is so for sure: what is not in the image may be mounted.
+    "sure",
+];
+
 pub(super) const UNDECIDED: &[&str] = &[
     // The objects, a few of many.
     "names", // Whether one of them is linked with the library.

@@ -26,6 +26,10 @@ pub enum SubjectKind {
     Failure,
     /// A program that opens libcupti at run time and does not get it.
     Unserved,
+    /// A program that asks for libcupti and does not start, or a library that cannot be loaded, for want of something else.
+    Start,
+    /// The container's own command, where it does not start.
+    Command,
     /// The programs of which only a run could tell by what name they open libcupti.
     Undecided,
     /// Something that a phase needs, wants or forbids, and that is not so.
@@ -58,7 +62,7 @@ pub enum SubjectKind {
 
 impl SubjectKind {
     /// All kinds, for who wants to see that each is in use.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::Image,
         Self::Copy,
         Self::Copies,
@@ -66,6 +70,8 @@ impl SubjectKind {
         Self::Misnamed,
         Self::Failure,
         Self::Unserved,
+        Self::Start,
+        Self::Command,
         Self::Undecided,
         Self::Need,
         Self::Consumer,
@@ -92,6 +98,8 @@ impl SubjectKind {
             Self::Misnamed => "misnamed",
             Self::Failure => "failure",
             Self::Unserved => "unserved",
+            Self::Start => "start",
+            Self::Command => "command",
             Self::Undecided => "undecided",
             Self::Need => "need",
             Self::Consumer => "consumer",
@@ -119,6 +127,8 @@ impl SubjectKind {
             Self::Misnamed => subject_fields::MISNAMED,
             Self::Failure => subject_fields::FAILURE,
             Self::Unserved => subject_fields::UNSERVED,
+            Self::Start => subject_fields::START,
+            Self::Command => subject_fields::COMMAND,
             Self::Undecided => subject_fields::UNDECIDED,
             Self::Need => subject_fields::NEED,
             Self::Consumer => subject_fields::CONSUMER,

@@ -106,7 +106,7 @@ fn healthcheck(check: &Healthcheck) -> Result<String, RemedyError> {
 }
 
 /// The words in the form of JSON, in which Docker replaces nothing (Dockerfile reference, "Shell and exec form").
-fn array(words: &[String]) -> String {
+pub(super) fn array(words: &[String]) -> String {
     let words: Vec<String> = words
         .iter()
         .map(|word| serde_json::Value::from(word.as_str()).to_string())

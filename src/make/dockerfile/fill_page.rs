@@ -6,7 +6,7 @@ use super::phase_page::{
     BuildCheckPage, ComponentPage, FilePage, ForetoldPage, LinkPage, LinkedPage, MethodPage, NeedPage, PhasePage,
     RemovalGroupPage, RemovalPage, RepositoryPage, SearchPathPage,
 };
-use super::quote;
+use super::{config_instructions, quote};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::site_packages_of;
 use crate::judge::plan::Plan;
@@ -64,6 +64,7 @@ pub(crate) fn fill_page(
             .map(|user| quote::require_plain("the user of the image", user.as_bytes()))
             .transpose()?,
         shell: recipe.system.shell,
+        own_shell: own_shell(&facts.image.config.settings.shell),
         way: recipe.choice.as_ref().map(|choice| way(choice, recipe)).transpose()?,
         needs: recipe
             .needs
@@ -94,6 +95,12 @@ pub(crate) fn fill_page(
         config: Vec::new(),
         proof: proof(facts, &recipe.proof)?,
     })
+}
+
+/// The image's own words for a `RUN`, as JSON; `None` where they are Docker's.
+fn own_shell(words: &[String]) -> Option<String> {
+    let is_usual = words.is_empty() || words == ["/bin/sh", "-c"];
+    (!is_usual).then(|| config_instructions::array(words))
 }
 
 fn path(path: &RootPath) -> Result<String, RemedyError> {
@@ -316,11 +323,12 @@ fn proof(facts: &ImageFacts, proof: &BuildCheck) -> Result<BuildCheckPage, Remed
     let library_path = changed.map(|name| entry.values.get(name).cloned().unwrap_or_default());
     Ok(BuildCheckPage {
         loader: quote::require_plain("the path of the loader", &proof.loader)?,
+        preloads: quote::require_writable("what is preloaded", &String::from_utf8_lossy(&proof.preloads))?.to_owned(),
         names: proof.names.clone(),
         linked: proof.linked.iter().map(linked).collect::<Result<_, _>>()?,
         libc: quote::require_plain("the path of the C library", &proof.libc)?,
         library_path: library_path
-            .map(|value| quote::require_plain("LD_LIBRARY_PATH", value.as_bytes()))
+            .map(|value| quote::require_writable("LD_LIBRARY_PATH", &value).map(str::to_owned))
             .transpose()?,
         elsewhere: proof.elsewhere,
     })

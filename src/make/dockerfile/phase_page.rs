@@ -39,6 +39,8 @@ pub(crate) struct PhasePage {
     // What is installed is installed as root; the last lines go back to this user, or the container would run as root.
     pub user: Option<String>,
     pub shell: bool,
+    // The words of the image's `SHELL`, which may name anything: what is written here is for /bin/sh.
+    pub own_shell: Option<String>,
     pub way: Option<MethodPage>,
     /// The soname of the libcupti that comes in; empty where none does.
     pub soname: String,
@@ -213,6 +215,8 @@ pub(crate) struct RemovalGroupPage {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct BuildCheckPage {
     pub loader: String,
+    /// What is preloaded into every program, with a space behind each name.
+    pub preloads: String,
     pub names: Vec<String>,
     /// The objects that are linked with libcupti.
     pub linked: Vec<LinkedPage>,

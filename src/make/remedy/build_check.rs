@@ -13,6 +13,8 @@ use image_linkage::path::RootPath;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct BuildCheck {
     pub loader: ByteString,
+    /// What every program of the image gets before it starts, by `LD_PRELOAD` and `/etc/ld.so.preload`.
+    pub preloads: ByteString,
     /// The names that a process without search paths of its own has to find, all that they need included.
     pub names: Vec<String>,
     /// The C library, into whose process the names are loaded.
@@ -75,11 +77,24 @@ pub(super) fn check_without_install(
     let names = std::iter::once(image_linkage::escape::escape_bytes(&opened.name)).chain(beside.map(str::to_owned));
     BuildCheck {
         loader: linker.path.clone(),
+        preloads: preloads(target),
         names: names.filter(|_| serves && stays).collect(),
         libc: libc(target),
         elsewhere: false,
         linked: objects.collect(),
     }
+}
+
+/// The names that are preloaded, with a space behind each.
+fn preloads(target: &ImageFacts) -> ByteString {
+    let context = &target.contexts.as_is;
+    let listed = context.rootfs.content(b"/etc/ld.so.preload").unwrap_or_default();
+    let own = context.environment.preload.as_deref().unwrap_or_default();
+    // ld.so(8): spaces and colons separate alike; the variable comes first (glibc elf/rtld.c, `dl_main`).
+    let words = [own, listed].into_iter();
+    let words = words.flat_map(|text| text.split(|byte| byte.is_ascii_whitespace() || *byte == b':'));
+    let words = words.filter(|word| !word.is_empty());
+    words.flat_map(|word| [word, b" "].concat()).collect::<Vec<u8>>().into()
 }
 
 fn libc(target: &ImageFacts) -> ByteString {

@@ -10,16 +10,28 @@ use super::install_method::{InPlaceFiles, InstallMethod};
 use super::library_stems::CUPTI;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
+use crate::knowledge::Phase;
 use image_linkage::path::RootPath;
 
 pub(super) fn place(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
-    let target = question.target;
+    let found = find_in_place(question.target, question.phase, CacheUpdate::Build)?;
+    question.require_shell()?;
+    Ok(InstallMethod::Place(found))
+}
+
+/// What of CUPTI is in the image and only has to be found.
+///
+/// Errors: Why it does not serve.
+pub(crate) fn find_in_place(
+    target: &ImageFacts,
+    phase: &Phase,
+    means: CacheUpdate,
+) -> Result<InPlaceFiles, MethodObstacle> {
     if target.own_copies().next().is_none() {
         return Err("the image holds no libcupti".into());
     }
-    question.require_shell()?;
     // The image is asked as its own source: where its copy would be refused, it does not serve in place either.
-    let bring = plan_copy(target, question.phase, target, CacheUpdate::Build)?;
+    let bring = plan_copy(target, phase, target, means)?;
     let cupti = bring.files.first().map(|file| &file.from);
     // That the files are there says nothing of what they need in turn, and a search path does not bring it.
     let copy = target.own_copies().find(|copy| Some(&copy.real_path) == cupti);
@@ -28,10 +40,26 @@ pub(super) fn place(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
         let words = failure.map(|failure| failure.message.as_str());
         return Err(format!("the copy there cannot be loaded: {}", words.unwrap_or_default()).into());
     }
-    Ok(InstallMethod::Place(InPlaceFiles {
+    Ok(InPlaceFiles {
         is_shared: is_shared(target, &bring),
         bring,
-    }))
+    })
+}
+
+/// Whether the image has each of the files that would be copied, by their hashes.
+pub(super) fn has_files_of_source(question: &InstallContext<'_>) -> bool {
+    let source = question.source.map(|source| source.facts);
+    source.is_some_and(|source| has_files_of(question.target, question.phase, source, CacheUpdate::Build))
+}
+
+/// Whether the image has each of the files that would be brought from `source`, by their hashes.
+pub(crate) fn has_files_of(target: &ImageFacts, phase: &Phase, source: &ImageFacts, means: CacheUpdate) -> bool {
+    let hashes = |source| -> Option<Vec<_>> {
+        let files = plan_copy(source, phase, target, means).ok()?.files.into_iter();
+        files.map(|file| Some((file.name, file.sha256?))).collect()
+    };
+    let theirs = hashes(source);
+    theirs.is_some() && theirs == hashes(target)
 }
 
 /// Whether other libraries lie beside what is needed.

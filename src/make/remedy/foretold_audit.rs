@@ -34,6 +34,7 @@ pub(super) fn foretell_audit(
         rootfs: Arc::new(rootfs),
         sizes: target.layers.clone(),
         oddities: target.oddities.clone(),
+        unread: target.unread.clone(),
         // What could not be read of the image stays unread.
         gaps: target.gaps.clone(),
     };

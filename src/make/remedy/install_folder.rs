@@ -6,7 +6,7 @@ use image_linkage::elf::ByteString;
 use image_linkage::loader::DynamicLoader;
 use image_linkage::loader::ldconfig::LdSoConf;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
+use image_linkage::rootfs::{NodeKind, Rootfs};
 
 /// The folders that the files are put into, where it is not one of the loader's own: the first that no volume covers.
 const FOLDERS: [&str; 3] = ["opt/cupti/lib", "usr/local/lib/cupti", "usr/lib/cupti"];
@@ -65,18 +65,23 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
     if builds && volume_over(target, "etc/ld.so.cache").is_some() {
         return default("the image has /etc as a volume, and a build may lose what it writes there");
     }
-    let kept = FOLDERS.iter().find(|folder| volume_over(target, folder).is_none());
-    let Some(folder) = kept.map(|folder| RootPath::from(*folder)) else {
-        return default("the image has volumes in the place of every folder that could be named");
+    let can_be = |folder: &&&str| volume_over(target, folder).is_none() && may_become_folder(rootfs, folder);
+    let Some(folder) = FOLDERS.iter().find(can_be).map(|folder| RootPath::from(*folder)) else {
+        return default("the image has volumes or files in the place of every folder that could be named");
     };
     let reads = LdSoConf::read(rootfs);
     let line = [&folder.absolute(), &b"\n"[..]].concat();
     let is_free = |file: &&&str| {
         let content = rootfs.content(&RootPath::from(**file).absolute());
-        content.is_none_or(|content| content == line) && reads.includes(&RootPath::from(**file))
+        content.is_none_or(|content| content == line)
+            && reads.includes(&RootPath::from(**file))
+            && is_in_folder(rootfs, file)
     };
     // ldconfig reads ld.so.conf alone; the folder counts where that includes it, as Debian's and Red Hat's do.
     let file = CONFS.iter().find(is_free).copied().unwrap_or(MAIN_CONF);
+    if !is_in_folder(rootfs, file) {
+        return default("the image has no /etc that a file could be written into");
+    }
     InstallFolder {
         folder,
         by: FolderDiscovery::Conf(RootPath::from(file)),
@@ -84,6 +89,30 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
                   LD_LIBRARY_PATH in somebody's environment does not"
             .to_owned(),
     }
+}
+
+/// Whether a build can make the folder: nothing in its place, or in that of one above, is something else.
+fn may_become_folder(rootfs: &Rootfs, folder: &str) -> bool {
+    let mut place = RootPath::from(folder);
+    while place != RootPath::default() {
+        // A link to nothing is there, too, and no folder.
+        if let Ok(found) = rootfs.lookup_link(&place.absolute()) {
+            return matches!(rootfs.node(found.node).kind, NodeKind::Directory(_)) || is_directory(rootfs, &place);
+        }
+        place = place.parent();
+    }
+    true
+}
+
+/// Whether a file can be written at a path: its folder is there, and no folder in its own place.
+fn is_in_folder(rootfs: &Rootfs, file: &str) -> bool {
+    let file = RootPath::from(file);
+    is_directory(rootfs, &file.parent()) && !is_directory(rootfs, &file)
+}
+
+fn is_directory(rootfs: &Rootfs, path: &RootPath) -> bool {
+    let found = rootfs.lookup(&path.absolute());
+    found.is_ok_and(|found| matches!(rootfs.node(found.node).kind, NodeKind::Directory(_)))
 }
 
 /// The volume of the image that a path lies in.

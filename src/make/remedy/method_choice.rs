@@ -101,11 +101,18 @@ pub(crate) fn choose_method(
 ) -> Result<MethodChoice, RemedyError> {
     let mut considered = Vec::new();
     let mut whys = Vec::new();
+    let copy = [MethodKind::Copy];
+    // Who names an image to copy from wants its files, and no package; a second copy of them serves nobody.
+    let (via, has_them) = match via {
+        [] if question.source.is_some() => (copy.as_slice(), file_ways::has_files_of_source(question)),
+        asked => (asked, false),
+    };
+    let own = WAYS.iter().filter(|it| has_them && it.via.is_none());
     let ordered = via
         .iter()
         .flat_map(|kind| WAYS.iter().filter(|it| it.via == Some(*kind)));
     let all = WAYS.iter().filter(|_| via.is_empty());
-    for candidate in ordered.chain(all) {
+    for candidate in own.chain(ordered).chain(all) {
         let name = candidate.name;
         let gone = (candidate.go)(question).and_then(|way| {
             accept(&way)?;

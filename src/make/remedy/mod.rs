@@ -9,7 +9,7 @@ pub(crate) mod build_check;
 pub(crate) mod builder_stage;
 pub(crate) mod copy_plan;
 pub(crate) mod copy_source;
-mod file_ways;
+pub(crate) mod file_ways;
 mod foretold_audit;
 mod image_system;
 mod install_context;
@@ -24,7 +24,7 @@ pub(crate) mod removal;
 pub(crate) mod required_libraries;
 pub(crate) mod search_path_setup;
 mod target_release;
-mod wanted_cupti;
+pub(crate) mod wanted_cupti;
 
 pub(crate) use error::{MethodObstacle, RemedyError};
 

@@ -80,12 +80,20 @@ pub(crate) enum UnsolvedPoint {
     Api(NewerApi),
     /// Dead weight in an image that has nothing to remove it with.
     WeightWithoutShell,
+    /// Dead weight in the image's volumes: the number of files.
+    WeightInVolumes(usize),
 }
 
 impl std::fmt::Display for UnsolvedPoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Api(api) => write!(f, "{api}"),
+            Self::WeightInVolumes(count) => {
+                write!(
+                    f,
+                    "{count} of the files that may go: they lie in a volume of the image, where a build may not remove them"
+                )
+            }
             Self::WeightWithoutShell => f.write_str(
                 "the files that may go: the image has no shell to remove them with, and cupti-audit slim takes none",
             ),

@@ -6,11 +6,11 @@ use super::foretold_audit::foretell_audit;
 use super::image_system::read_image_system;
 use super::install_context::InstallContext;
 use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder};
-use super::install_method::{InPlaceFiles, InstallMethod, MethodKind};
+use super::install_method::{InPlaceFiles, InstallMethod};
 use super::library_stems::CUPTI;
 use super::method_choice::{MethodChoice, choose_method};
 use super::phase_recipe::{BroughtRelease, ForetoldAudit, PhaseRecipe, RecipeRequest, UnsolvedPoint};
-use super::removal::plan_removal;
+use super::removal::{is_in_volume, plan_removal};
 use super::required_libraries::{RequiredLibrary, apis_newer_than_release};
 use super::search_path_setup::{SearchPathSetup, changed_library_path, set_up_search_path};
 use super::target::require_glibc_linker;
@@ -81,6 +81,10 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     if removes && !recipe.system.shell && !plan.drop.is_empty() {
         recipe.leaves.push(UnsolvedPoint::WeightWithoutShell);
     }
+    let in_volumes = plan.drop.iter().filter(|item| is_in_volume(target, item)).count();
+    if removes && recipe.system.shell && in_volumes > 0 {
+        recipe.leaves.push(UnsolvedPoint::WeightInVolumes(in_volumes));
+    }
     Ok(recipe)
 }
 
@@ -100,14 +104,8 @@ fn bring_in(
     question: &InstallContext<'_>,
     blank: &PhaseRecipe,
 ) -> Result<PhaseRecipe, RemedyError> {
-    let copy = [MethodKind::Copy];
-    // Who names an image to copy from wants its files, and no package.
-    let via = match request.via {
-        [] if question.source.is_some() => copy.as_slice(),
-        asked => asked,
-    };
     let mut made = None;
-    let choice = choose_method(question, via, |way| {
+    let choice = choose_method(question, request.via, |way| {
         let recipe = finish(request, question.linker, recipe_of(question, way, blank)?);
         let foretold = &recipe.foretold;
         if let Some(why) = &foretold.loses {
@@ -190,7 +188,7 @@ fn require_system_libraries(target: &ImageFacts, way: &InstallMethod) -> Result<
 }
 
 /// The names of CUPTI in the image that are not true: links to nothing, and names of another release.
-fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
+pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
     // A compiler's name is no program's, and is told of by nobody once CUPTI is found.
     let links = target.dangling.iter().map(|link| &link.path);
     let links = links.filter(|path| path.name() != CUPTI.as_bytes());

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::install_folder::volume_over;
 use crate::judge::facts::ImageFacts;
 use crate::judge::plan::{Plan, PlanItem};
 use image_linkage::path::RootPath;
@@ -33,14 +34,16 @@ pub(crate) struct RemovalGroup {
 
 /// What is removed from an image for a phase; `None` when that is nothing.
 pub(crate) fn plan_removal(facts: &ImageFacts, plan: &Plan) -> Option<RemovalPlan> {
-    if plan.drop.is_empty() {
+    // What the classic builder removes from a volume is there again behind the step.
+    let drop: Vec<&PlanItem> = plan.drop.iter().filter(|item| !is_in_volume(facts, item)).collect();
+    if drop.is_empty() {
         return None;
     }
     let rootfs = &facts.contexts.as_is.rootfs;
-    let gone: BTreeSet<RootPath> = plan.drop.iter().flat_map(paths_of).cloned().collect();
+    let gone: BTreeSet<RootPath> = drop.iter().copied().flat_map(paths_of).cloned().collect();
     let (whole, left) = whole_folders(rootfs, &gone);
     let mut groups: BTreeMap<(&'static str, &str), RemovalGroup> = BTreeMap::new();
-    for item in &plan.drop {
+    for item in drop {
         let key = (item.kind, item.because.as_str());
         let group = groups.entry(key).or_insert_with(|| RemovalGroup {
             kind: item.kind,
@@ -64,6 +67,12 @@ pub(crate) fn plan_removal(facts: &ImageFacts, plan: &Plan) -> Option<RemovalPla
         after: left,
         layers: facts.layers.len(),
     })
+}
+
+/// Whether a file that may go, or a link to it, lies in a volume of the image.
+pub(super) fn is_in_volume(facts: &ImageFacts, item: &PlanItem) -> bool {
+    let mut paths = paths_of(item).map(|path| path.to_string());
+    paths.any(|path| volume_over(facts, path.trim_start_matches('/')).is_some())
 }
 
 fn paths_of(item: &PlanItem) -> impl Iterator<Item = &RootPath> {

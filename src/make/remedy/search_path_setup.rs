@@ -109,7 +109,7 @@ pub(crate) struct ChangedLibraryPath {
 
 /// `LD_LIBRARY_PATH` without empty elements, and with the folder in front where something on it would be found
 /// before what is brought.
-pub(super) fn changed_library_path(target: &ImageFacts, lead: &SearchPathSetup) -> Option<ChangedLibraryPath> {
+pub(crate) fn changed_library_path(target: &ImageFacts, lead: &SearchPathSetup) -> Option<ChangedLibraryPath> {
     let value = target.image.config.env("LD_LIBRARY_PATH")?;
     // ld.so(8): colons and semicolons separate alike.
     let elements: Vec<&str> = value.split([':', ';']).filter(|part| !part.is_empty()).collect();

@@ -23,6 +23,7 @@ fn facts(image: &str) -> ImageFacts {
         },
         index: cupti_options(),
         progress: &NoProgress,
+        cache: None,
     };
     let folder = env!("CARGO_MANIFEST_DIR");
     let mut facts = image_reading::read_image(&format!("oci:{folder}/testdata/images/{image}"), &options).unwrap();

@@ -7,11 +7,12 @@ use std::path::Path;
 use super::SlimError;
 use super::added_members::{AddedMember, AddedMembers};
 use super::decision::SlimDecision;
-use super::provenance::{self, AddedFile, DroppedFile, LinkedFile, SlimProvenance, WrittenEntry};
+use super::provenance::{self, AddedFile, ChangedVariable, DroppedFile, LinkedFile, SlimProvenance, WrittenEntry};
 use super::staging_files::{self, create_staging_file, io_error};
 use super::supplier::{CuptiSupplier, ExtractedFile};
 use super::twin_files::TwinFiles;
 use crate::judge::facts::ImageFacts;
+use crate::make::remedy::copy_plan::{CopiedFile, CopyPlan};
 use crate::make::remedy::install_folder::FolderDiscovery;
 use image_linkage::digest::Digest;
 use image_linkage::escape;
@@ -19,6 +20,9 @@ use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
 use image_linkage::loader::{DynamicLoader, Libc, ld_cache_writer, ldconfig};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
+
+/// Why a name of CUPTI is deleted.
+pub(super) const MISLEADING: &str = "it is named as a CUPTI, and leads to another one or to none";
 
 const CACHE: &str = "etc/ld.so.cache";
 
@@ -65,7 +69,7 @@ pub(crate) fn gather_added_layer(making: &SlimInput<'_>) -> Result<AddedLayer, S
 /// The proof of what goes; what is brought is still to be entered.
 pub(super) fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
     let mut dropped: Vec<DroppedFile> = Vec::new();
-    for item in &making.decision.drop {
+    for item in making.decision.removed_items() {
         let one = |path: &RootPath, bytes, because: String| DroppedFile {
             path: path.to_string(),
             bytes,
@@ -77,6 +81,13 @@ pub(super) fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
         let link = |link| one(link, 0, format!("a link to {}", item.path));
         dropped.extend(item.links.iter().map(link));
     }
+    dropped.extend(
+        making
+            .decision
+            .clears
+            .iter()
+            .map(|path| misleading_name(path, making.facts)),
+    );
     // By path, so that two proofs can be compared line by line.
     dropped.sort_by(|one, other| one.path.cmp(&other.path));
     SlimProvenance {
@@ -87,7 +98,27 @@ pub(super) fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
         added: Vec::new(),
         written: Vec::new(),
         dropped,
+        environment: making.decision.library_path.as_ref().map(|path| ChangedVariable {
+            name: "LD_LIBRARY_PATH".to_owned(),
+            value: path.value.clone(),
+            because: path.because.clone(),
+        }),
         linked: making.decision.twins.iter().flat_map(linked).collect(),
+    }
+}
+
+/// A name that is deleted where it leads nowhere or to another release.
+fn misleading_name(path: &RootPath, facts: &ImageFacts) -> DroppedFile {
+    let rootfs = &facts.contexts.as_is.rootfs;
+    let layer = rootfs
+        .lookup_link(&path.absolute())
+        .map(|found| rootfs.node(found.node).layer);
+    DroppedFile {
+        path: path.to_string(),
+        bytes: 0,
+        layer: layer.unwrap_or_default(),
+        kind: "misleading-name".to_owned(),
+        because: MISLEADING.to_owned(),
     }
 }
 
@@ -123,11 +154,37 @@ fn stale_cache<'m>(making: &SlimInput<'m>) -> Option<&'m DynamicLoader> {
 }
 
 impl AddedLayer {
-    /// Adds the files, the links and the line that names their folder.
+    /// Adds what is brought, the links and the line that names their folder.
     fn bring(&mut self, making: &SlimInput<'_>, rootfs: &Rootfs) -> Result<(), SlimError> {
-        let (Some(bring), Some(supplier)) = (&making.decision.bring, making.supplier) else {
+        let Some(bring) = &making.decision.bring else {
             return Ok(());
         };
+        // First: what is brought may take such a name.
+        for path in &making.decision.clears {
+            self.members.add(rootfs, path, AddedMember::Deleted)?;
+        }
+        if let Some(supplier) = making.supplier {
+            self.copy(making, rootfs, bring, supplier)?;
+        }
+        for link in &bring.links {
+            self.link(rootfs, &link.at, &link.to, &link.because)?;
+        }
+        // The cache alone would not last: the container runtime makes it anew when the container starts.
+        if let FolderDiscovery::Conf(conf) = &bring.search.by {
+            let content = with_line(rootfs.content(&conf.absolute()), &bring.search.folder);
+            self.write(rootfs, conf, content, &bring.search.because)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the files.
+    fn copy(
+        &mut self,
+        making: &SlimInput<'_>,
+        rootfs: &Rootfs,
+        bring: &CopyPlan,
+        supplier: &CuptiSupplier,
+    ) -> Result<(), SlimError> {
         let wanted: BTreeSet<RootPath> = bring.files.iter().map(|file| file.from.clone()).collect();
         // All at once, so that each layer of the source is read one time.
         let taken = supplier.extract_files(&wanted, &making.index.limits, making.folder)?;
@@ -150,14 +207,6 @@ impl AddedLayer {
             });
         }
         self.proof.added.sort_by(|one, other| one.path.cmp(&other.path));
-        for link in &bring.links {
-            self.link(rootfs, &link.at, &link.to, &link.because)?;
-        }
-        // The cache alone would not last: the container runtime makes it anew when the container starts.
-        if let FolderDiscovery::Conf(conf) = &bring.search.by {
-            let content = with_line(rootfs.content(&conf.absolute()), &bring.search.folder);
-            self.write(rootfs, conf, content, &bring.search.because)?;
-        }
         Ok(())
     }
 
@@ -227,10 +276,7 @@ impl AddedLayer {
 }
 
 /// The file that was taken out, if it is the one that was read before.
-fn same<'t>(
-    taken: &'t BTreeMap<RootPath, ExtractedFile>,
-    file: &crate::make::remedy::copy_plan::CopiedFile,
-) -> Result<&'t ExtractedFile, SlimError> {
+fn same<'t>(taken: &'t BTreeMap<RootPath, ExtractedFile>, file: &CopiedFile) -> Result<&'t ExtractedFile, SlimError> {
     // A folder or an engine's image may have changed since; only files of a known release were hashed then.
     let known = |one: &&ExtractedFile| {
         one.bytes == file.bytes && file.sha256.as_ref().is_none_or(|sha256| *sha256 == one.sha256)

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use super::SlimError;
 use image_linkage::layer::layer_writer::LayerWriter;
 use image_linkage::path::{self, RootPath};
-use image_linkage::rootfs::{NodeKind, Rootfs};
+use image_linkage::rootfs::{LookupError, NodeKind, Rootfs};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AddedMember {
@@ -56,15 +56,29 @@ impl AddedMembers {
 
     /// The place of a folder; what is missing of it is added.
     fn folder(&mut self, rootfs: &Rootfs, wanted: &RootPath) -> Result<RootPath, SlimError> {
+        // As many links as Linux follows (path_resolution(7)).
+        self.folder_behind(rootfs, wanted, 40)
+    }
+
+    fn folder_behind(&mut self, rootfs: &Rootfs, wanted: &RootPath, links: usize) -> Result<RootPath, SlimError> {
         let mut at = RootPath::default();
         for name in path::split_components(wanted.as_bytes()) {
             let next = at.join(name);
-            at = match rootfs.lookup(&next.absolute()) {
-                Ok(found) if matches!(rootfs.node(found.node).kind, NodeKind::Directory(_)) => found.path,
-                // Only where nothing is there: a link that leads to nothing is not replaced by a folder.
-                Err(image_linkage::rootfs::LookupError::NotFound) if rootfs.lookup_link(&next.absolute()).is_err() => {
+            let there = rootfs.lookup_link(&next.absolute()).ok();
+            let there = there.map(|found| &rootfs.node(found.node).kind);
+            at = match (rootfs.lookup(&next.absolute()), there) {
+                (Ok(found), _) if matches!(rootfs.node(found.node).kind, NodeKind::Directory(_)) => found.path,
+                (Err(LookupError::NotFound), None) => {
                     self.folders.insert(next.clone());
                     next
+                }
+                // What a link leads to is made, as a builder's COPY does: the link may be there for a mount.
+                (Err(LookupError::NotFound), Some(NodeKind::Symlink(target))) if links > 0 => {
+                    let target = match target.first() {
+                        Some(b'/') => RootPath::new(target),
+                        _ => at.join(target),
+                    };
+                    self.folder_behind(rootfs, &target, links - 1)?
                 }
                 _ => {
                     let text = format!("{next} is no folder in the image, and files are to lie there");

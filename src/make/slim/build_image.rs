@@ -9,8 +9,9 @@ use super::added_members::AddedMembers;
 use super::blob_writer::{BlobWriter, WrittenBlob};
 use super::decision::SlimDecision;
 use super::hashed_writer::HashedWriter;
-use super::new_documents::{self, LayerHistory, ManifestLayer, MediaFamily};
+use super::new_config::{LayerHistory, write_config};
 use super::new_image::{LayerOrigin, LayerStorage, NewImage, StoredLayer};
+use super::new_manifest::{ManifestLayer, MediaFamily, write_manifest};
 use super::original_image::OriginalImage;
 use super::output::ImageOutput;
 use super::provenance::SlimProvenance;
@@ -188,13 +189,16 @@ impl<'a> ImageBuilder<'a> {
         // With no new layer nothing in the config has changed, and its bytes stay.
         let config = match &history {
             None => original.documents.config.clone(),
-            history => new_documents::write_config(&original.documents.config, &diff_ids, history.as_ref())
-                .map_err(SlimError::Cannot)?,
+            history => {
+                let library_path = making.decision.library_path.as_ref().map(|path| &*path.value);
+                let written = write_config(&original.documents.config, &diff_ids, history.as_ref(), library_path);
+                written.map_err(SlimError::Cannot)?
+            }
         };
         let config_digest = Digest::of(&config);
         let described = original.documents.manifest.as_deref();
         let layers: Vec<ManifestLayer> = self.layers.iter().map(in_manifest).collect();
-        let written = new_documents::write_manifest(described, self.family, (&config_digest, config.len()), &layers);
+        let written = write_manifest(described, self.family, (&config_digest, config.len()), &layers);
         let manifest = written.map_err(SlimError::Cannot)?;
         let (platform, _) = image_source::read_image_config("the new image", &config)?;
         Ok(NewImage {
@@ -237,15 +241,15 @@ fn history(decision: &SlimDecision, phase: &str) -> LayerHistory {
         let release = bring.release.as_deref().unwrap_or("an unknown release");
         let soname = image_linkage::escape::escape_bytes(&bring.soname);
         let bytes = bring.files.iter().map(|file| file.bytes).sum();
-        words.push(format!(
-            "brings {soname} of {release} ({} files, {})",
-            bring.files.len(),
-            format_size(bytes)
-        ));
+        words.push(match bring.files.len() {
+            0 => format!("puts {soname} of {release} onto the search path"),
+            files => format!("brings {soname} of {release} ({files} files, {})", format_size(bytes)),
+        });
     }
-    if !decision.drop.is_empty() {
+    let dropped = decision.removed_items().count();
+    if dropped > 0 {
         let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
-        for item in &decision.drop {
+        for item in decision.removed_items() {
             *kinds.entry(item.kind).or_default() += item.bytes;
         }
         let kinds = kinds
@@ -253,10 +257,12 @@ fn history(decision: &SlimDecision, phase: &str) -> LayerHistory {
             .map(|(kind, bytes)| format!("{kind} {}", format_size(*bytes)));
         let kinds: Vec<String> = kinds.collect();
         words.push(format!(
-            "leaves out {} files of the layers below ({})",
-            decision.drop.len(),
+            "leaves out {dropped} files of the layers below ({})",
             kinds.join(", ")
         ));
+    }
+    if let Some(path) = &decision.library_path {
+        words.push(format!("sets LD_LIBRARY_PATH={}", path.value));
     }
     if !decision.twins.is_empty() {
         let bytes = decision.twins.iter().map(TwinFiles::saved_bytes).sum();

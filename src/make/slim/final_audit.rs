@@ -60,12 +60,17 @@ fn same_but(made: &NewImage<'_>, layers: &[LayerIndex], decision: &SlimDecision)
     let lists = decision.changed_lists(&made.original.layers);
     let meant: BTreeSet<&RootPath> = added.chain(&gone).chain(lists).collect();
     // A folder that no layer has by itself is there for what lies in it alone.
-    let implied: BTreeSet<RootPath> = gone.iter().flat_map(folders_above).collect();
+    let paths = gone.iter().chain(decision.hidden.iter().map(|item| &item.path));
+    let implied: BTreeSet<RootPath> = paths.flat_map(folders_above).collect();
     let before = tree(&made.original.layers, &meant);
     let after = tree(layers, &meant);
+    let is_other = |path: &RootPath, node: &NodeSummary| match after.get(path) {
+        Some(now) => !now.is_same(node),
+        None => !implied.contains(path),
+    };
     let different = before
         .iter()
-        .find(|(path, node)| after.get(*path) != Some(*node) && (after.contains_key(*path) || !implied.contains(*path)))
+        .find(|(path, node)| is_other(path, node))
         .or_else(|| after.iter().find(|(path, _)| !before.contains_key(*path)));
     match different {
         None => Ok(()),
@@ -81,29 +86,40 @@ fn folders_above(path: &RootPath) -> impl Iterator<Item = RootPath> {
     })
 }
 
+/// What two file systems are compared by.
+struct NodeSummary {
+    what: String,
+    /// Only files that matter by their name have one.
+    sha256: Option<String>,
+}
+
+impl NodeSummary {
+    fn is_same(&self, other: &Self) -> bool {
+        // A file that a hard link took over has another name, by which it may not matter.
+        let is_hashed = self.sha256.is_some() && other.sha256.is_some();
+        self.what == other.what && (!is_hashed || self.sha256 == other.sha256)
+    }
+}
+
 /// What lies at each path, but for those that are meant to change.
-fn tree(layers: &[LayerIndex], meant: &BTreeSet<&RootPath>) -> BTreeMap<RootPath, String> {
+fn tree(layers: &[LayerIndex], meant: &BTreeSet<&RootPath>) -> BTreeMap<RootPath, NodeSummary> {
     let (rootfs, _): (Rootfs, _) = rootfs::merge_layers(layers);
     let mut tree = BTreeMap::new();
     rootfs.visit(|path, _, node| {
-        if !meant.contains(path) {
-            let what = match &node.kind {
-                NodeKind::Directory(_) => "a folder".to_owned(),
-                // Only files that matter to the audit have a hash; of others the size and the mode are compared.
-                NodeKind::File(facts) => format!(
-                    "a file of {} bytes {:o} {:?} {:?}",
-                    facts.bytes,
-                    facts.mode,
-                    facts.sha256,
-                    facts.elf.as_ref().map(|elf| (&elf.soname, &elf.needed))
-                ),
-                NodeKind::Symlink(target) => {
-                    format!("-> {}", image_linkage::escape::escape_bytes(target))
-                }
-                NodeKind::Special => "special".to_owned(),
-            };
-            tree.insert(path.clone(), what);
+        if meant.contains(path) {
+            return;
         }
+        let (what, sha256) = match &node.kind {
+            NodeKind::Directory(_) => ("a folder".to_owned(), None),
+            NodeKind::File(facts) => {
+                let elf = facts.elf.as_ref().map(|elf| (&elf.soname, &elf.needed));
+                let what = format!("a file of {} bytes {:o} {elf:?}", facts.bytes, facts.mode);
+                (what, facts.sha256.as_deref().map(str::to_owned))
+            }
+            NodeKind::Symlink(target) => (format!("-> {}", image_linkage::escape::escape_bytes(target)), None),
+            NodeKind::Special => ("special".to_owned(), None),
+        };
+        tree.insert(path.clone(), NodeSummary { what, sha256 });
     });
     tree
 }

@@ -2,17 +2,25 @@
 
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
+
+use image_source::{BlobStore, ImageError, LayerDescriptor};
 
 // One for the process, as a signal is.
-static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+static STOP: AtomicBool = AtomicBool::new(false);
+/// Whether this process looks at the flag.
+static LOOKS: AtomicBool = AtomicBool::new(false);
 
 /// The bytes that are copied between two looks.
 const PIECE: usize = 256 << 10;
 
-/// The flag that whoever catches signals sets.
-pub(crate) fn interrupt_flag() -> Arc<AtomicBool> {
-    Arc::clone(&STOP)
+/// From now on an interruption is left to who copies.
+pub(crate) fn handle_interrupts() {
+    LOOKS.store(true, Ordering::Relaxed);
+}
+
+/// Asks whoever copies to stop. Gives whether somebody will: nobody who was asked before.
+pub(crate) fn request_stop() -> bool {
+    LOOKS.load(Ordering::Relaxed) && !STOP.swap(true, Ordering::Relaxed)
 }
 
 /// Fails once somebody wants to stop.
@@ -54,5 +62,14 @@ impl<R: Read> Read for InterruptibleReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         check_interrupt()?;
         self.0.read(buf)
+    }
+}
+
+/// Blobs whose readers fail once somebody wants to stop.
+pub(crate) struct InterruptibleBlobs<'a>(pub &'a dyn BlobStore);
+
+impl BlobStore for InterruptibleBlobs<'_> {
+    fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError> {
+        Ok(Box::new(InterruptibleReader(self.0.open(layer)?)))
     }
 }

@@ -66,7 +66,11 @@ impl OriginalImage {
             }
         };
         // The first of several times: a layer is written again from its blob, and read once more for its place.
-        let layers = image_source::read_layers(&opened.image, &*blobs, &options.open_request())?;
+        let layers = image_source::read_layers(
+            &opened.image,
+            &interrupt::InterruptibleBlobs(&*blobs),
+            &options.open_request(),
+        )?;
         let layers = layers
             .into_iter()
             .map(|layer| {

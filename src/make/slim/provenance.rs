@@ -27,6 +27,9 @@ pub(crate) struct SlimProvenance {
     pub written: Vec<WrittenEntry>,
     /// The files that are gone, by path.
     pub dropped: Vec<DroppedFile>,
+    /// The variable of the config that was changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub environment: Option<ChangedVariable>,
     /// The copies that are links to one file now, by path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub linked: Vec<LinkedFile>,
@@ -121,6 +124,14 @@ pub(crate) struct DroppedFile {
     /// The layer that held it, counted from 0 at the bottom.
     pub layer: usize,
     pub kind: String,
+    pub because: String,
+}
+
+/// A variable of the image's config that has another value than before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ChangedVariable {
+    pub name: String,
+    pub value: String,
     pub because: String,
 }
 

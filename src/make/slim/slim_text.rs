@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 
+use super::added_layer::MISLEADING;
 use super::decision::SlimDecision;
 use super::new_image::{LayerStorage, NewImage};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Plan;
 use crate::make::remedy::install_folder::FolderDiscovery;
+use crate::make::remedy::wanted_cupti::find_wanted_cupti;
 use crate::size::format_size;
 use image_linkage::escape;
 
@@ -32,7 +34,7 @@ pub(crate) fn describe_decision(before: &OriginalState<'_>, decision: &SlimDecis
         rules(plan)
     );
     brings(&mut out, before, decision);
-    for item in &decision.drop {
+    for item in decision.removed_items() {
         let (bytes, because) = (format_size(item.bytes), &item.because);
         let _ = writeln!(
             out,
@@ -44,6 +46,13 @@ pub(crate) fn describe_decision(before: &OriginalState<'_>, decision: &SlimDecis
         for link in &item.links {
             let _ = writeln!(out, "  - {link}: leads to it");
         }
+    }
+    for path in &decision.clears {
+        let _ = writeln!(out, "  - {path}: {MISLEADING}");
+    }
+    if let Some(path) = &decision.library_path {
+        let (value, because) = (&path.value, &path.because);
+        let _ = writeln!(out, "  ~ LD_LIBRARY_PATH={value}: {because}");
     }
     for twins in &decision.twins {
         let links: Vec<String> = twins.links.iter().map(ToString::to_string).collect();
@@ -78,6 +87,29 @@ fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision)
         }
         return;
     };
+    let release = bring.release.as_deref().unwrap_or("an unknown release");
+    let soname = escape::escape_bytes(&bring.soname);
+    match before.from.filter(|_| !bring.files.is_empty()) {
+        Some(from) => {
+            let wants = find_wanted_cupti(before.facts).words();
+            let why = if wants.is_empty() {
+                "nothing in the image says which it wants".to_owned()
+            } else {
+                format!("the image wants {wants}")
+            };
+            let _ = writeln!(out, "  brings {soname} of {release} from {from}: {why}");
+        }
+        None => {
+            let _ = writeln!(out, "  brings no file: {soname} of {release} is in the image");
+        }
+    }
+    if let Some(own) = &decision.own {
+        let release = own.release.as_deref().unwrap_or("an unknown release");
+        let _ = writeln!(
+            out,
+            "  the image's own, of {release}, stays where no search path leads: without --cupti-from it is put on one"
+        );
+    }
     for file in &bring.files {
         let (bytes, because) = (format_size(file.bytes), &file.because);
         let _ = writeln!(out, "  + {} {bytes}: {because}", file.to);

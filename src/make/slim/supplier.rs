@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek as _, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -143,7 +143,32 @@ fn broken(wheel: &Path, error: &zip::result::ZipError) -> SlimError {
     SlimError::Cannot(format!("{} is no wheel: {error}", wheel.display()))
 }
 
+/// The files of a wheel. Those of CUPTI have some 60, and PyTorch's 12,000.
+const WHEEL_FILES: u16 = 30_000;
+
+/// Refuses a wheel of too many files before its directory is read, which is held in memory whole.
+fn check_wheel_files(wheel: &Path) -> Result<(), SlimError> {
+    // The record of the end: 22 bytes, and a comment of at most 65,535 (APPNOTE.TXT, 4.3.16).
+    const LONGEST: u64 = 22 + 0xffff;
+    let mut file = open_staging_file(wheel)?;
+    let bytes = file.metadata().map_err(at(wheel))?.len();
+    let mut end = Vec::new();
+    file.seek(SeekFrom::Start(bytes.saturating_sub(LONGEST)))
+        .map_err(at(wheel))?;
+    file.take(LONGEST).read_to_end(&mut end).map_err(at(wheel))?;
+    let record = end.windows(12).rev().find(|record| record.starts_with(b"PK\x05\x06"));
+    // 65,535 says that a ZIP64 record has the number.
+    match record {
+        Some([.., low, high]) if u16::from_le_bytes([*low, *high]) > WHEEL_FILES => {
+            let text = format!("{} holds more than the limit of {WHEEL_FILES} files", wheel.display());
+            Err(SlimError::Cannot(text))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn archive(wheel: &Path) -> Result<zip::ZipArchive<File>, SlimError> {
+    check_wheel_files(wheel)?;
     zip::ZipArchive::new(open_staging_file(wheel)?).map_err(|error| broken(wheel, &error))
 }
 

@@ -176,6 +176,7 @@ fn member(path: &str, mode: u32, owner: (u32, u32), kind: MemberKind) -> Member 
         mode,
         owner,
         capability: None,
+        access_list: None,
         kind,
     }
 }

@@ -17,6 +17,7 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
         // net_raw, which Docker leaves; sys_admin and perfmon, which it takes away; none
         Feature::Capabilities => more_rights(draft, &["755", "711"], Some(&["2000", "200000", "4000000000", "0"])),
         Feature::FileMode => file_mode(draft),
+        Feature::AccessList => access_list(draft),
         Feature::FolderMode => folder_mode(draft),
         Feature::ProgramMode => more_rights(draft, &["0", "700", "711", "744", "750", "755"], None),
         Feature::AbsoluteName => absolute_name(draft),
@@ -36,6 +37,11 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
         Feature::Static => another_build(draft, Build::OpenStatic),
         Feature::StaticPie => another_build(draft, Build::OpenStaticPie),
         Feature::Damage => damage(draft),
+        Feature::MissingLibrary => missing_library(draft),
+        Feature::MissingInterpreter => missing_interpreter(draft),
+        Feature::ScriptInterpreter => script_interpreter(draft),
+        Feature::StaticTls => another_cupti(draft, &[Build::CuptiStaticTls]),
+        Feature::Unbound => another_cupti(draft, &[Build::CuptiUnbound, Build::CuptiUnboundNow]),
         Feature::PythonSystem
         | Feature::PythonVenv
         | Feature::PythonUser
@@ -43,7 +49,8 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
         | Feature::PythonPth
         | Feature::PythonPrefix
         | Feature::PythonPreload
-        | Feature::PythonAfter => pythons::apply(draft, feature),
+        | Feature::PythonAfter
+        | Feature::PythonMissing => pythons::apply(draft, feature),
     }
 }
 
@@ -173,6 +180,72 @@ fn through(draft: &mut Draft) {
     draft.process(path, vec![at.to_owned()]);
 }
 
+/// What else a program or a module needs: there for everybody, where its own search path leads, elsewhere, or not at all.
+pub fn more_library(draft: &mut Draft) {
+    let places = [
+        (3, None),
+        (2, Some("/usr/lib/x86_64-linux-gnu")),
+        (2, Some("/opt/more/lib")),
+        (1, Some("/srv/elsewhere")),
+    ];
+    if let Some(folder) = draft.random.weighted(&places) {
+        let path = format!("{folder}/libmore.so.1");
+        draft.put(0, &path, super::generate::object(Build::More, "libmore.so.1"));
+    }
+}
+
+fn missing_library(draft: &mut Draft) {
+    more_library(draft);
+    for _ in 0..=draft.random.below(2) {
+        let mut program = draft.asks_by_name();
+        program.build = match program.build {
+            Build::Link => Build::LinkMore,
+            _ => Build::OpenMore,
+        };
+        if draft.random.chance(40) {
+            let path = program.rpath.take().or(program.runpath.take());
+            let path = path.map_or("/opt/more/lib".to_owned(), |path| format!("{path}:/opt/more/lib"));
+            program.runpath = Some(path);
+        }
+        draft.program(program);
+    }
+}
+
+fn missing_interpreter(draft: &mut Draft) {
+    if draft.random.chance(40) {
+        let to = draft.random.pick(&["/lib64/ld-linux-x86-64.so.2", "/opt/gone/ld.so"]);
+        let to = Content::Link(to.to_owned());
+        draft.put(0, "/opt/loader/ld.so", to);
+    }
+    for _ in 0..=draft.random.below(2) {
+        let mut program = draft.asks_by_name();
+        program.build = match program.build {
+            Build::Link => Build::LinkForeign,
+            _ => Build::OpenForeign,
+        };
+        draft.program(program);
+    }
+}
+
+fn script_interpreter(draft: &mut Draft) {
+    let folder = folder_of_start(draft);
+    let shells = [
+        "/bin/sh",
+        "/opt/venv/bin/sh",
+        "/usr/bin/env sh",
+        "/usr/bin/env bash",
+        "/bin/sh -e",
+    ];
+    let shell = draft.random.pick(&shells).to_owned();
+    if draft.random.chance(30) {
+        draft.put(1, "/opt/venv/bin/sh", Content::Link("/bin/sh".to_owned()));
+    }
+    let end = if draft.random.chance(15) { "\r" } else { "" };
+    let text = format!("#!{shell}{end}\nexport LD_LIBRARY_PATH={folder}\nexec \"$@\"\n");
+    draft.put(2, "/entrypoint.sh", Content::Text(text));
+    start_by(draft, vec!["/entrypoint.sh".to_owned()]);
+}
+
 /// The path of a program that is there.
 fn some_program(draft: &mut Draft) -> String {
     let programs: Vec<String> = draft.spec.layers[1]
@@ -214,6 +287,46 @@ fn file_mode(draft: &mut Draft) {
         if let Some(entry) = draft.spec.layers[0].get_mut(&file) {
             entry.mode = Some(mode);
             entry.owner = owner;
+        }
+    }
+}
+
+/// Modes and lists together: what the mask leaves stands in the mode as that of the group.
+fn access_list(draft: &mut Draft) {
+    draft.user();
+    let (folder, _, file) = draft.some_copy();
+    let is_own = !folder.starts_with("/usr/l") && folder != "/home/app";
+    let path = if is_own && draft.random.chance(40) {
+        folder
+    } else {
+        file
+    };
+    let mask = draft.random.weighted(&[(6, 5), (2, 4), (1, 1), (1, 0)]);
+    let mut bits = || draft.random.weighted(&[(3, 5), (2, 4), (3, 0)]);
+    let mut list = vec![(4, bits(), u32::MAX), (16, mask, u32::MAX)];
+    let named = [(2, 1000), (2, 4242), (8, 1500), (8, 1600), (8, 1001)];
+    list.extend(named.map(|(tag, id)| (tag, bits(), id)));
+    list.retain(|(_, _, id)| *id == u32::MAX || draft.random.chance(40));
+    let others = draft.random.weighted(&[(3, 0), (2, 5)]);
+    let owner = draft.random.weighted(&[(6, (0, 0)), (2, (0, 1500)), (1, (1000, 1000))]);
+    if !draft.spec.layers[0].contains_key(&path) {
+        draft.put(0, &path, Content::Dir);
+    }
+    let entry = &mut draft.spec.layers[0][&path];
+    entry.mode = Some(format!("{:o}", 0o700 | mask << 3 | others));
+    entry.owner = owner;
+    entry.access_list = list;
+}
+
+/// Some copies are of another build.
+fn another_cupti(draft: &mut Draft, builds: &[Build]) {
+    for _ in 0..=draft.random.below(2) {
+        let file = draft.some_copy().2;
+        let build = *draft.random.one_of(builds);
+        if let Some(entry) = draft.spec.layers[0].get_mut(&file)
+            && let Content::Object(object) = &mut entry.is
+        {
+            object.build = build;
         }
     }
 }
@@ -427,15 +540,18 @@ fn changed_user(draft: &mut Draft) {
     let is_wrapper = words.starts_with('/');
     if is_wrapper {
         draft.user();
-        let (mode, owner) = *draft.random.one_of(&[
-            ("4755", (0, 0)),
-            ("4755", (1001, 1001)),
-            ("2755", (0, 1500)),
-            ("755", (0, 0)),
+        let (mode, owner, capabilities) = *draft.random.one_of(&[
+            ("4755", (0, 0), None),
+            ("4755", (1001, 1001), None),
+            ("2755", (0, 1500), None),
+            ("755", (0, 0), None),
+            // net_raw, which Docker leaves
+            ("755", (0, 0), Some("2000")),
         ]);
         let entry = draft.put(2, "/usr/local/bin/wrap", Content::Object(opens("", Build::Wrapper)));
         entry.mode = Some(mode.to_owned());
         entry.owner = owner;
+        entry.capabilities = capabilities.map(str::to_owned);
     } else {
         draft.spec.user = None;
         if draft.random.chance(40) {

@@ -22,7 +22,7 @@ pub const SONAMES: [(usize, &str); 4] = [
 ];
 
 /// Every feature, each as often as its weight says.
-pub const FEATURES: [(usize, Feature); 36] = [
+pub const FEATURES: [(usize, Feature); 43] = [
     (3, Feature::Plain),
     (4, Feature::Layers),
     (4, Feature::Cache),
@@ -32,6 +32,7 @@ pub const FEATURES: [(usize, Feature); 36] = [
     (2, Feature::Setgid),
     (3, Feature::Capabilities),
     (4, Feature::FileMode),
+    (3, Feature::AccessList),
     (4, Feature::FolderMode),
     (2, Feature::ProgramMode),
     (3, Feature::AbsoluteName),
@@ -51,6 +52,8 @@ pub const FEATURES: [(usize, Feature); 36] = [
     (1, Feature::Static),
     (1, Feature::StaticPie),
     (3, Feature::Damage),
+    (2, Feature::StaticTls),
+    (2, Feature::Unbound),
     (2, Feature::PythonSystem),
     (2, Feature::PythonVenv),
     (2, Feature::PythonUser),
@@ -59,6 +62,10 @@ pub const FEATURES: [(usize, Feature); 36] = [
     (2, Feature::PythonPrefix),
     (2, Feature::PythonPreload),
     (2, Feature::PythonAfter),
+    (4, Feature::MissingLibrary),
+    (3, Feature::MissingInterpreter),
+    (3, Feature::ScriptInterpreter),
+    (3, Feature::PythonMissing),
 ];
 
 /// The image of a seed.
@@ -118,6 +125,7 @@ pub fn rules_start(feature: Feature) -> bool {
             | Feature::Directory
             | Feature::Loop
             | Feature::Sourced
+            | Feature::ScriptInterpreter
     )
 }
 

@@ -23,6 +23,8 @@ pub struct Member {
     pub owner: (u32, u32),
     /// The value of `security.capability`.
     pub capability: Option<Vec<u8>>,
+    /// The value of `system.posix_acl_access`.
+    pub access_list: Option<Vec<u8>>,
     /// What it is.
     pub kind: MemberKind,
 }
@@ -45,11 +47,11 @@ pub enum MemberKind {
 }
 
 /// What a folder is like: its mode and its owner.
-type FolderFacts = (u32, (u32, u32));
+type FolderFacts = (u32, (u32, u32), Option<Vec<u8>>);
 
 /// The members of each layer of an image, the folders above each in front of it.
 pub fn members(spec: &ImageSpec, compiler: &Compiler, base: &Base) -> Vec<Vec<Member>> {
-    let mut folders = BTreeMap::from([("tmp".to_owned(), (0o1777, (0, 0)))]);
+    let mut folders = BTreeMap::from([("tmp".to_owned(), (0o1777, (0, 0), None))]);
     let layers = spec.layers.iter();
     layers
         .map(|layer| layer_members(layer, &mut folders, compiler, base))
@@ -64,7 +66,10 @@ fn layer_members(
 ) -> Vec<Member> {
     for (path, entry) in layer {
         if entry.is == Content::Dir {
-            folders.insert(path[1..].to_owned(), (entry.permissions(), entry.owner));
+            folders.insert(
+                path[1..].to_owned(),
+                (entry.permissions(), entry.owner, access_list(entry)),
+            );
         }
     }
     let mut made = Vec::new();
@@ -94,12 +99,13 @@ fn layer_members(
 }
 
 fn folder_member(path: &str, folders: &BTreeMap<String, FolderFacts>) -> Member {
-    let (mode, owner) = folders.get(path).copied().unwrap_or((0o755, (0, 0)));
+    let (mode, owner, access_list) = folders.get(path).cloned().unwrap_or((0o755, (0, 0), None));
     Member {
         path: path.to_owned(),
         mode,
         owner,
         capability: None,
+        access_list,
         kind: MemberKind::Dir,
     }
 }
@@ -110,6 +116,7 @@ fn file_member(path: &str, entry: &EntrySpec, kind: MemberKind) -> Member {
         mode: entry.permissions(),
         owner: entry.owner,
         capability: entry.capabilities.as_deref().map(capability),
+        access_list: access_list(entry),
         kind,
     }
 }
@@ -143,6 +150,22 @@ fn capability(mask: &str) -> Vec<u8> {
         .collect()
 }
 
+/// `struct posix_acl_xattr_header` and its entries; the owner and the others may what the mode says.
+fn access_list(entry: &EntrySpec) -> Option<Vec<u8>> {
+    let mode = u16::try_from(entry.permissions() & 0o777).unwrap();
+    let own = [(1, mode >> 6, u32::MAX), (32, mode & 7, u32::MAX)];
+    let mut all = [&own, entry.access_list.as_slice()].concat();
+    all.sort_by_key(|(tag, ..)| *tag);
+    let words = all.into_iter().map(|(tag, bits, id)| {
+        [tag.to_le_bytes(), bits.to_le_bytes()]
+            .concat()
+            .into_iter()
+            .chain(id.to_le_bytes())
+    });
+    let value = 2_u32.to_le_bytes().into_iter().chain(words.flatten()).collect();
+    Some(value).filter(|_| !entry.access_list.is_empty())
+}
+
 /// The tar of a layer.
 pub fn tar(members: &[Member]) -> Vec<u8> {
     let mut tar = tar::Builder::new(Vec::new());
@@ -171,8 +194,16 @@ fn append(tar: &mut tar::Builder<Vec<u8>>, member: &Member) {
             "",
         ),
     };
-    if let Some(value) = &member.capability {
-        let record = ("SCHILY.xattr.security.capability", value.as_slice());
+    let capability = member
+        .capability
+        .iter()
+        .map(|value| ("SCHILY.xattr.security.capability", value));
+    let list = member
+        .access_list
+        .iter()
+        .map(|value| ("SCHILY.xattr.system.posix_acl_access", value));
+    for (key, value) in capability.chain(list) {
+        let record = (key, value.as_slice());
         tar.append_pax_extensions([record]).unwrap();
     }
     let mut header = tar::Header::new_ustar();
@@ -228,6 +259,10 @@ pub fn unpack(members: &[Member], root: &Path) -> Vec<(String, Vec<u8>)> {
         lchown(&at, Some(member.owner.0), Some(member.owner.1)).unwrap();
         if !matches!(member.kind, MemberKind::Symlink(_)) {
             fs::set_permissions(&at, fs::Permissions::from_mode(member.mode)).unwrap();
+        }
+        if let Some(list) = &member.access_list {
+            let none = rustix::fs::XattrFlags::empty();
+            rustix::fs::setxattr(&at, "system.posix_acl_access", list, none).unwrap();
         }
         capable.extend(member.capability.clone().map(|value| (member.path.clone(), value)));
     }

@@ -46,6 +46,11 @@ impl Compiler {
             "probe.c",
             &["-shared", "-fPIC", "-DLIBRARY", "-DOPEN", SONAME],
         );
+        compiler.compile(
+            "more.so",
+            "probe.c",
+            &["-shared", "-fPIC", "-DMORE_LIBRARY", MORE_SONAME],
+        );
         Some(compiler)
     }
 
@@ -129,11 +134,30 @@ impl Compiler {
 
 const SONAME: &str = "-Wl,-soname,@NAME@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@";
 
+const MORE_SONAME: &str = "-Wl,-soname,libmore.so.1";
+const FOREIGN_LOADER: &str = "-Wl,--dynamic-linker=/opt/loader/ld.so";
+
 /// What the compiler is told; `here` is the folder of the libraries that are linked.
 fn flags(build: Build, here: &str) -> Vec<&'static str> {
     let kind: &[&str] = match build {
         Build::Cupti => &["-DCUPTI", SONAME],
+        Build::CuptiStaticTls => &["-DCUPTI", "-DSTORAGE", SONAME],
+        Build::CuptiUnboundNow => &["-DCUPTI", "-DUNBOUND", "-Wl,-z,now", SONAME],
+        Build::CuptiUnbound => &["-DCUPTI", "-DUNBOUND", "-Wl,-z,lazy", SONAME],
         Build::Empty => &["-DEMPTY", SONAME],
+        Build::More => &["-DMORE_LIBRARY", SONAME],
+        Build::LinkMore => &[
+            "-DLINK",
+            "-DPROGRAM",
+            "-DMORE",
+            "-Wl,-z,lazy",
+            "-l:stub.so",
+            "-l:more.so",
+        ],
+        Build::OpenMore => &["-DOPEN", "-DPROGRAM", "-DMORE", "-Wl,-z,lazy", "-l:more.so"],
+        Build::LinkForeign => &["-DLINK", "-DPROGRAM", FOREIGN_LOADER, "-l:stub.so"],
+        Build::OpenForeign => &["-DOPEN", "-DPROGRAM", FOREIGN_LOADER],
+        Build::ModuleLinksMore => &["-DLINK", "-DMODULE", "-Wl,--no-as-needed", "-l:stub.so", "-l:more.so"],
         Build::Link => &["-DLINK", "-DPROGRAM", "-l:stub.so"],
         Build::Open => &["-DOPEN", "-DPROGRAM"],
         Build::OpenPattern => &["-DOPEN", "-DPATTERN", "-DPROGRAM"],

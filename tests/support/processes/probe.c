@@ -26,6 +26,18 @@ EXPORT(cuptiSassMetricsEnable)
 EXPORT(cuptiRangeProfilerEnable)
 EXPORT(cuptiProfilerHostInitialize)
 EXPORT(cuptiPmSamplingEnable)
+#ifdef STORAGE
+static __thread char storage[1 << 20] __attribute__((tls_model("initial-exec")));
+char *cuptiStorage(int at) { return storage + at; }
+#endif
+#ifdef UNBOUND
+int nowhere_to_be_found(void);
+int cuptiUnbound(void) { return nowhere_to_be_found(); }
+#endif
+#endif
+
+#ifdef MORE_LIBRARY
+void more(void) {}
 #endif
 
 #ifdef EMPTY
@@ -104,8 +116,16 @@ static void get(void) {
 }
 #endif
 
+#ifdef MORE
+void more(void);
+#endif
+
 #ifdef PROGRAM
-int main(void) {
+int main(int argc, char **argv) {
+#ifdef MORE
+  /* Bound by the loader, or at the first call, which never comes. */
+  if (argc > 9) more();
+#endif
   get();
   return 0;
 }

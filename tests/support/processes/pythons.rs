@@ -1,6 +1,6 @@
 //! Python environments of every kind, with modules that get CUPTI when they are imported.
 
-use super::features::leave_first;
+use super::features::{leave_first, more_library};
 use super::generate::{Draft, cupti, object};
 use super::spec::{Build, Content, Feature, ObjectSpec};
 
@@ -66,6 +66,7 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
     match feature {
         Feature::PythonPreload => preload(draft, &site),
         Feature::PythonAfter => after(draft, &site),
+        Feature::PythonMissing => missing(draft, &site),
         _ => {
             for number in 0..=draft.random.below(3) {
                 module(draft, &site, number);
@@ -240,6 +241,24 @@ fn module(draft: &mut Draft, site: &Site, number: usize) {
         draft.put(1, &init, Content::Text(String::new()));
     }
     draft.process(&path, import(site, &format!("tool{number}.probe_ext")));
+}
+
+/// A module that needs a library besides, which may be there, and which its package may open before.
+fn missing(draft: &mut Draft, site: &Site) {
+    more_library(draft);
+    let path = format!("{}/needy/probe_ext{EXT}", site.folder);
+    let object = ObjectSpec {
+        build: Build::ModuleLinksMore,
+        name: "libcupti.so.12".to_owned(),
+        runpath: Some("$ORIGIN/../nvidia/cuda_cupti/lib".to_owned()),
+        ..ObjectSpec::default()
+    };
+    draft.put(1, &path, Content::Object(object));
+    let opens = "import ctypes\ntry:\n  ctypes.CDLL('/srv/elsewhere/libmore.so.1')\nexcept OSError:\n  pass\n";
+    let text = if draft.random.chance(30) { opens } else { "" };
+    let init = format!("{}/needy/__init__.py", site.folder);
+    draft.put(1, &init, Content::Text(text.to_owned()));
+    draft.process(&path, import(site, "needy.probe_ext"));
 }
 
 /// A package whose module needs a library that links CUPTI.

@@ -70,6 +70,9 @@ pub struct EntrySpec {
     /// The permitted capabilities of the file, as a mask in hexadecimal; they are effective too.
     #[serde(default, skip_serializing_if = "is_default")]
     pub capabilities: Option<String>,
+    /// The entries of its access list beside those of the owner and the others: tag, bits and number (acl(5)).
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub access_list: Vec<(u16, u16, u32)>,
 }
 
 /// The content of an entry.
@@ -158,6 +161,12 @@ pub enum Build {
     /// A libcupti.
     #[default]
     Cupti,
+    /// A libcupti with a megabyte of storage at a fixed place in every thread.
+    CuptiStaticTls,
+    /// A libcupti that calls a function that is nowhere, bound when it is mapped.
+    CuptiUnboundNow,
+    /// The same, bound when it is called, or when who opens it says so.
+    CuptiUnbound,
     /// A library that does nothing.
     Empty,
     /// A program that links CUPTI.
@@ -184,6 +193,18 @@ pub enum Build {
     UsesLibrary,
     /// A program that starts its arguments.
     Wrapper,
+    /// A library that defines a function of its own.
+    More,
+    /// A program that links CUPTI and that library as `libmore.so.1`.
+    LinkMore,
+    /// A program that opens a name, and links that library.
+    OpenMore,
+    /// A program that links CUPTI, and whose interpreter is `/opt/loader/ld.so`.
+    LinkForeign,
+    /// A program that opens a name, and whose interpreter is that.
+    OpenForeign,
+    /// A Python module that links CUPTI and `libmore.so.1`.
+    ModuleLinksMore,
     /// A Python module that links CUPTI.
     ModuleLinks,
     /// A Python module that opens a name.
@@ -214,6 +235,8 @@ pub enum Feature {
     Capabilities,
     /// Modes of the files of CUPTI.
     FileMode,
+    /// Access lists of the files of CUPTI, and of the folders above them.
+    AccessList,
     /// Modes of the folders above CUPTI.
     FolderMode,
     /// Modes of programs.
@@ -252,6 +275,16 @@ pub enum Feature {
     StaticPie,
     /// A copy of CUPTI is damaged.
     Damage,
+    /// A program needs another library, which is there or not.
+    MissingLibrary,
+    /// A program names an interpreter of its own, which is there or not.
+    MissingInterpreter,
+    /// The first line of the script that starts the program names an interpreter, which is there or not.
+    ScriptInterpreter,
+    /// A copy of CUPTI wants more storage in every thread than a process has to spare.
+    StaticTls,
+    /// A copy of CUPTI needs a function that nothing has.
+    Unbound,
     /// Python packages of the system.
     PythonSystem,
     /// Python packages of a virtual environment.
@@ -268,6 +301,8 @@ pub enum Feature {
     PythonPreload,
     /// A Python module whose CUPTI another module has mapped.
     PythonAfter,
+    /// A Python module needs another library, which is there or not.
+    PythonMissing,
 }
 
 impl fmt::Display for ImageSpec {
@@ -293,6 +328,7 @@ impl EntrySpec {
             mode: None,
             owner: (0, 0),
             capabilities: None,
+            access_list: Vec::new(),
         }
     }
 

@@ -1,14 +1,17 @@
 //! What is known of one ELF object once its bytes have passed.
 
 use elf::abi;
+use serde::{Deserialize, Serialize};
 
+use super::link_symbols::LinkSymbols;
 use super::load_fault::LoadFault;
+use super::part_name::{self, PartName};
 
 /// A byte string of an image: a soname, a path, a symbol.
 pub type ByteString = Box<[u8]>;
 
 /// What the loader and the audit need to know of one ELF object (System V gABI; glibc elf/elf.h).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ElfFacts {
     /// `e_ident` as it stands in the file.
     pub ident: [u8; 16],
@@ -47,12 +50,17 @@ pub struct ElfFacts {
     pub has_verdef: bool,
     /// Whether `PT_GNU_STACK` asks for a stack that code can run on, or is not there (glibc elf/dl-load.c).
     pub executable_stack: bool,
+    /// The bytes of thread-local storage that it wants at a fixed place in every thread: those of `PT_TLS`, where
+    /// `DF_STATIC_TLS` is set. What dlopen opens has to fit into what the program was started with (glibc elf/dl-reloc.c).
+    pub static_tls: u64,
     /// `GNU_PROPERTY_X86_ISA_1_NEEDED`: bit 0 is the baseline, bits 1 to 3 are x86-64-v2 to v4.
     pub isa_needed: u32,
     /// The JSON of each `.note.dlopen` (UAPI group, "ELF dlopen metadata").
     pub dlopen_notes: Vec<ByteString>,
     /// The dynamic symbols whose names begin with a prefix that was asked for.
     pub symbols: Vec<DynamicSymbol>,
+    /// What it defines for others and imports of them; `None` where that was not read.
+    pub link_symbols: Option<Box<LinkSymbols>>,
     /// Strings with a final NUL, outside the dynamic string table, that hold a name that was asked for, each once, in
     /// the order of the file.
     pub mentions: Vec<ByteString>,
@@ -69,7 +77,7 @@ pub struct ElfFacts {
 }
 
 /// The versions that an object needs of one file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionNeed {
     /// The file, by the name it has in `DT_NEEDED`.
     pub file: ByteString,
@@ -78,7 +86,7 @@ pub struct VersionNeed {
 }
 
 /// One version that an object needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NeededVersion {
     /// The version's name, such as `GLIBC_2.34`.
     pub name: ByteString,
@@ -90,7 +98,7 @@ pub struct NeededVersion {
 }
 
 /// How an object is a filter for another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilterKind {
     /// `DT_FILTER`: the other has to be there.
     Standard,
@@ -99,7 +107,7 @@ pub enum FilterKind {
 }
 
 /// A symbol of the dynamic symbol table whose name was asked for.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DynamicSymbol {
     /// The name without its version.
     pub name: ByteString,
@@ -110,7 +118,7 @@ pub struct DynamicSymbol {
 }
 
 /// What an object does with a symbol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SymbolRole {
     /// Undefined here, and needed.
     Import,
@@ -121,13 +129,14 @@ pub enum SymbolRole {
 }
 
 /// What could not be read of an object.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum ElfProblem {
     /// The file ends before its header does, or before a segment does: mapping it would crash the process.
     #[error("truncated: {what} ends at byte {end}, the file at {bytes}")]
     Truncated {
         /// The part that is cut.
-        what: &'static str,
+        #[serde(deserialize_with = "part_name::deserialize")]
+        what: PartName,
         /// Where the part ends.
         end: u64,
         /// The size of the file.
@@ -137,7 +146,8 @@ pub enum ElfProblem {
     #[error("malformed {what}")]
     Malformed {
         /// What the table holds, in words.
-        what: &'static str,
+        #[serde(deserialize_with = "part_name::deserialize")]
+        what: PartName,
     },
     /// Loaders do not map it, or do not survive it for sure.
     #[error("{0}")]
@@ -146,7 +156,8 @@ pub enum ElfProblem {
     #[error("{what} at byte {offset} had passed before its place was known")]
     OutOfReach {
         /// What the table holds, in words.
-        what: &'static str,
+        #[serde(deserialize_with = "part_name::deserialize")]
+        what: PartName,
         /// Its place in the file.
         offset: u64,
     },
@@ -154,7 +165,8 @@ pub enum ElfProblem {
     #[error("{what} of {bytes} bytes is larger than the limit of {limit}")]
     TooLarge {
         /// What the table holds, in words.
-        what: &'static str,
+        #[serde(deserialize_with = "part_name::deserialize")]
+        what: PartName,
         /// Its size in bytes.
         bytes: u64,
         /// The most that is read, in bytes.
@@ -218,6 +230,7 @@ impl ElfFacts {
             .chain(symbols)
             .chain(filters)
             .map(|text| text.len())
-            .sum()
+            .sum::<usize>()
+            + self.link_symbols.as_ref().map_or(0, |symbols| symbols.bytes())
     }
 }

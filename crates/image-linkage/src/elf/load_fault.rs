@@ -2,8 +2,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
+use super::part_name::{self, PartName};
+
 /// Something in an object that keeps loaders from it, or that they do not survive for sure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LoadFault {
     /// `p_align` of a `PT_LOAD` is no multiple of the page: glibc refuses it until 2.34.
     PageAlignment,
@@ -20,7 +24,7 @@ pub enum LoadFault {
     /// There are holes between the segments, and the last begins before the end of the first.
     Overlap,
     /// The loader ends the process itself (glibc `assert`): the words that it says.
-    Assertion(&'static str),
+    Assertion(#[serde(deserialize_with = "part_name::deserialize")] PartName),
     /// `DF_1_NOOPEN`: dlopen refuses it.
     NoOpen,
     /// `vn_version` of the first needed version, which can only be 1.
@@ -30,7 +34,7 @@ pub enum LoadFault {
     /// A segment before the last has pages of the file behind the end of its memory: glibc maps them, musl does not.
     ShortMemory,
     /// This part lies, all or some of it, where nothing is mapped, or nothing that may be read, written or run there.
-    Wild(&'static str),
+    Wild(#[serde(deserialize_with = "part_name::deserialize")] PartName),
 }
 
 impl fmt::Display for LoadFault {

@@ -19,6 +19,7 @@ use super::address_space::AddressSpace;
 use super::content_check::{HeldTables, INSTRUCTION};
 use super::facts::{ByteString, ElfFacts, ElfProblem, SymbolRole};
 use super::held_ranges::{HeldRanges, STEP, to_usize};
+use super::link_symbols::LinkSymbols;
 use super::load_check;
 use super::load_fault::LoadFault;
 use super::mentions::{MentionScanner, NameMatcher};
@@ -354,6 +355,11 @@ impl<'a> ElfStream<'a> {
 
     fn table_facts(&mut self, layout: &TableLayout) {
         self.lost(layout.dynamic.ranges());
+        let flags = layout.dynamic.value(abi::DT_FLAGS).unwrap_or_default();
+        let mut storage = layout.segments.iter().filter(|segment| segment.p_type == abi::PT_TLS);
+        if flags & abi::DF_STATIC_TLS.cast_unsigned() != 0 {
+            self.facts.static_tls = storage.next_back().map_or(0, |segment| segment.p_memsz);
+        }
         self.cut_tables(&layout.dynamic);
         // The symbol table of a large library takes longest to read; without a byte of a wanted name it holds none.
         let wants_symbols = self.scanner.saw_symbols();
@@ -374,6 +380,7 @@ impl<'a> ElfStream<'a> {
         if wants_symbols {
             tables::read_symbols(layout.encoding, get, self.interest, &mut names, facts);
         }
+        facts.link_symbols = LinkSymbols::read(layout.encoding, &layout.dynamic, get).map(Box::new);
         let indexes = symbol_versions::version_indexes(layout.encoding, &layout.dynamic, &get);
         let tables = HeldTables {
             encoding: layout.encoding,

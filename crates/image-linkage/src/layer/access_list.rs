@@ -1,10 +1,11 @@
-//! Access lists of files (acl(5)), as the attribute `system.posix_acl_access` holds them (linux/posix_acl_xattr.h).
+//! Access lists of files (acl(5)), as the attribute `system.posix_acl_access` holds them (`linux/posix_acl_xattr.h`).
 
 use super::node_access::NodeAccess;
+use serde::{Deserialize, Serialize};
 
 /// Who, beside its owner, may use a file or a directory. Docker, containerd, Podman and umoci put the attribute on what
 /// they unpack, and the mode of the header after it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessList(Box<[ListEntry]>);
 
 /// What an entry is about, the bits of `rwx`, and the number of a user or group that is named.
@@ -34,7 +35,7 @@ impl AccessList {
             (u16::from_le_bytes(tag), u16::from_le_bytes(bits), id)
         };
         let entries: Box<[ListEntry]> = entries.iter().map(entry).collect();
-        // Whoever is named needs a mask, and without one the list is the mode (fs/posix_acl.c, `posix_acl_valid`).
+        // Whoever is named needs a mask, and without one the list is the mode (Linux `posix_acl_valid`).
         let names = entries.iter().any(|(tag, ..)| *tag == MASK);
         (u32::from_le_bytes(*version) == VERSION && names).then_some(Self(entries))
     }
@@ -44,7 +45,7 @@ impl AccessList {
         size_of_val(&*self.0)
     }
 
-    /// Whether somebody who is not the owner may what `bit` of `rwx` stands for (fs/posix_acl.c, `posix_acl_permission`).
+    /// Whether somebody who is not the owner may what `bit` of `rwx` stands for (Linux `posix_acl_permission`).
     pub(crate) fn allows(&self, bit: u16, access: NodeAccess, user: u32, is_of: impl Fn(u32) -> bool) -> bool {
         let is_masked = access.mode >> 3 & bit != 0;
         if let Some((_, bits, _)) = self.0.iter().find(|(tag, _, id)| *tag == USER && *id == user) {

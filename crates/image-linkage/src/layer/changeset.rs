@@ -144,12 +144,15 @@ impl Changeset {
         }
         // Never taken back: a tar that names one path again and again reaches the bound as well.
         self.held += (path.as_bytes().len() + weight(&entry)) as u64;
+        if !self.hard_links.is_empty()
+            && let Some(before) = self.entries.remove(&path)
+        {
+            self.keep_linked(&path, &before);
+        }
         if let LayerEntry::Hardlink(target) = &entry {
             self.hard_links.insert((target.clone(), path.clone()));
         }
-        if let Some(before) = self.entries.insert(path.clone(), entry) {
-            self.keep_linked(&path, &before);
-        }
+        self.entries.insert(path, entry);
     }
 
     /// Gives the hard links to `path`, whose file makes way for another, the file that they were made for: engines unlink

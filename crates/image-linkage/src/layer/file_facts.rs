@@ -105,9 +105,11 @@ impl<'a> FileReader<'a> {
     pub(crate) fn finish(mut self) -> (FileFacts, bool) {
         if let Some(words) = self.words {
             let limit = self.kept_limit;
+            // A program in a folder of scripts is no text.
+            let is_text = !matches!(self.shape, ContentKind::Elf(_));
             self.kept = self
                 .kept
-                .filter(|kept| kept.len() as u64 <= limit && words.holds_prefix(kept));
+                .filter(|kept| is_text && kept.len() as u64 <= limit && words.holds_prefix(kept));
         }
         let elf = match self.shape {
             ContentKind::Elf(stream) => Some(Box::new(stream.finish())),

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::access_list::AccessList;
+use serde::{Deserialize, Serialize};
+
 use super::node_access::{FileCapabilities, NodeAccess};
 use crate::digest::{Digest, DigestHasher};
 use crate::elf::ElfFacts;
@@ -66,14 +68,14 @@ impl LayerIndex {
 const HARDLINK_DEPTH: usize = 40;
 
 /// What lies at one path of a layer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum LayerEntry {
     /// A directory, and who may pass it.
     Directory(NodeAccess, Option<Arc<AccessList>>),
     /// A regular file, and what was read from it.
     File(Arc<FileFacts>),
     /// A symbolic link and its target, as written.
-    Symlink(Box<[u8]>),
+    Symlink(#[serde(with = "serde_bytes")] Box<[u8]>),
     /// Another name for a file of this layer, or of a lower one.
     Hardlink(RootPath),
     /// A device, a FIFO or a socket.
@@ -81,7 +83,7 @@ pub enum LayerEntry {
 }
 
 /// What was read from a regular file as it passed.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FileFacts {
     /// The size in bytes, holes of sparse files included.
     pub bytes: u64,
@@ -98,6 +100,7 @@ pub struct FileFacts {
     /// The facts of an ELF object; `None` for every file that does not begin with the ELF magic number.
     pub elf: Option<Box<ElfFacts>>,
     /// The whole content of a small file that a later stage reads.
+    #[serde(with = "serde_bytes")]
     pub kept: Option<Box<[u8]>>,
     /// The SHA-256 in hexadecimal, of files whose identity matters.
     pub sha256: Option<Box<str>>,
@@ -118,7 +121,7 @@ impl FileFacts {
 }
 
 /// Damage or an oddity in a layer that does not stop the audit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerProblem {
     /// The member it concerns.
     pub path: RootPath,
@@ -129,7 +132,7 @@ pub struct LayerProblem {
 }
 
 /// What a problem means for a verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ProblemKind {
     /// Worth a word; everything was read.
     Odd,

@@ -12,8 +12,8 @@ use crate::elf::mentions::NameMatcher;
 use crate::limits::Limits;
 use crate::path::RootPath;
 
-/// Raised when the same bytes and the same interest give another [`LayerIndex`](super::index::LayerIndex) than before.
-const INDEX_VERSION: u32 = 3;
+/// A hash over the sources that make a [`LayerIndex`](super::index::LayerIndex) of bytes (`build.rs`).
+const INDEX_SOURCES: &str = env!("INDEX_SOURCES");
 
 /// How a layer or a folder is read into an index. The default keeps what the loader reads, and looks for nothing.
 #[derive(Clone, Default)]
@@ -22,6 +22,15 @@ pub struct IndexOptions {
     pub limits: Limits,
     /// What is looked for.
     pub interest: FileInterest,
+}
+
+impl IndexOptions {
+    /// A digest over all that makes an index of a layer beside its bytes.
+    pub fn fingerprint(&self) -> Digest {
+        let Self { limits, interest } = self;
+        // The names of the limits and their numbers: one that is added counts without being listed here.
+        Digest::of(format!("{} {limits:?}", interest.fingerprint()).as_bytes())
+    }
 }
 
 /// What is to be found in layers, as lists whose order means nothing.
@@ -69,11 +78,11 @@ impl FileInterest {
         }
     }
 
-    /// A digest over all that is asked and over the version of the index: an index that was made with the same one is
-    /// as good as one that is made now.
+    /// A digest over all that is asked and over what reads it: an index that was made with the same one is as good as
+    /// one that is made now, where the limits are the same.
     pub fn fingerprint(&self) -> Digest {
         let mut hasher = DigestHasher::default();
-        hasher.update(&INDEX_VERSION.to_le_bytes());
+        hasher.update(INDEX_SOURCES.as_bytes());
         let wanted = &self.wanted;
         let objects = [&wanted.kept, &wanted.hashed, &wanted.names, &wanted.symbol_prefixes];
         for list in objects.into_iter().chain([&wanted.texts, &wanted.text_words]) {

@@ -9,6 +9,7 @@ pub mod decompress;
 mod file_facts;
 mod header_edit;
 mod index;
+pub mod index_codec;
 mod installed_list;
 mod interest;
 mod layer_links;

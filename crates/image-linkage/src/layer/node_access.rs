@@ -1,7 +1,9 @@
 //! Who may use a file or a directory, and what a file gives the process that it is executed as (inode(7)).
 
+use serde::{Deserialize, Serialize};
+
 /// The owner and the permission bits of a file or a directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeAccess {
     /// The permission bits, with set-user-ID and set-group-ID.
     pub mode: u16,
@@ -22,7 +24,7 @@ impl NodeAccess {
 
 /// What the attribute `security.capability` of a file gives a process, as far as the loader can tell, as
 /// capabilities(7) has it under "File capabilities".
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "the mask itself would be mistaken for what the loader can tell"

@@ -41,6 +41,7 @@ impl DynamicLoader {
             platform: arch.platform.as_bytes().into(),
             cache: None,
             cache_is_new: false,
+            budget: std::sync::Arc::default(),
             problems: Vec::new(),
         };
         match libc {

@@ -1,5 +1,8 @@
 //! The dynamic loader of an image, as it was read; `detect` reads it.
 
+use std::sync::Arc;
+
+use super::budget::LoaderBudget;
 use super::ld_cache::{CacheCriteria, LdCache};
 use super::legacy_hwcaps::{self, LegacyHwcaps};
 use super::machine::{Arch, Libc};
@@ -37,6 +40,8 @@ pub struct DynamicLoader {
     pub cache: Option<LdCache>,
     /// Whether `ldconfig` has made the cache when the container started, which everybody can read then.
     pub cache_is_new: bool,
+    /// What the processes that it starts may still ask for, together.
+    pub budget: Arc<LoaderBudget>,
     /// What could not be read: the cache, or the default directories.
     pub problems: Vec<String>,
 }

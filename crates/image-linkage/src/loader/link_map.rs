@@ -1,5 +1,6 @@
 //! The objects of a process (`struct link_map`), and what it runs in.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::dynamic_loader::DynamicLoader;
@@ -49,8 +50,9 @@ impl LoaderEnvironment {
         let mut list: Vec<ByteString> = Vec::new();
         // An empty variable counts as none, not as one empty element (`_dl_init_paths`).
         let elements = path.split(|byte| b":;".contains(byte));
+        let mut known = BTreeSet::new();
         for directory in elements.filter(|_| !path.is_empty()).map(with_slash) {
-            if !list.contains(&directory) {
+            if known.insert(directory.clone()) {
                 list.push(directory);
             }
         }
@@ -107,11 +109,6 @@ impl LinkMap {
         let both = self.namespace.zip(other.namespace);
         both.is_none_or(|(one, other)| one == other)
     }
-
-    pub(crate) fn answers_to(&self, name: &[u8]) -> bool {
-        // What led to an object once is its name from then on, and so is its soname (`_dl_name_match_p`).
-        *self.path == *name || self.names.iter().any(|own| **own == *name) || self.elf().soname.as_deref() == Some(name)
-    }
 }
 
 /// Directories with the part of the search they are for, in the order of the search.
@@ -137,6 +134,8 @@ pub(super) struct LinkMaps<'a> {
     /// Who it is; the user that starts it as long as it has no program.
     pub identity: ProcessIdentity,
     maps: Vec<LinkMap>,
+    /// The maps that answer to a name, in their order.
+    by_name: BTreeMap<ByteString, Vec<usize>>,
     /// The namespace in which is looked and mapped (dlmopen(3)); the program's is 0.
     namespace: usize,
     namespaces: usize,
@@ -151,6 +150,7 @@ impl<'a> LinkMaps<'a> {
                 secure: None,
             },
             maps: Vec::new(),
+            by_name: BTreeMap::new(),
             namespace: 0,
             namespaces: 0,
         }
@@ -209,7 +209,29 @@ impl<'a> LinkMaps<'a> {
             needs: Vec::new(),
             namespace: (hit.how != SearchStage::Interpreter).then_some(self.namespace),
         });
-        self.maps.len() - 1
+        let number = self.maps.len() - 1;
+        // What led to an object once is its name from then on, and so is its soname (`_dl_name_match_p`).
+        let map = self.maps.get(number);
+        let names = map.map(|map| [Some(map.path.clone()), map.elf().soname.clone()]);
+        for name in names.into_iter().flatten().flatten() {
+            self.by_name.entry(name).or_default().push(number);
+        }
+        number
+    }
+
+    /// Gives a map one more name.
+    pub(crate) fn add_name(&mut self, number: usize, name: ByteString) {
+        if let Some(map) = self.maps.get_mut(number) {
+            map.names.push(name.clone());
+            let named = self.by_name.entry(name).or_default();
+            let at = named.partition_point(|&other| other < number);
+            named.insert(at, number);
+        }
+    }
+
+    /// The maps that answer to a name, in their order.
+    pub(crate) fn answering(&self, name: &[u8]) -> impl Iterator<Item = usize> {
+        self.by_name.get(name).into_iter().flatten().copied()
     }
 
     /// The executable's map: the first but the loader's own. A process that only opens has none.

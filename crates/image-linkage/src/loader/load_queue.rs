@@ -1,5 +1,7 @@
 //! The order in which what objects need is loaded (glibc elf/dl-deps.c, `_dl_map_object_deps`).
 
+use std::collections::BTreeSet;
+
 /// The objects of one process, at most; real ones have some hundreds.
 const OBJECTS: usize = 4096;
 
@@ -18,6 +20,8 @@ pub(super) enum DependencyKind {
 pub(super) struct LoadQueue {
     entries: Vec<QueuedObject>,
     next: usize,
+    /// The maps that are in it.
+    known: BTreeSet<usize>,
 }
 
 struct QueuedObject {
@@ -37,8 +41,10 @@ fn queued((map, depth): (usize, usize)) -> QueuedObject {
 impl LoadQueue {
     /// A queue that begins with these.
     pub(crate) fn new(roots: impl Iterator<Item = (usize, usize)>) -> Self {
+        let entries: Vec<QueuedObject> = roots.map(queued).collect();
         Self {
-            entries: roots.map(queued).collect(),
+            known: entries.iter().map(|entry| entry.map).collect(),
+            entries,
             next: 0,
         }
     }
@@ -54,11 +60,13 @@ impl LoadQueue {
     }
 
     /// Appends a map, unless it is in the queue.
-    pub(crate) fn append(&mut self, map: usize, depth: usize) {
+    /// Returns false where there is no room for it.
+    pub(crate) fn append(&mut self, map: usize, depth: usize) -> bool {
         // A hostile image may let each of thousands of objects need all the others.
-        if self.position(map).is_none() && self.entries.len() < OBJECTS {
+        if self.known.insert(map) {
             self.entries.push(queued((map, depth)));
         }
+        self.entries.len() < OBJECTS
     }
 
     /// Puts what a filter names before the filter, unless it is before it already; says whether it did.
@@ -71,7 +79,7 @@ impl LoadQueue {
             // It is moved, not loaded twice: behind the filter its turn has not come yet.
             Some(known) => drop(self.entries.remove(known)),
             None if self.entries.len() >= OBJECTS => return false,
-            None => {}
+            None => drop(self.known.insert(map)),
         }
         self.entries.insert(at, queued((map, depth)));
         true

@@ -1,5 +1,7 @@
 //! Turns the maps of a process into the objects of a report.
 
+use std::collections::BTreeMap;
+
 use super::link_map::{LinkMap, LinkMaps};
 use super::resolution::LoadResolution;
 use super::trace::{SearchStage, SearchStep};
@@ -14,7 +16,8 @@ pub(super) fn number_objects(
     mut resolution: LoadResolution,
 ) -> LoadResolution {
     // The report has the loader's order, which is not that of mapping: a filter puts what it names before itself.
-    let number = |map: usize| order.iter().position(|&listed| listed == map);
+    let numbers: BTreeMap<usize, usize> = order.iter().enumerate().map(|(number, &map)| (map, number)).collect();
+    let number = |map: usize| numbers.get(&map).copied();
     let how = |how: SearchStage| match how {
         SearchStage::Rpath(map) => SearchStage::Rpath(number(map).unwrap_or_default()),
         SearchStage::Runpath(map) => SearchStage::Runpath(number(map).unwrap_or_default()),

@@ -6,6 +6,7 @@
 //!
 //! `process` knows no C library: what glibc and musl do differently stands behind the trait of `search`.
 
+mod budget;
 mod machine;
 mod trace;
 
@@ -35,6 +36,7 @@ mod detect;
 pub mod ldconfig;
 mod process;
 
+pub use budget::LoaderBudget;
 pub use dynamic_loader::DynamicLoader;
 pub use glibc::glibc_version;
 pub use legacy_hwcaps::LegacyHwcaps;
@@ -42,5 +44,5 @@ pub use link_map::{LoaderEnvironment, ProcessSetup};
 pub use machine::{Arch, CpuLevel, Libc};
 pub use process::{SimulatedProcess, StartMode};
 pub use process_identity::SecureExecution;
-pub use resolution::{LoadResolution, LoadedObject, RequestOutcome, UnresolvedRequest};
+pub use resolution::{LoadResolution, LoadedObject, NumberedObjects, ObjectNames, RequestOutcome, UnresolvedRequest};
 pub use trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};

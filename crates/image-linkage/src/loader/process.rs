@@ -1,9 +1,12 @@
 //! A process as the loader sees it: the objects it has mapped, and the two ways to get more.
 
+mod unbound;
+
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::glibc::GlibcSearch;
-use super::link_map::{LinkMaps, LoadPhase, ProcessSetup, SearchHit, SearchMiss, directory_of};
+use super::link_map::{LinkMap, LinkMaps, LoadPhase, ProcessSetup, SearchHit, SearchMiss, directory_of};
 use super::load_queue::{DependencyKind, LoadQueue};
 use super::load_report;
 use super::machine::Libc;
@@ -12,7 +15,7 @@ use super::object_check::{self, ObjectRole, OpenedObject};
 use super::process_identity;
 use super::refusal_text::refusal_miss;
 use super::resolution::{LoadResolution, LoadedObject, RequestOutcome, UnresolvedRequest};
-use super::search::{LibraryRequest, LibrarySearch};
+use super::search::{self, LibraryRequest, LibrarySearch};
 use super::trace::{SearchStage, SearchStep, TriedFile};
 use crate::elf::ByteString;
 use crate::escape;
@@ -298,7 +301,11 @@ impl<'a> SimulatedProcess<'a> {
                     Ok((found, how)) => {
                         self.list(found, Some(map), &name, depth + 1, trace, how);
                         match kind {
-                            DependencyKind::Needed => queue.append(found, depth + 1),
+                            DependencyKind::Needed => {
+                                if !queue.append(found, depth + 1) {
+                                    self.maps.setup.linker.budget.spend(usize::MAX);
+                                }
+                            }
                             _ if queue.insert_before(map, found, depth + 1) => {
                                 self.report_before(map, found);
                             }
@@ -349,6 +356,9 @@ impl<'a> SimulatedProcess<'a> {
         requester: Option<usize>,
         trace: &mut Vec<SearchStep>,
     ) -> Result<(usize, SearchStage), SearchMiss> {
+        if let ControlFlow::Break(Err(spent)) = search::spend_steps::<()>(&self.maps, name, 1) {
+            return Err(spent);
+        }
         if let Some(map) = self.search.find_mapped_name(&self.maps, name) {
             // Of all maps only the loader's own may not be in the report yet; for the others `list` keeps how they
             // were found first.
@@ -365,10 +375,10 @@ impl<'a> SimulatedProcess<'a> {
         // Two names may lead to one file, which is mapped once.
         let mapped = self.search.find_mapped_file(&self.maps, &hit.opened);
         let number = mapped.unwrap_or_else(|| self.maps.push(hit, requester));
-        let setup = self.maps.setup;
-        if let Some(map) = self.maps.get_mut(number) {
-            let alias = self.search.new_alias(setup, map, name);
-            map.names.extend(alias);
+        let map = self.maps.get(number);
+        let alias = map.and_then(|map| self.search.new_alias(self.maps.setup, map, name));
+        if let Some(alias) = alias {
+            self.maps.add_name(number, alias);
         }
         Ok((number, how))
     }
@@ -414,6 +424,10 @@ impl<'a> SimulatedProcess<'a> {
 
     /// Checks what is loaded, and turns numbers of maps into numbers of objects.
     fn finish(&self, root: usize, mut resolution: LoadResolution) -> LoadResolution {
+        // All that is mapped is reported once more.
+        let listed = self.order.iter().filter_map(|&map| self.maps.get(map));
+        let kept = |map: &LinkMap| 4 + map.needs.len() + map.object.as_ref().map_or(0, |object| object.trace.len());
+        self.maps.setup.linker.budget.spend(listed.map(kept).sum());
         let amiss = self.search.check_loaded(&self.maps, &self.order);
         resolution.unresolved.extend(amiss);
         load_report::number_objects(&self.maps, &self.order, root, resolution)

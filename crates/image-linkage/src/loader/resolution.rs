@@ -1,5 +1,8 @@
 //! What a load came to: the objects in their order, and what is missing.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::trace::{SearchStage, SearchStep};
 use crate::elf::ByteString;
 use crate::path::RootPath;
@@ -29,6 +32,19 @@ impl LoadResolution {
                 .all(|missing| missing.outcome == RequestOutcome::ProvidedAtRuntime)
     }
 
+    /// The same without how each object was found: who keeps thousands of them tells what fails alone.
+    #[must_use]
+    pub fn without_searches(mut self) -> Self {
+        let root = self.root;
+        for (number, object) in self.objects.iter_mut().enumerate() {
+            object.trace = Vec::new();
+            if Some(number) != root {
+                object.needs = Vec::new();
+            }
+        }
+        self
+    }
+
     /// The object that a name led to.
     pub fn object_for(&self, name: &[u8]) -> Option<&LoadedObject> {
         // A need leads to a file that another name, such as a path in LD_PRELOAD, has mapped already.
@@ -36,6 +52,42 @@ impl LoadResolution {
         let needed = needs.find_map(|(need, answer)| answer.filter(|_| **need == *name));
         let needed = needed.and_then(|number| self.objects.get(number));
         needed.or_else(|| self.objects.iter().find(|object| object.answers_to(name)))
+    }
+}
+
+/// The paths of the objects whose search paths a trace tells of, by their numbers: what is left of a process once its
+/// report is made.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ObjectNames(Arc<BTreeMap<usize, ByteString>>);
+
+impl ObjectNames {
+    /// The objects that the steps of a search, and the part of it that ended it, have in them.
+    pub fn of_trace(objects: &[LoadedObject], trace: &[SearchStep], how: Option<SearchStage>) -> Self {
+        let stages = trace.iter().filter_map(SearchStep::stage).chain(how);
+        let numbers = stages.filter_map(|stage| match stage {
+            SearchStage::Rpath(number) | SearchStage::Runpath(number) => Some(number),
+            _ => None,
+        });
+        let named = numbers.filter_map(|number| Some((number, objects.get(number)?.path.clone())));
+        Self(Arc::new(named.collect()))
+    }
+}
+
+/// Objects that the steps of a search have by their numbers.
+pub trait NumberedObjects {
+    /// The path by which the object with this number was opened.
+    fn path_of(&self, number: usize) -> Option<&[u8]>;
+}
+
+impl NumberedObjects for ObjectNames {
+    fn path_of(&self, number: usize) -> Option<&[u8]> {
+        self.0.get(&number).map(|path| &**path)
+    }
+}
+
+impl NumberedObjects for Vec<LoadedObject> {
+    fn path_of(&self, number: usize) -> Option<&[u8]> {
+        self.get(number).map(|object| &*object.path)
     }
 }
 

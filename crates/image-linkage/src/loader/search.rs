@@ -1,11 +1,14 @@
 //! What glibc and musl do differently in a process.
 
+use std::ops::ControlFlow;
+
 use super::link_map::{LinkMap, LinkMaps, LoadPhase, ProcessSetup, SearchHit, SearchLists, SearchMiss};
 use super::load_queue::DependencyKind;
 use super::object_check::{ObjectRole, OpenedObject};
-use super::resolution::UnresolvedRequest;
+use super::resolution::{RequestOutcome, UnresolvedRequest};
 use super::trace::{SearchStep, TriedFile};
 use crate::elf::ByteString;
+use crate::escape;
 use crate::layer::FileFacts;
 
 /// A name that is looked for.
@@ -15,6 +18,19 @@ pub(super) struct LibraryRequest<'n> {
     /// The map whose search paths count; without one, the caller has none.
     pub requester: Option<usize>,
     pub phase: LoadPhase,
+}
+
+/// Takes steps of the image's budget; without any left, the search ends.
+pub(super) fn spend_steps<T>(maps: &LinkMaps<'_>, name: &[u8], steps: usize) -> ControlFlow<Result<T, SearchMiss>> {
+    let budget = &maps.setup.linker.budget;
+    if budget.spend(steps) {
+        return ControlFlow::Continue(());
+    }
+    let end = budget.end().unwrap_or_default();
+    ControlFlow::Break(Err(SearchMiss {
+        outcome: RequestOutcome::Refused,
+        message: format!("{}: {end}", escape::escape_bytes(name)),
+    }))
 }
 
 /// The search of one C library; a value belongs to one process, and owns what a search remembers.

@@ -1,9 +1,9 @@
 //! The steps of a search, and what lay at each place that was tried.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::process_identity::SecureExecution;
-use crate::elf::ByteString;
 use crate::rootfs::{AccessDenial, LookupError};
 
 /// The part of the search that led to an object.
@@ -53,7 +53,7 @@ pub enum SearchStep {
         /// The part of the search.
         how: SearchStage,
         /// The path as the loader opens it, which may be relative.
-        path: ByteString,
+        path: Arc<[u8]>,
         /// What became of it.
         tried: TriedFile,
     },
@@ -62,7 +62,7 @@ pub enum SearchStep {
         /// The part of the search.
         how: SearchStage,
         /// The directory, as the loader asks for it.
-        path: ByteString,
+        path: Arc<[u8]>,
     },
     /// `LD_LIBRARY_PATH` counts for nothing in a secure execution.
     LibraryPathIgnored(SecureExecution),
@@ -71,7 +71,7 @@ pub enum SearchStep {
         /// The part of the search.
         how: SearchStage,
         /// The element, or the whole path, as written.
-        path: ByteString,
+        path: Arc<[u8]>,
         /// Why it is a secure execution.
         why: SecureExecution,
     },
@@ -85,6 +85,8 @@ pub enum SearchStep {
     NoCache,
     /// The default directories are not searched: the asking object has `DF_1_NODEFLIB`.
     NoDefaults,
+    /// So many steps of a long search, none of which ends it.
+    LeftOut(usize),
 }
 
 impl SearchStep {
@@ -96,12 +98,45 @@ impl SearchStep {
         }
     }
 
+    /// The part of the search that it belongs to, where it tells of a directory or a file.
+    pub(crate) fn stage(&self) -> Option<SearchStage> {
+        match self {
+            Self::Tried { how, .. } | Self::NoDirectory { how, .. } | Self::OriginIgnored { how, .. } => Some(*how),
+            _ => None,
+        }
+    }
+
     /// What lay at the path, where the step tried one.
     pub(crate) fn tried(&self) -> Option<&TriedFile> {
         match self {
             Self::Tried { tried, .. } => Some(tried),
             _ => None,
         }
+    }
+}
+
+/// The steps of one search that are told, at most: who configures hundreds of directories knows what is not in them.
+const STEPS: usize = 256;
+
+/// Whether a trace takes no further step but one that ends the search.
+pub(super) fn is_full(trace: &[SearchStep]) -> bool {
+    trace.len() >= STEPS
+}
+
+/// Adds a step after which the search goes on; of a long search the first are told, and how many follow.
+pub(super) fn add_step(trace: &mut Vec<SearchStep>, step: SearchStep) {
+    if is_full(trace) {
+        leave_out(trace, 1);
+    } else {
+        trace.push(step);
+    }
+}
+
+/// Counts steps that are not told.
+pub(super) fn leave_out(trace: &mut Vec<SearchStep>, steps: usize) {
+    match trace.last_mut() {
+        Some(SearchStep::LeftOut(others)) => *others += steps,
+        _ => trace.push(SearchStep::LeftOut(steps)),
     }
 }
 

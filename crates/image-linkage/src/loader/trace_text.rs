@@ -1,7 +1,7 @@
 //! A search in words: one line per step, in the loader's order.
 
 use super::machine;
-use super::resolution::LoadedObject;
+use super::resolution::NumberedObjects;
 use super::trace::{SearchStage, SearchStep, TriedFile};
 use crate::escape;
 use crate::rootfs::LookupError;
@@ -38,11 +38,11 @@ impl TraceLine {
 }
 
 /// The steps in words. `objects` are those that the numbers in the steps count.
-pub fn trace_lines(steps: &[SearchStep], objects: &[LoadedObject]) -> Vec<TraceLine> {
+pub fn trace_lines(steps: &[SearchStep], objects: &impl NumberedObjects) -> Vec<TraceLine> {
     steps.iter().map(|step| line(step, objects)).collect()
 }
 
-fn line(step: &SearchStep, objects: &[LoadedObject]) -> TraceLine {
+fn line(step: &SearchStep, objects: &impl NumberedObjects) -> TraceLine {
     match step {
         SearchStep::Tried { how, path, tried } => TraceLine::new(stage_text(*how, objects), path, tried_text(tried)),
         SearchStep::NoDirectory { how, path } => TraceLine::new(stage_text(*how, objects), path, "no such directory"),
@@ -54,17 +54,16 @@ fn line(step: &SearchStep, objects: &[LoadedObject]) -> TraceLine {
         SearchStep::RpathIgnored => TraceLine::new("DT_RPATH", b"", "ignored: the object has a DT_RUNPATH"),
         SearchStep::NotInCache => TraceLine::new("ld.so.cache", b"", "no entry"),
         SearchStep::NoCache => TraceLine::new("ld.so.cache", b"", "there is none"),
+        SearchStep::LeftOut(steps) => TraceLine::new("…", b"", format!("{steps} more steps that end at nothing")),
         SearchStep::NoDefaults => TraceLine::new("default", b"", "not searched: the object has DF_1_NODEFLIB"),
     }
 }
 
 /// The part of the search, with the object whose path it is.
-pub fn stage_text(how: SearchStage, objects: &[LoadedObject]) -> String {
+pub fn stage_text(how: SearchStage, objects: &impl NumberedObjects) -> String {
     let of = |number: usize| {
-        objects.get(number).map_or_else(
-            || "an object".to_owned(),
-            |object| escape::escape_bytes(base_name(&object.path)),
-        )
+        let path = objects.path_of(number).map(base_name);
+        path.map_or_else(|| "an object".to_owned(), escape::escape_bytes)
     };
     match how {
         SearchStage::Start => "started".to_owned(),

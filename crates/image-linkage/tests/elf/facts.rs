@@ -82,7 +82,9 @@ fn expected() -> ElfFacts {
         verdef: vec![bytes("libtorch_cuda.so"), bytes("TORCH_1")],
         has_verdef: true,
         executable_stack: false,
+        static_tls: 0,
         isa_needed: 0b111,
+        link_symbols: None,
         dlopen_notes: vec![bytes(r#"[{"soname":["libcupti.so.12"]}]"#)],
         symbols: vec![
             symbol("NVPW_InitializeHost", None, SymbolRole::Import),
@@ -102,20 +104,37 @@ fn expected() -> ElfFacts {
     }
 }
 
+/// The facts without the symbols that are known by their hashes, once these are those of [`rich`].
+fn but_for_hashes(mut facts: ElfFacts) -> ElfFacts {
+    let symbols = facts.link_symbols.take().expect("both tables are held");
+    let defined = ["cuptiExported", "notWanted", "cuptiSubscribe", "cuptiMaybe"];
+    assert_eq!(
+        defined.map(|name| symbols.defines(name.as_bytes())),
+        [true, true, false, false]
+    );
+    let imported = ["NVPW_InitializeHost", "cuptiSubscribe", "cuptiMaybe", "notWanted"];
+    assert_eq!(
+        imported.map(|name| symbols.imports(name.as_bytes())),
+        [true, true, false, false]
+    );
+    assert!(symbols.binds_now);
+    facts
+}
+
 #[test]
 fn the_facts_are_what_was_built() {
-    assert_eq!(facts(&rich().build()), expected());
+    assert_eq!(but_for_hashes(facts(&rich().build())), expected());
 }
 
 #[test]
 fn the_facts_of_a_patched_object_are_the_same() {
-    let found = facts(&rich().patched().build());
+    let found = but_for_hashes(facts(&rich().patched().build()));
     assert_eq!(found, ElfFacts { loads: 2, ..expected() });
-    let late = facts(&rich().late_headers().build());
+    let late = but_for_hashes(facts(&rich().late_headers().build()));
     assert_eq!(late, expected());
-    let gnu_hash = facts(&rich().hash(Hash::Gnu).build());
+    let gnu_hash = but_for_hashes(facts(&rich().hash(Hash::Gnu).build()));
     assert_eq!(gnu_hash, expected());
-    let both = facts(&rich().patched().late_headers().padding(300_000).build());
+    let both = but_for_hashes(facts(&rich().patched().late_headers().padding(300_000).build()));
     assert_eq!(both, ElfFacts { loads: 2, ..expected() });
 }
 
@@ -128,7 +147,9 @@ fn every_class_and_byte_order_is_read() {
         (Class::Elf64, Endian::Little, Machine::Aarch64, [2, 1], 183),
         (Class::Elf64, Endian::Little, Machine::Other(243), [2, 1], 243),
     ] {
-        let found = facts(&rich().class(class).endian(endian).machine(machine).build());
+        let mut found = facts(&rich().class(class).endian(endian).machine(machine).build());
+        // The hash table of s390x has words of eight bytes.
+        found.link_symbols = None;
         let mut expected = expected();
         expected.ident[4..6].copy_from_slice(&ident);
         expected.machine = number;

@@ -9,6 +9,7 @@ mod bounds;
 mod changesets;
 mod damage;
 mod headers;
+mod kept;
 mod links;
 mod sparse;
 

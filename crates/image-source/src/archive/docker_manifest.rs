@@ -249,16 +249,25 @@ fn image(
 
 /// The layers as `manifest.json` names them. Only the name of an OCI blob states a digest.
 fn layers(members: &[RootPath], config: &ImageConfig) -> Vec<LayerDescriptor> {
-    members
+    let mut layers = describe_plain_layers(config);
+    for (layer, member) in layers.iter_mut().zip(members) {
+        layer.digest = digest_of_name(member).filter(|_| member.as_bytes().starts_with(b"blobs/"));
+    }
+    layers
+}
+
+/// The layers of a config as an engine keeps them: without a manifest that says more of them.
+pub(crate) fn describe_plain_layers(config: &ImageConfig) -> Vec<LayerDescriptor> {
+    let described = config
+        .diff_ids
         .iter()
-        .zip(&config.diff_ids)
         .enumerate()
-        .map(|(index, (member, diff_id))| LayerDescriptor {
-            digest: digest_of_name(member).filter(|_| member.as_bytes().starts_with(b"blobs/")),
+        .map(|(index, diff_id)| LayerDescriptor {
+            digest: None,
             diff_id: Some(diff_id.clone()),
             media_type: LAYER_MEDIA_TYPE.to_owned(),
             size: None,
             created_by: config.created_by.get(index).cloned(),
-        })
-        .collect()
+        });
+    described.collect()
 }

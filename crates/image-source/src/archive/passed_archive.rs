@@ -48,6 +48,11 @@ pub fn open_stream(
     let mut passed = pass_whole(what, reader, request)?;
     let mut chosen = choose_image(&passed, wanted, request)?;
     let indexes = collect(&mut passed, &chosen.members, &mut chosen.image.layers)?;
+    if let Some(cache) = request.cache {
+        for index in &indexes {
+            cache.keep(index);
+        }
+    }
     Ok(OpenedImage {
         image: chosen.image,
         documents: chosen.documents,

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use super::kind::EngineKind;
 use crate::http_client::client_builder;
 use crate::image_error::ImageError;
+use crate::small_file::read_small_file;
 use image_linkage::escape;
 
 /// The environment variables that say where an engine listens; an empty value counts as none.
@@ -92,6 +93,8 @@ enum EngineEndpoint {
 pub(super) struct EngineConnection {
     /// What errors call it.
     pub what: String,
+    /// Whether it listens on a socket of this machine.
+    pub is_local: bool,
     brand: EngineKind,
     base: String,
     client: Client,
@@ -129,6 +132,7 @@ pub(super) fn connect_engine(
         .map_err(|error| ImageError::Remote(format!("cannot ask {what}: {}", causes(&error))))?;
     Ok(EngineConnection {
         what,
+        is_local: matches!(endpoint, EngineEndpoint::Socket(_)),
         brand,
         base,
         client,
@@ -194,7 +198,7 @@ fn with_certificates(builder: ClientBuilder, environment: &EngineEnvironment) ->
 }
 
 fn read_pem(path: &Path) -> Result<Vec<u8>, ImageError> {
-    fs::read(path).map_err(ImageError::io(path.display()))
+    read_small_file(path).map_err(ImageError::io(path.display()))
 }
 
 /// The answer of an engine that refuses.

@@ -5,6 +5,7 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
+use std::time::Instant;
 
 use reqwest::StatusCode;
 use reqwest::blocking::Response;
@@ -34,6 +35,8 @@ pub(super) fn open_blob(
         size,
         at: 0,
         mended_at: 0,
+        begun: Instant::now(),
+        window: (Instant::now(), 0),
         waits: RetryWaits::new(&client.patience),
         body: None,
     };
@@ -51,6 +54,10 @@ pub(super) struct BlobReader {
     at: u64,
     /// Where the waits were counted anew.
     mended_at: u64,
+    /// When the first byte was asked for.
+    begun: Instant,
+    /// When it was last looked at how fast the body comes, and where the reader stood.
+    window: (Instant, u64),
     waits: RetryWaits,
     body: Option<Response>,
 }
@@ -60,7 +67,10 @@ impl BlobReader {
     fn connect(&mut self) -> Result<(), ImageError> {
         while self.body.is_none() {
             match self.attempt() {
-                Ok(body) => self.body = Some(body),
+                Ok(body) => {
+                    self.body = Some(body);
+                    self.window = (Instant::now(), self.at);
+                }
                 Err(failure) => self.waits.pause(failure)?,
             }
         }
@@ -109,6 +119,25 @@ impl BlobReader {
         self.waits.pause(failure)
     }
 
+    /// Takes a body that only drips for a broken one: each part of it arrives in time, and the blob never would.
+    fn expect_headway(&mut self) -> io::Result<()> {
+        let patience = &self.client.patience;
+        if self.begun.elapsed() > patience.blob {
+            let hours = patience.blob.as_secs() / 3600;
+            let late = self.broken(&format!("it takes longer than {hours} hours"));
+            return Err(io::Error::other(late));
+        }
+        let (since, from) = self.window;
+        if since.elapsed() < patience.slowest {
+            return Ok(());
+        }
+        self.window = (Instant::now(), self.at);
+        if self.at - from < HEADWAY {
+            return self.mend("it came too slowly").map_err(io::Error::other);
+        }
+        Ok(())
+    }
+
     fn broken(&self, why: &str) -> ImageError {
         let of = self.size.map_or_else(String::new, |size| format!(" of {size}"));
         remote_error(format!(
@@ -144,6 +173,7 @@ impl Read for BlobReader {
                 Ok(0) => self.mend("the body was too short").map_err(io::Error::other)?,
                 Ok(n) => {
                     self.at += n as u64;
+                    self.expect_headway()?;
                     return Ok(n);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -54,6 +54,9 @@ pub(super) fn connection_failure(host: &str, error: &reqwest::Error) -> AttemptF
         ))
         .into();
     }
+    if is_no_http(error) {
+        return remote_error(format!("{host} answers in another protocol than HTTP ({cause})")).into();
+    }
     let unreachable = remote_error(format!(
         "cannot reach {host}: {cause}; check its name and port, the network and the proxy settings"
     ));
@@ -79,6 +82,17 @@ fn is_certificate(error: &reqwest::Error) -> bool {
 
 fn is_not_tls(error: &reqwest::Error) -> bool {
     chain(error).any(|text| text.contains("InvalidContentType") || text.contains("corrupt message"))
+}
+
+/// Whether the answer is none of HTTP's: what speaks so speaks so again (the words of hyper's `Parse`).
+fn is_no_http(error: &reqwest::Error) -> bool {
+    const WORDS: [&str; 4] = [
+        "invalid HTTP",
+        "message head is too large",
+        "invalid content-length",
+        "unexpected transfer-encoding",
+    ];
+    chain(error).any(|text| WORDS.iter().any(|words| text.contains(words)))
 }
 
 fn is_refused(error: &reqwest::Error) -> bool {

@@ -19,6 +19,10 @@ pub struct RetryPolicy {
     pub connect: Duration,
     /// The time in which an answer must begin, and in which each next part of its body must arrive.
     pub stall: Duration,
+    /// The time in which 64 KiB of a body have to arrive: what comes slower counts as broken off.
+    pub slowest: Duration,
+    /// The time in which a whole blob has to arrive.
+    pub blob: Duration,
 }
 
 impl Default for RetryPolicy {
@@ -32,6 +36,9 @@ impl Default for RetryPolicy {
             connect: Duration::from_secs(10),
             // A pull-through cache is silent until it has the blob from its upstream.
             stall: Duration::from_mins(1),
+            // A layer of 4 GB takes nine hours at the 1 Mbit/s of a bad line, and 46 days at this rate.
+            slowest: Duration::from_mins(1),
+            blob: Duration::from_hours(24),
         }
     }
 }

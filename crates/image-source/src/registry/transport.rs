@@ -19,6 +19,7 @@ use super::request_errors::{connection_failure, read_error_body, remote_error, s
 use super::retry::{AttemptFailure, RetryPolicy, retry_after};
 use crate::http_client::client_builder;
 use crate::image_error::ImageError;
+use crate::small_file::read_small_file;
 
 /// Redirects that are followed for one request.
 const REDIRECTS: usize = 10;
@@ -315,7 +316,7 @@ fn asked_wait(response: &Response) -> Option<Duration> {
 /// Reads the PEM file of `--ca-cert`.
 fn certificates(file: &PathBuf) -> Result<Vec<Certificate>, ImageError> {
     let unusable = |reason: String| remote_error(format!("CA file {}: {reason}", file.display()));
-    let pem = std::fs::read(file).map_err(|error| unusable(error.to_string()))?;
+    let pem = read_small_file(file).map_err(|error| unusable(error.to_string()))?;
     match Certificate::from_pem_bundle(&pem) {
         // A file without any PEM block parses as no certificates; taken as it is, --ca-cert would silently do nothing.
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),

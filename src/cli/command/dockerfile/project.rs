@@ -1,5 +1,7 @@
 //! `dockerfile --all-phases`: one file for a project's life, and its Cloud Build.
 
+use std::path::Path;
+
 use crate::knowledge::packages::GitSource;
 use crate::make::dockerfile::DockerfileTemplates;
 use crate::make::dockerfile::project::{BuildTimeouts, BuilderPage, ProjectDockerfile};
@@ -32,14 +34,22 @@ pub fn render_project(
         return Err(RemedyError::NoBuilder { image, why }.into());
     }
     let text = project.dockerfile(templates)?;
-    let file = asked.args.file.as_ref();
-    let file = file.map_or("Dockerfile".into(), |file| file.to_string_lossy());
-    let cloudbuild = asked
-        .args
-        .cloudbuild
-        .is_some()
-        .then(|| project.cloudbuild(templates, &file));
+    let cloudbuild = asked.args.cloudbuild.as_ref();
+    let cloudbuild = cloudbuild
+        .map(|cloudbuild| project.cloudbuild(templates, &name_in_context(asked.args.file.as_deref(), cloudbuild)));
     Ok((text, cloudbuild.transpose()?))
+}
+
+/// The Dockerfile as the steps of a build name it, which run in the folder of the configuration: no path of this host.
+fn name_in_context(file: Option<&Path>, cloudbuild: &Path) -> String {
+    let file = file.unwrap_or(Path::new("Dockerfile"));
+    let folder = cloudbuild
+        .parent()
+        .filter(|folder| folder.is_absolute() == file.is_absolute());
+    let below = folder.and_then(|folder| file.strip_prefix(folder).ok());
+    let name = || file.file_name().map_or(file, Path::new);
+    let named = below.unwrap_or_else(|| if file.is_absolute() { name() } else { file });
+    named.to_string_lossy().into_owned()
 }
 
 /// The stage that compiles. Without a builder that was asked for, an image that none is known for has none.

@@ -2,10 +2,11 @@
 
 use crate::judge::facts::consumer_outcome::ConsumerOutcome;
 use crate::judge::facts::python::PythonUse;
+use crate::judge::facts::start_failure::StartFailure;
 use crate::judge::facts::world::ByWorld;
 use crate::knowledge::{FailureImpact, RequestKind};
 use image_linkage::elf::ByteString;
-use image_linkage::loader::{LoadRefusal, RequestOutcome, SearchStep, TriedFile};
+use image_linkage::loader::{RequestOutcome, UnresolvedRequest};
 use image_linkage::path::RootPath;
 
 /// An object that asks for CUPTI.
@@ -44,14 +45,7 @@ impl CuptiConsumer {
 
     /// Why only a run could tell what it gets, if so: what is not known of its process, or of a damaged file.
     pub fn undecided_words(&self) -> Option<&str> {
-        let gets = &self.outcome.as_is;
-        let is_unforetold = |step: &SearchStep| match step {
-            SearchStep::Tried { tried, .. } => matches!(tried, TriedFile::Refused(LoadRefusal::Unforetold(_))),
-            _ => false,
-        };
-        let is_damaged = gets.outcome == RequestOutcome::Refused && gets.trace.iter().any(is_unforetold);
-        let open = self.open.as_deref().or(self.other_copies.as_deref());
-        open.or(Some(gets.message.as_str()).filter(|_| is_damaged))
+        self.open.as_deref().or(self.other_copies.as_deref())
     }
 
     /// Why no Python of the image imports it as that starts, where it is part of a package.
@@ -62,12 +56,28 @@ impl CuptiConsumer {
         }
     }
 
+    /// What ends its process in the image as it is before it can ask, for sure.
+    pub fn start_failure(&self) -> Option<&StartFailure> {
+        let failure = self.outcome.as_is.start_failure.as_ref();
+        failure.filter(|_| self.open.is_none() && self.unreachable().is_none())
+    }
+
+    /// What it needs besides and gets only where another object has brought it into the process before.
+    pub fn unmet_by_itself(&self) -> Option<&UnresolvedRequest> {
+        let gets = &self.outcome.as_is;
+        let others = gets.other_failures.first();
+        others.filter(|_| gets.outcome == RequestOutcome::Loaded)
+    }
+
     /// Whether it asks for the library and does not get it in the image as it is, for sure.
     pub fn misses_library(&self) -> bool {
-        let outcome = self.outcome.as_is.outcome;
+        let gets = &self.outcome.as_is;
+        let outcome = gets.outcome;
+        let is_elsewhere = gets.start_failure.as_ref().is_some_and(|failure| failure.gets_library);
         // What no Python imports asks for nothing.
         self.unreachable().is_none()
             && self.open.is_none()
+            && !is_elsewhere
             && matches!(outcome, RequestOutcome::NotFound | RequestOutcome::Refused)
     }
 }

@@ -6,12 +6,15 @@ use crate::judge::facts::companions::{self, CompanionRequest};
 use crate::judge::facts::consumer_outcome::ConsumerOutcome;
 use crate::judge::facts::process_context::ProcessContext;
 use crate::judge::facts::python::{self, PythonUse};
-use crate::judge::facts::resolved_objects::{elf_at, opened_object, unresolved_objects};
+use crate::judge::facts::resolved_objects::{elf_at, is_unforetold, opened_object, unresolved_objects};
+use crate::judge::facts::start_failure::{self, StartFailure};
 use crate::judge::facts::{credentials, missing_symbols};
 use crate::knowledge::{self, ConsumerProfile, LibraryProfile, RequestKind};
 use image_linkage::elf::{ByteString, SymbolRole};
 use image_linkage::escape;
-use image_linkage::loader::{LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess};
+use image_linkage::loader::{
+    LoadResolution, LoadedObject, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode, UnresolvedRequest,
+};
 use image_linkage::path::RootPath;
 
 /// Who asks, and for what.
@@ -32,52 +35,85 @@ pub(super) fn gets(
     asker: &ConsumerRequest<'_>,
     wanted: &[CompanionRequest],
 ) -> ConsumerOutcome {
-    let ConsumerRequest {
-        object, names, known, ..
-    } = *asker;
+    let ConsumerRequest { object, names, .. } = *asker;
     let opener = asker
         .user
         .map_or_else(|| ObjectLoader::find(context, object), ObjectLoader::User);
     if let ObjectLoader::Nobody(PythonUse::Unreachable { why, .. }) = &opener {
         return ConsumerOutcome::not_found(why.clone());
     }
-    let run = |setup: &ProcessSetup<'_>| {
-        let mut process = SimulatedProcess::new(setup);
-        let loaded = load(&mut process, context, object, &opener, known);
-        let mut gets = match (asker.asks, loaded.root) {
-            // An object that is not mapped asks for nothing: what keeps it away is the outcome.
-            (RequestKind::Needed, _) | (_, None) => of_need(&loaded, names),
-            (RequestKind::Dlopen, _) => {
-                let names = with_opened_files(&opener, known.own, &loaded, names);
-                let caller = caller(asker, &loaded);
-                of_open(&mut process, caller, &names, opens_namespace(context, caller))
-            }
-        };
-        let cupti = gets.real_path.as_ref();
-        // Asked for in this very process: what is mapped by now answers, and its search paths count.
-        gets.companions = companions::look_up_companions(&process, Some(object), cupti, wanted);
-        gets.with_other_failures(&loaded, names)
-    };
-    let mut gets = context
-        .with_setup(run)
-        .unwrap_or_else(|| ConsumerOutcome::not_found("the image has no dynamic loader".to_owned()));
+    if let Some(failure) = opener
+        .program(object)
+        .and_then(|program| StartFailure::of_interpreter(context, program))
+    {
+        return ConsumerOutcome::not_found(failure.words.clone()).ended(failure);
+    }
+    let own = opener.program(object).and_then(|program| context.of_program(program));
+    let context = own.as_ref().unwrap_or(context);
+    let run = |setup: &ProcessSetup<'_>| ask_process(setup, context, asker, &opener, wanted);
+    let no_loader = || ConsumerOutcome::not_found("the image has no dynamic loader".to_owned());
+    let (mut gets, objects) = context.with_setup(run).unwrap_or_else(|| (no_loader(), Vec::new()));
     if gets.outcome != RequestOutcome::Loaded {
         let obstacle = credentials::search_obstacle(&context.rootfs, names, &gets.trace);
         gets = gets.with_obstacle(obstacle);
     }
     if asker.asks == RequestKind::Needed && gets.outcome == RequestOutcome::Loaded {
-        let objects = std::mem::take(&mut gets.objects);
         let called = missing_symbols::find_preloaded_library(&context.rootfs, library, object, &objects);
         if let Some(called) = called.filter(|called| gets.real_path.as_ref() != Some(&called.real_path)) {
-            gets.path = Some(called.path.clone());
-            gets.real_path = Some(called.real_path.clone());
-            gets.how = Some(called.how);
-            gets.trace.clone_from(&called.trace);
+            gets = gets.with_object(called, &objects);
         }
-        gets.objects = objects;
     }
-    gets.missing_symbols = missing_symbols::find_missing_symbols(&context.rootfs, library, object, &gets);
+    gets.missing_symbols = missing_symbols::find_missing_symbols(&context.rootfs, library, object, &gets, &objects);
     gets
+}
+
+/// Starts the process, loads the object into it and lets it ask.
+fn ask_process(
+    setup: &ProcessSetup<'_>,
+    context: &ProcessContext,
+    asker: &ConsumerRequest<'_>,
+    opener: &ObjectLoader<'_>,
+    wanted: &[CompanionRequest],
+) -> (ConsumerOutcome, Vec<LoadedObject>) {
+    let ConsumerRequest {
+        object, names, known, ..
+    } = *asker;
+    let mut process = SimulatedProcess::new(setup);
+    let loaded = load(&mut process, context, object, opener, known);
+    let (mut gets, opened) = match (asker.asks, loaded.root) {
+        // An object that is not mapped asks for nothing: what keeps it away is the outcome.
+        (RequestKind::Needed, _) | (_, None) => (of_need(&loaded, names), None),
+        (RequestKind::Dlopen, _) => {
+            // The toolkit is looked for by a Python of its own.
+            let find = |name: &[u8]| find_by_name(setup, opener, name);
+            let names = with_opened_files(opener, known.own, &loaded, names, &find);
+            let caller = caller(asker, &loaded);
+            of_open(&mut process, caller, &names, opens_namespace(context, caller))
+        }
+    };
+    let unbound = gets.real_path.as_ref().and_then(|cupti| process.find_unbound(cupti));
+    if let Some(unbound) = unbound {
+        gets = ConsumerOutcome::failed(&unbound, opened.as_ref().unwrap_or(&loaded.objects));
+    }
+    let cupti = gets.real_path.as_ref();
+    // Asked for in this very process: what is mapped by now answers, and its search paths count.
+    gets.companions = companions::look_up_companions(&process, Some(object), cupti, wanted);
+    gets.other_failures = start_failure::other_failures(&loaded, names, asker.asks);
+    gets.unread.clone_from(&loaded.unread);
+    // Of who binds at the first call alone, only a run could tell whether that comes.
+    let unbound = matches!(opener, ObjectLoader::Program).then(|| process.find_unbound(object));
+    let unbound = unbound.flatten().filter(|unbound| !is_unforetold(&unbound.trace));
+    gets.other_failures.extend(unbound);
+    let failure = StartFailure::of_loader(&loaded, &gets.other_failures);
+    if let Some(failure) = failure.and_then(|failure| opener.end_by(failure, &loaded, context, known)) {
+        let mut unresolved = loaded.unresolved.iter();
+        let gets_library = !unresolved.any(|missing| names.contains(&missing.name));
+        gets = gets.ended(StartFailure {
+            gets_library,
+            ..failure
+        });
+    }
+    (gets, opened.unwrap_or(loaded.objects))
 }
 
 /// Whether an object of no profile gets what it wants once another program's package is imported before it.
@@ -108,6 +144,9 @@ fn of_need(loaded: &LoadResolution, names: &[ByteString]) -> ConsumerOutcome {
     if let Some(refused) = loaded.unresolved.iter().find(|missing| missing.name == wanted) {
         return ConsumerOutcome::failed(refused, &loaded.objects);
     }
+    if let Some(lacking) = start_failure::failure_of_library(loaded, &wanted) {
+        return ConsumerOutcome::failed(lacking, &loaded.objects);
+    }
     match loaded.object_for(&wanted) {
         Some(object) => ConsumerOutcome::found(object, &loaded.objects),
         // The object was not mapped at all: what stopped it is the reason.
@@ -133,12 +172,26 @@ fn caller<'a>(asker: &ConsumerRequest<'a>, loaded: &'a LoadResolution) -> &'a Ro
         .unwrap_or(asker.object)
 }
 
+/// Where a new process of an interpreter finds a library by its name.
+fn find_by_name(setup: &ProcessSetup<'_>, opener: &ObjectLoader<'_>, name: &[u8]) -> Option<RootPath> {
+    let ObjectLoader::Python(imported) = opener else {
+        return None;
+    };
+    let mut process = SimulatedProcess::new(setup);
+    process.start(&imported.program().absolute(), StartMode::Executed);
+    let opened = process.open(name, process.map_of_path(imported.program()));
+    opened_object(&opened)
+        .filter(|_| opened.loads())
+        .map(|object| RootPath::new(&object.path))
+}
+
 /// The names that are opened, in order: one that is mapped already, the files that the profile says, then the others.
 fn with_opened_files(
     opener: &ObjectLoader<'_>,
     profile: Option<&ConsumerProfile>,
     loaded: &LoadResolution,
     names: &[ByteString],
+    find: &dyn Fn(&[u8]) -> Option<RootPath>,
 ) -> Vec<ByteString> {
     let (ObjectLoader::Python(imported), Some(profile)) = (opener, profile) else {
         return names.to_vec();
@@ -147,8 +200,8 @@ fn with_opened_files(
         return names.to_vec();
     };
     let finder = python.finder.as_deref();
-    let files = imported.opened_files(&python.opens, finder);
-    let later = imported.opened_files(&python.falls_back_on, finder);
+    let files = imported.opened_files(&python.opens, finder, find);
+    let later = imported.opened_files(&python.falls_back_on, finder, find);
     // Who opens nothing but names gets what is mapped by them anyway.
     let mapped = names.iter().filter(|name| loaded.object_for(name).is_some());
     let mapped: Vec<ByteString> = mapped.filter(|_| !files.is_empty()).cloned().collect();
@@ -172,7 +225,7 @@ fn of_open(
     caller: &RootPath,
     names: &[ByteString],
     is_namespace: bool,
-) -> ConsumerOutcome {
+) -> (ConsumerOutcome, Option<Vec<LoadedObject>>) {
     let caller = process.map_of_path(caller);
     let mut first = None;
     for name in names {
@@ -182,12 +235,16 @@ fn of_open(
             process.open(name, caller)
         };
         if let Some(object) = opened_object(&resolution).filter(|_| resolution.loads()) {
-            return ConsumerOutcome::found(object, &resolution.objects);
+            return (
+                ConsumerOutcome::found(object, &resolution.objects),
+                Some(resolution.objects),
+            );
         }
         if let Some(failure) = unresolved_objects(&resolution).next() {
             // The first name is what the program means, the later ones are what it falls back on.
             first.get_or_insert_with(|| ConsumerOutcome::failed(failure, &resolution.objects));
         }
     }
-    first.unwrap_or_else(|| ConsumerOutcome::not_found("no name is known that it opens".to_owned()))
+    let unnamed = || ConsumerOutcome::not_found("no name is known that it opens".to_owned());
+    (first.unwrap_or_else(unnamed), None)
 }

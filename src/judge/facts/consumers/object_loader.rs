@@ -4,6 +4,7 @@ use crate::judge::facts::library_aliases::last_part;
 use crate::judge::facts::process_context::ProcessContext;
 use crate::judge::facts::python::{self, ImportedObject, PythonUse};
 use crate::judge::facts::resolved_objects::elf_at;
+use crate::judge::facts::start_failure::StartFailure;
 use crate::knowledge::ConsumerProfile;
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::layer::FileFacts;
@@ -36,6 +37,41 @@ impl<'c> ObjectLoader<'c> {
             Some(Err(why)) => Self::Nobody(why),
             None => Self::Unknown,
         }
+    }
+
+    /// The program of the process in which `object` asks, where one is known.
+    pub(super) fn program<'o>(&'o self, object: &'o RootPath) -> Option<&'o RootPath> {
+        match self {
+            Self::Program => Some(object),
+            Self::Python(imported) => Some(imported.program()),
+            Self::User(program) => Some(program),
+            Self::Nobody(_) | Self::Unknown => None,
+        }
+    }
+
+    /// A failure of the loader, where it ends the process that asks for sure: Python, and a program that is not known,
+    /// may have mapped what is in the image before they come to the object.
+    pub(super) fn end_by(
+        &self,
+        failure: StartFailure,
+        loaded: &LoadResolution,
+        context: &ProcessContext,
+        known: KnownProfiles<'_>,
+    ) -> Option<StartFailure> {
+        let is_followed = match self {
+            Self::Program | Self::User(_) => true,
+            // What its package opens before is in its profile; before the interpreter nothing is mapped.
+            Self::Python(imported) => {
+                let root = loaded.root.and_then(|root| loaded.objects.get(root));
+                let is_interpreter = root.is_some_and(|root| root.real_path == *imported.program());
+                is_interpreter || known.own.is_some_and(|profile| profile.python.is_some())
+            }
+            Self::Nobody(_) | Self::Unknown => false,
+        };
+        let is_process = !matches!(self, Self::Nobody(_) | Self::Unknown);
+        let is_gone = |name: &ByteString| !context.has_library_named(name);
+        let is_sure = is_followed || failure.missing.iter().any(is_gone);
+        is_sure.then_some(StartFailure { is_process, ..failure })
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::CommandFollower;
 use crate::judge::facts::shell_script::{LOADER, ScriptFiles, VariableValue};
+use image_linkage::escape;
 use image_linkage::loader::ldconfig::expand_pattern;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{FileUse, NodeKind};
+use image_linkage::rootfs::{FileUse, LookupError, NodeKind};
 
 impl CommandFollower<'_> {
     /// Where a program lies that is named by a path, or searched for along `PATH`.
@@ -27,6 +28,42 @@ impl CommandFollower<'_> {
         places.iter().find(may).or(places.first()).cloned()
     }
 
+    /// The file that the words execute, without links.
+    pub(super) fn executable(&self) -> Option<RootPath> {
+        let path = self.program(self.words.first()?.as_deref()?)?;
+        Some(self.rootfs.lookup(path.as_bytes()).ok()?.path)
+    }
+
+    /// Whether a script's interpreter is not in the image, which ends the command. Any other program that is not there
+    /// may be mounted, and the command is followed as if it were.
+    pub(super) fn is_lost(&mut self, name: &str, path: Option<&str>) -> bool {
+        let is_there = path.is_some_and(|path| self.rootfs.lookup(path.as_bytes()) != Err(LookupError::NotFound));
+        let is_known = self.is_direct && !matches!(self.variables.get("PATH"), Some(VariableValue::Unknown));
+        if is_there || !is_known || (path.is_none() && name.contains('/')) {
+            return false;
+        }
+        let shown = escape::escape_bytes(name.as_bytes());
+        let is_filled = path.is_some_and(|path| FILLED.iter().any(|folder| path.starts_with(folder)));
+        if let Some(script) = self.script.clone().filter(|_| !is_filled) {
+            let why = format!("No such file or directory: its interpreter {shown} is not in the image");
+            self.fail(&script, &why);
+            return true;
+        }
+        let why = if name.contains('/') {
+            "no such file or directory"
+        } else {
+            "executable file not found in $PATH"
+        };
+        self.absent.get_or_insert_with(|| format!("exec: \"{shown}\": {why}"));
+        false
+    }
+
+    /// Says why what is at `path` does not start.
+    pub(super) fn fail(&mut self, path: &str, why: &str) {
+        let path = escape::escape_bytes(path.as_bytes());
+        self.problem = Some(format!("the container's command does not start: {path}: {why}"));
+    }
+
     /// A path from the root, where the working directory is known.
     pub(super) fn absolute(&self, path: &str) -> Option<String> {
         if path.starts_with('/') {
@@ -47,6 +84,17 @@ impl CommandFollower<'_> {
     pub(super) fn kept_text(&self, path: &str) -> Option<String> {
         let content = self.rootfs.content(self.absolute(path)?.as_bytes())?;
         String::from_utf8(content.to_vec()).ok()
+    }
+
+    /// Whether a path lies where an engine or a host puts files: in a folder of theirs, or in a volume.
+    fn is_filled(&self, path: &str) -> bool {
+        let path = RootPath::new(path.as_bytes()).absolute();
+        let volumes = self.config.settings.volumes.iter().map(String::as_str);
+        let mut folders = FILLED.iter().copied().chain(volumes);
+        folders.any(|folder| {
+            let rest = path.strip_prefix(folder.trim_end_matches('/').as_bytes());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        })
     }
 
     fn may(&self, path: &str, usage: FileUse) -> bool {
@@ -101,6 +149,22 @@ impl ScriptFiles for CommandFollower<'_> {
         opened.is_ok().then(|| self.kept_text(path))?
     }
 
+    fn has_program(&self, name: &str) -> Option<bool> {
+        let found = match name.contains('/') {
+            true => self
+                .absolute(name)
+                .map(|path| self.rootfs.file(path.as_bytes()).is_some()),
+            false => Some(self.program(name).is_some()),
+        };
+        // The container runtime brings tools of its own, and shells such as busybox's have programs inside.
+        let is_own = || {
+            let shell = self.program("sh").map(|path| self.real_directory(&path));
+            shell.is_none_or(|path| path.contains("busybox"))
+        };
+        let may_come = || name.contains("nvidia-") || name.contains('/') && self.is_filled(name) || is_own();
+        found.filter(|found| *found || !may_come())
+    }
+
     fn names(&self, pattern: &str) -> Option<Vec<String>> {
         let is_filled = FILLED.iter().any(|folder| pattern.starts_with(folder));
         if is_filled || pattern.ends_with('/') {
@@ -112,12 +176,11 @@ impl ScriptFiles for CommandFollower<'_> {
     }
 
     fn test(&self, sign: char, path: &str) -> Option<bool> {
+        if !"dfesrx".contains(sign) {
+            return None;
+        }
         let found = self.rootfs.lookup(path.as_bytes());
-        let is_filled = || {
-            FILLED
-                .iter()
-                .any(|folder| RootPath::new(path.as_bytes()).absolute().starts_with(folder.as_bytes()))
-        };
+        let is_filled = || self.is_filled(path);
         let kind = match &found {
             Ok(found) => &self.rootfs.node(found.node).kind,
             Err(_) if is_filled() => return None,

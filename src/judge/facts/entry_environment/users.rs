@@ -3,7 +3,6 @@
 use super::CommandFollower;
 use crate::judge::facts::credentials::{home_of, image_user};
 use crate::judge::facts::shell_script::{ChangedUser, VariableValue, new_user};
-use image_linkage::escape;
 use image_linkage::layer::FileFacts;
 use image_linkage::rootfs::{FileCredentials, FileUse, LookupError};
 
@@ -94,10 +93,7 @@ impl CommandFollower<'_> {
         let Err(LookupError::Denied(denial)) = opened else {
             return false;
         };
-        let path = escape::escape_bytes(path.as_bytes());
-        self.problem = Some(format!(
-            "the container's command does not start: {path}: permission denied: {denial}"
-        ));
+        self.fail(path, &format!("permission denied: {denial}"));
         true
     }
 

@@ -8,6 +8,7 @@ use super::super::file_owner::contains_bytes;
 use super::super::process_context::ProcessContext;
 use super::super::resolved_objects::{elf_at, opened_object};
 use super::super::world::ByWorld;
+use super::is_for_processor;
 use super::name_index::NameIndex;
 use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
 use crate::knowledge::{ConsumerProfile, LibraryProfile, opens_library};
@@ -39,6 +40,10 @@ pub(super) fn of_objects(
     let mut ties = Vec::new();
     for (path, facts) in &inventory.objects {
         let Some(elf) = &facts.elf else { continue };
+        if ties.len() > REFERENCES {
+            ties = not_followed(names);
+            break;
+        }
         // What an object is a filter for is loaded with it, as what it needs is (glibc elf/dl-deps.c).
         let filtered = elf.filters.iter().map(|(name, _)| name);
         for name in elf.needed.iter().chain(filtered) {
@@ -51,6 +56,21 @@ pub(super) fn of_objects(
         }
     }
     ties
+}
+
+/// References that are followed, at most: thousands of files of one name and thousands that need it are millions of
+/// pairs. The largest environment seen (PyTorch 2.8) has some hundred.
+const REFERENCES: usize = 100_000;
+
+/// What keeps all files where more leads to them than is followed.
+fn not_followed(names: &NameIndex<'_>) -> Vec<FileReference> {
+    let tie = |file: &DeadWeightFile| FileReference {
+        file: file.path.clone(),
+        by: FileReferrer::Setting("more objects than are followed".to_owned()),
+        name: file.path.name().into(),
+        how: ReferenceKind::MayNeed,
+    };
+    names.files.iter().map(tie).collect()
 }
 
 /// The files of baggage on the search path of an object that is opened by a link to it: ld.so takes `$ORIGIN` from the path
@@ -82,13 +102,16 @@ fn reached_by_link(context: &ProcessContext, names: &NameIndex<'_>, inventory: &
 
 /// The files of baggage that an object outside of their kind has on its search path, and that not every process has.
 fn reached(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
-    let everywhere = context.environment.library_directories();
+    let everywhere: BTreeSet<ByteString> = context.environment.library_directories().into_iter().collect();
     let search = |setup: &ProcessSetup<'_>| {
         let mut known: BTreeMap<ByteString, Vec<usize>> = BTreeMap::new();
         let mut reached = BTreeSet::new();
         for (path, _) in &inventory.objects {
             let own = names.at(path).map(|own| own.kind);
             for (_, folder) in SimulatedProcess::search_path(setup, path) {
+                if !setup.linker.budget.spend(2) {
+                    return reached;
+                }
                 // Where a process without search paths looks, `plain` looks too. A token in LD_LIBRARY_PATH means
                 // nothing to it, so that a folder that such an element names is not among these.
                 if everywhere.contains(&folder) {
@@ -151,7 +174,7 @@ impl ReferenceSearch<'_> {
         let mut ties = self.unforeseen(name, tie);
         // Only what lies on somebody's own search path needs the asker's process; else one answer serves each name.
         let by_path = self.names.numbers(name).any(|number| self.reached.contains(&number));
-        let found = if self.contexts.as_is.linker.is_none() {
+        let found = if self.contexts.as_is.linker.is_none() || self.contexts.as_is.budget_end().is_some() {
             None
         } else if by_path || name.contains(&b'/') {
             self.followed(path, name)
@@ -175,9 +198,8 @@ impl ReferenceSearch<'_> {
     fn unforeseen(&self, name: &[u8], tie: impl Fn(&RootPath, ReferenceKind) -> FileReference) -> Vec<FileReference> {
         let numbers = self.names.numbers(name);
         let files = numbers.filter_map(|number| Some((number, self.names.files.get(number)?)));
-        let may_be = |(number, file): &(usize, &DeadWeightFile)| {
-            self.by_link.contains(number) || contains_bytes(file.path.as_bytes(), b"/glibc-hwcaps/")
-        };
+        let may_be =
+            |(number, file): &(usize, &DeadWeightFile)| self.by_link.contains(number) || is_for_processor(&file.path);
         let files = files.filter(may_be);
         files.map(|(_, file)| tie(&file.path, ReferenceKind::MayNeed)).collect()
     }

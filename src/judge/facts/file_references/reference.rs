@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use image_linkage::elf::ByteString;
-use image_linkage::layer::FileFacts;
+use image_linkage::layer::{FileFacts, InstalledList};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, RootfsNode};
 
@@ -40,15 +40,19 @@ pub enum ReferenceKind {
     MayNeed,
     /// The object holds its name, and no profile says what for.
     Holds,
-    /// It is preloaded, or named by path.
+    /// It is preloaded, or named by path in a setting or a script.
     Names,
+    /// Another processor gets it in place of a file that something leads to.
+    OtherProcessor,
 }
 
-/// The objects and links of an image.
+/// The objects, links and kept texts of an image.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectInventory {
     pub objects: Vec<(RootPath, Arc<FileFacts>)>,
     pub links: Vec<(RootPath, ByteString)>,
+    /// The scripts and settings whose content was kept, without the lists of packages.
+    pub texts: Vec<(RootPath, Arc<FileFacts>)>,
 }
 
 impl ObjectInventory {
@@ -57,6 +61,9 @@ impl ObjectInventory {
         match &node.kind {
             NodeKind::File(facts) if facts.elf.is_some() => {
                 self.objects.push((path.clone(), Arc::clone(facts)));
+            }
+            NodeKind::File(facts) if facts.kept.is_some() && InstalledList::of_path(path).is_none() => {
+                self.texts.push((path.clone(), Arc::clone(facts)));
             }
             NodeKind::Symlink(target) => self.links.push((path.clone(), target.clone())),
             _ => {}

@@ -1,11 +1,16 @@
-//! What the settings of an image lead to: variables of its environment, its command, and what is preloaded.
+//! What the settings of an image lead to: variables of its environment, its command, and what is preloaded; and
+//! what its scripts and the settings of its programs name.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::library_aliases::last_part;
 use super::super::process_context::ProcessContext;
 use super::super::world::ByWorld;
 use super::name_index::NameIndex;
-use super::reference::{FileReference, FileReferrer, ReferenceKind};
+use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
 use image_linkage::loader::{ProcessSetup, SimulatedProcess};
 use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
 use image_source::Image;
 
 /// The ties of what is preloaded, of the variables of the environment, and of the command.
@@ -58,6 +63,32 @@ fn of_preload(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>) -> Vec<
         .flat_map(|started| &started.objects);
     let of_baggage = objects.filter(|object| names.at(&object.real_path).is_some());
     ties.extend(of_baggage.map(|object| tie(&object.real_path, PRELOADED, &object.name)));
+    ties
+}
+
+/// The ties of the scripts and settings of programs that name a file by an absolute path.
+pub(super) fn of_texts(
+    rootfs: &Rootfs,
+    names: &NameIndex<'_>,
+    links: &BTreeMap<RootPath, Vec<RootPath>>,
+    inventory: &ObjectInventory,
+) -> Vec<FileReference> {
+    let files = names.files.iter().map(|file| &file.path);
+    let known: BTreeSet<&[u8]> = files.chain(links.values().flatten()).map(RootPath::name).collect();
+    let is_path = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(byte);
+    let mut ties = Vec::new();
+    for (text, facts) in &inventory.texts {
+        let words = facts.kept.as_deref().unwrap_or_default().split(|byte| !is_path(byte));
+        // A path is looked up only where its name is that of such a file: most lines name others.
+        let paths = words.filter(|word| word.starts_with(b"/") && known.contains(last_part(word)));
+        for path in paths.collect::<BTreeSet<_>>() {
+            let file = rootfs.lookup(path).ok().and_then(|found| names.at(&found.path));
+            ties.extend(file.map(|file| FileReference {
+                by: FileReferrer::Object(text.clone()),
+                ..tie(&file.path, "", path)
+            }));
+        }
+    }
     ties
 }
 

@@ -1,6 +1,7 @@
 //! What the processes of an image get of the library when they are asked.
 
 use super::rootfs_scan::ScannedImage;
+use crate::judge::facts::command_start::{CommandFailure, find_command_failure};
 use crate::judge::facts::consumers::{self, Circumstances, CuptiConsumer, LibraryUsers};
 use crate::judge::facts::copies::{self, CuptiCopy};
 use crate::judge::facts::cupti_access::{self, CuptiProcess};
@@ -10,6 +11,7 @@ use crate::judge::facts::image_facts::CuptiStatus;
 use crate::judge::facts::opened_names::UndecidedOpener;
 use crate::judge::facts::plain_open::{PlainOpen, open_first};
 use crate::judge::facts::process_variants::ProcessVariants;
+use crate::judge::facts::resolved_objects::{is_unforetold, unresolved_objects};
 use crate::judge::facts::world::ByWorld;
 use crate::knowledge::{ConsumerProfile, Knowledge, KnowledgeTables};
 use image_linkage::rootfs::Rootfs;
@@ -19,11 +21,22 @@ use image_source::Image;
 pub(super) struct AskedProcesses {
     pub consumers: Vec<CuptiConsumer>,
     pub undecided: Vec<UndecidedOpener>,
+    pub command_failure: Option<CommandFailure>,
     pub plain: ByWorld<PlainOpen>,
     pub status: ByWorld<CuptiStatus>,
     pub status_is_open: Option<String>,
     pub copies: Vec<CuptiCopy>,
     pub apis: Vec<CuptiProcess>,
+}
+
+impl AskedProcesses {
+    /// Takes back what was said for sure, for this reason.
+    pub(super) fn leave_open(&mut self, why: &str) {
+        let open = self.consumers.iter_mut().map(|consumer| &mut consumer.open);
+        for open in open.chain([&mut self.status_is_open]) {
+            open.get_or_insert_with(|| why.to_owned());
+        }
+    }
 }
 
 /// Asks each consumer, and a process without search paths of its own.
@@ -51,9 +64,13 @@ pub(super) fn ask_processes(
     let status_is_open = variants.difference(is_loadable(&plain.as_is), |context| {
         is_loadable(&open_first(context, library, &expected))
     });
+    let status_is_open = status_is_open.or_else(|| contexts.as_is.budget_end());
+    let damaged = unresolved_objects(&plain.as_is.resolution).find(|missing| is_unforetold(&missing.trace));
+    let status_is_open = status_is_open.or_else(|| damaged.map(|missing| missing.message.clone()));
     let copies = copies::describe_copies(knowledge, contexts, found, &plain, &consumers);
     let apis = cupti_access::find_cupti_access(contexts, knowledge.apis(), &consumers, &copies, &plain, wanted);
     AskedProcesses {
+        command_failure: find_command_failure(&contexts.as_is, &consumers),
         status: ByWorld::map(&plain, |plain| status_of(plain, knowledge.tables, found)),
         consumers,
         undecided,

@@ -44,8 +44,16 @@ pub(super) fn find_gaps(
             .flat_map(|consumer| &consumer.outcome.as_is.unread)
             .map(unread),
     );
+    // Whatever of the following was asked last: a verdict without it would be one by chance.
+    let end = contexts.as_is.budget_end();
+    gaps.extend(end.map(|why| gap("the dynamic loader".to_owned(), &why)));
     let mut open = asked.consumers.iter().filter_map(|consumer| consumer.open.as_ref());
     let first = open.next().or(asked.status_is_open.as_ref());
     gaps.extend(first.map(|why| gap(format!("what processes get of {}", library.name), why)));
+    // What others open is a note; what the command opens decides what the container does.
+    let commands = contexts.as_is.entry.executable.as_ref();
+    let own = asked.undecided.iter().filter(|opener| Some(&opener.object) == commands);
+    let unknown = "the name that it opens is put together while it runs";
+    gaps.extend(own.map(|opener| gap(format!("what {} opens", opener.object), unknown)));
     gaps
 }

@@ -85,11 +85,11 @@ fn stops_search(facts: &ImageFacts, copy: &facts::CuptiCopy) -> bool {
     let plain = facts::unresolved_objects(&facts.plain.as_is.resolution);
     let asked = facts.consumers.iter().map(|consumer| &consumer.outcome.as_is);
     plain
-        .map(|failure| &failure.trace)
+        .map(|failure| failure.trace.as_slice())
         .chain(
             asked
                 .filter(|gets| gets.outcome == RequestOutcome::Refused)
-                .map(|gets| &gets.trace),
+                .map(|gets| &*gets.trace),
         )
         .any(|trace| trace.iter().any(here))
 }

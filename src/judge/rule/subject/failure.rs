@@ -3,6 +3,7 @@
 use super::evidence::{self, Evidence};
 use super::rule_subject::{RuleSubject, flag, text};
 use crate::judge::facts::cuda_runtime::site_packages_of;
+use crate::judge::facts::is_unforetold;
 use crate::judge::facts::{self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::elf::ByteString;
@@ -28,7 +29,9 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 fn of_copy(facts: &ImageFacts, copy: &facts::CuptiCopy) -> Option<RuleSubject> {
     let resolution = &copy.by_path.as_is;
     resolution.root?;
-    let failures: Vec<&UnresolvedRequest> = facts::unresolved_objects(resolution).collect();
+    let failures = facts::unresolved_objects(resolution);
+    // Of what only a run could tell, the gap says so.
+    let failures: Vec<&UnresolvedRequest> = failures.filter(|failure| !is_unforetold(&failure.trace)).collect();
     let words: Vec<LoaderWords<'_>> = failures.iter().map(|failure| words_of(failure)).collect();
     let shown = || {
         failures
@@ -78,6 +81,11 @@ fn words_of(failure: &UnresolvedRequest) -> LoaderWords<'_> {
 
 fn glibc_needed((_, missing): &LoaderWords<'_>) -> Option<(u32, u32)> {
     missing.and_then(|version| glibc_version(version))
+}
+
+/// The glibc that a failed request asks for, where that is what is missing.
+pub(super) fn glibc_of_failure(failure: &UnresolvedRequest) -> Option<(u32, u32)> {
+    glibc_needed(&words_of(failure))
 }
 
 fn failure(

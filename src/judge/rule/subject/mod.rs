@@ -21,6 +21,7 @@ mod ld_cache;
 mod misnamed;
 mod nvperf;
 mod rule_subject;
+mod start;
 mod suppression;
 mod undecided;
 mod unmet_need;
@@ -41,6 +42,8 @@ pub fn image_subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         dangling::subjects,
         misnamed::subjects,
         failure::subjects,
+        start::of_consumers,
+        start::of_command,
         consumer::subjects,
         ld_cache::subjects,
         empty_element::subjects,

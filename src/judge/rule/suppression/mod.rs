@@ -7,9 +7,10 @@ use std::fmt;
 pub use gate::SuppressionGate;
 
 use chrono::NaiveDate;
-use globset::{GlobBuilder, GlobMatcher};
+use globset::GlobSet;
 
 use crate::judge::rule::{Finding, SuppressionMark};
+use crate::knowledge::path_glob::compile_glob;
 
 /// The rules that are about suppressions themselves: no suppression is for their findings.
 pub const SUPPRESSION_RULES: [&str; 2] = ["expired-suppression", "unused-suppression"];
@@ -34,17 +35,19 @@ pub struct Suppression {
 /// What `*`, `**`, `?`, `[…]` and `{…}` make of a name; only `**` goes across a slash.
 #[derive(Debug, Clone)]
 pub struct GlobPattern {
-    matcher: GlobMatcher,
+    text: String,
+    matcher: GlobSet,
 }
 
 impl GlobPattern {
-    /// Reads a pattern. Errors: What `globset` finds wrong with it, in its words.
+    /// Reads a pattern. A suppression for one folder must not hide what comes to lie in a folder below it.
+    ///
+    /// Errors: What is wrong with it.
     pub fn new(text: &str) -> Result<Self, String> {
-        // A suppression for one folder must not hide what comes to lie in a folder below it.
-        let glob = GlobBuilder::new(text).literal_separator(true).build();
-        let glob = glob.map_err(|error| error.to_string())?;
-        let matcher = glob.compile_matcher();
-        Ok(Self { matcher })
+        Ok(Self {
+            text: text.to_owned(),
+            matcher: compile_glob(text)?,
+        })
     }
 
     /// Whether it stands for `name`.
@@ -55,7 +58,7 @@ impl GlobPattern {
 
 impl PartialEq for GlobPattern {
     fn eq(&self, other: &Self) -> bool {
-        self.matcher.glob() == other.matcher.glob()
+        self.text == other.text
     }
 }
 
@@ -63,7 +66,7 @@ impl Eq for GlobPattern {}
 
 impl fmt::Display for GlobPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.matcher.glob().fmt(f)
+        f.write_str(&self.text)
     }
 }
 

@@ -1,8 +1,6 @@
 //! Archives: written beside their place and given their name when they are whole.
-#![expect(clippy::disallowed_methods, reason = "the image is written where the user wants it")]
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -13,20 +11,24 @@ use super::layout_documents::{LAYOUT, blob_path, build_index};
 use crate::make::slim::new_image::NewImage;
 use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
-use crate::make::whole_file::{ExistingOutput, create_unnamed, put_in_place};
+use crate::make::unfinished_output::create_unfinished_file;
+use crate::make::whole_file::{ExistingOutput, OutputPlace, look_at_place, open_stream, put_in_place, settle};
 use image_linkage::digest::Digest;
 use image_linkage::layer::layer_writer::LayerWriter;
 use image_linkage::path::RootPath;
 
 /// Looks whether a file is there.
 pub(super) fn check_file_free(file: &Path, existing: ExistingOutput) -> Result<(), SlimError> {
-    match fs::symlink_metadata(file) {
-        Ok(there) if there.is_dir() => {
+    match look_at_place(file) {
+        Ok(OutputPlace::File) if existing == ExistingOutput::Stays => {
+            Err(SlimError::Exists(file.display().to_string()))
+        }
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
             let text = format!("{} is a folder, and an archive is a file", file.display());
             Err(SlimError::Cannot(text))
         }
-        Ok(_) if existing == ExistingOutput::Stays => Err(SlimError::Exists(file.display().to_string())),
-        _ => Ok(()),
+        Err(error) => Err(io_error(file, error)),
     }
 }
 
@@ -36,7 +38,7 @@ pub(super) fn write_archive(
     write: impl FnOnce(&mut dyn Write) -> Result<(), SlimError>,
 ) -> Result<NamedTempFile, SlimError> {
     let failed = |error| io_error(folder, error);
-    let mut out = BufWriter::new(create_unnamed(folder, None).map_err(failed)?);
+    let mut out = BufWriter::new(create_unfinished_file(folder, None).map_err(failed)?);
     write(&mut out)?;
     let whole = out.into_inner().map_err(|error| failed(error.into_error()))?;
     // Before the rename: after a power cut a name must not stand for bytes that never reached the disk.
@@ -50,7 +52,22 @@ pub(super) fn place_archive(
     file: &Path,
     existing: ExistingOutput,
 ) -> Result<String, SlimError> {
-    match put_in_place(archive, file, existing) {
+    if look_at_place(file).map_err(|error| io_error(file, error))? == OutputPlace::Stream {
+        let copy = || {
+            let mut stream = open_stream(file)?;
+            interrupt::copy_interruptible(&mut archive.reopen()?, &mut stream).map(drop)
+        };
+        copy().map_err(|error| io_error(file, error))?;
+        return Ok(file.display().to_string());
+    }
+    // What a link leads to is replaced, not the link.
+    let settled = settle(file);
+    let place = if existing == ExistingOutput::Stays {
+        file
+    } else {
+        &settled
+    };
+    match put_in_place(archive, place, existing) {
         Ok(()) => Ok(file.display().to_string()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Err(SlimError::Exists(file.display().to_string()))

@@ -8,9 +8,10 @@ use super::layout::KeptBlobs;
 use super::written_image::WrittenImage;
 use super::{archive, engine, layout, registry};
 use crate::make::slim::SlimError;
-use crate::make::slim::new_documents::MediaFamily;
 use crate::make::slim::new_image::{LayerStorage, NewImage};
-use crate::make::whole_file::folder_of;
+use crate::make::slim::new_manifest::MediaFamily;
+use crate::make::unfinished_output::UnfinishedFolder;
+use crate::make::whole_file::{OutputPlace, folder_of, look_at_place, settle};
 use image_source::{PreferredDocument, RegistryReference};
 
 /// The ways to write an output, as the message on a wrong one lists them.
@@ -93,18 +94,20 @@ impl ImageOutput {
     /// A folder beside the output, where what is new can be written before it is put into its place.
     ///
     /// Errors: Why there is none.
-    pub(crate) fn create_staging_folder(&self) -> Result<tempfile::TempDir, SlimError> {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".cupti-audit-");
+    pub(crate) fn create_staging_folder(&self) -> Result<UnfinishedFolder, SlimError> {
         // Beside the output a rename puts it into its place; another file system would take a copy.
-        let (made, at) = match self.path() {
-            Some(path) => (builder.tempdir_in(folder_of(path)), folder_of(path).to_owned()),
-            None => (builder.tempdir(), std::env::temp_dir()),
-        };
-        made.map_err(|error| match error.kind() {
+        let beside = self.path().filter(|_| !self.is_stream());
+        let at = beside.map_or_else(std::env::temp_dir, |path| folder_of(&settle(path)).to_owned());
+        UnfinishedFolder::create_in(&at).map_err(|error| match error.kind() {
             ErrorKind::NotFound => SlimError::Cannot(format!("{} is no folder that could be written in", at.display())),
             kind => SlimError::Cannot(format!("{} cannot be written in: {kind}", at.display())),
         })
+    }
+
+    /// Whether it is written into a pipe or a device.
+    pub(crate) fn is_stream(&self) -> bool {
+        let archive = self.path().filter(|_| !matches!(self, Self::Layout { .. }));
+        archive.is_some_and(|file| look_at_place(file).is_ok_and(|place| place == OutputPlace::Stream))
     }
 
     /// The path of the host that is written.

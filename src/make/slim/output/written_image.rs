@@ -46,6 +46,7 @@ impl WrittenImage {
             platform: None,
             index,
             progress: &NoProgress,
+            cache: None,
         };
         let (opened, kept) = match self {
             Self::Layout(dir, kept) => {

@@ -3,6 +3,7 @@
 pub(super) mod detect;
 mod preload;
 mod search;
+mod search_places;
 mod verify;
 mod versions;
 
@@ -80,7 +81,11 @@ impl LibrarySearch for GlibcSearch {
 
     fn find_mapped_name(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<usize> {
         // The program's own name is the empty one (elf/rtld.c, `dl_main`).
-        maps.position(|map| maps.reaches(map) && (map.answers_to(name) || name.is_empty() && map.is_main()))
+        let main = || maps.position(|map| maps.reaches(map) && name.is_empty() && map.is_main());
+        let named = maps
+            .answering(name)
+            .find(|&number| maps.get(number).is_some_and(|map| maps.reaches(map)));
+        named.or_else(main)
     }
 
     fn search_path(&self, maps: &LinkMaps<'_>, requester: Option<usize>) -> SearchLists {

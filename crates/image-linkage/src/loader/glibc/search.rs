@@ -2,18 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
+use super::search_places::{SearchFolder, SearchPlace, SearchPlaces};
 use super::verify;
-use crate::elf::ByteString;
+use crate::elf::{ByteString, ElfFacts};
 use crate::escape;
 use crate::loader::dynamic_tokens;
 use crate::loader::link_map::{LinkMap, LinkMaps, LoadPhase, SearchHit, SearchLists, SearchMiss, with_slash};
 use crate::loader::object_check::{ObjectRole, OpenedObject, open_object};
 use crate::loader::refusal_text::{refusal_miss, system_words};
 use crate::loader::resolution::RequestOutcome;
-use crate::loader::search::LibraryRequest;
-use crate::loader::trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};
-use crate::rootfs::{LookupError, NodeKind, ResolvedPath};
+use crate::loader::search::{LibraryRequest, spend_steps};
+use crate::loader::trace::{self, LoadRefusal, SearchStage, SearchStep, TriedFile};
+use crate::rootfs::{LookupError, ResolvedPath};
 
 const CACHE: &[u8] = b"/etc/ld.so.cache";
 
@@ -22,8 +24,8 @@ const CACHE: &[u8] = b"/etc/ld.so.cache";
 pub(super) struct SearchMemory {
     /// Whether a search has found no cache: the loader opens the file once (elf/dl-cache.c, `_dl_load_cache_lookup`).
     cache_was_missing: bool,
-    /// The directories that a search has found absent; the loader looks for each once.
-    absent: BTreeSet<ByteString>,
+    /// Shared with the copies of the process until one of them searches.
+    places: Arc<SearchPlaces>,
 }
 
 /// Where a search stands.
@@ -70,15 +72,17 @@ impl RunningSearch<'_, '_> {
         if own.is_some_and(|own| own.elf().runpath.is_some()) {
             self.trace.push(SearchStep::RpathIgnored);
         }
-        for (how, directories) in search_path(maps, self.request.requester) {
-            self.trace.extend(ignored_paths(maps, how));
-            self.directories(&directories, how)?;
+        for how in search_stages(maps, self.request.requester) {
+            for ignored in ignored_paths(maps, how) {
+                trace::add_step(self.trace, ignored);
+            }
+            self.directories(how)?;
         }
         self.cache(own)?;
         if nodeflib(own) {
             self.trace.push(SearchStep::NoDefaults);
         } else {
-            self.directories(&maps.setup.linker.default_dirs, SearchStage::Default)?;
+            self.directories(SearchStage::Default)?;
         }
         SearchFlow::Continue(())
     }
@@ -151,63 +155,77 @@ impl RunningSearch<'_, '_> {
     }
 
     /// Tries the name in each directory, in its subdirectories for the processor first (`open_path`).
-    fn directories(&mut self, directories: &[ByteString], how: SearchStage) -> SearchFlow {
-        for directory in directories {
-            if let Some(error) = self.no_directory(directory) {
-                let path = directory.clone();
-                self.trace.push(match &error {
-                    LookupError::Denied(_) => SearchStep::Tried {
-                        how,
-                        path,
-                        tried: TriedFile::Missing(error.clone()),
-                    },
-                    _ => SearchStep::NoDirectory { how, path },
-                });
-                if self.memory.absent.insert(directory.clone()) {
-                    self.last_error = Some(error);
-                }
+    fn directories(&mut self, how: SearchStage) -> SearchFlow {
+        let maps = self.maps;
+        let list = Arc::make_mut(&mut self.memory.places).list(how, || expand_stage(maps, how));
+        let mut is_absent = true;
+        for (at, &number) in list.numbers.iter().enumerate() {
+            // Nothing comes of the others either, and nothing of them is told.
+            if list.is_absent && trace::is_full(self.trace) {
+                trace::leave_out(self.trace, list.numbers.len() - at);
+                return SearchFlow::Continue(());
+            }
+            spend_steps(maps, self.request.name, 1)?;
+            let (directory, place) = Arc::make_mut(&mut self.memory.places).place(maps, number);
+            let SearchPlace::There(folders) = place else {
+                self.no_directory(number, directory, &place, how);
                 continue;
+            };
+            is_absent = false;
+            for folder in &*folders {
+                self.in_folder(folder, how)?;
             }
-            for subdirectory in &self.maps.setup.linker.subdirectories {
-                let subdirectory = [&**directory, subdirectory].concat();
-                // Subdirectories that are not there stay out of the trace: nearly none is, in any image.
-                if self.no_directory(&subdirectory).is_none() {
-                    self.candidate([&subdirectory, self.request.name].concat(), how)?;
-                }
-            }
-            self.candidate([directory, self.request.name].concat(), how)?;
             // The loader asks for the directory without its final slash, which leaves nothing of the root: from
             // the first name that is not in it, the root counts as absent.
-            if **directory == *b"/" {
-                self.memory.absent.insert(directory.clone());
+            if *directory == *b"/" {
+                Arc::make_mut(&mut self.memory.places).lose(number);
                 self.last_error = Some(LookupError::NotFound);
             }
             // "The file exists and is readable, but something went wrong": this list ends here.
             match self.last_error {
                 None | Some(LookupError::NotFound | LookupError::Denied(_)) => {}
-                Some(_) => break,
+                Some(_) => return SearchFlow::Continue(()),
             }
+        }
+        if is_absent {
+            Arc::make_mut(&mut self.memory.places).mark_absent(how);
         }
         SearchFlow::Continue(())
     }
 
-    /// Why nothing is tried in a directory. A relative one is always tried: the working directory may change.
-    fn no_directory(&self, path: &[u8]) -> Option<LookupError> {
-        if !path.starts_with(b"/") {
-            return None;
-        }
-        if path == b"/" && self.memory.absent.contains(path) {
-            return Some(LookupError::NotFound);
-        }
-        let rootfs = self.maps.setup.rootfs;
-        match rootfs.lookup_as(path, &self.maps.identity.effective) {
-            Err(error) => Some(error),
-            Ok(found) if matches!(rootfs.node(found.node).kind, NodeKind::Directory(_)) => None,
-            Ok(_) => Some(LookupError::NotDirectory),
+    /// Tells of a directory in which nothing is tried.
+    fn no_directory(&mut self, number: usize, path: Arc<[u8]>, place: &SearchPlace, how: SearchStage) {
+        let SearchPlace::Absent(error) = place else { return };
+        let step = match error {
+            LookupError::Denied(_) => SearchStep::Tried {
+                how,
+                path,
+                tried: TriedFile::Missing(error.clone()),
+            },
+            _ => SearchStep::NoDirectory { how, path },
+        };
+        trace::add_step(self.trace, step);
+        // The loader looks for each directory once.
+        if Arc::make_mut(&mut self.memory.places).is_news(number) {
+            self.last_error = Some(error.clone());
         }
     }
 
+    /// Tries the name in a directory or a subdirectory of it.
+    fn in_folder(&mut self, folder: &SearchFolder, how: SearchStage) -> SearchFlow {
+        let name = self.request.name;
+        let path = [&*folder.path, name].concat();
+        if folder.lacks(self.maps, name) {
+            self.last_error = Some(LookupError::NotFound);
+            let (path, tried) = (path.into(), TriedFile::Missing(LookupError::NotFound));
+            trace::add_step(self.trace, SearchStep::Tried { how, path, tried });
+            return SearchFlow::Continue(());
+        }
+        self.candidate(path, how)
+    }
+
     fn candidate(&mut self, path: Vec<u8>, how: SearchStage) -> SearchFlow {
+        spend_steps(self.maps, self.request.name, 4)?;
         let setup = self.maps.setup;
         let absolute = self.maps.absolute(&path);
         let role = match self.request.phase {
@@ -234,11 +252,16 @@ impl RunningSearch<'_, '_> {
             _ => Some(LookupError::NotFound),
         };
         self.found_other_class |= tried == TriedFile::WrongClass;
-        self.trace.push(SearchStep::Tried {
+        let step = SearchStep::Tried {
             how,
             path: path.as_slice().into(),
             tried: tried.clone(),
-        });
+        };
+        if matches!(tried, TriedFile::Found | TriedFile::Refused(_)) {
+            self.trace.push(step);
+        } else {
+            trace::add_step(self.trace, step);
+        }
         match (tried, opened) {
             (TriedFile::Found, Some(opened)) => SearchFlow::Break(Ok(SearchHit {
                 path: path.into(),
@@ -281,23 +304,39 @@ impl RunningSearch<'_, '_> {
     }
 }
 
-/// The lists of directories that are searched before the cache, for what the map `requester` needs: ld.so(8), "the
-/// dynamic linker searches in the following order".
+/// The lists of directories that are searched before the cache, for what the map `requester` needs.
 pub(super) fn search_path(maps: &LinkMaps<'_>, requester: Option<usize>) -> SearchLists {
-    let own_runpath = requester.and_then(|number| maps.get(number)?.elf().runpath.as_ref());
-    let mut lists = SearchLists::new();
+    let stages = search_stages(maps, requester).into_iter();
+    stages.map(|how| (how, expand_stage(maps, how))).collect()
+}
+
+/// The parts of a search before the cache: ld.so(8), "the dynamic linker searches in the following order".
+fn search_stages(maps: &LinkMaps<'_>, requester: Option<usize>) -> Vec<SearchStage> {
+    let has_runpath = |number: &usize| maps.get(*number).is_some_and(|own| own.elf().runpath.is_some());
+    let own_runpath = requester.filter(has_runpath);
+    let mut stages = Vec::new();
     if own_runpath.is_none() {
-        lists.extend(rpath_chain(maps, requester));
+        stages.extend(rpath_chain(maps, requester));
     }
-    lists.push((SearchStage::LdLibraryPath, library_path(maps)));
+    stages.push(SearchStage::LdLibraryPath);
     // Of the asking object alone: a DT_RUNPATH is not inherited.
-    if let (Some(number), Some(runpath)) = (requester, own_runpath)
-        && let Some(own) = maps.get(number)
-    {
-        let list = directories(maps, runpath, b":", own);
-        lists.push((SearchStage::Runpath(number), list));
+    stages.extend(own_runpath.map(SearchStage::Runpath));
+    stages
+}
+
+/// The directories of a part of the search.
+fn expand_stage(maps: &LinkMaps<'_>, how: SearchStage) -> Vec<ByteString> {
+    let own_path = |number: usize, path: fn(&ElfFacts) -> Option<&ByteString>| {
+        let map = maps.get(number)?;
+        Some(directories(maps, path(map.elf())?, b":", map))
+    };
+    match how {
+        SearchStage::Rpath(number) => own_path(number, |elf| elf.rpath.as_ref()).unwrap_or_default(),
+        SearchStage::Runpath(number) => own_path(number, |elf| elf.runpath.as_ref()).unwrap_or_default(),
+        SearchStage::LdLibraryPath => library_path(maps),
+        SearchStage::Default => maps.setup.linker.default_dirs.clone(),
+        _ => Vec::new(),
     }
-    lists
 }
 
 /// What a secure execution leaves out of one part of the search path.
@@ -337,20 +376,15 @@ fn ignored_paths(maps: &LinkMaps<'_>, how: SearchStage) -> Vec<SearchStep> {
 }
 
 /// `DT_RPATH` of the asking object, of the one that loaded it, and so on up; then of the executable.
-fn rpath_chain(maps: &LinkMaps<'_>, requester: Option<usize>) -> SearchLists {
+fn rpath_chain(maps: &LinkMaps<'_>, requester: Option<usize>) -> Vec<SearchStage> {
     let up = |number: &usize| maps.get(*number)?.requester;
     let mut chain: Vec<usize> = std::iter::successors(requester, up).collect();
     // What dlopen opened has no loader above it, and the executable's path counts for it too.
     chain.extend(maps.main().filter(|main| !chain.contains(main)));
-    let rpath = |number: usize| {
-        let map = maps.get(number)?;
-        // With a DT_RUNPATH the object's DT_RPATH does not exist (elf/get-dynamic-info.h).
-        let rpath = map.elf().rpath.as_ref();
-        let rpath = rpath.filter(|_| map.elf().runpath.is_none())?;
-        let list = directories(maps, rpath, b":", map);
-        Some((SearchStage::Rpath(number), list))
-    };
-    chain.into_iter().filter_map(rpath).collect()
+    // With a DT_RUNPATH the object's DT_RPATH does not exist (elf/get-dynamic-info.h).
+    let has_rpath = |map: &LinkMap| map.elf().rpath.is_some() && map.elf().runpath.is_none();
+    let counts = |number: &usize| maps.get(*number).is_some_and(has_rpath);
+    chain.into_iter().filter(counts).map(SearchStage::Rpath).collect()
 }
 
 /// The directories of `LD_LIBRARY_PATH`, whose tokens mean what they mean in the executable.
@@ -381,7 +415,7 @@ fn directories(maps: &LinkMaps<'_>, path: &[u8], separators: &[u8], map: &LinkMa
         return Vec::new();
     }
     let tokens = maps.tokens(map);
-    let mut list: Vec<ByteString> = Vec::new();
+    let (mut list, mut known) = (Vec::new(), BTreeSet::new());
     for element in path.split(|byte| separators.contains(byte)) {
         let expanded = if element.is_empty() {
             Some(Vec::new())
@@ -393,7 +427,7 @@ fn directories(maps: &LinkMaps<'_>, path: &[u8], separators: &[u8], map: &LinkMa
         };
         let directory = with_slash(&expanded);
         // `fillin_rpath` brings an element into this form before it looks whether it has it.
-        if !list.contains(&directory) {
+        if known.insert(directory.clone()) {
             list.push(directory);
         }
     }

@@ -22,14 +22,12 @@ fn versions(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Vec<Unresolved
     }
     let mut missing = Vec::new();
     for need in &map.elf().verneed {
-        let answers = |candidate: &&LinkMap| {
-            *candidate.path == *need.file
-                || candidate.names.contains(&need.file)
-                || candidate.elf().soname.as_ref() == Some(&need.file)
-                || need.file.is_empty() && candidate.is_main()
-        };
-        let mut near = maps.iter().filter(|candidate| candidate.shares_namespace(map));
-        let Some(found) = near.find(answers) else {
+        let main = maps.main().filter(|_| need.file.is_empty());
+        let mut near = maps
+            .answering(&need.file)
+            .chain(main)
+            .filter_map(|number| maps.get(number));
+        let Some(found) = near.find(|candidate| candidate.shares_namespace(map)) else {
             // What is missing is reported already; a file that nobody asks for stands in a damaged table alone.
             if !map.elf().needed.contains(&need.file) {
                 missing.push(no_such_need(number, map, need));

@@ -1,5 +1,7 @@
 //! The search of musl (musl ldso/dynlink.c, `load_library`, `path_open`, `fixup_rpath`).
 
+use std::ops::ControlFlow;
+
 use super::detect::{path_file_name, split_path};
 use super::verify::{NO_OBJECT, verify_object};
 use crate::elf::ByteString;
@@ -7,8 +9,8 @@ use crate::escape;
 use crate::loader::link_map::{LinkMap, LinkMaps, LoadPhase, SearchHit, SearchLists, SearchMiss};
 use crate::loader::object_check::open_object;
 use crate::loader::resolution::RequestOutcome;
-use crate::loader::search::LibraryRequest;
-use crate::loader::trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};
+use crate::loader::search::{LibraryRequest, spend_steps};
+use crate::loader::trace::{self, LoadRefusal, SearchStage, SearchStep, TriedFile};
 use crate::rootfs::{LookupError, NodeKind};
 
 /// The room for a path that a search makes, its final NUL included (`2*NAME_MAX+2`).
@@ -94,12 +96,15 @@ fn search_directories(
             ask_for_defaults(maps, memory);
         }
         for directory in directories {
+            if let ControlFlow::Break(spent) = spend_steps(maps, request.name, 4) {
+                return Some(spent);
+            }
             let path = [&*directory, b"/", request.name].concat();
             // `path_open` passes over what its buffer does not hold, and sets no error.
             if path.len() >= PATH {
                 let tried = TriedFile::Missing(LookupError::TooLong);
                 let path = path.into();
-                trace.push(SearchStep::Tried { how, path, tried });
+                trace::add_step(trace, SearchStep::Tried { how, path, tried });
             } else if let Some(result) = candidate(maps, path, how, memory, trace) {
                 return Some(result);
             }
@@ -162,7 +167,7 @@ fn ignored_paths(maps: &LinkMaps<'_>, how: SearchStage) -> Option<SearchStep> {
     };
     is_forgeable(maps, maps.get(number)?, path).then(|| SearchStep::OriginIgnored {
         how,
-        path: path.clone(),
+        path: (**path).into(),
         why,
     })
 }
@@ -235,11 +240,16 @@ fn candidate(
     let (tried, opened) = open_object(setup.rootfs, &absolute, found, |facts| {
         verify_object(facts, setup.linker)
     });
-    trace.push(SearchStep::Tried {
+    let step = SearchStep::Tried {
         how,
         path: path.as_slice().into(),
         tried: tried.clone(),
-    });
+    };
+    if matches!(tried, TriedFile::Missing(_)) {
+        trace::add_step(trace, step);
+    } else {
+        trace.push(step);
+    }
     if let (TriedFile::Found, Some(opened)) = (&tried, opened) {
         let path = path.into();
         return Some(Ok(SearchHit { path, opened, how }));

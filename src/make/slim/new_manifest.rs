@@ -1,10 +1,9 @@
-//! The config and the manifest of an image that is written again: what is not changed stays as it is written.
+//! The manifest of an image that is written again: what is not changed stays as it is written.
 
-use indexmap::IndexMap;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 
+use super::raw_object::{RawObject, field, raw};
 use image_linkage::digest::Digest;
 use image_linkage::layer::decompress::Compression;
 
@@ -24,82 +23,6 @@ const OF_BYTES: [&str; 4] = [
     "io.containers.estargz.",
     "io.github.containers.zstd-chunked.",
 ];
-
-/// An object whose values are as they are written: a number of JSON may be larger than any type here.
-type RawObject = IndexMap<String, Box<RawValue>>;
-
-/// What the history says of a layer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct LayerHistory {
-    pub created_by: String,
-    pub comment: String,
-}
-
-/// What counts of an entry that is there.
-#[derive(Deserialize)]
-struct HistoryEntry {
-    empty_layer: Option<bool>,
-}
-
-/// An entry that is added.
-#[derive(Serialize)]
-struct NewEntry<'a> {
-    created: &'a str,
-    #[serde(flatten)]
-    added: Option<&'a LayerHistory>,
-}
-
-/// The config with other layers: `diff_ids` are those of all layers, `added` says of the last one what it is
-/// where it is new.
-///
-/// Errors: What is wrong with the config.
-pub(crate) fn write_config(
-    config: &[u8],
-    diff_ids: &[Digest],
-    added: Option<&LayerHistory>,
-) -> Result<Vec<u8>, String> {
-    // As a map that keeps its order, not as a type: fields that are not known here would get lost in one.
-    let mut document: RawObject =
-        serde_json::from_slice(config).map_err(|error| format!("the image's config cannot be read: {error}"))?;
-    let ids: Vec<&str> = diff_ids.iter().map(AsRef::as_ref).collect();
-    let mut rootfs: RawObject = field(&document, "rootfs").unwrap_or_default();
-    rootfs.insert("type".to_owned(), raw(&"layers")?);
-    rootfs.insert("diff_ids".to_owned(), raw(&ids)?);
-    document.insert("rootfs".to_owned(), raw(&rootfs)?);
-    if let Some(added) = added {
-        // The time of the image as it is: that of this run would make every result another one.
-        let created: Option<String> = field(&document, "created");
-        let created = created.as_deref().unwrap_or("1970-01-01T00:00:00Z");
-        let there = document.get("history").map_or("null", |history| history.get());
-        let history: Result<Option<Vec<Box<RawValue>>>, _> = serde_json::from_str(there);
-        let history = history.map_err(|error| format!("the history of the image's config cannot be read: {error}"))?;
-        let mut history = history.unwrap_or_default();
-        // An entry counts for the layer of its place: those that are missing before it are put in.
-        let told = history.iter().filter(|entry| makes_layer(entry)).count();
-        for _ in told + 1..diff_ids.len() {
-            history.push(raw(&NewEntry { created, added: None })?);
-        }
-        let added = Some(added);
-        history.push(raw(&NewEntry { created, added })?);
-        document.insert("history".to_owned(), raw(&history)?);
-    }
-    serde_json::to_vec(&document).map_err(|error| error.to_string())
-}
-
-fn raw(value: &impl Serialize) -> Result<Box<RawValue>, String> {
-    to_raw_value(value).map_err(|error| error.to_string())
-}
-
-/// A field of an object as a type; `None` where it is of another one.
-fn field<'o, T: Deserialize<'o>>(object: &'o RawObject, key: &str) -> Option<T> {
-    serde_json::from_str(object.get(key)?.get()).ok()
-}
-
-fn makes_layer(entry: &RawValue) -> bool {
-    // image-spec, config.md: an entry of an empty layer, such as ENV, has no diff_id.
-    let entry: Option<HistoryEntry> = serde_json::from_str(entry.get()).ok();
-    entry.is_none_or(|entry| entry.empty_layer != Some(true))
-}
 
 /// A layer of the new manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -255,62 +178,13 @@ fn describe_blob(
 mod tests {
     use serde_json::Value;
 
-    use super::{LayerHistory, ManifestLayer, MediaFamily, write_config, write_manifest};
+    use super::{ManifestLayer, MediaFamily, write_manifest};
     use image_linkage::digest::Digest;
     use image_linkage::layer::decompress::Compression;
 
     fn digest(letter: char) -> Digest {
         let hex: String = std::iter::repeat_n(letter, 64).collect();
         format!("sha256:{hex}").parse().unwrap()
-    }
-
-    fn added() -> LayerHistory {
-        LayerHistory {
-            created_by: "cupti-audit slim".to_owned(),
-            comment: "adds a file".to_owned(),
-        }
-    }
-
-    fn changed(document: &str) -> String {
-        let ids = [digest('a'), digest('b')];
-        let bytes = write_config(document.as_bytes(), &ids, Some(&added())).unwrap();
-        String::from_utf8(bytes)
-            .unwrap()
-            .replace(&ids[0].to_string(), "A")
-            .replace(&ids[1].to_string(), "B")
-    }
-
-    #[test]
-    fn a_config_keeps_what_it_says_and_gains_layers_and_history() {
-        assert_eq!(
-            changed(
-                r#"{"os":"linux","created":"2024-05-01T00:00:00Z","x":{"b":1,"a":2},"history":[{"created_by":"one"},{"created_by":"ENV","empty_layer":true}],"rootfs":{"type":"layers","diff_ids":["old"]}}"#
-            ),
-            r#"{"os":"linux","created":"2024-05-01T00:00:00Z","x":{"b":1,"a":2},"history":[{"created_by":"one"},{"created_by":"ENV","empty_layer":true},{"created":"2024-05-01T00:00:00Z","created_by":"cupti-audit slim","comment":"adds a file"}],"rootfs":{"type":"layers","diff_ids":["A","B"]}}"#
-        );
-    }
-
-    #[test]
-    fn what_no_type_here_holds_is_written_as_it_was() {
-        let written = changed(r#"{"a":12345678901234567890123,"b":1.10,"c":-0,"rootfs":{"x":1e400}}"#);
-        for kept in [
-            r#""a":12345678901234567890123,"b":1.10,"c":-0,"#,
-            r#""rootfs":{"x":1e400,"type":"layers","#,
-        ] {
-            assert!(written.contains(kept), "{written}");
-        }
-    }
-
-    #[test]
-    fn a_history_that_lacks_layers_is_filled_up_so_that_the_new_entry_stands_at_its_layer() {
-        for document in [r#"{"rootfs":{}}"#, r#"{"rootfs":{},"history":null}"#] {
-            let document: Value = serde_json::from_str(&changed(document)).unwrap();
-            let history = document["history"].as_array().unwrap();
-            assert_eq!(history.len(), 2);
-            assert_eq!(history[1]["comment"], "adds a file");
-        }
-        assert!(write_config(b"[]", &[], None).is_err());
-        assert!(write_config(br#"{"history":7}"#, &[], Some(&added())).is_err());
     }
 
     fn kept(family: MediaFamily) -> ManifestLayer {

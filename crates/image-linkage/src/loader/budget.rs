@@ -1,0 +1,80 @@
+//! How much work the simulation does for one image: a few kilobytes of search paths can ask for hours of it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::resolution::LoadResolution;
+use super::trace::SearchStep;
+use crate::limits::{KEPT_TRACES, LOADER_STEPS};
+
+/// The steps that the simulated processes of one image have together.
+#[derive(Debug)]
+pub struct LoaderBudget {
+    left: AtomicU64,
+    /// The bytes that are left for what is kept of searches.
+    room: AtomicU64,
+}
+
+impl Default for LoaderBudget {
+    fn default() -> Self {
+        Self::new(LOADER_STEPS)
+    }
+}
+
+impl LoaderBudget {
+    /// A budget of so many directories and names that are looked at.
+    pub fn new(steps: u64) -> Self {
+        Self {
+            left: AtomicU64::new(steps),
+            room: AtomicU64::new(KEPT_TRACES),
+        }
+    }
+
+    /// Takes steps, and says whether there were so many.
+    pub fn spend(&self, steps: usize) -> bool {
+        take(&self.left, steps);
+        self.end().is_none()
+    }
+
+    /// Counts a trace that is kept for the reports.
+    pub fn keep_trace(&self, trace: &[SearchStep]) {
+        take(&self.room, STEP_BYTES * trace.len());
+    }
+
+    /// Counts a resolution that is kept for the reports.
+    pub fn keep_resolution(&self, kept: &LoadResolution) {
+        let objects = kept
+            .objects
+            .iter()
+            .map(|object| object.trace.len() + object.needs.len() + 4);
+        let missing = kept.unresolved.iter().map(|missing| missing.trace.len() + 2);
+        take(&self.room, STEP_BYTES * objects.chain(missing).sum::<usize>());
+    }
+
+    /// Why what is asked from now on is not followed; nothing as long as there are steps left.
+    pub fn end(&self) -> Option<String> {
+        let mut counters = [&self.left, &self.room].into_iter();
+        let is_spent = counters.any(|counter| counter.load(Ordering::Relaxed) == 0);
+        is_spent.then(|| {
+            "the image asks the dynamic loader for more steps than are followed; what comes of that cannot be foretold"
+                .to_owned()
+        })
+    }
+}
+
+/// What a step of a search takes in memory, with the path in it.
+const STEP_BYTES: usize = 160;
+
+fn take(counter: &AtomicU64, amount: usize) {
+    let left = counter.load(Ordering::Relaxed);
+    let amount = u64::try_from(amount).unwrap_or(u64::MAX);
+    counter.store(left.saturating_sub(amount), Ordering::Relaxed);
+}
+
+/// What is left is no part of what a loader is.
+impl PartialEq for LoaderBudget {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for LoaderBudget {}

@@ -1,0 +1,155 @@
+//! The directories that the searches of one process have come to: thousands of searches share a few lists of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::elf::ByteString;
+use crate::loader::link_map::LinkMaps;
+use crate::loader::trace::SearchStage;
+use crate::rootfs::{LookupError, NodeId, NodeKind};
+
+/// The directories of a process, each once, and the lists in which they stand, by number.
+#[derive(Clone, Default)]
+pub(super) struct SearchPlaces {
+    numbers: BTreeMap<Arc<[u8]>, usize>,
+    directories: Vec<SearchDirectory>,
+    lists: BTreeMap<SearchStage, SearchList>,
+}
+
+/// A list of directories by their numbers.
+#[derive(Clone)]
+pub(super) struct SearchList {
+    pub numbers: Arc<[usize]>,
+    /// Whether a search has found that none of them is there.
+    pub is_absent: bool,
+}
+
+#[derive(Clone)]
+struct SearchDirectory {
+    path: Arc<[u8]>,
+    /// What is there, once a search has looked.
+    place: Option<SearchPlace>,
+    /// Whether a search has told the error.
+    is_told: bool,
+}
+
+/// What lies at a directory of a search path.
+#[derive(Clone)]
+pub(super) enum SearchPlace {
+    /// No directory, for this reason.
+    Absent(LookupError),
+    /// The subdirectories for the processor that are there, and the directory itself, in the order of the search.
+    There(Arc<[SearchFolder]>),
+}
+
+/// A directory in which a name is tried.
+pub(super) struct SearchFolder {
+    /// The path with a `/` at its end.
+    pub path: Vec<u8>,
+    /// Unknown for a relative one, as the working directory may change.
+    node: Option<NodeId>,
+}
+
+/// The longest path and the longest name on Linux (`PATH_MAX`, `NAME_MAX`).
+const LONGEST: (usize, usize) = (4096, 255);
+
+impl SearchFolder {
+    /// Whether nothing of this name is in it, if that is known without a walk from the root.
+    pub(super) fn lacks(&self, maps: &LinkMaps<'_>, name: &[u8]) -> bool {
+        let fits = name.len() <= LONGEST.1 && self.path.len() + name.len() < LONGEST.0;
+        // Who may not pass the directory is told that, not what is in it.
+        let Some(node) = self.node.filter(|_| fits && maps.identity.effective.reads_all) else {
+            return false;
+        };
+        maps.setup.rootfs.child(node, name).is_none()
+    }
+}
+
+impl SearchPlaces {
+    /// The directories of a part of the search, which `expand` gives the first time.
+    pub(super) fn list(&mut self, how: SearchStage, expand: impl FnOnce() -> Vec<ByteString>) -> SearchList {
+        if let Some(list) = self.lists.get(&how) {
+            return list.clone();
+        }
+        let list = SearchList {
+            numbers: expand().into_iter().map(|directory| self.number(&directory)).collect(),
+            is_absent: false,
+        };
+        self.lists.insert(how, list.clone());
+        list
+    }
+
+    fn number(&mut self, directory: &[u8]) -> usize {
+        if let Some(number) = self.numbers.get(directory) {
+            return *number;
+        }
+        let path: Arc<[u8]> = directory.into();
+        self.numbers.insert(Arc::clone(&path), self.directories.len());
+        self.directories.push(SearchDirectory {
+            path,
+            place: None,
+            is_told: false,
+        });
+        self.directories.len() - 1
+    }
+
+    /// A directory, and what lies there.
+    pub(super) fn place(&mut self, maps: &LinkMaps<'_>, number: usize) -> (Arc<[u8]>, SearchPlace) {
+        let Some(directory) = self.directories.get_mut(number) else {
+            return (Arc::default(), SearchPlace::Absent(LookupError::NotFound));
+        };
+        let path = Arc::clone(&directory.path);
+        let place = directory.place.get_or_insert_with(|| look(maps, &path)).clone();
+        (path, place)
+    }
+
+    /// Counts a directory as absent from now on.
+    pub(super) fn lose(&mut self, number: usize) {
+        if let Some(directory) = self.directories.get_mut(number) {
+            directory.place = Some(SearchPlace::Absent(LookupError::NotFound));
+            directory.is_told = true;
+        }
+    }
+
+    /// Whether that a directory is absent is told for the first time.
+    pub(super) fn is_news(&mut self, number: usize) -> bool {
+        let directory = self.directories.get_mut(number);
+        directory.is_some_and(|directory| !std::mem::replace(&mut directory.is_told, true))
+    }
+
+    /// Remembers that no directory of a part of the search is there.
+    pub(super) fn mark_absent(&mut self, how: SearchStage) {
+        if let Some(list) = self.lists.get_mut(&how) {
+            list.is_absent = true;
+        }
+    }
+}
+
+/// What lies at a directory. A relative one is always tried: the working directory may change.
+fn look(maps: &LinkMaps<'_>, path: &[u8]) -> SearchPlace {
+    let itself = match find_directory(maps, path) {
+        Ok(node) => node,
+        Err(error) => return SearchPlace::Absent(error),
+    };
+    // Subdirectories that are not there stay out of the trace: nearly none is, in any image.
+    let subdirectories = maps.setup.linker.subdirectories.iter().filter_map(|below| {
+        let path = [path, below].concat();
+        let node = find_directory(maps, &path).ok()?;
+        Some(SearchFolder { path, node })
+    });
+    let path = path.to_vec();
+    SearchPlace::There(subdirectories.chain([SearchFolder { path, node: itself }]).collect())
+}
+
+/// The node of an absolute directory, or why there is none.
+fn find_directory(maps: &LinkMaps<'_>, path: &[u8]) -> Result<Option<NodeId>, LookupError> {
+    if !path.starts_with(b"/") {
+        return Ok(None);
+    }
+    let rootfs = maps.setup.rootfs;
+    let found = rootfs.lookup_as(path, &maps.identity.effective)?;
+    match rootfs.node(found.node).kind {
+        NodeKind::Directory(_) => Ok(Some(found.node)),
+        _ => Err(LookupError::NotDirectory),
+    }
+}

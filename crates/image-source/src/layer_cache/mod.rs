@@ -1,0 +1,239 @@
+//! Indexes of layers that were read before: nothing is read a second time.
+//!
+//! An index is kept by its diff id, and beside it which blobs hold that tar, by their digests: an image in a registry and
+//! the same one in an engine share it. Only what was read to its end is kept, by the digests of what was read.
+
+mod sealed_folder;
+
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::image::{Image, LayerDescriptor};
+use crate::source::ImageDocuments;
+use image_linkage::digest::Digest;
+use image_linkage::layer::LayerIndex;
+use image_linkage::layer::index_codec::{read_index, write_index};
+pub use sealed_folder::{CacheContent, KEPT_BYTES};
+use sealed_folder::{SealedFolder, list_folder, remove_files};
+
+/// The folder within that of the cache which is all ours: others keep other things beside it.
+const FOLDER: &str = "layers";
+/// The compression of an index. Higher levels make it a tenth smaller and take three times as long.
+const LEVEL: i32 = 1;
+/// The bytes of an index that are decompressed: what is more was written by no program of ours.
+const INDEX_BYTES: u64 = 4 << 30;
+
+/// The indexes that were made with one way of reading, in a folder that any number of processes share.
+pub struct LayerCache {
+    files: SealedFolder,
+    /// Why nothing more is kept.
+    failure: OnceLock<String>,
+}
+
+/// What the blob of a layer holds.
+#[derive(Serialize, Deserialize)]
+struct BlobContent {
+    diff_id: Digest,
+    /// Of the blob as stored.
+    bytes: u64,
+}
+
+/// What an engine's archive said of an image, beside its layers' bytes.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct KnownImage {
+    pub digest: Option<Digest>,
+    pub documents: ImageDocuments,
+    pub layers: Vec<LayerDescriptor>,
+}
+
+impl LayerCache {
+    /// The indexes below `folder` that were made with what `fingerprint` stands for
+    /// ([`IndexOptions::fingerprint`](image_linkage::layer::IndexOptions::fingerprint)).
+    ///
+    /// Errors: Why the folder cannot be made, or that others may write to it.
+    pub fn open(folder: &Path, fingerprint: &Digest) -> io::Result<Self> {
+        let files = SealedFolder::open(&folder.join(FOLDER), fingerprint.digest())?;
+        let failure = OnceLock::new();
+        Ok(Self { files, failure })
+    }
+
+    /// The index of a layer that was read before: by its digest where the source states one, else by its diff id. One
+    /// that differs from the descriptor in anything is none, so that reading the layer tells what is wrong.
+    pub(crate) fn find(&self, layer: &LayerDescriptor) -> Option<LayerIndex> {
+        let index = match (&layer.digest, &layer.diff_id) {
+            (Some(digest), _) => {
+                let blob: BlobContent = self.read(&name("blob", digest))?;
+                let mut index = self.find_tar(&blob.diff_id)?;
+                (index.digest, index.compressed_bytes) = (digest.clone(), blob.bytes);
+                index
+            }
+            // What has no digest is hashed by SHA-256, whatever its diff id is.
+            (None, Some(diff_id)) if diff_id.algorithm() == "sha256" => self.find_tar(diff_id)?,
+            _ => return None,
+        };
+        let same_size = layer.size.is_none_or(|size| size == index.compressed_bytes);
+        let same_tar = layer.diff_id.as_ref().is_none_or(|diff_id| *diff_id == index.diff_id);
+        (same_size && same_tar).then_some(index)
+    }
+
+    /// Keeps the index of a layer that was read to its end.
+    pub(crate) fn keep(&self, index: &LayerIndex) {
+        let blob = BlobContent {
+            diff_id: index.diff_id.clone(),
+            bytes: index.compressed_bytes,
+        };
+        self.write(&name("tar", &index.diff_id), |to| {
+            let mut compressed = zstd::Encoder::new(to, LEVEL)?;
+            write_index(index, &mut compressed)?;
+            compressed.finish().map(drop)
+        });
+        // Last, as it leads to the other.
+        self.write(&name("blob", &index.digest), |to| write_value(&blob, to));
+    }
+
+    /// What was kept of the image that an engine knows by `id`.
+    pub(crate) fn find_image(&self, id: &Digest) -> Option<KnownImage> {
+        self.read(&name("image", id))
+    }
+
+    /// Keeps what the archive of an engine's image says, whose layers were kept.
+    pub(crate) fn keep_image(&self, id: &Digest, image: &Image, documents: &ImageDocuments) {
+        let known = KnownImage {
+            digest: image.digest.clone(),
+            documents: documents.clone(),
+            layers: image.layers.clone(),
+        };
+        self.write(&name("image", id), |to| write_value(&known, to));
+    }
+
+    /// Why nothing more was kept from some point on.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+
+    fn find_tar(&self, diff_id: &Digest) -> Option<LayerIndex> {
+        let name = name("tar", diff_id);
+        let sealed = self.files.read(&name)?;
+        let decompressed = zstd::Decoder::new(sealed.as_slice());
+        let index = decompressed.and_then(|from| read_index(&mut from.take(INDEX_BYTES)));
+        let index = index.ok().filter(|index| index.diff_id == *diff_id);
+        if index.is_none() {
+            self.files.remove(&name);
+        }
+        index
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        postcard::from_bytes(&self.files.read(name)?).ok()
+    }
+
+    fn write(&self, name: &str, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
+        // One failure is told, and others would follow: a full disk stays full.
+        if self.failure.get().is_some() {
+            return;
+        }
+        if let Err(error) = self.files.write(name, fill) {
+            let folder = self.files.folder().display();
+            let failure = format!("{folder} cannot be written, so that nothing more is kept: {error}");
+            self.failure.get_or_init(|| failure);
+        }
+    }
+}
+
+impl Drop for LayerCache {
+    fn drop(&mut self) {
+        // Once for all that was kept: who is killed before leaves it to the next run.
+        self.files.bound(KEPT_BYTES);
+    }
+}
+
+/// What all caches below `folder` hold, whatever was looked for.
+pub fn list_cache(folder: &Path) -> CacheContent {
+    list_folder(&folder.join(FOLDER))
+}
+
+/// Removes the indexes that were not used for longest until at most `bytes` are left, and what killed runs have left.
+/// The second value is what could not be removed.
+pub fn prune_cache(folder: &Path, bytes: u64) -> (CacheContent, Vec<io::Error>) {
+    remove_files(&folder.join(FOLDER), bytes)
+}
+
+fn name(kind: &str, digest: &Digest) -> String {
+    format!("{kind}-{}-{}", digest.algorithm(), digest.digest())
+}
+
+fn write_value(value: &impl Serialize, to: &mut dyn Write) -> io::Result<()> {
+    let bytes = postcard::to_stdvec(value).map_err(io::Error::other)?;
+    to.write_all(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::LayerCache;
+    use crate::image::LayerDescriptor;
+    use image_linkage::digest::Digest;
+    use image_linkage::layer::LayerIndex;
+
+    fn layer(digest: Option<&Digest>, diff_id: Option<&Digest>, size: Option<u64>) -> LayerDescriptor {
+        LayerDescriptor {
+            digest: digest.cloned(),
+            diff_id: diff_id.cloned(),
+            media_type: String::new(),
+            size,
+            created_by: None,
+        }
+    }
+
+    #[test]
+    fn a_layer_is_found_by_what_names_it_and_not_where_anything_differs() {
+        let dir = tempfile::tempdir().unwrap();
+        let [blob, tar, other] = ["blob", "tar", "other"].map(|text| Digest::of(text.as_bytes()));
+        let cache = LayerCache::open(dir.path(), &other).unwrap();
+        let kept = LayerIndex {
+            digest: blob.clone(),
+            compressed_bytes: 10,
+            diff_id: tar.clone(),
+            bytes: 20,
+            ..LayerIndex::empty()
+        };
+        cache.keep(&kept);
+        let plain = LayerIndex {
+            digest: tar.clone(),
+            compressed_bytes: 20,
+            ..kept.clone()
+        };
+        for (asked, found) in [
+            (layer(Some(&blob), Some(&tar), Some(10)), Some(&kept)),
+            (layer(Some(&blob), None, None), Some(&kept)),
+            // As an engine has it: without a digest, and not compressed.
+            (layer(None, Some(&tar), Some(20)), Some(&plain)),
+            (layer(None, Some(&tar), None), Some(&plain)),
+            (layer(None, Some(&tar), Some(10)), None),
+            (layer(Some(&blob), Some(&tar), Some(11)), None),
+            (layer(Some(&blob), Some(&other), Some(10)), None),
+            // That this blob holds that tar was seen by nobody.
+            (layer(Some(&other), Some(&tar), Some(10)), None),
+            (layer(None, None, None), None),
+        ] {
+            assert_eq!(cache.find(&asked).as_ref(), found, "{asked:?}");
+        }
+        // Another way of reading gives another index.
+        let elsewhere = LayerCache::open(dir.path(), &tar).unwrap();
+        assert_eq!(elsewhere.find(&layer(Some(&blob), None, None)), None);
+        assert_eq!(cache.failure(), None);
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_written_says_why_and_keeps_nothing_more() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = LayerCache::open(dir.path(), &Digest::of(b"")).unwrap();
+        std::fs::remove_dir_all(dir.path().join("layers")).unwrap();
+        cache.keep(&LayerIndex::empty());
+        let failure = cache.failure().unwrap();
+        assert!(failure.contains("nothing more is kept: No such file"), "{failure}");
+    }
+}

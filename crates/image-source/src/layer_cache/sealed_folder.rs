@@ -1,0 +1,327 @@
+//! Files that are whole or not there: written beside their place and renamed, with a digest at their end.
+//!
+//! No lock is held: of two processes that write the same file, both write the same bytes, and one of them stays.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a cache lies on the host, and what was used last is known by the clock"
+)]
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufWriter, Read as _, Write};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use image_linkage::digest::DigestHasher;
+
+/// The bytes that are kept: the indexes of some thousand layers. One of 250,000 files has 3 MB.
+pub const KEPT_BYTES: u64 = 1 << 30;
+/// What the digest at the end of a file takes: `sha256:` and 64 digits.
+const SEAL_BYTES: usize = 71;
+/// A file beside its place that is older was left there by a process that was killed.
+const LEFT_BEHIND: Duration = Duration::from_hours(1);
+const BESIDE: &str = ".being-written-";
+
+/// One folder of such files.
+pub(super) struct SealedFolder {
+    root: PathBuf,
+    folder: PathBuf,
+    written: AtomicBool,
+}
+
+/// How much a cache holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CacheContent {
+    /// The files in it.
+    pub files: usize,
+    /// Their bytes together.
+    pub bytes: u64,
+}
+
+struct CacheFile {
+    path: PathBuf,
+    bytes: u64,
+    used: SystemTime,
+}
+
+impl SealedFolder {
+    /// The folder `name` below `root`, made when the first file is written.
+    ///
+    /// Errors: What the system says, and that others than the user may write to `root`.
+    pub(super) fn open(root: &Path, name: &str) -> io::Result<Self> {
+        let folder = root.join(name);
+        for folder in [root, &folder] {
+            let mode = match fs::metadata(folder) {
+                Ok(found) => found.mode(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            // An index is believed: who may write one decides what a report says.
+            if mode & 0o022 != 0 {
+                let text = format!(
+                    "others may write to {}; take that from them with: chmod go-w",
+                    folder.display()
+                );
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+            }
+        }
+        Ok(Self {
+            root: root.to_owned(),
+            folder,
+            written: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The content of a file; one that is damaged is removed.
+    pub(super) fn read(&self, name: &str) -> Option<Vec<u8>> {
+        let mut content = Vec::new();
+        let mut file = File::open(self.folder.join(name)).ok()?;
+        (&mut file).take(KEPT_BYTES).read_to_end(&mut content).ok()?;
+        let at = content.len().checked_sub(SEAL_BYTES);
+        let seal = at.map(|at| content.split_off(at));
+        let mut hasher = self.hasher(name);
+        hasher.update(&content);
+        if seal.as_deref() != Some(hasher.finish().as_ref().as_bytes()) {
+            self.remove(name);
+            return None;
+        }
+        // What was used last goes last. Where that cannot be written down, it goes earlier.
+        let _ = file.set_modified(SystemTime::now());
+        Some(content)
+    }
+
+    /// Removes a file that is of no use.
+    pub(super) fn remove(&self, name: &str) {
+        // Another process may have done it, and one that cannot be removed is found damaged again.
+        let _ = fs::remove_file(self.folder.join(name));
+    }
+
+    /// Puts what `fill` writes into a file, whole or not at all.
+    ///
+    /// Errors: What `fill` or the system says.
+    pub(super) fn write(&self, name: &str, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        self.written.store(true, Ordering::Relaxed);
+        // What a private image holds is for nobody else to read.
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        // Made so that its owner alone may read it.
+        let mut beside = tempfile::Builder::new().prefix(BESIDE).tempfile_in(&self.folder)?;
+        fill_and_seal(beside.as_file_mut(), self.hasher(name), fill)?;
+        // Not synced: a file that a crash has emptied is found damaged, and made anew.
+        beside.persist(self.folder.join(name)).map_err(|error| error.error)?;
+        Ok(())
+    }
+
+    /// Begins with the place of the file, so that one that was moved is damaged.
+    fn hasher(&self, name: &str) -> DigestHasher {
+        let mut hasher = DigestHasher::default();
+        for part in [
+            self.folder.file_name().unwrap_or_default().as_encoded_bytes(),
+            name.as_bytes(),
+        ] {
+            hasher.update(part);
+        }
+        hasher
+    }
+
+    /// Keeps the folders of all together within `bytes`, if anything was written.
+    pub(super) fn bound(&self, bytes: u64) {
+        if self.written.load(Ordering::Relaxed) {
+            remove_files(&self.root, bytes);
+        }
+    }
+}
+
+/// What the folders in `root` hold.
+pub(super) fn list_folder(root: &Path) -> CacheContent {
+    count(&find_files(root))
+}
+
+/// Removes what killed processes have left, and what was not used for longest until at most `bytes` are left; with 0, all. Says what
+/// was removed, and what could not be.
+pub(super) fn remove_files(root: &Path, bytes: u64) -> (CacheContent, Vec<io::Error>) {
+    let mut files = find_files(root);
+    files.sort_by_key(|file| file.used);
+    let now = SystemTime::now();
+    let is_left_behind = |file: &CacheFile| {
+        let is_beside = file
+            .path
+            .file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(BESIDE.as_bytes()));
+        is_beside && now.duration_since(file.used).is_ok_and(|age| age > LEFT_BEHIND)
+    };
+    let mut total = count(&files).bytes;
+    let mut removed = Vec::new();
+    let mut errors = Vec::new();
+    for file in files {
+        if bytes > 0 && total <= bytes && !is_left_behind(&file) {
+            continue;
+        }
+        total -= file.bytes;
+        match fs::remove_file(&file.path) {
+            // Another process was faster.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => errors.push(error),
+            _ => removed.push(file),
+        }
+    }
+    (count(&removed), errors)
+}
+
+fn count(files: &[CacheFile]) -> CacheContent {
+    CacheContent {
+        files: files.len(),
+        bytes: files.iter().map(|file| file.bytes).sum(),
+    }
+}
+
+/// The files in the folders of `root`; what cannot be looked at is left out.
+fn find_files(root: &Path) -> Vec<CacheFile> {
+    let inside = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = inside(root).flat_map(|folder| inside(&folder.path()).collect::<Vec<_>>());
+    let files = files.filter_map(|entry| {
+        // Not through links, which could lead anywhere.
+        let found = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+        Some(CacheFile {
+            path: entry.path(),
+            bytes: found.len(),
+            used: found.modified().ok()?,
+        })
+    });
+    files.collect()
+}
+
+fn fill_and_seal(
+    sealed: &mut File,
+    hasher: DigestHasher,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut writer = SealingWriter {
+        inner: BufWriter::new(sealed),
+        hasher,
+    };
+    fill(&mut writer)?;
+    writer.inner.write_all(writer.hasher.finish().as_ref().as_bytes())?;
+    writer.inner.flush()
+}
+
+struct SealingWriter<W> {
+    inner: W,
+    hasher: DigestHasher,
+}
+
+impl<W: Write> Write for SealingWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = self.inner.write(bytes)?;
+        self.hasher.update(bytes.get(..n).unwrap_or_default());
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::io;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+    use std::time::{Duration, SystemTime};
+
+    use super::{CacheContent, SealedFolder, list_folder, remove_files};
+
+    fn keep(folder: &SealedFolder, name: &str, content: &[u8]) {
+        folder.write(name, |to| to.write_all(content)).unwrap();
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn a_file_is_read_by_its_owner_alone_and_only_as_it_was_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = SealedFolder::open(&dir.path().join("cache"), "key").unwrap();
+        keep(&folder, "a", b"content");
+        let file = folder.folder().join("a");
+        assert_eq!((mode(folder.folder()), mode(&file)), (0o700, 0o600));
+        assert_eq!(folder.read("a").as_deref(), Some(&b"content"[..]));
+        let whole = fs::read(&file).unwrap();
+        for end in 0..whole.len() {
+            fs::write(&file, &whole[..end]).unwrap();
+            assert_eq!((folder.read("a"), file.exists()), (None, false), "{end}");
+        }
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            fs::write(&file, &changed).unwrap();
+            assert_eq!((folder.read("a"), file.exists()), (None, false), "{at}");
+        }
+        // One that lies where another was is damaged as well.
+        fs::write(folder.folder().join("b"), &whole).unwrap();
+        assert_eq!(folder.read("b"), None);
+        fs::write(&file, &whole).unwrap();
+        assert_eq!(folder.read("a").as_deref(), Some(&b"content"[..]));
+    }
+
+    #[test]
+    fn what_fails_half_way_leaves_what_was_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = SealedFolder::open(dir.path(), "key").unwrap();
+        keep(&folder, "a", b"old");
+        let failed = folder.write("a", |to| {
+            to.write_all(b"new")?;
+            Err(io::Error::other("the disk is full"))
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "the disk is full");
+        assert_eq!(folder.read("a").as_deref(), Some(&b"old"[..]));
+        assert_eq!(list_folder(dir.path()).files, 1);
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_not_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("cache");
+        SealedFolder::open(&root, "key").unwrap();
+        fs::set_permissions(&root, Permissions::from_mode(0o777)).unwrap();
+        let error = SealedFolder::open(&root, "key").err().unwrap().to_string();
+        assert!(error.starts_with("others may write to "), "{error}");
+        fs::set_permissions(&root, Permissions::from_mode(0o755)).unwrap();
+        assert!(SealedFolder::open(&root, "key").is_ok());
+    }
+
+    #[test]
+    fn what_was_not_used_for_longest_goes_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = SealedFolder::open(dir.path(), "key").unwrap();
+        let used = |name: &str, hours: u64| {
+            let file = fs::File::options()
+                .append(true)
+                .open(folder.folder().join(name))
+                .unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_hours(hours))
+                .unwrap();
+        };
+        for (name, hours) in [("a", 3), ("b", 2), ("c", 1)] {
+            keep(&folder, name, &[0; 29]);
+            used(name, hours);
+        }
+        // Reading is using.
+        assert!(folder.read("a").is_some());
+        let content = |files, bytes| CacheContent { files, bytes };
+        assert_eq!(list_folder(dir.path()), content(3, 300));
+        assert_eq!(remove_files(dir.path(), 200).0, content(1, 100));
+        assert!(folder.read("b").is_none() && folder.read("a").is_some() && folder.read("c").is_some());
+        let left = folder.folder().join(".being-written-x");
+        fs::write(&left, "x").unwrap();
+        used(".being-written-x", 2);
+        assert_eq!(remove_files(dir.path(), 1000).0, content(1, 1));
+        assert_eq!(remove_files(dir.path(), 0).0, content(2, 200));
+        assert_eq!(list_folder(dir.path()), content(0, 0));
+    }
+}

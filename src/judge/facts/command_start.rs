@@ -1,0 +1,62 @@
+//! Whether the container's own command starts.
+
+use super::consumers::CuptiConsumer;
+use super::process_context::ProcessContext;
+use super::resolved_objects::elf_at;
+use super::start_failure::{StartFailure, permission_cure};
+use image_linkage::elf::ElfFacts;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::FileUse;
+
+/// Why the container's command does not start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandFailure {
+    /// The words of the engine, the kernel or the loader.
+    pub words: String,
+    /// What is to be done about it.
+    pub cure: String,
+    /// Whether it is so for sure: what is not in the image may be mounted when the container starts.
+    pub is_sure: bool,
+    /// The program or script, where the image has it.
+    pub program: Option<RootPath>,
+}
+
+/// Why the command does not start; `None` where nothing shows that, and where a program that asks for the library tells.
+pub(super) fn find_command_failure(context: &ProcessContext, consumers: &[CuptiConsumer]) -> Option<CommandFailure> {
+    let entry = &context.entry;
+    if let Some(absent) = &entry.absent {
+        return Some(CommandFailure {
+            words: format!("{absent}, unless it is mounted when the container starts"),
+            cure: "put it into the image, or see that it is mounted before the container starts".to_owned(),
+            is_sure: false,
+            program: None,
+        });
+    }
+    let program = entry.executable.clone();
+    let is_told = |consumer: &&CuptiConsumer| consumer.program == program && consumer.start_failure().is_some();
+    if program.is_some() && consumers.iter().any(|consumer| is_told(&consumer)) {
+        return None;
+    }
+    let (words, cure) = match &entry.problem {
+        Some(problem) => {
+            let words = problem.strip_prefix("the container's command does not start: ");
+            let uses = [FileUse::Execute, FileUse::Read];
+            let cure = program.iter().find_map(|path| permission_cure(context, path, &uses));
+            let mend = || "mend the file that is named, or let the command name another one".to_owned();
+            (words.unwrap_or(problem).to_owned(), cure.unwrap_or_else(mend))
+        }
+        None => {
+            let path = program.as_ref()?;
+            // What only a run could tell of the search paths may lead to what is missing.
+            let is_known = entry.unknown.is_empty() && elf_at(&context.rootfs, path).is_some_and(ElfFacts::is_program);
+            let failure = StartFailure::of_program(context, path).filter(|_| is_known)?;
+            (failure.words, failure.cure)
+        }
+    };
+    Some(CommandFailure {
+        words,
+        cure,
+        is_sure: true,
+        program,
+    })
+}

@@ -1,0 +1,170 @@
+//! What ends a process before its program can ask for a library: what the kernel does not execute, and what the loader
+//! does not find or refuses beside the library.
+
+use super::process_context::ProcessContext;
+use super::resolved_objects::{elf_at, unresolved_objects};
+use crate::knowledge::RequestKind;
+use image_linkage::elf::ByteString;
+use image_linkage::escape;
+use image_linkage::loader::{LoadResolution, LoadedObject, ObjectNames, RequestOutcome, SearchStep, UnresolvedRequest};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{AccessDenial, FileUse, LookupError};
+
+/// What ends a process before its program can ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartFailure {
+    /// The words of the kernel or the loader.
+    pub words: String,
+    /// What is to be done about it, as far as the image shows it.
+    pub cure: String,
+    /// What became of the first thing that is missing.
+    pub outcome: RequestOutcome,
+    /// The steps of the loader's search for it.
+    pub trace: Vec<SearchStep>,
+    /// The objects that the numbers in the search count.
+    pub objects: ObjectNames,
+    /// Whether the library is none of what it lacks, as far as that can be told.
+    pub gets_library: bool,
+    /// The file that it would get if it started, without links.
+    pub would_get: Option<RootPath>,
+    /// Whether a process is known that ends so; else it is a library that nobody is known to load.
+    pub is_process: bool,
+    /// The names that no object answers to.
+    pub missing: Vec<ByteString>,
+}
+
+impl StartFailure {
+    /// The program at `path` names an interpreter that is not in the image; `None` where it is there.
+    pub(super) fn of_interpreter(context: &ProcessContext, path: &RootPath) -> Option<Self> {
+        let interpreter = elf_at(&context.rootfs, path)?.interp.as_ref()?;
+        // The kernel says of it what it says of a missing program (Linux fs/binfmt_elf.c, `load_elf_binary`).
+        context.rootfs.lookup(interpreter).err()?;
+        let interpreter = escape::escape_bytes(interpreter);
+        Some(Self::new(
+            format!("{path}: No such file or directory: its interpreter {interpreter} is not in the image"),
+            format!(
+                "take a build for the C library and the processor of this image, or a base image that has {interpreter}"
+            ),
+            RequestOutcome::NotFound,
+        ))
+    }
+
+    /// What keeps the program at `path` from starting, whatever it is to do.
+    pub(super) fn of_program(context: &ProcessContext, path: &RootPath) -> Option<Self> {
+        Self::of_interpreter(context, path).or_else(|| {
+            let loaded = context.start_program(&path.absolute())?;
+            let failures: Vec<UnresolvedRequest> = unresolved_objects(&loaded).cloned().collect();
+            Self::of_loader(&loaded, &failures)
+        })
+    }
+
+    /// What the loader does not find or refuses beside the library.
+    pub(super) fn of_loader(loaded: &LoadResolution, failures: &[UnresolvedRequest]) -> Option<Self> {
+        let first = failures.first()?;
+        let mut missing: Vec<ByteString> = failures.iter().map(|failure| failure.name.clone()).collect();
+        missing.sort();
+        missing.dedup();
+        let words: Vec<&str> = failures.iter().map(|failure| failure.message.as_str()).collect();
+        let denial = first.trace.iter().find_map(SearchStep::denial);
+        let cure = match (denial, first.outcome) {
+            (Some(denial), _) => chmod(denial),
+            (None, RequestOutcome::NotFound) => {
+                let needs: Vec<String> = failures.iter().map(|failure| need_words(loaded, failure)).collect();
+                format!(
+                    "put {} into a folder that the loader searches: copy it from the stage that linked the program, or \
+                     install the package that brings it",
+                    needs.join("; ")
+                )
+            }
+            _ => "put the build that the program was linked with in the place of what the loader refuses".to_owned(),
+        };
+        Some(Self {
+            trace: first.trace.clone(),
+            objects: ObjectNames::of_trace(&loaded.objects, &first.trace, None),
+            missing,
+            ..Self::new(words.join("; "), cure, first.outcome)
+        })
+    }
+
+    fn new(words: String, cure: String, outcome: RequestOutcome) -> Self {
+        Self {
+            words,
+            cure,
+            outcome,
+            trace: Vec::new(),
+            objects: ObjectNames::default(),
+            gets_library: true,
+            would_get: None,
+            is_process: true,
+            missing: Vec::new(),
+        }
+    }
+}
+
+/// What is unresolved of a load but for the library, and for what the library lacks where it is needed.
+pub(super) fn other_failures(
+    loaded: &LoadResolution,
+    names: &[ByteString],
+    asks: RequestKind,
+) -> Vec<UnresolvedRequest> {
+    let library = names.first().filter(|_| asks == RequestKind::Needed);
+    let library = library.and_then(|name| loaded.object_for(name));
+    let is_of_library = |failure: &UnresolvedRequest| {
+        library.is_some_and(|library| is_requested_below(loaded, requester(loaded, failure), library))
+    };
+    let others = unresolved_objects(loaded).filter(|failure| !names.contains(&failure.name) && !is_of_library(failure));
+    others.cloned().collect()
+}
+
+/// What the library that answers to `name` lacks: it comes with the library, and is no matter of who asks.
+pub(super) fn failure_of_library<'l>(loaded: &'l LoadResolution, name: &ByteString) -> Option<&'l UnresolvedRequest> {
+    let library = loaded.object_for(name)?;
+    unresolved_objects(loaded).find(|failure| is_requested_below(loaded, requester(loaded, failure), library))
+}
+
+/// Whether an object was mapped for another one, or is that one.
+fn is_requested_below(loaded: &LoadResolution, object: Option<&LoadedObject>, above: &LoadedObject) -> bool {
+    let mut object = object;
+    // No chain is longer than there are objects.
+    for _ in 0..=loaded.objects.len() {
+        match object {
+            Some(one) if one.real_path == above.real_path => return true,
+            Some(one) => object = one.requested_by.and_then(|number| loaded.objects.get(number)),
+            None => return false,
+        }
+    }
+    false
+}
+
+/// The command that lets the user of the image use a file in one of these ways; `None` where he may.
+pub(super) fn permission_cure(context: &ProcessContext, path: &RootPath, uses: &[FileUse]) -> Option<String> {
+    let user = &context.user.credentials;
+    let denied = |usage: &FileUse| context.rootfs.open_as(&path.absolute(), user, *usage).err();
+    uses.iter().filter_map(denied).find_map(|error| match error {
+        LookupError::Denied(denial) => Some(chmod(&denial)),
+        _ => None,
+    })
+}
+
+/// The command that lets the user of the image use a file.
+fn chmod(denial: &AccessDenial) -> String {
+    let bits = match denial.usage {
+        FileUse::Read => "a+r",
+        FileUse::Execute => "a+rx",
+        FileUse::Pass => "a+x",
+    };
+    format!("RUN chmod {bits} {} ({denial})", denial.path)
+}
+
+/// A missing name and who needs it.
+fn need_words(loaded: &LoadResolution, failure: &UnresolvedRequest) -> String {
+    let name = escape::escape_bytes(&failure.name);
+    match requester(loaded, failure) {
+        Some(object) => format!("{name}, which {} needs,", object.real_path),
+        None => name,
+    }
+}
+
+fn requester<'l>(loaded: &'l LoadResolution, failure: &UnresolvedRequest) -> Option<&'l LoadedObject> {
+    loaded.objects.get(failure.requested_by?)
+}

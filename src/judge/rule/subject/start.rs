@@ -1,0 +1,56 @@
+//! What ends a process before its program can ask for libcupti.
+
+use super::evidence::Evidence;
+use super::failure::glibc_of_failure;
+use super::rule_subject::{RuleSubject, flag, text};
+use crate::judge::facts::{CuptiConsumer, ImageFacts, StartFailure};
+use crate::knowledge::rule::SubjectKind;
+use image_linkage::loader::trace_text;
+
+/// The programs that ask and do not start.
+pub(super) fn of_consumers(facts: &ImageFacts) -> Vec<RuleSubject> {
+    let failing = facts.consumers.iter();
+    let failing = failing.filter_map(|consumer| Some((consumer, consumer.start_failure()?)));
+    // That the image's glibc is too old is a rule of its own.
+    let untold = failing.filter(|(consumer, _)| {
+        let mut others = consumer.outcome.as_is.other_failures.iter();
+        !others.any(|failure| glibc_of_failure(failure).is_some())
+    });
+    untold
+        .map(|(consumer, failure)| of_consumer(facts, consumer, failure))
+        .collect()
+}
+
+fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer, failure: &StartFailure) -> RuleSubject {
+    let is_own = consumer
+        .program
+        .as_ref()
+        .is_some_and(|program| facts.is_commands(program));
+    let steps = trace_text::trace_lines(&failure.trace, &failure.objects);
+    SubjectKind::Start
+        .subject([
+            ("name", text(consumer.name.clone())),
+            ("object", text(consumer.object.to_string())),
+            ("words", text(failure.words.clone())),
+            ("cure", text(failure.cure.clone())),
+            ("asks", text(consumer.asks.name())),
+            ("process", flag(failure.is_process)),
+            ("own", flag(is_own)),
+        ])
+        .at([(&consumer.object, None)])
+        .shown_by(steps.into_iter().map(Evidence::Searched))
+}
+
+/// The container's own command, where it does not start.
+pub(super) fn of_command(facts: &ImageFacts) -> Vec<RuleSubject> {
+    let failure = facts.command_failure.iter();
+    let subject = failure.map(|failure| {
+        let subject = SubjectKind::Command.subject([
+            ("words", text(failure.words.clone())),
+            ("cure", text(failure.cure.clone())),
+            ("sure", flag(failure.is_sure)),
+        ]);
+        subject.at(failure.program.iter().map(|program| (program, None)))
+    });
+    subject.collect()
+}

@@ -1,0 +1,166 @@
+//! What is half written: it lies beside its place under a name of its own, is locked by the run that writes it, and is
+//! removed by the next run there where that run was killed.
+#![expect(clippy::disallowed_methods, reason = "what is half written lies on the host")]
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use tempfile::{NamedTempFile, TempDir};
+
+/// How the names begin; [`RANDOM`] letters and digits follow.
+const PREFIX: &str = ".cupti-audit-unfinished-";
+const RANDOM: usize = 6;
+
+/// A folder that goes with what is in it, unless it is moved away first.
+#[derive(Debug)]
+pub(crate) struct UnfinishedFolder {
+    folder: TempDir,
+    /// Held as long as the folder is in use.
+    _lock: File,
+}
+
+impl UnfinishedFolder {
+    /// A folder of this run's own in `parent`.
+    ///
+    /// Errors: What the host says.
+    pub(crate) fn create_in(parent: &Path) -> io::Result<Self> {
+        let made = create_locked(|| {
+            let folder = named().tempdir_in(parent)?;
+            let lock = File::open(folder.path())?;
+            Ok((folder, lock))
+        });
+        let (folder, lock) = made?;
+        remove_abandoned(parent, &lock)?;
+        Ok(Self { folder, _lock: lock })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// An empty file in `parent` that is gone unless it is given a name.
+///
+/// Errors: What the host says.
+pub(crate) fn create_unfinished_file(parent: &Path, permissions: Option<Permissions>) -> io::Result<NamedTempFile> {
+    // A temporary file is the user's alone; one that is to stay is readable as the umask has it.
+    let permissions = permissions.unwrap_or(Permissions::from_mode(0o666));
+    let made = create_locked(|| {
+        let file = named().permissions(permissions.clone()).tempfile_in(parent)?;
+        // The same open file, so that the lock lasts until it has its name.
+        let lock = file.as_file().try_clone()?;
+        Ok((file, lock))
+    });
+    let (file, lock) = made?;
+    remove_abandoned(parent, &lock)?;
+    Ok(file)
+}
+
+fn named() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(PREFIX).rand_bytes(RANDOM);
+    builder
+}
+
+trait OnDisk {
+    fn place(&self) -> &Path;
+}
+
+impl OnDisk for TempDir {
+    fn place(&self) -> &Path {
+        self.path()
+    }
+}
+
+impl OnDisk for NamedTempFile {
+    fn place(&self) -> &Path {
+        self.path()
+    }
+}
+
+/// Makes something and locks it. Before it was locked another run may have taken it for abandoned: it is made once more.
+fn create_locked<T: OnDisk>(make: impl Fn() -> io::Result<(T, File)>) -> io::Result<(T, File)> {
+    loop {
+        let (made, lock) = make()?;
+        // Where locks cannot be had, no other run has one, and none removes anything.
+        let has_lock = lock.lock().is_ok();
+        let is_there = fs::symlink_metadata(made.place()).is_ok_and(|there| same_file(&there, &lock));
+        if is_there || !has_lock {
+            return Ok((made, lock));
+        }
+    }
+}
+
+fn same_file(there: &fs::Metadata, lock: &File) -> bool {
+    let opened = lock.metadata();
+    opened.is_ok_and(|opened| (opened.dev(), opened.ino()) == (there.dev(), there.ino()))
+}
+
+/// Removes what killed runs of the owner of `own` have left in a folder; nobody else's, and nothing that is in use.
+fn remove_abandoned(folder: &Path, own: &File) -> io::Result<()> {
+    let user = own.metadata()?.uid();
+    // A folder that may be written and not be listed keeps what was left.
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Ok(());
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let random = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let is_ours = random.is_some_and(|random| random.len() == RANDOM);
+        let Some(found) = entry.metadata().ok().filter(|_| is_ours) else {
+            continue;
+        };
+        if found.uid() != user || !(found.is_file() || found.is_dir()) {
+            continue;
+        }
+        let path = entry.path();
+        let lock = File::open(&path).ok().filter(|lock| lock.try_lock().is_ok());
+        // Held until it is gone: who makes one of that name in between sees that it is another one.
+        if lock.is_some_and(|lock| same_file(&found, &lock)) {
+            // It may stay all the same: what was asked for does not hang on it.
+            let _ = if found.is_dir() {
+                fs::remove_dir_all(&path)
+            } else {
+                fs::remove_file(&path)
+            };
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{PREFIX, UnfinishedFolder, create_unfinished_file};
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the test looks at what is there")]
+    fn what_a_killed_run_left_is_removed_and_what_a_living_one_holds_is_not() {
+        let parent = tempfile::tempdir().unwrap();
+        let at = |name: &str| parent.path().join(name);
+        let abandoned = at(&format!("{PREFIX}abcdef"));
+        fs::create_dir_all(abandoned.join("layout/blobs")).unwrap();
+        fs::write(at(&format!("{PREFIX}ghijkl")), "half").unwrap();
+        for mine in [&*format!("{PREFIX}notes"), ".cupti-audit-abcdef"] {
+            fs::write(at(mine), "kept").unwrap();
+        }
+        let (folder, file) = (
+            UnfinishedFolder::create_in(parent.path()).unwrap(),
+            create_unfinished_file(parent.path(), None).unwrap(),
+        );
+        let names = || {
+            let entries = fs::read_dir(parent.path()).unwrap();
+            entries
+                .map(|entry| entry.unwrap().path())
+                .collect::<std::collections::BTreeSet<_>>()
+        };
+        let living = [folder.path().to_owned(), file.path().to_owned()];
+        let kept = [at(&format!("{PREFIX}notes")), at(".cupti-audit-abcdef")];
+        assert_eq!(names(), living.into_iter().chain(kept.clone()).collect());
+        drop((folder, file));
+        assert_eq!(names(), kept.into());
+    }
+}

@@ -1,0 +1,89 @@
+//! Images of a few kilobytes that ask for a lot of work, and what the program takes for one.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use indexmap::IndexMap;
+use testkit::layer::Compression;
+use testkit::oci::Layout;
+use testkit::spec::{ElfSpec, EntrySpec, Fixture, LayerSpec, Sources};
+
+/// What lies in an image beside Debian and its libcupti, by absolute path.
+pub type Entries = IndexMap<String, EntrySpec>;
+
+/// What one run took and said.
+pub struct MeasuredRun {
+    /// The exit code; `None` where a signal ended it.
+    pub code: Option<i32>,
+    pub took: Duration,
+    pub peak_mib: u64,
+    #[allow(dead_code, reason = "not every test reads it")]
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// A library that needs these, with a change.
+pub fn library(needed: &[String], change: impl Fn(&mut ElfSpec)) -> EntrySpec {
+    let mut spec = ElfSpec {
+        needed: needed.to_vec(),
+        ..ElfSpec::default()
+    };
+    change(&mut spec);
+    EntrySpec::Elf(Box::new(spec))
+}
+
+/// Writes Debian with libcupti, this environment and these files as a layout into `folder`.
+pub fn write_image(folder: &Path, env: &[(&str, String)], entries: Entries) -> String {
+    let sources = Sources::of_repository().unwrap();
+    let mut fixture: Fixture = sources.fixtures()["debian-cupti"].clone();
+    let env = env.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
+    fixture.env.extend(env);
+    fixture.layers.push(LayerSpec {
+        created_by: "COPY hostile /".to_owned(),
+        compression: Compression::Gzip,
+        entries: Some(entries),
+    });
+    let mut layout = Layout::new();
+    layout.add("latest", &sources.images(&fixture).unwrap());
+    layout.write_to(folder).unwrap();
+    format!("oci:{}", folder.display())
+}
+
+/// Runs the program, and looks at the most memory that it ever held until it ends.
+pub fn measure(program: &str, arguments: &[&str]) -> MeasuredRun {
+    let folder = tempfile::TempDir::new().unwrap();
+    let [stdout, stderr] = ["stdout", "stderr"].map(|name| folder.path().join(name));
+    let begin = Instant::now();
+    let mut child = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .env("CUPTI_AUDIT_NO_CACHE", "1")
+        .stdin(Stdio::null())
+        .stdout(fs::File::create(&stdout).unwrap())
+        .stderr(fs::File::create(&stderr).unwrap())
+        .spawn()
+        .unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0;
+    let code = loop {
+        // `VmHWM` never falls (proc_pid_status(5)), so that only what the last milliseconds add is missed.
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        peak = line
+            .and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok())
+            .unwrap_or(peak);
+        if let Some(ended) = child.try_wait().unwrap() {
+            break ended.code();
+        }
+        std::thread::sleep(Duration::from_millis(4));
+    };
+    MeasuredRun {
+        code,
+        took: begin.elapsed(),
+        peak_mib: peak >> 10,
+        stdout: fs::read_to_string(stdout).unwrap(),
+        stderr: fs::read_to_string(stderr).unwrap(),
+    }
+}
