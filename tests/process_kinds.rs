@@ -228,6 +228,7 @@ fn a_name_that_is_put_together_leaves_the_verdict_open_in_the_program_of_the_com
     };
     let open = |command: &[&str]| {
         let layer = Layer::new()
+            .executable("opt/cupti/lib/libcupti.so.12", Elf::library("libcupti.so.12").build())
             .executable("bin/sh", Elf::executable().build())
             .executable("usr/bin/app", program().build());
         let gaps = facts_by(layer, command, &[]).gaps.into_iter();
