@@ -40,10 +40,11 @@ static: parts
 	  CARGO_PROFILE_DEV_DEBUG=false cargo build --locked --bin cupti-audit --target $(MUSL); \
 	else echo "static: musl-gcc or Rust's target $(MUSL) is missing"; fi
 
-# How long an audit takes by the program as it is shipped, against decompressing the layer alone: see tests/bench.py.
-bench: environments
-	cargo build --profile dist
-	python3 tests/bench.py
+# How long an audit takes by the program as it is shipped, against decompressing alone and against other tools, and the
+# instructions of its stages: see tests/bench.py and docs/bench.md.
+bench: parts
+	cargo build --profile dist --bin cupti-audit
+	python3 -B tests/bench.py
 
 lint:
 	cargo fmt --all --check

@@ -5,7 +5,8 @@ Four images are made once, of PyPI wheels and Debian packages: one huge layer of
 forty small layers; 300,000 small files. They lie in OCI layouts and in a real registry. Each case runs these in turns:
 
   floor   igzip -dc or zstd -dc of the layers, one after the other: the fastest decoder for gzip on one core, and no audit
-  ours    cupti-audit
+  ours    cupti-audit, without its cache
+  warm    the same with the cache of the turn before
   peers   skopeo copy, umoci raw unpack, lddtree of every library: the same question asked with common tools (once)
 
 The figures are medians; a ratio is that of two runs of one turn, with the least and the largest. Then it counts the
@@ -81,9 +82,12 @@ def case(image, place, layout, arguments, work):
     """The rows of one image at one place."""
     audit = [arguments.program, "--quiet", "--no-config", "--fail-on", "never", place]
     floor = " ; ".join(decoder(f"{layout}/blobs/sha256/{name}") for name in layers(layout))
-    turns = [(run(["sh", "-c", floor]), run(audit)) for _ in range(arguments.runs)]
+    warm = [*audit, "--cache-dir", f"{work}/cache"]
+    run(warm)
+    commands = {"floor": ["sh", "-c", floor], "ours": [*audit, "--no-cache"], "warm": warm}
+    turns = [tuple(run(command) for command in commands.values()) for _ in range(arguments.runs)]
     where = place.split(":", 1)[0]
-    rows = [(image, where, "floor", [pair[0] for pair in turns], turns, 0), (image, where, "ours", [pair[1] for pair in turns], turns, 1)]
+    rows = [(image, where, what, [turn[at] for turn in turns], turns, at) for at, what in enumerate(commands)]
     if where == "docker" and shutil.which("lddtree") and shutil.which("umoci"):
         peers = run(["sh", "-c", PEERS.format(image=place, work=work)])
         shutil.rmtree(f"{work}/root", ignore_errors=True)
@@ -170,8 +174,10 @@ def count(arguments):
     if arguments.write_counts:
         with open(COUNTS, "w", encoding="ascii") as file:
             file.write(json.dumps(counts, indent=2) + "\n")
-    with open(COUNTS, encoding="ascii") as file:
-        kept = json.load(file)
+    kept = counts
+    if os.path.exists(COUNTS):
+        with open(COUNTS, encoding="ascii") as file:
+            kept = json.load(file)
     print(f"{'stage':10} {'Minstr':>9} {'kept':>9}  ratio")
     for name, value in counts.items():
         print(f"{name:10} {value / 1e6:9.1f} {kept[name] / 1e6:9.1f}  {value / kept[name]:.3f}")
@@ -179,6 +185,7 @@ def count(arguments):
 
 
 def instructions(program, folder):
+    os.environ["CUPTI_AUDIT_NO_CACHE"] = "true"
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, "--quiet", "--no-config", "--fail-on", "never", f"oci:{folder}"]
     said = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True, text=True).stderr
     return next(int(line.split()[-1]) for line in said.splitlines() if "Collected" in line)

@@ -256,3 +256,20 @@ fn a_static_program_is_not_said_to_get_what_it_opens() {
         RequestOutcome::Loaded
     );
 }
+
+/// As a real `dlopen` that gives nothing does: the program gets no CUPTI.
+#[test]
+fn a_preloaded_dlopen_of_its_own_makes_the_answer_open() {
+    let is_open = |export: &str| {
+        let hook = Elf::library("libhook.so").export(export);
+        let opens = Elf::executable().string("libcupti.so.12").import_weak("dlopen");
+        let layer = Layer::new()
+            .executable("usr/lib64/libcupti.so.12", Elf::library("libcupti.so.12").build())
+            .executable("usr/lib64/libhook.so", hook.build())
+            .executable("usr/bin/app", opens.build());
+        let facts = facts_of(layer, &[("LD_PRELOAD", "/usr/lib64/libhook.so")]);
+        (word(&facts, "app"), facts.status_is_open.is_some())
+    };
+    assert_eq!(is_open("malloc"), ((RequestOutcome::Loaded, false, false), false));
+    assert_eq!(is_open("dlopen"), ((RequestOutcome::Loaded, true, false), true));
+}

@@ -17,11 +17,12 @@ mod registry_parts;
 mod support;
 
 use cupti_audit::knowledge::file_interest::cupti_options;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use docker::Dockerd;
 use image_linkage::digest::to_hex;
@@ -783,5 +784,121 @@ fn torch_is_imported_from_an_image_without_its_dead_weight() {
     println!(
         "torch 2.5.1 is imported in a container without {} files of {gone} bytes that were in its image",
         dropped.len()
+    );
+}
+
+/// An image with so much in it that it takes a while, and with dead weight in each layer.
+fn large(folder: &Path) -> String {
+    let noise = |seed: u32| -> Vec<u8> {
+        let mixed = (0..3_000_000_u32).map(|n| n.wrapping_add(seed).wrapping_mul(2_654_435_761));
+        mixed.flat_map(u32::to_le_bytes).collect()
+    };
+    let layer = |seed| {
+        let dead = "usr/local/cuda/lib64/libcublas_static.a";
+        Layer::new()
+            .file(format!("opt/{seed}"), noise(seed))
+            .file(dead, noise(seed + 9))
+    };
+    let add = |image: Image, seed| image.layer("RUN", &layer(seed), Compression::None);
+    let mut layout = Layout::new();
+    layout.add("1", &[[1, 2].into_iter().fold(Image::new("linux/amd64"), add)]);
+    layout.write_to(&folder.join("large")).unwrap();
+    format!("oci:{}", folder.join("large").display())
+}
+
+/// Signals at any moment of a push and of a load: the image is there whole or not at all, and nothing is left on the host
+/// but what the next run removes. `CUPTI_AUDIT_INTERRUPTS` says how often; a few times else.
+#[test]
+fn an_interrupted_push_or_load_leaves_all_or_nothing() {
+    let Some(engine) = Dockerd::start().filter(|_| have_all(&[("docker-registry", "docker-registry")])) else {
+        return;
+    };
+    let tries: u64 = std::env::var("CUPTI_AUDIT_INTERRUPTS").map_or(10, |asked| asked.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let registry = Registry::start(folder.path(), None);
+    let (image, temporary) = (large(folder.path()), folder.path().join("tmp"));
+    fs::create_dir(&temporary).unwrap();
+    let host = format!("unix://{}", engine.socket().display());
+    let run = |arguments: &[&str]| {
+        let mut command = program(arguments);
+        command.env("DOCKER_HOST", &host).env("TMPDIR", &temporary);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    };
+    let left = || fs::read_dir(&temporary).unwrap().count();
+    let (mut whole, mut nothing) = (0, 0);
+    let mut codes: BTreeMap<String, usize> = BTreeMap::new();
+    for (at, scheme) in [
+        format!("docker://{}/app", registry.address),
+        "docker-daemon:app".to_owned(),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let words = |to: &str| {
+            [
+                "slim",
+                "--no-config",
+                &image,
+                "--phase",
+                "inference",
+                "--drop",
+                "-o",
+                to,
+            ]
+            .map(str::to_owned)
+        };
+        let started = Instant::now();
+        let first = words(&format!("{scheme}:whole"));
+        assert!(run(&first.each_ref().map(String::as_str)).status().unwrap().success());
+        let longest = u64::try_from(started.elapsed().as_millis()).unwrap();
+        for number in (at as u64..tries).step_by(2) {
+            let signal = ["TERM", "INT", "KILL"][usize::try_from(number / 2 % 3).unwrap()];
+            let to = format!("{scheme}:n{number}");
+            let before = left();
+            let mut child = run(&words(&to).each_ref().map(String::as_str)).spawn().unwrap();
+            // Later moments more often: then it is sent.
+            std::thread::sleep(Duration::from_millis(longest * (30 + number * 37 % 70) / 100));
+            let _ = Command::new("kill")
+                .args(["-s", signal, &child.id().to_string()])
+                .output();
+            let status = child.wait().unwrap();
+            *codes.entry(format!("{signal}: {status}")).or_default() += 1;
+            assert!(
+                signal == "KILL" || left() <= before,
+                "{signal} {number} {scheme}: {} left",
+                left()
+            );
+            let audited = run(&["audit", "--no-config", &to, "--phase", "inference"])
+                .status()
+                .unwrap();
+            if audited.success() {
+                whole += 1;
+            } else {
+                nothing += 1;
+                assert!(!status.success(), "{signal} {number} {scheme}");
+                // There is none: half of one would be read, and refused for what it lacks.
+                let said = run(&["audit", "--no-config", &to])
+                    .stderr(Stdio::piped())
+                    .output()
+                    .unwrap();
+                let said = String::from_utf8_lossy(&said.stderr).to_lowercase();
+                let words = ["unknown", "no such image", "not found", "is not in"];
+                assert!(
+                    words.iter().any(|word| said.contains(word)),
+                    "{signal} {number} {scheme}: {said}"
+                );
+            }
+        }
+        assert!(
+            run(&words(&format!("{scheme}:last")).each_ref().map(String::as_str))
+                .status()
+                .unwrap()
+                .success()
+        );
+        assert_eq!(left(), 0, "{scheme}");
+    }
+    println!(
+        "{tries} pushes and loads are interrupted: {whole} whole images are there, {nothing} not at all; {codes:?}"
     );
 }

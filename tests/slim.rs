@@ -999,6 +999,10 @@ fn the_images_own_cupti_is_put_on_the_search_path_and_another_one_is_brought_whe
         &to,
     ]);
     insta::assert_snapshot!("another_one", place.said(&said));
+    // The same files a second time would be dead weight.
+    let to = place.of("oci", "same");
+    let said = must(&[&image, "--phase", "training", "--cupti-from", &image, "-o", &to]);
+    assert!(said.contains("brings no file"), "{said}");
     // Beside other libraries it is led to by links: the others are not to be found by everybody.
     let cupti = Elf::library("libcupti.so.12").needed("libc.so.6").build();
     let layer = Layer::new()
@@ -1063,24 +1067,33 @@ fn what_misleads_beside_the_cupti_that_is_brought_is_made_good() {
     assert!(said.contains("nothing is brought and nothing goes"), "{said}");
 }
 
-/// A folder may be a link to a place that is mounted later: what is brought lies behind it, as COPY would put it.
+/// A folder may be a link to a place that is mounted later: what is written lies behind it, as COPY would put it.
 #[test]
 fn a_link_to_a_folder_that_is_not_there_yet_is_followed() {
     let place = Place::new();
-    for (target, at) in [("/data/cupti", "data/cupti"), ("x", "opt/x"), ("../srv/b", "srv/b")] {
-        let from = on_debian(&place, &[Layer::new().symlink("opt/cupti", target)], |image| image);
+    let made = |target: &str| {
+        let link = Layer::new().symlink("usr/share/cupti-audit", target);
+        let from = on_debian(&place, &[link], |image| image);
         let to = place.of("docker-archive", "out.tar");
-        must(&[&[&*from, "-o", &to, "--force"], &BRING[..]].concat());
-        let layer = layer_of(&place.path().join("out.tar"), diff_ids(&to).len() - 1);
+        slim(&[&[&*from, "-o", &to, "--force"], &BRING[..]].concat())
+    };
+    for (target, at) in [("/data/a", "data/a"), ("x", "usr/share/x"), ("../../srv/b", "srv/b")] {
+        let output = made(target);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let last = diff_ids(&place.of("docker-archive", "out.tar")).len() - 1;
+        let layer = layer_of(&place.path().join("out.tar"), last);
         assert!(
-            layer.keys().any(|path| path.starts_with(&format!("{at}/lib/libcupti"))),
+            layer.contains_key(&format!("{at}/proof.json")),
             "{target}: {:?}",
             layer.keys()
         );
     }
-    let from = on_debian(&place, &[Layer::new().symlink("opt/cupti", "cupti")], |image| image);
-    let said = refused(&[&[&*from, "-o", &place.of("oci", "loop")], &BRING[..]].concat());
-    assert!(said.contains("/opt/cupti is no folder in the image"), "{said}");
+    let said = made("cupti-audit").stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(
+        said.contains("/usr/share/cupti-audit is no folder in the image"),
+        "{said}"
+    );
 }
 
 /// A pipe, a device and a socket are somebody else's: what can take bytes gets them, and nothing is renamed over them.

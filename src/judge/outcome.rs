@@ -104,7 +104,7 @@ impl AuditedImage {
         let mut rules: Vec<&str> = errors.map(|finding| finding.rule.as_str()).collect();
         rules.dedup();
         // Else a mark that says "bad" would stand before words that say "good".
-        if self.is_had_by_all() && !rules.is_empty() {
+        if self.is_had_by_all() && !rules.is_empty() && words == self.library_verdict() {
             return format!("{}, though {words}", rules.join(", "));
         }
         words

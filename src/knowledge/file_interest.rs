@@ -6,7 +6,7 @@ use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 50] = [
+const KEPT: [&str; 60] = [
     // Scripts that stand between the container's command and its program, by where they are in practice.
     "/*.sh",
     "/start",
@@ -20,6 +20,14 @@ const KEPT: [&str; 50] = [
     "*entrypoint",
     "*entrypoint*.sh",
     "**/*entrypoint.d/*",
+    "/*.py",
+    "*/main.py",
+    "*/app.py",
+    "*/*entrypoint*.py",
+    "*/*launch*.py",
+    "*/run*.py",
+    "*/serve*.py",
+    "*/start*.py",
     // What such scripts and login shells read besides.
     "/*.env",
     "*/*.env",
@@ -63,6 +71,9 @@ const KEPT: [&str; 50] = [
     "**/python*/site.py",
     "**/site-packages/*.pth",
     "**/dist-packages/*.pth",
+    // What every Python runs as it starts, where it is there.
+    "**/sitecustomize.py",
+    "**/usercustomize.py",
     // Where setuptools' import hook finds a package that is installed in place.
     "**/site-packages/__editable__*_finder.py",
     "**/dist-packages/__editable__*_finder.py",
@@ -78,6 +89,11 @@ const TEXTS: [&str; 11] = [
 
 /// The functions of the C library that open a library (dlopen(3)).
 pub const LIBRARY_OPENERS: [&str; 2] = ["dlopen", "dlmopen"];
+
+/// The functions of the C library that change an environment, or hand one to a program (environ(7), exec(3)).
+pub const ENVIRONMENT_CALLS: [&str; 5] = ["setenv", "putenv", "clearenv", "execve", "execle"];
+/// The variable that a program names which sets up the loader for another.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
 /// How layers are read for an audit about CUPTI, for callers that have no knowledge at hand.
 pub fn cupti_options() -> IndexOptions {
@@ -103,9 +119,10 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
     let own = Some(&library.symbols).filter(|own| !own.is_empty());
     let symbols = own.into_iter().chain(&library.companion_symbols).cloned();
     // Who imports none of these opens nothing, whatever texts it holds.
-    let openers = LIBRARY_OPENERS.iter().map(|name| (*name).to_owned());
+    let openers = LIBRARY_OPENERS.iter().chain(&ENVIRONMENT_CALLS);
+    let openers = openers.map(|name| (*name).to_owned());
     // A link of any name may lead to the library.
-    let file_names = Some(".so".to_owned());
+    let file_names = [".so", LIBRARY_PATH].map(str::to_owned);
     let texts = library.functions.iter().cloned().chain(own_version).chain(file_names);
     let stems = library.companions().chain([library.file_stem()]);
     IndexOptions {
@@ -117,7 +134,7 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
             names: names.chain(texts).collect(),
             symbol_prefixes: symbols.chain(openers).collect(),
             texts: TEXTS.iter().map(|text| (*text).to_owned()).collect(),
-            text_words: stems.map(str::to_owned).collect(),
+            text_words: stems.chain([LIBRARY_PATH]).map(str::to_owned).collect(),
         }),
     }
 }
@@ -151,6 +168,8 @@ mod tests {
             "usr/local/cuda-12.4/version.json",
             "a/include/cupti_version.h",
             "run.sh",
+            "app/main.py",
+            "usr/lib/python3/dist-packages/sitecustomize.py",
             "app/start.sh",
             "usr/local/bin/docker-entrypoint.sh",
             "opt/nvidia/entrypoint.d/10-banner.sh",
@@ -187,14 +206,15 @@ mod tests {
             matches!(index.entries.get(path.as_bytes()), Some(LayerEntry::File(facts)) if facts.kept.is_some())
         };
         let opens = "ctypes.CDLL('libcupti.so.12')";
-        assert!(keeps("app/main.py", opens));
+        assert!(keeps("app/own/module.py", opens));
+        assert!(keeps("app/own/module.py", "os.environ['LD_LIBRARY_PATH']"));
         assert!(keeps("app/settings.json", "/opt/lib/libnvperf_host.so"));
         assert!(keeps("srv/bin/launch", opens));
         assert!(!keeps("srv/bin/program", &format!("\u{7f}ELF{opens}")));
-        assert!(!keeps("app/main.py", "import torch"));
-        assert!(!keeps("app/main.txt", opens));
+        assert!(!keeps("app/own/module.py", "import torch"));
+        assert!(!keeps("app/own/module.txt", opens));
         let long = format!("{opens}{}", "#".repeat(1 << 20));
-        assert!(!keeps("app/main.py", &long));
+        assert!(!keeps("app/own/module.py", &long));
     }
 
     #[test]

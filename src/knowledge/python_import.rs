@@ -36,7 +36,8 @@ pub struct PythonImport {
     /// the first of several that is set; a library that is mapped by one of the names comes before them.
     #[serde(default)]
     pub opens: Vec<String>,
-    /// The files of the same kind that are opened where the names lead to nothing.
+    /// The files of the same kind that are opened where the names lead to nothing; behind `@NAME|NAME/`, below the toolkit
+    /// of the first of these libraries that the loader finds.
     #[serde(default)]
     pub falls_back_on: Vec<String>,
     /// The distribution that looks below variables; where it is missing, the program does not.

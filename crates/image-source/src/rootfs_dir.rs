@@ -309,6 +309,16 @@ mod tests {
     }
 
     #[test]
+    fn of_a_file_that_is_no_object_no_more_than_the_start_is_read() {
+        let dir = folder();
+        // A hole that it would take an hour to read.
+        let large = fs::File::create(dir.path().join("large.bin")).unwrap();
+        large.set_len(4 << 40).unwrap();
+        let index = open(dir.path(), Limits::default()).unwrap();
+        assert_eq!(index.bytes, 6 + (4 << 40));
+    }
+
+    #[test]
     fn capabilities_of_a_file_are_read_from_its_attribute() {
         let dir = folder();
         // cap_net_raw, effective, as setcap writes it; only root may.

@@ -21,7 +21,7 @@ use super::process_context::ProcessContext;
 use super::process_variants::ProcessVariants;
 use super::python_distributions::PythonDistribution;
 use super::resolved_objects::{elf_at, is_unforetold};
-use super::source_openers::{SourceOpener, find_doubt, find_source_openers};
+use super::source_openers::{SourceOpener, find_doubt, find_source_doubt, find_source_openers};
 use super::world::ByWorld;
 use super::{file_owner, python};
 use crate::knowledge::{
@@ -130,10 +130,14 @@ fn ask_sources(
         holds: text.exact.into_iter().chain(text.hints).collect(),
         after: None,
     };
-    (
-        whole.into_iter().map(ask).collect(),
-        open.into_iter().map(may_open).collect(),
-    )
+    let mut undecided: Vec<UndecidedOpener> = open.into_iter().map(may_open).collect();
+    let mut consumers: Vec<CuptiConsumer> = whole.into_iter().map(ask).collect();
+    consumers.retain(|consumer| {
+        let doubt = find_source_doubt(&contexts.as_is, consumer);
+        undecided.extend(doubt.clone());
+        doubt.is_none()
+    });
+    (consumers, undecided)
 }
 
 /// The objects that ask for the library, each once, by path.

@@ -1,12 +1,15 @@
 //! What the container's command makes of its environment: `env`, shells, scripts and an explicit loader stand between
 //! the config and the program.
 
+mod env_command;
 mod files;
+mod launchers;
 mod shells;
 mod users;
 
 use std::collections::BTreeMap;
 
+use super::python::is_interpreter_name;
 use super::shell_script::{ChangedUser, LOADER, VariableValue, new_user};
 use image_linkage::escape;
 use image_linkage::layer::FileFacts;
@@ -38,6 +41,8 @@ pub struct EntryEnvironment {
     pub working_dir: WorkingDirectory,
     /// Why the command does not start, or not among the files of the image: a script that its user may not read, `chroot`.
     pub problem: Option<String>,
+    /// Why only a run could tell whether it comes to its program: a script may end before it.
+    pub doubt: Option<String>,
     /// What the command names and the image does not hold: it starts where something is mounted there.
     pub absent: Option<String>,
     /// The file that is executed in the end, without links.
@@ -87,6 +92,7 @@ pub(super) fn entry_environment(
         by: None,
         user: ChangedUser::default(),
         problem: None,
+        doubt: None,
         absent: None,
         script: None,
         is_direct: true,
@@ -111,6 +117,7 @@ struct CommandFollower<'r> {
     by: Option<String>,
     user: ChangedUser,
     problem: Option<String>,
+    doubt: Option<String>,
     absent: Option<String>,
     /// The script whose first line is followed.
     script: Option<String>,
@@ -199,6 +206,12 @@ impl CommandFollower<'_> {
         let raises = path.as_deref().is_some_and(|path| self.drop_untrusted(path));
         let goes_on = match base.as_str() {
             "env" => self.env(),
+            // Its first word is the program inside that it is.
+            "busybox" => {
+                self.words.remove(0);
+                !self.words.is_empty()
+            }
+            python if is_interpreter_name(python.as_bytes()) => self.python(),
             shell if SHELLS.contains(&shell) => self.shell(&base),
             loader if is_loader(loader) => self.loader(),
             "su" | "runuser" | "setpriv" => self.change_user(&base),
@@ -225,63 +238,6 @@ impl CommandFollower<'_> {
         values.collect()
     }
 
-    /// `env [OPTION]… [NAME=VALUE]… [COMMAND]` (coreutils).
-    fn env(&mut self) -> bool {
-        let mut words = self.words.get(1..).unwrap_or_default().to_vec().into_iter().peekable();
-        while let Some(word) = words.next_if(|word| {
-            word.as_deref()
-                .is_none_or(|word| word.starts_with('-') || word.contains('='))
-        }) {
-            let Some(word) = word else { return self.lose() };
-            match word.as_str() {
-                "-i" | "-" | "--ignore-environment" => self.variables.clear(),
-                "-u" | "--unset" => {
-                    let name = words.next().flatten().unwrap_or_default();
-                    self.variables.remove(&name);
-                }
-                "-C" | "--chdir" => self.directory = words.next().flatten().and_then(|to| self.absolute(&to)),
-                option if let Some(to) = option.strip_prefix("--chdir=").or(option.strip_prefix("-C")) => {
-                    self.directory = self.absolute(to);
-                }
-                "--" => {}
-                "-S" | "--split-string" => {
-                    let rest: Vec<Option<String>> = words.collect();
-                    return self.split(None, &rest);
-                }
-                option if option.starts_with("-S") => {
-                    let rest: Vec<Option<String>> = words.collect();
-                    return self.split(option.strip_prefix("-S"), &rest);
-                }
-                option if option.starts_with("--unset=") => {
-                    self.variables.remove(option.trim_start_matches("--unset="));
-                }
-                option if option.starts_with("-u") => {
-                    self.variables.remove(option.trim_start_matches("-u"));
-                }
-                option if option.starts_with('-') => {}
-                pair => {
-                    let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                    self.variables.insert(name.to_owned(), known(value));
-                }
-            }
-        }
-        self.words = words.collect();
-        !self.words.is_empty()
-    }
-
-    /// `-S`: one text that holds several words.
-    fn split(&mut self, text: Option<&str>, rest: &[Option<String>]) -> bool {
-        let (text, rest) = match (text, rest.split_first()) {
-            (Some(text), _) => (text.to_owned(), rest),
-            (None, Some((Some(first), rest))) => (first.clone(), rest),
-            _ => return self.lose(),
-        };
-        let words = text.split_ascii_whitespace().map(|word| Some(word.to_owned()));
-        let env = [Some("env".to_owned())].into_iter();
-        self.words = env.chain(words).chain(rest.iter().cloned()).collect();
-        true
-    }
-
     /// A file that the kernel starts: a script names its interpreter in its first line.
     fn script(&mut self, path: Option<String>) -> bool {
         let Some(path) = path else {
@@ -289,6 +245,9 @@ impl CommandFollower<'_> {
         };
         let Some(text) = self.kept_text(&path) else {
             // What it is cannot be told of a file that was not kept, but for objects and what pip makes of a module.
+            if self.makes_environment(&path) {
+                return self.lose();
+            }
             let is_script = |facts: &FileFacts| facts.elf.is_none() && facts.bytes > 0;
             let found = self.rootfs.file(path.as_bytes());
             if !found.is_some_and(is_script) || self.is_closed(&path, FileUse::Read) {
@@ -427,6 +386,7 @@ impl CommandFollower<'_> {
                 Some(path) => WorkingDirectory::Known(path),
             },
             problem: self.problem,
+            doubt: self.doubt,
             absent: self.absent,
             ..EntryEnvironment::default()
         };

@@ -7,16 +7,21 @@ mod builtins;
 mod changed_user;
 mod commands;
 mod compound;
+mod conditions;
+mod endings;
 mod grammar;
 mod loops;
 mod variables;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::shell_words::ShellToken;
 
+pub(super) use builtins::letter_of;
 pub(super) use changed_user::{ChangedUser, new_user};
 use commands::exported;
+pub(super) use endings::SCRIPT_ENDS;
+use endings::ScriptEnding;
 use grammar::TokenReader;
 pub(super) use variables::LOADER;
 use variables::UNKNOWN;
@@ -38,17 +43,30 @@ pub(super) struct ShellState {
     pub local: Vec<String>,
     /// `$1` and so on, each as far as it is known.
     pub arguments: Vec<Option<String>>,
-    pub exports_all: bool,
-    /// `set -u`: what is not set ends the script.
-    pub must_be_set: bool,
+    /// The options that are set, of `-a` (all is exported), `-e` (what fails ends it) and `-u` (what is not set does).
+    pub flags: BTreeSet<char>,
     /// The names that were exported before they had a value.
     pub marked: Vec<String>,
     /// The variables of which only a run could tell whether they are exported.
     pub doubtful: Vec<String>,
-    /// Whether the script goes on where a file that it reads cannot be read, as bash does and POSIX forbids (2.8.1).
-    pub goes_on_without: bool,
+    pub kind: ShellKind,
+    /// `$0`, as far as it is known.
+    pub script: Option<String>,
     /// The working directory, as `$PWD` has it; `None` where only a run could tell.
     pub directory: Option<String>,
+}
+
+/// What shells do differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum ShellKind {
+    /// bash, and not as `sh`: it goes on where a file that it reads cannot be read, which POSIX forbids (2.8.1), and
+    /// knows more expansions.
+    Bash,
+    /// dash, which ends at an option that it does not know.
+    Dash,
+    /// busybox, or bash as `sh`.
+    #[default]
+    Other,
 }
 
 /// A program that a script starts: its words and what it is started with.
@@ -62,6 +80,8 @@ pub(super) struct StartedProgram {
     pub directory: Option<String>,
     /// Why the script ends before it, if so.
     pub problem: Option<String>,
+    /// Why only a run could tell whether it comes to it.
+    pub doubt: Option<String>,
 }
 
 /// The commands that are followed in one script, those in functions each time.
@@ -73,6 +93,8 @@ pub(super) trait ScriptFiles {
     fn text(&self, path: &str) -> Option<String>;
     /// What `test` says of a file by this letter; `None` where only a run could tell.
     fn test(&self, sign: char, path: &str) -> Option<bool>;
+    /// Whether there is a program of this name, by its path or along `PATH`; `None` where only a run could tell.
+    fn has_program(&self, name: &str) -> Option<bool>;
     /// The paths that a pattern from the root stands for, sorted; `None` where only a run could tell.
     fn names(&self, pattern: &str) -> Option<Vec<String>>;
     /// Whether a script that is read one after the other with its like may set a variable of the loader.
@@ -89,23 +111,31 @@ pub(super) fn run_script(script: &str, state: ShellState, files: &dyn ScriptFile
         user: None,
         doubt: Doubt::Sure,
         returned: Doubt::Sure,
+        jumped: Doubt::Sure,
         left: COMMANDS,
         depth: 0,
-        is_over: false,
-        problem: None,
+        ending: ScriptEnding::default(),
+        at_exit: None,
+        failed: String::new(),
+        is_tested: false,
+        is_of_program: false,
+        has_started: false,
     };
     run.script(script);
-    let (state, user, problem) = (run.state, run.user, run.problem);
+    run.finish();
+    let (state, user, ending) = (run.state, run.user, run.ending);
     let left = || StartedProgram {
         words: Vec::new(),
         variables: exported(&state),
         user: None,
         directory: state.directory.clone(),
         problem: None,
+        doubt: None,
     };
     StartedProgram {
         user,
-        problem,
+        problem: ending.problem,
+        doubt: ending.doubt,
         ..run.last.unwrap_or_else(left)
     }
 }
@@ -114,6 +144,8 @@ pub(super) fn run_script(script: &str, state: ShellState, files: &dyn ScriptFile
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Doubt {
     Sure,
+    /// A program that is run before decides by its success.
+    Program,
     /// Only a run could tell.
     Open,
     /// They are certainly not run.
@@ -129,13 +161,35 @@ struct ScriptRun<'f> {
     doubt: Doubt,
     /// Whether the file or function that is read goes on behind a `return`.
     returned: Doubt,
+    /// Whether the round of a loop goes on behind a `break` or `continue`.
+    jumped: Doubt,
     left: usize,
     depth: usize,
-    /// Whether the script has come to its end: `exec`, `exit`.
-    is_over: bool,
-    /// Why it has come to its end too early.
-    problem: Option<String>,
+    ending: ScriptEnding,
+    /// What `trap` says for the end.
+    at_exit: Option<String>,
+    /// The last command that failed, as it is shown.
+    failed: String,
+    /// Whether somebody asks for the success of what runs: then `set -e` counts for nothing.
+    is_tested: bool,
+    /// Whether it is a program whose success is not known.
+    is_of_program: bool,
+    /// Whether a program has run that may have made files.
+    has_started: bool,
 }
 
 /// What a command says of its success; `None` where only a run could tell.
 type Success = Option<bool>;
+
+impl ShellState {
+    fn is_bash(&self) -> bool {
+        self.kind == ShellKind::Bash
+    }
+}
+
+impl Doubt {
+    /// Whether only a run could tell.
+    fn is_open(self) -> bool {
+        matches!(self, Self::Program | Self::Open)
+    }
+}

@@ -1,7 +1,11 @@
 //! The words of a shell script (POSIX.1-2017, Shell Command Language, 2.3 and 2.6), without what they come to.
 
+mod expansions;
+
 use std::iter::Peekable;
 use std::str::Chars;
+
+pub(super) use expansions::USER_NUMBER;
 
 /// A part of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,14 +26,39 @@ pub(super) enum WordPart {
     Unknown,
 }
 
-/// What a variable is replaced with: `:-`, `:=`, `:+` and the same without a colon.
+/// What is made of a variable's value (POSIX.1-2017, Shell Command Language, 2.6.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Alternative {
-    /// Whether it is for a variable that is set, as `+` says.
-    pub when_set: bool,
+    pub change: ValueChange,
     /// Whether an empty variable counts as one that is not set.
     pub empty_counts: bool,
     pub parts: Vec<WordPart>,
+}
+
+/// The signs in the braces of a variable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ValueChange {
+    /// `-`: the word stands for a variable that is not set.
+    Default,
+    /// `=`: the variable gets it, too.
+    Assigned,
+    /// `?`: without the variable the script ends.
+    Demanded,
+    /// `+`: the word stands for a variable that is set.
+    Instead,
+    /// `#`, `##`: without what fits at its begin, the shortest or the longest.
+    CutFront(Extent),
+    /// `%`, `%%`: without what fits at its end.
+    CutEnd(Extent),
+    /// `:OFFSET:LENGTH` of bash.
+    Part,
+}
+
+/// How much of a value a pattern takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    Shortest,
+    Longest,
 }
 
 /// A word or what divides commands.
@@ -57,6 +86,7 @@ pub(super) fn shell_tokens(script: &str) -> Option<Vec<ShellToken>> {
         tokens: Vec::new(),
         documents: Vec::new(),
         depth: 0,
+        is_test: false,
     };
     while reader.token()? {
         if reader.tokens.len() > TOKENS {
@@ -71,8 +101,8 @@ pub(super) fn shell_tokens(script: &str) -> Option<Vec<ShellToken>> {
 const TOKENS: usize = 20_000;
 /// The parts of one value in which `~` is looked for.
 const ELEMENTS: usize = 64;
-/// How deep expansions stand in expansions.
-const DEPTH: usize = 16;
+/// The words behind which a command stands.
+const BEFORE_COMMANDS: [&str; 9] = ["if", "elif", "while", "until", "!", "then", "else", "do", "{"];
 
 struct WordReader<'s> {
     rest: Peekable<Chars<'s>>,
@@ -81,6 +111,8 @@ struct WordReader<'s> {
     documents: Vec<String>,
     /// How many expansions are open.
     depth: usize,
+    /// Whether `[[` is open, in which `<` and `>` compare.
+    is_test: bool,
 }
 
 impl WordReader<'_> {
@@ -111,6 +143,9 @@ impl WordReader<'_> {
             }
             '(' | ')' => {
                 self.rest.next();
+                if next == '(' && self.arithmetic() {
+                    return Some(true);
+                }
                 self.tokens.push(if next == '(' {
                     ShellToken::Open
                 } else {
@@ -132,8 +167,42 @@ impl WordReader<'_> {
         self.tokens.push(if is_two { two } else { one });
     }
 
+    /// `((…))` where a command may stand; it is read as a command of that name.
+    fn arithmetic(&mut self) -> bool {
+        let before = match self.tokens.last() {
+            Some(ShellToken::Word(parts, false)) => match parts.as_slice() {
+                [WordPart::Text(text)] => Some(text.as_str()),
+                _ => Some(""),
+            },
+            Some(ShellToken::Word(_, true)) => Some(""),
+            _ => None,
+        };
+        let may_stand = before.is_none_or(|word| BEFORE_COMMANDS.contains(&word));
+        if !may_stand || self.rest.peek() != Some(&'(') {
+            return false;
+        }
+        let mut ahead = Self {
+            rest: self.rest.clone(),
+            tokens: Vec::new(),
+            documents: Vec::new(),
+            depth: 0,
+            is_test: false,
+        };
+        let is_arithmetic = ahead.parentheses().is_some_and(|inside| inside.ends_with(')'));
+        if is_arithmetic {
+            self.rest = ahead.rest;
+            let word = vec![WordPart::Text("((".to_owned())];
+            self.tokens.push(ShellToken::Word(word, false));
+        }
+        is_arithmetic
+    }
+
     /// What follows the sign of a redirection: no word of the command.
     fn redirection(&mut self, sign: char) -> Option<()> {
+        if self.is_test {
+            self.tokens.push(ShellToken::Word(vec![WordPart::Unknown], true));
+            return Some(());
+        }
         let is_document = sign == '<' && self.rest.next_if_eq(&'<').is_some();
         let is_text = is_document && self.rest.next_if_eq(&'<').is_some();
         while self
@@ -186,6 +255,9 @@ impl WordReader<'_> {
             self.parentheses()?;
             parts.push(WordPart::Unknown);
         }
+        if let ([WordPart::Text(text)], false) = (parts.as_slice(), is_quoted) {
+            self.is_test = (self.is_test || text == "[[") && text != "]]";
+        }
         if !parts.is_empty() || is_quoted {
             self.tokens.push(ShellToken::Word(parts, is_quoted));
         }
@@ -202,12 +274,7 @@ impl WordReader<'_> {
                 '\'' => {
                     self.rest.next();
                     is_quoted = true;
-                    loop {
-                        match self.rest.next()? {
-                            '\'' => break,
-                            sign => push_text(&mut parts, sign),
-                        }
-                    }
+                    self.single_quoted(&mut parts)?;
                 }
                 '"' => {
                     self.rest.next();
@@ -256,6 +323,15 @@ impl WordReader<'_> {
         }
     }
 
+    fn single_quoted(&mut self, parts: &mut Vec<WordPart>) -> Option<()> {
+        loop {
+            match self.rest.next()? {
+                '\'' => return Some(()),
+                sign => push_text(parts, sign),
+            }
+        }
+    }
+
     fn double_quoted(&mut self, parts: &mut Vec<WordPart>) -> Option<()> {
         loop {
             match *self.rest.peek()? {
@@ -283,118 +359,6 @@ impl WordReader<'_> {
         }
     }
 
-    /// What begins with `$` or a backquote.
-    fn expansion(&mut self, is_quoted: bool) -> Option<WordPart> {
-        if self.rest.next()? == '`' {
-            let command: String = self.rest.by_ref().take_while(|&sign| sign != '`').collect();
-            return Some(said_by(&command, is_quoted));
-        }
-        let variable = |name: String| WordPart::Variable {
-            name,
-            alternative: None,
-            is_quoted,
-        };
-        match self.rest.peek().copied() {
-            Some('(') => {
-                self.rest.next();
-                let command = self.parentheses()?;
-                Some(said_by(&command, is_quoted))
-            }
-            Some('{') => {
-                self.rest.next();
-                self.depth += 1;
-                let part = self.braced(is_quoted);
-                self.depth -= 1;
-                part
-            }
-            Some('@' | '*') => {
-                self.rest.next();
-                Some(WordPart::Arguments)
-            }
-            Some(digit) if digit.is_ascii_digit() => {
-                self.rest.next();
-                Some(variable(digit.to_string()))
-            }
-            Some(first) if first == '_' || first.is_ascii_alphabetic() => Some(variable(self.name())),
-            Some('\'' | '?' | '$' | '#' | '!' | '-') => {
-                self.rest.next();
-                Some(WordPart::Unknown)
-            }
-            _ => Some(WordPart::Text("$".to_owned())),
-        }
-    }
-
-    fn name(&mut self) -> String {
-        let mut name = String::new();
-        while let Some(sign) = self.rest.next_if(|&sign| sign == '_' || sign.is_ascii_alphanumeric()) {
-            name.push(sign);
-        }
-        name
-    }
-
-    /// What follows `${`, up to its brace.
-    fn braced(&mut self, is_quoted: bool) -> Option<WordPart> {
-        let name = match self.rest.next_if(|&sign| matches!(sign, '@' | '*')) {
-            Some(sign) => sign.to_string(),
-            None => self.name(),
-        };
-        if self.rest.next_if_eq(&'}').is_some() {
-            return Some(match name.as_str() {
-                "@" | "*" => WordPart::Arguments,
-                "" => WordPart::Unknown,
-                _ => WordPart::Variable {
-                    name,
-                    alternative: None,
-                    is_quoted,
-                },
-            });
-        }
-        let empty_counts = self.rest.next_if_eq(&':').is_some();
-        let sign = self.rest.next()?;
-        let parts = self.until_brace(is_quoted)?;
-        let when_set = sign == '+';
-        if name.is_empty() || !matches!(sign, '-' | '=' | '+') {
-            return Some(WordPart::Unknown);
-        }
-        Some(WordPart::Variable {
-            name,
-            alternative: Some(Alternative {
-                when_set,
-                empty_counts,
-                parts,
-            }),
-            is_quoted,
-        })
-    }
-
-    fn until_brace(&mut self, is_quoted: bool) -> Option<Vec<WordPart>> {
-        if self.depth > DEPTH {
-            return None;
-        }
-        let mut parts = Vec::new();
-        loop {
-            match *self.rest.peek()? {
-                '}' => {
-                    self.rest.next();
-                    return Some(parts);
-                }
-                '"' => {
-                    self.rest.next();
-                    self.double_quoted(&mut parts)?;
-                }
-                '\\' => {
-                    self.rest.next();
-                    push_text(&mut parts, self.rest.next()?);
-                }
-                '$' | '`' => parts.push(self.expansion(is_quoted)?),
-                sign => {
-                    self.rest.next();
-                    push_text(&mut parts, sign);
-                }
-            }
-        }
-    }
-
     /// What stands before the parenthesis that closes one which has been read.
     fn parentheses(&mut self) -> Option<String> {
         let mut inside = String::new();
@@ -411,23 +375,6 @@ impl WordReader<'_> {
             }
             inside.push(sign);
         }
-    }
-}
-
-/// The command that says the number of the user, and the variable that stands for what it says.
-pub(super) const USER_NUMBER: &str = "id -u";
-
-/// What a command says, of those few of which it is known.
-fn said_by(command: &str, is_quoted: bool) -> WordPart {
-    let name = match command.trim() {
-        "pwd" => "PWD",
-        USER_NUMBER => USER_NUMBER,
-        _ => return WordPart::Unknown,
-    };
-    WordPart::Variable {
-        name: name.to_owned(),
-        alternative: None,
-        is_quoted,
     }
 }
 

@@ -4,7 +4,7 @@ use super::consumers::{CuptiConsumer, is_served_after};
 use super::cupti_files::CuptiFiles;
 use super::opened_names::UndecidedOpener;
 use super::process_context::ProcessContext;
-use super::python::{SourceText, import_object, read_source};
+use super::python::{ImportedObject, SourceText, import_object, read_source};
 use crate::knowledge::{ConsumerProfile, LibraryProfile};
 use image_linkage::loader::RequestOutcome;
 use image_linkage::path::RootPath;
@@ -35,9 +35,22 @@ pub(super) fn find_source_openers(
         .collect();
     let is_known = |path: &RootPath| path.parent().split_components().any(|part| known.contains(&part));
     let unknown = found.sources.iter().filter(|path| !is_known(path)).take(MODULES);
-    let read = |path: &RootPath| SourceOpener {
-        path: path.clone(),
-        text: read_source(rootfs.content(&path.absolute()).unwrap_or_default(), library),
+    let read = |path: &RootPath| {
+        let content = rootfs.content(&path.absolute()).unwrap_or_default();
+        let lines = content.split_inclusive(|&byte| byte == b'\n');
+        // Of a `.pth` file, Lib/site.py runs the lines that import.
+        let code = if path.name().ends_with(b".pth") {
+            lines
+                .filter(|line| line.starts_with(b"import"))
+                .collect::<Vec<_>>()
+                .concat()
+        } else {
+            content.to_vec()
+        };
+        SourceOpener {
+            path: path.clone(),
+            text: read_source(&code, library),
+        }
     };
     let opens = |source: &SourceOpener| !(source.text.exact.is_empty() && source.text.hints.is_empty());
     unknown.map(read).filter(opens).collect()
@@ -54,6 +67,9 @@ pub(super) fn find_doubt(
 ) -> Option<UndecidedOpener> {
     let rootfs = &context.rootfs;
     let imported = import_object(&context.python, rootfs, &consumer.object)?.ok();
+    if let Some(doubt) = imported.as_ref().and_then(ImportedObject::doubt) {
+        return Some(undecided_by(consumer, doubt));
+    }
     let imported = imported.filter(|_| consumer.profile.is_none())?;
     let mut openers = sources.iter();
     let opener = openers.find(|source| source.may_come_before(rootfs, &consumer.object));
@@ -76,12 +92,22 @@ pub(super) fn find_doubt(
             profiles.iter().find(helps)?.name
         ),
     };
-    Some(UndecidedOpener {
+    Some(undecided_by(consumer, after))
+}
+
+/// Why only a run could tell what a module gets: what its Python runs before decides.
+pub(super) fn find_source_doubt(context: &ProcessContext, consumer: &CuptiConsumer) -> Option<UndecidedOpener> {
+    let imported = import_object(&context.python, &context.rootfs, &consumer.object)?.ok()?;
+    Some(undecided_by(consumer, imported.doubt()?))
+}
+
+fn undecided_by(consumer: &CuptiConsumer, what: String) -> UndecidedOpener {
+    UndecidedOpener {
         object: consumer.object.clone(),
-        profile: None,
+        profile: consumer.profile.clone(),
         holds: vec![consumer.wants.clone()],
-        after: Some(after),
-    })
+        after: Some(what),
+    }
 }
 
 impl SourceOpener {

@@ -48,15 +48,18 @@ pub(crate) fn find_in_place(
 
 /// Whether the image has each of the files that would be copied, by their hashes.
 pub(super) fn has_files_of_source(question: &InstallContext<'_>) -> bool {
-    let target = question.target;
-    let plan = |source| plan_copy(source, question.phase, target, CacheUpdate::Build).ok();
-    let hashes = |bring: CopyPlan| -> Vec<_> {
-        let files = bring.files.into_iter();
-        files.map(|file| (file.name, file.sha256)).collect()
+    let source = question.source.map(|source| source.facts);
+    source.is_some_and(|source| has_files_of(question.target, question.phase, source, CacheUpdate::Build))
+}
+
+/// Whether the image has each of the files that would be brought from `source`, by their hashes.
+pub(crate) fn has_files_of(target: &ImageFacts, phase: &Phase, source: &ImageFacts, means: CacheUpdate) -> bool {
+    let hashes = |source| -> Option<Vec<_>> {
+        let files = plan_copy(source, phase, target, means).ok()?.files.into_iter();
+        files.map(|file| Some((file.name, file.sha256?))).collect()
     };
-    let theirs = question.source.and_then(|source| plan(source.facts)).map(hashes);
-    let own = plan(target).map(hashes);
-    theirs.is_some() && theirs == own && own.iter().flatten().all(|(_, hash)| hash.is_some())
+    let theirs = hashes(source);
+    theirs.is_some() && theirs == hashes(target)
 }
 
 /// Whether other libraries lie beside what is needed.

@@ -71,7 +71,7 @@ pub(crate) fn plan_removal(facts: &ImageFacts, plan: &Plan) -> Option<RemovalPla
 
 /// Whether a file that may go, or a link to it, lies in a volume of the image.
 pub(super) fn is_in_volume(facts: &ImageFacts, item: &PlanItem) -> bool {
-    let mut paths = paths_of(item).map(|path| path.to_string());
+    let mut paths = paths_of(item).map(ToString::to_string);
     paths.any(|path| volume_over(facts, path.trim_start_matches('/')).is_some())
 }
 

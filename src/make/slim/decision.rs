@@ -11,7 +11,7 @@ use crate::judge::facts::ImageFacts;
 use crate::judge::plan::{Plan, PlanItem};
 use crate::knowledge::Phase;
 use crate::make::remedy::copy_plan::{self, CopyPlan, CreatedLink};
-use crate::make::remedy::file_ways::find_in_place;
+use crate::make::remedy::file_ways::{find_in_place, has_files_of};
 use crate::make::remedy::install_folder::{CacheUpdate, FolderDiscovery, InstallFolder};
 use crate::make::remedy::recipe::misleading_names;
 use crate::make::remedy::search_path_setup::{ChangedLibraryPath, SearchPathSetup, changed_library_path};
@@ -110,8 +110,13 @@ pub(crate) fn decide_changes(
     if plan.lacks_cupti(facts) {
         decision.own = plan_in_place(facts, phase);
         decision.bring = match supplier {
-            Some(supplier) => Some(copy_plan::plan_copy(&supplier.facts, phase, facts, CacheUpdate::Cache)?),
-            None => decision.own.take(),
+            // The same files a second time would be dead weight.
+            Some(supplier)
+                if decision.own.is_none() || !has_files_of(facts, phase, &supplier.facts, CacheUpdate::Cache) =>
+            {
+                Some(copy_plan::plan_copy(&supplier.facts, phase, facts, CacheUpdate::Cache)?)
+            }
+            _ => decision.own.take(),
         };
     }
     if decision.bring.is_some() {

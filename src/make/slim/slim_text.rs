@@ -89,7 +89,7 @@ fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision)
     };
     let release = bring.release.as_deref().unwrap_or("an unknown release");
     let soname = escape::escape_bytes(&bring.soname);
-    match before.from {
+    match before.from.filter(|_| !bring.files.is_empty()) {
         Some(from) => {
             let wants = find_wanted_cupti(before.facts).words();
             let why = if wants.is_empty() {

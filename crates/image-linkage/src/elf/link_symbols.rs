@@ -1,13 +1,13 @@
 //! What an object has for the others of its process, and what it wants of them: names by their hashes, of which an image
 //! may have millions.
 
-use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 use elf::abi;
 use elf::endian::{AnyEndian, EndianParse as _};
 use elf::parse::ParsingTable;
 use elf::symbol::Symbol;
+use serde::{Deserialize, Serialize};
 
 use super::content_check::gnu_hash;
 use super::range::ElfEncoding;

@@ -8,7 +8,7 @@ mod glob;
 mod library_names;
 
 pub use configuration::LdSoConf;
-pub use glob::expand_pattern;
+pub use glob::{expand_pattern, matches_text};
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

@@ -301,11 +301,9 @@ impl<'a> SimulatedProcess<'a> {
                     Ok((found, how)) => {
                         self.list(found, Some(map), &name, depth + 1, trace, how);
                         match kind {
-                            DependencyKind::Needed => {
-                                if !queue.append(found, depth + 1) {
-                                    self.maps.setup.linker.budget.spend(usize::MAX);
-                                }
-                            }
+                            DependencyKind::Needed if queue.append(found, depth + 1) => {}
+                            // More objects than are followed: what comes of the others is not known.
+                            DependencyKind::Needed => drop(self.maps.setup.linker.budget.spend(usize::MAX)),
                             _ if queue.insert_before(map, found, depth + 1) => {
                                 self.report_before(map, found);
                             }

@@ -84,7 +84,6 @@ fn expected() -> ElfFacts {
         executable_stack: false,
         static_tls: 0,
         isa_needed: 0b111,
-        static_tls: 0,
         link_symbols: None,
         dlopen_notes: vec![bytes(r#"[{"soname":["libcupti.so.12"]}]"#)],
         symbols: vec![

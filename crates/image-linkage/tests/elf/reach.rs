@@ -91,6 +91,23 @@ fn tables_behind_the_start_and_near_the_dynamic_section_are_read() {
     }
 }
 
+/// Where ld says that code begins, the start is held no longer than the first 16 MiB: what lies behind is caught from there
+/// on, and a table before it is held.
+#[test]
+fn tables_before_and_behind_the_code_of_a_large_library_are_read() {
+    let library = || Elf::library("libx.so.1").needed("libc.so.6");
+    for object in [
+        library().padding(18 << 20),
+        library().dlopen_note(" ".repeat(18 << 20)).padding(1 << 20),
+    ] {
+        let mut bytes = object.build();
+        let without = facts(&bytes);
+        assert_eq!(without.problems, []);
+        bytes[24..32].copy_from_slice(&0x1000_u64.to_le_bytes());
+        assert_eq!(streamed(&bytes, 1 << 20, 24 << 20), without);
+    }
+}
+
 #[test]
 fn any_bound_gives_the_facts_or_a_problem() {
     for object in [rich(), rich().patched(), rich().late_headers()] {

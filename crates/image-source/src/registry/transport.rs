@@ -314,7 +314,7 @@ fn asked_wait(response: &Response) -> Option<Duration> {
 }
 
 /// Reads the PEM file of `--ca-cert`.
-fn certificates(file: &PathBuf) -> Result<Vec<Certificate>, ImageError> {
+fn certificates(file: &std::path::Path) -> Result<Vec<Certificate>, ImageError> {
     let unusable = |reason: String| remote_error(format!("CA file {}: {reason}", file.display()));
     let pem = read_small_file(file).map_err(|error| unusable(error.to_string()))?;
     match Certificate::from_pem_bundle(&pem) {

@@ -12,7 +12,7 @@ use crate::judge::facts::{credentials, missing_symbols};
 use crate::knowledge::{self, ConsumerProfile, LibraryProfile, RequestKind};
 use image_linkage::elf::{ByteString, SymbolRole};
 use image_linkage::escape;
-use image_linkage::loader::{LoadResolution, LoadedObject, ProcessSetup, RequestOutcome, SimulatedProcess};
+use image_linkage::loader::{LoadResolution, LoadedObject, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode};
 use image_linkage::path::RootPath;
 
 /// Who asks, and for what.
@@ -78,18 +78,20 @@ fn ask_process(
     } = *asker;
     let mut process = SimulatedProcess::new(setup);
     let loaded = load(&mut process, context, object, opener, known);
-    let (mut gets, opened) = match (asker.asks, loaded.root) {
+    let (mut gets, mapped) = match (asker.asks, loaded.root) {
         // An object that is not mapped asks for nothing: what keeps it away is the outcome.
         (RequestKind::Needed, _) | (_, None) => (of_need(&loaded, names), None),
         (RequestKind::Dlopen, _) => {
-            let names = with_opened_files(opener, known.own, &loaded, names);
+            // The toolkit is looked for by a Python of its own.
+            let find = |name: &[u8]| find_by_name(setup, opener, name);
+            let names = with_opened_files(opener, known.own, &loaded, names, &find);
             let caller = caller(asker, &loaded);
             of_open(&mut process, caller, &names, opens_namespace(context, caller))
         }
     };
     let unbound = gets.real_path.as_ref().and_then(|cupti| process.find_unbound(cupti));
     if let Some(unbound) = unbound {
-        gets = ConsumerOutcome::failed(&unbound, opened.as_ref().unwrap_or(&loaded.objects));
+        gets = ConsumerOutcome::failed(&unbound, mapped.as_ref().unwrap_or(&loaded.objects));
     }
     let cupti = gets.real_path.as_ref();
     // Asked for in this very process: what is mapped by now answers, and its search paths count.
@@ -109,7 +111,7 @@ fn ask_process(
             ..failure
         });
     }
-    (gets, opened.unwrap_or(loaded.objects))
+    (gets, mapped.unwrap_or(loaded.objects))
 }
 
 /// Whether an object of no profile gets what it wants once another program's package is imported before it.
@@ -168,12 +170,26 @@ fn caller<'a>(asker: &ConsumerRequest<'a>, loaded: &'a LoadResolution) -> &'a Ro
         .unwrap_or(asker.object)
 }
 
+/// Where a new process of an interpreter finds a library by its name.
+fn find_by_name(setup: &ProcessSetup<'_>, opener: &ObjectLoader<'_>, name: &[u8]) -> Option<RootPath> {
+    let ObjectLoader::Python(imported) = opener else {
+        return None;
+    };
+    let mut process = SimulatedProcess::new(setup);
+    process.start(&imported.program().absolute(), StartMode::Executed);
+    let resolution = process.open(name, process.map_of_path(imported.program()));
+    opened_object(&resolution)
+        .filter(|_| resolution.loads())
+        .map(|object| RootPath::new(&object.path))
+}
+
 /// The names that are opened, in order: one that is mapped already, the files that the profile says, then the others.
 fn with_opened_files(
     opener: &ObjectLoader<'_>,
     profile: Option<&ConsumerProfile>,
     loaded: &LoadResolution,
     names: &[ByteString],
+    find: &dyn Fn(&[u8]) -> Option<RootPath>,
 ) -> Vec<ByteString> {
     let (ObjectLoader::Python(imported), Some(profile)) = (opener, profile) else {
         return names.to_vec();
@@ -182,8 +198,8 @@ fn with_opened_files(
         return names.to_vec();
     };
     let finder = python.finder.as_deref();
-    let files = imported.opened_files(&python.opens, finder);
-    let later = imported.opened_files(&python.falls_back_on, finder);
+    let files = imported.opened_files(&python.opens, finder, find);
+    let later = imported.opened_files(&python.falls_back_on, finder, find);
     // Who opens nothing but names gets what is mapped by them anyway.
     let mapped = names.iter().filter(|name| loaded.object_for(name).is_some());
     let mapped: Vec<ByteString> = mapped.filter(|_| !files.is_empty()).cloned().collect();

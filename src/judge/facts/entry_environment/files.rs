@@ -86,6 +86,17 @@ impl CommandFollower<'_> {
         String::from_utf8(content.to_vec()).ok()
     }
 
+    /// Whether a path lies where an engine or a host puts files: in a folder of theirs, or in a volume.
+    fn is_filled(&self, path: &str) -> bool {
+        let path = RootPath::new(path.as_bytes()).absolute();
+        let volumes = self.config.settings.volumes.iter().map(String::as_str);
+        let mut folders = FILLED.iter().copied().chain(volumes);
+        folders.any(|folder| {
+            let rest = path.strip_prefix(folder.trim_end_matches('/').as_bytes());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        })
+    }
+
     fn may(&self, path: &str, usage: FileUse) -> bool {
         self.rootfs.open_as(path.as_bytes(), &self.credentials(), usage).is_ok()
     }
@@ -138,6 +149,22 @@ impl ScriptFiles for CommandFollower<'_> {
         opened.is_ok().then(|| self.kept_text(path))?
     }
 
+    fn has_program(&self, name: &str) -> Option<bool> {
+        let found = match name.contains('/') {
+            true => self
+                .absolute(name)
+                .map(|path| self.rootfs.file(path.as_bytes()).is_some()),
+            false => Some(self.program(name).is_some()),
+        };
+        // The container runtime brings tools of its own, and shells such as busybox's have programs inside.
+        let is_own = || {
+            let shell = self.program("sh").map(|path| self.real_directory(&path));
+            shell.is_none_or(|path| path.contains("busybox"))
+        };
+        let may_come = || name.contains("nvidia-") || name.contains('/') && self.is_filled(name) || is_own();
+        found.filter(|found| *found || !may_come())
+    }
+
     fn names(&self, pattern: &str) -> Option<Vec<String>> {
         let is_filled = FILLED.iter().any(|folder| pattern.starts_with(folder));
         if is_filled || pattern.ends_with('/') {
@@ -149,12 +176,11 @@ impl ScriptFiles for CommandFollower<'_> {
     }
 
     fn test(&self, sign: char, path: &str) -> Option<bool> {
+        if !"dfesrx".contains(sign) {
+            return None;
+        }
         let found = self.rootfs.lookup(path.as_bytes());
-        let is_filled = || {
-            FILLED
-                .iter()
-                .any(|folder| RootPath::new(path.as_bytes()).absolute().starts_with(folder.as_bytes()))
-        };
+        let is_filled = || self.is_filled(path);
         let kind = match &found {
             Ok(found) => &self.rootfs.node(found.node).kind,
             Err(_) if is_filled() => return None,

@@ -1,7 +1,9 @@
 //! What shells read and run on the way from the container's command to its program.
 
+use std::collections::BTreeSet;
+
 use super::{CommandFollower, is_option};
-use crate::judge::facts::shell_script::{ShellState, VariableValue, run_script};
+use crate::judge::facts::shell_script::{ShellKind, ShellState, VariableValue, letter_of, run_script};
 use crate::judge::facts::shell_words::USER_NUMBER;
 use image_linkage::rootfs::FileUse;
 
@@ -10,25 +12,36 @@ impl CommandFollower<'_> {
     pub(super) fn shell(&mut self, base: &str) -> bool {
         let mut at = 1;
         let (mut is_text, mut is_login, mut is_interactive) = (false, false, false);
+        let mut flags = BTreeSet::new();
         while let Some(Some(option)) = self.words.get(at).filter(|word| word.as_deref().is_some_and(is_option)) {
             let has = |letter: char| !option.starts_with("--") && option.contains(letter);
             is_login |= option == "--login" || has('l');
             is_interactive |= has('i');
             is_text |= has('c');
+            at += 1;
             // `-o pipefail` and its like.
-            at += if option.ends_with('o') && !option.starts_with("--") {
-                2
+            let named = if option.ends_with('o') && !option.starts_with("--") {
+                at += 1;
+                let name = self.words.get(at - 1).and_then(Option::as_deref);
+                name.and_then(letter_of)
             } else {
-                1
+                None
             };
+            flags.extend(
+                "aeu"
+                    .chars()
+                    .filter(|letter| option.starts_with('-') && has(*letter))
+                    .chain(named),
+            );
         }
         let Some(Some(word)) = self.words.get(at).cloned() else {
             return false;
         };
         let mut rest = self.words.get(at + 1..).unwrap_or_default().to_vec();
+        let mut script = Some(word.clone());
         let text = if is_text {
             // The first word behind the text is `$0`.
-            rest.drain(..rest.len().min(1));
+            script = rest.drain(..rest.len().min(1)).next().flatten();
             Some(word)
         } else {
             if self
@@ -40,7 +53,16 @@ impl CommandFollower<'_> {
             self.kept_text(&word)
         };
         match (text, self.start_files(base, is_login, is_interactive)) {
-            (Some(text), Some(before)) => self.run(base, &(before + &text), rest),
+            (Some(text), Some(before)) => {
+                let state = ShellState {
+                    arguments: rest,
+                    flags,
+                    kind: self.shell_kind(base),
+                    script,
+                    ..ShellState::default()
+                };
+                self.run(&(before + &text), state)
+            }
             _ => self.lose(),
         }
     }
@@ -48,7 +70,7 @@ impl CommandFollower<'_> {
     /// What a shell reads before what it is given, as a script; `None` where only a run could tell.
     fn start_files(&self, base: &str, is_login: bool, is_interactive: bool) -> Option<String> {
         let is_bash = base == "bash";
-        let mut all = String::new();
+        let mut all = self.functions(base);
         if is_login {
             all.push_str("[ -e /etc/profile ] && . /etc/profile\n");
             let own: &[&str] = if is_bash {
@@ -75,27 +97,63 @@ impl CommandFollower<'_> {
         (!is_interactive).then_some(all)
     }
 
-    pub(super) fn run(&mut self, base: &str, text: &str, arguments: Vec<Option<String>>) -> bool {
+    /// The functions that bash takes from its environment, as a script; also as `sh` (variables.c, `initialize_shell_variables`).
+    fn functions(&self, base: &str) -> String {
+        if base != "bash" && self.real_shell(base) != "bash" {
+            return String::new();
+        }
+        let functions = self.variables.iter().filter_map(|(name, value)| {
+            let name = name.strip_prefix("BASH_FUNC_")?.strip_suffix("%%")?;
+            match value {
+                VariableValue::Text(text) => Some(format!("{name} {text}\n")),
+                _ => None,
+            }
+        });
+        functions.collect()
+    }
+
+    fn shell_kind(&self, base: &str) -> ShellKind {
+        match (base, self.real_shell(base).as_str()) {
+            ("bash", _) => ShellKind::Bash,
+            (_, "dash") => ShellKind::Dash,
+            _ => ShellKind::Other,
+        }
+    }
+
+    /// The name of the program that a shell is, behind the link that `sh` mostly is.
+    fn real_shell(&self, base: &str) -> String {
+        let path = self.program(base).map(|path| self.real_directory(&path));
+        path.and_then(|path| Some(path.rsplit('/').next()?.to_owned()))
+            .unwrap_or_default()
+    }
+
+    fn run(&mut self, text: &str, state: ShellState) -> bool {
         // A carriage return becomes part of the last word of each line.
         if text.contains("\r\n") {
             return self.lose();
         }
+        let number = VariableValue::Text(self.credentials().uid.to_string());
         let user = match self.program("id") {
-            Some(_) => VariableValue::Text(self.credentials().uid.to_string()),
+            Some(_) => number.clone(),
             None => VariableValue::Unknown,
         };
         self.variables.insert(USER_NUMBER.to_owned(), user);
-        let state = ShellState {
+        let mut state = ShellState {
             variables: std::mem::take(&mut self.variables),
-            arguments,
             // As getcwd(3) says it, without links.
             directory: self.directory.as_deref().map(|path| self.real_directory(path)),
-            goes_on_without: base == "bash",
-            ..ShellState::default()
+            ..state
         };
+        if state.kind == ShellKind::Bash {
+            for name in ["EUID", "UID"] {
+                state.variables.insert(name.to_owned(), number.clone());
+                state.local.push(name.to_owned());
+            }
+        }
         let started = run_script(text, state, self);
         self.is_direct = false;
         self.problem = started.problem.or(self.problem.take());
+        self.doubt = self.doubt.take().or(started.doubt);
         self.variables = started.variables;
         self.directory = started.directory;
         self.become_user(started.user);

@@ -165,6 +165,23 @@ impl PythonEnvironment {
         }
     }
 
+    /// The file from which an interpreter takes ctypes, without links; none where the library is not there at all.
+    ///
+    /// Errors: That the standard library has it not.
+    pub(super) fn ctypes(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter) -> Result<Option<RootPath>, ()> {
+        let mut has_library = false;
+        for folder in self.folders(interpreter) {
+            let is_library = rootfs.file(&folder.real_path.join(b"os.py").absolute()).is_some();
+            has_library |= is_library;
+            let names = [&b"ctypes/__init__.py"[..], b"ctypes.py"];
+            let mut files = names.iter().map(|name| folder.real_path.join(name));
+            if let Some(file) = files.find(|file| rootfs.file(&file.absolute()).is_some()) {
+                return Ok((!is_library).then_some(file));
+            }
+        }
+        if has_library { Err(()) } else { Ok(None) }
+    }
+
     /// A variable of the environment that is not empty.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
         let value = self.variables.get(name).map(String::as_str);
@@ -221,6 +238,9 @@ impl PythonEnvironment {
         }
         if let Some(why) = self.unreadable(rootfs, folder, &rest) {
             return ObjectSearch::PassedOver(why);
+        }
+        if let Some(other) = hidden_by(rootfs, folder, &rest, interpreter) {
+            return ObjectSearch::PassedOver(format!("Python imports {other} in its place"));
         }
         let earlier = folders.iter().take(number);
         if let Some(other) = shadow(rootfs, earlier.copied(), folder, &rest) {
@@ -338,6 +358,53 @@ fn below_folder(rootfs: &Rootfs, folder: &SearchedFolder, object: &RootPath) -> 
         let found = rootfs.lookup(&folder.real_path.join(rest.as_bytes()).absolute());
         found.is_ok_and(|found| found.path == *object).then_some(rest)
     })
+}
+
+/// The package or module that Python takes in the place of the module at `rest`, in the same folder: a package comes
+/// first, then extensions, those of one version before others, then modules of text (`FileFinder.find_spec`,
+/// `_get_supported_file_loaders`).
+fn hidden_by(
+    rootfs: &Rootfs,
+    folder: &SearchedFolder,
+    rest: &RootPath,
+    interpreter: &PythonInterpreter,
+) -> Option<RootPath> {
+    let file = folder.real_path.join(rest.as_bytes());
+    let name = rest.name();
+    let (module, suffix) = name.split_at_checked(name.iter().position(|&byte| byte == b'.')?)?;
+    let suffixes = extension_suffixes(&interpreter.version);
+    let own = suffixes.iter().position(|(known, is_begin)| match is_begin {
+        true => suffix.starts_with(known.as_bytes()) && suffix.ends_with(b".so"),
+        false => suffix == known.as_bytes(),
+    })?;
+    let beside = file.parent();
+    let package = beside.join(module).join(b"__init__.py");
+    if module != b"__init__" && rootfs.file(&package.absolute()).is_some() {
+        return Some(package);
+    }
+    let found = rootfs.lookup(&beside.absolute()).ok()?;
+    let names: Vec<&[u8]> = rootfs.children(found.node).map(|(name, _)| name).collect();
+    suffixes.iter().take(own).find_map(|(known, is_begin)| {
+        let fits = |name: &&&[u8]| {
+            let rest = name.strip_prefix(module);
+            rest.is_some_and(|rest| match is_begin {
+                true => rest.starts_with(known.as_bytes()) && rest.ends_with(b".so"),
+                false => rest == known.as_bytes(),
+            })
+        };
+        names.iter().find(fits).map(|name| beside.join(name))
+    })
+}
+
+/// What ends the names of modules, in the order in which they are looked for, and whether more may stand before `.so`.
+fn extension_suffixes(version: &str) -> [(String, bool); 4] {
+    let tag = format!(".cpython-{}-", version.replace('.', ""));
+    [
+        (tag, true),
+        (".abi3.so".to_owned(), false),
+        (".so".to_owned(), false),
+        (".py".to_owned(), false),
+    ]
 }
 
 /// The package or module of the same name that Python finds before the one at `rest` in `folder`.

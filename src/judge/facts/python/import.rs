@@ -66,6 +66,16 @@ impl ImportedObject<'_> {
         }
     }
 
+    /// A file that decides on what the import comes to: it changes `sys.path`, or stands in the place of ctypes.
+    pub fn doubt(&self) -> Option<String> {
+        if let Some(file) = &self.interpreter.rearranges {
+            return Some(format!("{file} changes sys.path"));
+        }
+        let other = self.environment.ctypes(self.rootfs, self.interpreter).ok().flatten();
+        let other = other.filter(|_| is_source(&self.found.path));
+        other.map(|file| format!("{file} is imported in the place of ctypes"))
+    }
+
     /// Starts the interpreter, opens what the packages of `profile` open before, and loads the object.
     pub fn load(
         &self,
@@ -85,6 +95,9 @@ impl ImportedObject<'_> {
             // An interpreter opens an extension by its path: the object itself is not searched for.
             return process.open(&self.found.path, None);
         }
+        if self.environment.ctypes(self.rootfs, self.interpreter).is_err() {
+            return not_importable("ctypes");
+        }
         // What is text opens by way of ctypes, which may be part of the interpreter.
         match self.first_file(&["_ctypes.*so".to_owned()]) {
             Some(file) => process.open(&file, None),
@@ -98,14 +111,27 @@ impl ImportedObject<'_> {
     }
 
     /// The files of patterns that a program opens as the library itself, in order: below a variable of the environment,
-    /// the first of several that is set, or below the folders of packages.
-    pub fn opened_files(&self, patterns: &[String], finder: Option<&str>) -> Vec<ByteString> {
+    /// the first of several that is set, below the toolkit of a library, the first of several that is found, or below the
+    /// folders of packages.
+    pub fn opened_files(
+        &self,
+        patterns: &[String],
+        finder: Option<&str>,
+        find: &dyn Fn(&[u8]) -> Option<RootPath>,
+    ) -> Vec<ByteString> {
         let has_finder = finder.is_none_or(|name| self.environment.version(self.interpreter, name).is_some());
         let files = patterns.iter().flat_map(|pattern| {
             if let Some((names, rest)) = pattern.strip_prefix('$').and_then(|pattern| pattern.split_once('/')) {
                 let folder = names.split('|').find_map(|name| self.environment.variable(name));
                 let folder = folder.filter(|_| has_finder);
                 return folder.map_or_else(Vec::new, |folder| self.files(&RootPath::from(folder), rest));
+            }
+            if let Some((names, rest)) = pattern.strip_prefix('@').and_then(|pattern| pattern.split_once('/')) {
+                let mut names = names.split('|').filter(|_| has_finder);
+                let root = names
+                    .find_map(|name| find(name.as_bytes()))
+                    .and_then(|path| toolkit_of(&path));
+                return root.map_or_else(Vec::new, |root| self.files(&root, rest));
             }
             let folders = self.environment.folders(self.interpreter);
             let sites = folders.filter(|folder| folder.is_site);
@@ -231,6 +257,31 @@ impl ImportedObject<'_> {
         let mut files = expand_pattern(self.rootfs, &absolute, FILES);
         files.retain(|file| fits_version(RootPath::new(file).name(), &self.interpreter.version));
         files
+    }
+}
+
+/// The folder of the toolkit that a library is of: it lies in `lib` or `lib64` below it, or below its `targets/TRIPLE`
+/// (cuda.pathfinder, `_derive_ctk_root_linux`).
+fn toolkit_of(library: &RootPath) -> Option<RootPath> {
+    let folder = library.parent();
+    let above = folder.parent();
+    let is_library = matches!(folder.name(), b"lib" | b"lib64");
+    let is_target = above.parent().name() == b"targets";
+    is_library.then(|| if is_target { above.parent().parent() } else { above })
+}
+
+/// The failure of an import for want of a module.
+fn not_importable(module: &str) -> ImportFailure {
+    LoadResolution {
+        unresolved: vec![UnresolvedRequest {
+            name: module.as_bytes().into(),
+            requested_by: None,
+            outcome: RequestOutcome::NotFound,
+            message: format!("No module named '{module}'"),
+            missing_version: None,
+            trace: Vec::new(),
+        }],
+        ..LoadResolution::default()
     }
 }
 

@@ -19,6 +19,39 @@ const FOLDERS: usize = 256;
 const LINES: usize = 1024;
 /// What tells a line of code in a `.pth` file that adds no folder: those of setuptools, virtualenv and namespaces.
 const HARMLESS_CODE: [&[u8]; 3] = [b"SETUPTOOLS_USE_DISTUTILS", b"_virtualenv", b"f_locals['sitedir']"];
+/// What tells a line of code that changes `sys.path` otherwise than by a folder at its end.
+const REARRANGING: [&[u8]; 5] = [
+    b"sys.path.insert",
+    b"sys.path.remove",
+    b"sys.path.clear",
+    b"sys.path[",
+    b"sys.path =",
+];
+/// Modules that are part of CPython's programs, where their names do not begin with `_`.
+const BUILT_IN: [&[u8]; 22] = [
+    b"array",
+    b"atexit",
+    b"binascii",
+    b"builtins",
+    b"cmath",
+    b"errno",
+    b"faulthandler",
+    b"fcntl",
+    b"gc",
+    b"grp",
+    b"itertools",
+    b"marshal",
+    b"math",
+    b"posix",
+    b"pwd",
+    b"pyexpat",
+    b"select",
+    b"spwd",
+    b"sys",
+    b"syslog",
+    b"time",
+    b"zlib",
+];
 /// The prefixes that Pythons are built with, where one that finds no library beside itself looks last.
 const BUILT_PREFIXES: [&str; 2] = ["usr/local", "usr"];
 
@@ -35,6 +68,8 @@ pub(super) struct PythonInterpreter {
     pub search_path: Vec<SearchedFolder>,
     /// The first `.pth` file with a line of code that may add folders of its own.
     pub code: Option<RootPath>,
+    /// A file that it runs as it starts and that changes `sys.path` otherwise.
+    pub rearranges: Option<RootPath>,
 }
 
 /// A Python that cannot be started.
@@ -114,7 +149,8 @@ impl PythonInterpreter {
             Ok(installation) => installation,
             Err(why) => return Some(Err(broken(why))),
         };
-        let list = installation.search_path(rootfs, settings);
+        let mut list = installation.search_path(rootfs, settings);
+        list.read_customization(settings);
         Some(Ok(Self {
             path: path.clone(),
             program: found.path,
@@ -122,6 +158,7 @@ impl PythonInterpreter {
             // Import hooks are asked last (sys.meta_path).
             search_path: list.folders.into_iter().chain(list.hooked).collect(),
             code: list.code,
+            rearranges: list.rearranges,
         }))
     }
 }
@@ -281,6 +318,7 @@ struct FolderList<'r> {
     /// The paths that are known, whether or not a folder is there.
     known: BTreeSet<RootPath>,
     code: Option<RootPath>,
+    rearranges: Option<RootPath>,
 }
 
 impl<'r> FolderList<'r> {
@@ -292,6 +330,7 @@ impl<'r> FolderList<'r> {
             hooked: Vec::new(),
             known: BTreeSet::new(),
             code: None,
+            rearranges: None,
         }
     }
 
@@ -338,7 +377,10 @@ impl<'r> FolderList<'r> {
         for line in text.unwrap_or_default().split(|&byte| byte == b'\n').take(LINES) {
             let line = line.trim_ascii_end();
             if line.starts_with(b"import ") || line.starts_with(b"import\t") {
-                self.run_code(site, &file, line);
+                // "Remainder of file ignored"
+                if !self.run_code(site, &file, line) {
+                    break;
+                }
             } else if !line.is_empty() && !line.starts_with(b"#") {
                 self.add(&below(site, line));
             }
@@ -346,8 +388,8 @@ impl<'r> FolderList<'r> {
     }
 
     /// Takes a line of code: the import hook of setuptools finds single packages, behind all folders; of any other it is
-    /// only known that it is there.
-    fn run_code(&mut self, site: &RootPath, file: &RootPath, line: &[u8]) {
+    /// only known that it is there. Whether it goes on behind it.
+    fn run_code(&mut self, site: &RootPath, file: &RootPath, line: &[u8]) -> bool {
         let module = line.get(b"import ".len()..).unwrap_or_default();
         let module = module.split(|byte| b"; ,".contains(byte)).next().unwrap_or_default();
         let hook = site.join(&[module, b".py"].concat()).absolute();
@@ -358,7 +400,10 @@ impl<'r> FolderList<'r> {
         else {
             let is_known = HARMLESS_CODE.iter().any(|word| contains_bytes(line, word));
             self.code = self.code.take().or_else(|| (!is_known).then(|| file.clone()));
-            return;
+            if REARRANGING.iter().any(|word| contains_bytes(line, word)) {
+                self.rearranges.get_or_insert_with(|| file.clone());
+            }
+            return self.is_importable(module);
         };
         for (name, folder) in read_mapping(text).into_iter().take(FOLDERS) {
             let package = RootPath::from(folder.as_str());
@@ -366,6 +411,51 @@ impl<'r> FolderList<'r> {
             if package.name() == name.as_bytes() && self.hooked.len() < FOLDERS {
                 self.hooked.extend(self.folder(&package.parent(), Some(package)));
             }
+        }
+        true
+    }
+
+    /// Whether a module that code imports may be there; those that are part of a Python have no file.
+    fn is_importable(&self, module: &[u8]) -> bool {
+        let top = module
+            .split(|&byte| byte == b'.')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii();
+        let has_library = |folder: &SearchedFolder| self.has(folder, b"os.py");
+        if BUILT_IN.contains(&top) || top.starts_with(b"_") || !self.folders.iter().any(has_library) {
+            return true;
+        }
+        self.folders.iter().any(|folder| {
+            let found = self.rootfs.lookup(&folder.real_path.absolute()).ok();
+            let names = found.into_iter().flat_map(|found| self.rootfs.children(found.node));
+            // A package, or a module of any kind.
+            let mut rests = names.filter_map(|(name, _)| name.strip_prefix(top));
+            rests.any(|rest| rest.is_empty() || rest.starts_with(b"."))
+        })
+    }
+
+    fn has(&self, folder: &SearchedFolder, name: &[u8]) -> bool {
+        self.rootfs.file(&folder.real_path.join(name).absolute()).is_some()
+    }
+
+    /// Looks at what is imported behind all `.pth` files (Lib/site.py, `execsitecustomize`).
+    fn read_customization(&mut self, settings: &PythonSettings) {
+        let names: &[&[u8]] = match (settings.has_sites, &settings.user_base) {
+            (false, _) => &[],
+            (true, None) => &[b"sitecustomize.py"],
+            (true, Some(_)) => &[b"sitecustomize.py", b"usercustomize.py"],
+        };
+        for name in names {
+            let first = self.folders.iter().find(|folder| self.has(folder, name));
+            let file = first.map(|folder| folder.real_path.join(name));
+            let text = file.as_ref().and_then(|file| self.rootfs.content(&file.absolute()));
+            let says = |words: &[&[u8]]| text.is_some_and(|text| words.iter().any(|word| contains_bytes(text, word)));
+            self.code = self
+                .code
+                .take()
+                .or_else(|| file.clone().filter(|_| says(&[b"sys.path"])));
+            self.rearranges = self.rearranges.take().or_else(|| file.filter(|_| says(&REARRANGING)));
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! `settings` is what the image says to a Python, `interpreter` where one looks for packages (`sys.path`, with `editable`
 //! packages), `environment` which of them finds an object, `import` the process that an import makes, `source_text` what
-//! a module says that it opens.
+//! a module says that it opens, by its `source_words`.
 
 mod editable;
 mod environment;
@@ -11,6 +11,7 @@ mod import;
 mod interpreter;
 mod settings;
 mod source_text;
+mod source_words;
 #[cfg(test)]
 mod tests;
 

@@ -1,8 +1,9 @@
 //! What the text of a Python module says of a library: the names that it gives to ctypes.
 //!
-//! The text is not understood: a name that stands in the call itself is opened as it stands, and of any other that stands
-//! in quotes only a run could tell what is made of it.
+//! Names and calls are told from comments and texts; what they come to is not: a name that stands in a call which the
+//! import runs is opened as it stands, and of any other that stands in quotes only a run could tell what is made of it.
 
+use super::source_words::{SourceString, SourceWords, read_words};
 use crate::knowledge::LibraryProfile;
 use image_linkage::elf::ByteString;
 
@@ -10,13 +11,15 @@ use image_linkage::elf::ByteString;
 const OPENERS: [&str; 4] = ["CDLL(", "LoadLibrary(", "PyDLL(", "dlopen("];
 /// The names that are taken of one module.
 const NAMES: usize = 16;
+/// The texts of one module that are looked at.
+const LOOKED_AT: usize = 64;
 
 /// The names that a module opens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::judge::facts) struct SourceText {
-    /// Those that stand in a call, in order.
+    /// Those that stand in a call which the import runs, in order.
     pub exact: Vec<ByteString>,
-    /// Texts in quotes of which it may make a name.
+    /// Texts in quotes of which it may make a name, or that may be opened later.
     pub hints: Vec<ByteString>,
 }
 
@@ -24,21 +27,27 @@ pub(in crate::judge::facts) struct SourceText {
 pub(in crate::judge::facts) fn read_source(source: &[u8], library: &LibraryProfile) -> SourceText {
     let text = String::from_utf8_lossy(source);
     let mut found = SourceText::default();
-    if !OPENERS.iter().any(|opener| text.contains(opener)) {
+    let opens = |code: &str| OPENERS.iter().any(|opener| code.contains(opener));
+    let words = Some(&text).filter(|text| opens(text)).map(|text| read_words(text));
+    let Some(words) = words.filter(|words| opens(&words.code)) else {
         return found;
-    }
-    for (at, stem) in text.match_indices(library.file_stem()) {
-        let Some((name, before)) = quoted(&text, at, at + stem.len()) else {
-            continue;
-        };
+    };
+    let stem = library.file_stem();
+    // A text that is a statement of its own is documentation.
+    let all = words.strings.iter();
+    let named = all.filter(|string| string.text.contains(stem) && !string.is_statement);
+    let named = named.take(LOOKED_AT);
+    for string in named.filter(|string| !is_of_other_system(&text, &words, string)) {
         // A message has words; what has none is a name or a part of one.
-        if name.contains([' ', '\t']) || found.exact.len() + found.hints.len() >= NAMES {
+        let name = string.text;
+        if name.contains(char::is_whitespace) || found.exact.len() + found.hints.len() >= NAMES {
             continue;
         }
         let file = name.rsplit('/').next().unwrap_or_default();
         let is_whole = library.is_exact_name(file.as_bytes()) && (file == name || name.starts_with('/'));
-        let is_given = OPENERS.iter().any(|opener| before.ends_with(opener));
-        let list = if is_whole && is_given {
+        let before = words.code.get(..string.start).unwrap_or_default().trim_end();
+        let is_given = OPENERS.iter().any(|opener| before.ends_with(opener)) && string.is_plain;
+        let list = if is_whole && is_given && runs_on_import(&words, string, !found.exact.is_empty()) {
             &mut found.exact
         } else {
             &mut found.hints
@@ -48,20 +57,40 @@ pub(in crate::judge::facts) fn read_source(source: &[u8], library: &LibraryProfi
     found
 }
 
-/// The text in quotes on one line around a place, and what stands before it; nothing in a comment.
-fn quoted(text: &str, from: usize, to: usize) -> Option<(&str, &str)> {
-    let (head, tail) = (text.get(..from)?, text.get(to..)?);
-    let line = head.rfind('\n').map_or(0, |at| at + 1);
-    if head.get(line..)?.trim_start().starts_with('#') {
-        return None;
-    }
-    let open = line + head.get(line..)?.rfind(['"', '\''])?;
-    let quote = head.get(open..)?.chars().next()?;
-    let end = tail.find('\n').unwrap_or(tail.len());
-    let close = to + tail.get(..end)?.find(quote)?;
-    // A raw text is one that stands there; one with braces to be filled is not.
-    let before = head.get(..open)?.trim_end();
-    Some((text.get(open + 1..close)?, before.strip_suffix('r').unwrap_or(before)))
+/// The words by which a line begins that runs what stands in it whenever it is reached.
+const PASSED: [&str; 3] = ["try:", "finally:", "with "];
+/// What makes a part of a line run at another time, or not at all.
+const CONDITIONS: [&str; 5] = [" if ", " and ", " or ", "lambda", " for "];
+/// The words by which a line begins whose rest may not run.
+const HEADS: [&str; 10] = [
+    "if ", "elif ", "else", "for ", "while ", "def ", "class ", "async ", "match ", "except",
+];
+/// How a module asks for its system, and the names of those that are not Linux.
+const ASKS: [&str; 3] = ["sys.platform", "os.name", "platform.system()"];
+const OTHER_SYSTEMS: [&str; 6] = ["win32", "cygwin", "darwin", "Windows", "\"nt\"", "'nt'"];
+
+/// Whether a statement runs when its module is imported, for sure; what catches a failure, where that may be one of
+/// another name of the library.
+fn runs_on_import(words: &SourceWords<'_>, string: &SourceString<'_>, opens_before: bool) -> bool {
+    let own = words.line(&words.code, string.line).trim_start();
+    let is_conditional =
+        CONDITIONS.iter().any(|word| own.contains(word)) || HEADS.iter().any(|head| own.starts_with(head));
+    let runs = |number: usize| {
+        let line = words.line(&words.code, number).trim_start();
+        PASSED.iter().any(|head| line.starts_with(head)) || line.starts_with("except") && opens_before
+    };
+    !is_conditional && words.heads(string.line).all(runs)
+}
+
+/// Whether a statement is for another system than Linux alone.
+fn is_of_other_system(text: &str, words: &SourceWords<'_>, string: &SourceString<'_>) -> bool {
+    let mut lines = std::iter::once(string.line).chain(words.heads(string.line));
+    lines.any(|number| {
+        let line = words.line(text, number).trim_start();
+        let is_if = line.starts_with("if ") || line.starts_with("elif ");
+        let asks = ASKS.iter().any(|ask| line.contains(ask)) && !line.contains("!=") && !line.contains(" not ");
+        is_if && asks && OTHER_SYSTEMS.iter().any(|name| line.contains(name)) && !line.contains("linux")
+    })
 }
 
 #[cfg(test)]
@@ -101,7 +130,19 @@ mod tests {
             &["libcupti.so.13", "libcupti.so.12"],
             &[],
         );
+        check(
+            "try:\n    CDLL('libcupti.so.13')\nexcept OSError:\n    CDLL('libcupti.so')\n",
+            &["libcupti.so.13", "libcupti.so"],
+            &[],
+        );
         for hint in [
+            "def load():\n    return CDLL('libcupti.so.12')",
+            "class A:\n    def f(self):\n        '''Text.'''\n        with lock:\n            CDLL(\n'libcupti.so.12')",
+            "if __name__ == '__main__':\n    CDLL('libcupti.so.12')",
+            "try:\n    import torch\nexcept ImportError:\n    CDLL('libcupti.so.12')",
+            "LIB = CDLL('libcupti.so.12') if GPU else None",
+            "load = lambda: CDLL('libcupti.so.12')",
+            "if sys.platform != 'win32':\n    CDLL('libcupti.so.12')",
             "CDLL(os.path.join(root, 'libcupti.so.12'))",
             "for name in ('libcupti.so.12',):\n    CDLL(name)",
         ] {
@@ -114,6 +155,11 @@ mod tests {
             "NAMES = ('libcupti.so.12',)",
             "CDLL('libc.so.6')\nraise OSError('no libcupti.so here')",
             "CDLL('libc.so.6')\n\"\"\"About libcupti.so.\"\"\"",
+            "\"\"\"Use it so:\n\n    CDLL('libcupti.so.12')\n\"\"\"\n",
+            "def f():\n    r'''CDLL(\"libcupti.so.12\")'''\n    CDLL('libc.so.6')",
+            "x = 1  # CDLL('libcupti.so.12')",
+            "if sys.platform == 'win32':\n    CDLL('libcupti.so.12')",
+            "if os.name == \"nt\": CDLL('libcupti.so.12')",
         ] {
             check(silent, &[], &[]);
         }

@@ -2,7 +2,7 @@
 
 use image_linkage::escape;
 
-use super::{Doubt, ScriptRun, Success, UNKNOWN, VariableValue};
+use super::{Doubt, ScriptRun, ShellKind, Success, UNKNOWN, VariableValue};
 
 impl ScriptRun<'_> {
     pub(super) fn declare(&mut self, by: &str, words: &[Option<String>]) {
@@ -62,24 +62,48 @@ impl ScriptRun<'_> {
         }
     }
 
+    /// `set [-OPTIONS] [-o NAME] [--] [ARGUMENT]…`
     pub(super) fn set(&mut self, words: &[Option<String>]) {
-        let end = words.iter().position(|word| word.as_deref() == Some("--"));
-        if let Some(arguments) = end.and_then(|end| words.get(end + 1..)) {
-            self.state.arguments = arguments.to_vec();
-        }
-        for word in words.iter().flatten() {
-            match word.as_str() {
-                "allexport" => self.state.exports_all = true,
-                "nounset" => self.state.must_be_set = true,
-                letters if letters.starts_with(['-', '+']) && !letters.starts_with("--") => {
-                    let is_on = letters.starts_with('-');
-                    let flags = [('a', &mut self.state.exports_all), ('u', &mut self.state.must_be_set)];
-                    for (_, flag) in flags.into_iter().filter(|(letter, _)| letters.contains(*letter)) {
-                        *flag = is_on;
-                    }
-                }
-                _ => {}
+        let mut rest = words;
+        while let Some((Some(word), behind)) = rest.split_first() {
+            let (is_on, letters) = match (word.strip_prefix('-'), word.strip_prefix('+')) {
+                (Some(letters), _) => (true, letters),
+                (_, Some(letters)) => (false, letters),
+                _ => break,
+            };
+            rest = behind;
+            if matches!(letters, "" | "-") {
+                self.state.arguments = rest.to_vec();
+                return;
             }
+            let named = if letters.contains('o') {
+                let name = rest.first().and_then(Option::as_deref);
+                if name == Some("pipefail") && self.state.kind == ShellKind::Dash && self.doubt <= Doubt::Open {
+                    let doubt = std::mem::replace(&mut self.doubt, Doubt::Open);
+                    self.end("`set -o pipefail` is unknown to dash, as it is before 0.5.13".to_owned());
+                    self.doubt = doubt;
+                }
+                rest = rest.get(1..).unwrap_or_default();
+                name.and_then(letter_of)
+            } else {
+                None
+            };
+            for letter in letters.chars().filter(|letter| "aeu".contains(*letter)).chain(named) {
+                self.set_flag(letter, is_on);
+            }
+        }
+        if !rest.is_empty() {
+            self.state.arguments = rest.to_vec();
+        }
+    }
+
+    fn set_flag(&mut self, letter: char, is_on: bool) {
+        // What may be set ends nothing for sure; that all is exported is the careful answer.
+        match (is_on, self.doubt) {
+            (true, Doubt::Sure) => drop(self.state.flags.insert(letter)),
+            (true, _) if letter == 'a' => drop(self.state.flags.insert(letter)),
+            (false, _) => drop(self.state.flags.remove(&letter)),
+            _ => {}
         }
     }
 
@@ -98,14 +122,14 @@ impl ScriptRun<'_> {
             self.forget_all();
             return None;
         };
-        match (self.files.text(&path), self.files.test('e', &path)) {
+        match (self.files.text(&path), self.file_test('e', &path)) {
             (Some(text), _) => {
                 let before = std::mem::replace(&mut self.returned, Doubt::Sure);
                 self.script(&text);
                 self.returned = before;
             }
             (None, Some(false)) => return Some(self.read_nothing(&path, "is not in the image")),
-            (None, _) if self.files.test('r', &path) == Some(false) => {
+            (None, Some(true)) if self.files.test('r', &path) == Some(false) => {
                 return Some(self.read_nothing(&path, "may not be read by its user"));
             }
             (None, _) => self.forget_all(),
@@ -115,12 +139,12 @@ impl ScriptRun<'_> {
 
     /// A file that cannot be read is the end of a script, but for bash.
     fn read_nothing(&mut self, path: &str, why: &str) -> bool {
-        if !self.state.goes_on_without {
+        if !self.state.is_bash() {
             self.forget_all();
             if self.doubt == Doubt::Sure {
                 let path = escape::escape_bytes(path.as_bytes());
-                self.is_over = true;
-                self.problem = Some(format!("the container's command stops at {path}, which {why}"));
+                self.ending.is_over = true;
+                self.ending.problem = Some(format!("the container's command stops at {path}, which {why}"));
             }
         }
         false
@@ -151,43 +175,25 @@ impl ScriptRun<'_> {
         let to = to.filter(|to| !is_searched || to.starts_with(['/', '.']));
         let to = to.and_then(|to| self.path(&to)).map(|to| without_dots(&to));
         // One that is not in the image may have been made, or mounted.
-        let to = to.filter(|to| self.files.test('d', to) == Some(true));
+        let there = to.as_ref().and_then(|to| self.file_test('d', to));
+        if there == Some(false) {
+            return Some(false);
+        }
+        let to = to.filter(|_| there == Some(true));
         if self.doubt == Doubt::Sure || to != self.state.directory {
             self.state.directory = to.filter(|_| self.doubt == Doubt::Sure);
         }
         self.state.directory.is_some().then_some(true)
     }
+}
 
-    pub(super) fn test(&self, words: &[Option<String>]) -> Success {
-        let words: Option<Vec<&str>> = words.iter().map(Option::as_deref).collect();
-        let mut words = words?;
-        if words.last() == Some(&"]") {
-            words.pop();
-        }
-        let (negates, words) = match words.split_first() {
-            Some((&"!", rest)) => (true, rest.to_vec()),
-            _ => (false, words),
-        };
-        let holds = match words.as_slice() {
-            ["-n", text] | [text] => Some(!text.is_empty()),
-            ["-z", text] => Some(text.is_empty()),
-            [one, "=" | "==", other] => Some(one == other),
-            [one, "!=", other] => Some(one != other),
-            [one, sign @ ("-eq" | "-ne"), other] => {
-                let numbers: Option<(i64, i64)> = one.parse().ok().zip(other.parse().ok());
-                numbers.map(|(one, other)| (one == other) == (*sign == "-eq"))
-            }
-            [sign, path] => {
-                let mut signs = sign.strip_prefix('-')?.chars();
-                let letter = signs.next().filter(|_| signs.next().is_none())?;
-                self.files.test(letter, &self.path(path)?)
-            }
-            _ => None,
-        };
-        if words.iter().any(|word| word.contains(UNKNOWN)) {
-            return None;
-        }
-        holds.map(|holds| holds != negates)
+/// The letter of an option of `set -o`.
+pub(in crate::judge::facts) fn letter_of(name: &str) -> Option<char> {
+    match name {
+        "allexport" => Some('a'),
+        "errexit" => Some('e'),
+        "nounset" => Some('u'),
+        _ => None,
     }
 }
 

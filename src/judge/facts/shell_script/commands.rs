@@ -25,24 +25,40 @@ impl ScriptRun<'_> {
         let (name, rest) = fields.split_first()?;
         let known = name.as_deref().unwrap_or_default();
         let begins_with_option = || first_word(rest).is_some_and(|word| word.starts_with('-'));
+        self.is_of_program = false;
         match known {
-            "true" | ":" | "echo" | "umask" | "ulimit" | "mkdir" | "ldconfig" | "ln" | "chmod" | "hash" => Some(true),
+            "mkdir" | "ln" | "ldconfig" | "chmod" => {
+                self.has_started = true;
+                Some(true)
+            }
+            "true" | ":" | "echo" | "umask" | "ulimit" => Some(true),
             "false" => Some(false),
             "[" | "test" => self.test(rest),
             "cd" => self.change_directory(rest),
             "." | "source" => self.source(rest),
             "exec" => self.exec(assignments, rest),
-            "exit" | "return" => {
-                self.leave(known);
+            "exit" => {
+                self.exit(first_word(rest));
+                None
+            }
+            "return" => {
+                self.returned = self.returned.max(self.jump());
+                None
+            }
+            "break" | "continue" => {
+                self.jumped = self.jumped.max(self.jump());
                 None
             }
             "command" | "builtin" if !begins_with_option() => self.run_own(assignments, rest),
-            "command" | "builtin" | "[[" | "((" | "type" | "let" | "wait" | "break" | "continue" | "shopt"
-            | "enable" | "complete" | "times" | "jobs" => None,
+            "command" | "type" | "which" | "hash" => self.finds(rest),
+            "builtin" | "((" | "let" | "wait" | "shopt" | "enable" | "complete" | "times" | "jobs" => None,
             _ if let Some(success) = self.change_variables(known, rest) => success,
-            _ => {
+            program => {
+                let is_missing = name.is_some() && self.files.has_program(program) == Some(false);
                 self.start(assignments, fields);
-                None
+                self.has_started = true;
+                self.is_of_program = !is_missing;
+                is_missing.then_some(false)
             }
         }
     }
@@ -62,6 +78,10 @@ impl ScriptRun<'_> {
                 let mut words = rest.iter();
                 if words.any(|word| word.as_deref().is_none_or(|word| word == "DEBUG")) {
                     self.forget_all();
+                }
+                let is_end = |word: &Option<String>| matches!(word.as_deref(), Some("EXIT" | "0"));
+                if rest.iter().skip(1).any(is_end) {
+                    self.at_exit = rest.first().cloned().flatten().filter(|text| text != "-");
                 }
             }
             // What the words mean from here on.
@@ -96,26 +116,43 @@ impl ScriptRun<'_> {
         }
         self.last = None;
         self.start(assignments, rest);
-        self.is_over = self.doubt == Doubt::Sure;
+        self.ending.is_over = self.doubt == Doubt::Sure;
+        if self.ending.is_over {
+            self.at_exit = None;
+        }
         Some(true)
     }
 
-    /// `exit`, or `return` from a function or a file.
-    fn leave(&mut self, by: &str) {
-        if by == "exit" {
-            self.is_over = self.doubt == Doubt::Sure;
+    /// Goes through what stands behind the end of the script, for the program that it would start.
+    pub(super) fn run_unreached(&mut self, fields: &[Option<String>]) {
+        let Some((name, rest)) = fields.split_first() else {
             return;
+        };
+        let known = name.as_deref().unwrap_or_default();
+        if self.functions.contains_key(known) {
+            self.run(&[], fields);
+        } else if known == "exec" {
+            self.note_unreached(rest);
+        } else if !OWN.contains(&known) {
+            self.note_unreached(fields);
         }
-        self.returned = self.returned.max(match self.doubt {
+    }
+
+    /// How certain it is that what follows is passed over.
+    fn jump(&self) -> Doubt {
+        match self.doubt {
             Doubt::Sure => Doubt::Skipped,
             doubt => doubt,
-        });
+        }
     }
 
     /// A program is started; the last one is what the script is for.
     pub(super) fn start(&mut self, assignments: &[(String, VariableValue)], words: &[Option<String>]) {
         if self.doubt != Doubt::Skipped {
             self.user = new_user(words).or(self.user.take());
+        }
+        if self.doubt == Doubt::Sure {
+            self.note_unreached(words);
         }
         // What may not run is what the script is for only where nothing else is.
         if self.doubt != Doubt::Sure && self.last.is_some() {
@@ -129,9 +166,18 @@ impl ScriptRun<'_> {
             user: None,
             directory: self.state.directory.clone(),
             problem: None,
+            doubt: None,
         });
     }
 }
+
+/// The commands of shells, and those that prepare what a program is started in: behind the end of a script they are none
+/// that it is for.
+const OWN: [&str; 40] = [
+    "", ".", ":", "[", "((", "alias", "break", "builtin", "cd", "chmod", "chown", "command", "continue", "cat", "cp",
+    "declare", "echo", "eval", "exit", "export", "false", "local", "ln", "mkdir", "printf", "read", "readonly",
+    "return", "rm", "set", "shift", "shopt", "sleep", "source", "test", "touch", "trap", "true", "unset", "wait",
+];
 
 pub(super) fn exported(state: &ShellState) -> BTreeMap<String, VariableValue> {
     let variables = state.variables.iter();

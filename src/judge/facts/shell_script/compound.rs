@@ -4,24 +4,17 @@ use super::{Doubt, ScriptRun, Success, TokenReader};
 use crate::judge::facts::shell_words::{ShellToken, WordPart};
 
 impl ScriptRun<'_> {
-    pub(super) fn doubtful<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = self.doubt;
-        self.doubt = outer.max(Doubt::Open);
-        let result = act(self);
-        self.doubt = outer;
-        result
-    }
-
     pub(super) fn conditional(&mut self, reader: &mut TokenReader<'_>) -> Success {
         let outer = self.doubt;
         // Whether one of the conditions before was true.
         let mut chosen = Some(false);
+        let mut open = Doubt::Sure;
         loop {
             let word = reader.keyword().map(str::to_owned);
             reader.at += 1;
             let holds = match word.as_deref() {
                 Some("if" | "elif") => {
-                    let holds = self.block(reader, &["then"]);
+                    let holds = self.tested(|run| run.block(reader, &["then"]));
                     reader.at += 1;
                     holds
                 }
@@ -32,8 +25,13 @@ impl ScriptRun<'_> {
             let runs = match (chosen, holds) {
                 (Some(true), _) | (_, Some(false)) => Doubt::Skipped,
                 (Some(false), Some(true)) => Doubt::Sure,
+                (Some(false), None) => self.open_doubt(),
+                (None, _) if open == Doubt::Program => Doubt::Program,
                 _ => Doubt::Open,
             };
+            if runs.is_open() {
+                open = runs;
+            }
             self.doubt = outer.max(runs);
             self.block(reader, &["elif", "else", "fi"]);
             self.doubt = outer;
@@ -46,24 +44,69 @@ impl ScriptRun<'_> {
         None
     }
 
+    /// `case WORD in [(]PATTERN[|PATTERN]…) …;; esac`
     pub(super) fn case(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        reader.at += 1;
+        let word = match reader.peek() {
+            Some(ShellToken::Word(parts, _)) => {
+                self.expand(parts);
+                self.text(parts)
+            }
+            _ => None,
+        };
         while reader.peek().is_some() && reader.keyword() != Some("in") {
             reader.at += 1;
         }
         reader.at += 1;
+        while reader.take(&ShellToken::End) {}
+        let outer = self.doubt;
+        let mut chosen = Some(false);
         while reader.peek().is_some() && reader.keyword() != Some("esac") {
-            // The pattern, up to its parenthesis.
-            while reader.peek().is_some_and(|token| *token != ShellToken::Close) && reader.keyword() != Some("esac") {
-                reader.at += 1;
-            }
-            if reader.take(&ShellToken::Close) {
-                self.doubtful(|run| run.block(reader, &["esac"]));
-                reader.take(&ShellToken::CaseEnd);
-            }
+            let fits = self.patterns(reader, word.as_deref());
+            let runs = match (chosen, fits) {
+                (Some(true), _) | (_, Some(false)) => Doubt::Skipped,
+                (Some(false), Some(true)) => Doubt::Sure,
+                _ => Doubt::Open,
+            };
+            self.doubt = outer.max(runs);
+            self.block(reader, &["esac"]);
+            self.doubt = outer;
+            reader.take(&ShellToken::CaseEnd);
+            chosen = match (chosen, fits) {
+                (Some(true), _) | (Some(false), Some(true)) => Some(true),
+                (Some(false), Some(false)) => Some(false),
+                _ => None,
+            };
             while reader.take(&ShellToken::End) {}
         }
         reader.at += 1;
         None
+    }
+
+    /// Whether a word fits one of the patterns in front of a parenthesis.
+    fn patterns(&mut self, reader: &mut TokenReader<'_>, word: Option<&str>) -> Option<bool> {
+        let mut fits = Some(false);
+        reader.take(&ShellToken::Open);
+        while let Some(token) = reader.peek() {
+            reader.at += 1;
+            match token {
+                ShellToken::Close => break,
+                ShellToken::Word(parts, _) if fits != Some(true) => {
+                    let this = word.and_then(|word| self.fits(word, parts));
+                    fits = if this == Some(false) { fits } else { this };
+                }
+                _ => {}
+            }
+        }
+        fits
+    }
+
+    /// Runs what somebody asks for its success.
+    pub(super) fn tested<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.is_tested, true);
+        let result = act(self);
+        self.is_tested = outer;
+        result
     }
 
     pub(super) fn function(&mut self, name: &[WordPart], reader: &mut TokenReader<'_>) {

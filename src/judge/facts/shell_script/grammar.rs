@@ -15,13 +15,13 @@ pub(super) struct TokenReader<'t> {
     pub at: usize,
 }
 
-impl TokenReader<'_> {
-    pub(super) fn peek(&self) -> Option<&ShellToken> {
+impl<'t> TokenReader<'t> {
+    pub(super) fn peek(&self) -> Option<&'t ShellToken> {
         self.tokens.get(self.at)
     }
 
     /// The next token where it is a word that stands as it is, such as `if`.
-    pub(super) fn keyword(&self) -> Option<&str> {
+    pub(super) fn keyword(&self) -> Option<&'t str> {
         match self.peek()? {
             ShellToken::Word(parts, false) => match parts.as_slice() {
                 [WordPart::Text(text)] => Some(text),
@@ -65,7 +65,7 @@ impl ScriptRun<'_> {
                 break;
             }
             let outer = self.doubt;
-            self.doubt = outer.max(self.returned);
+            self.doubt = outer.max(self.returned).max(self.jumped);
             success = self.list(reader);
             self.doubt = outer;
             if self.left == 0 || self.state.variables.len() > VARIABLES {
@@ -78,7 +78,8 @@ impl ScriptRun<'_> {
 
     /// Commands that are joined by `&&`, `||` and `|`.
     pub(super) fn list(&mut self, reader: &mut TokenReader<'_>) -> Success {
-        let outer = self.doubt;
+        let outer = (self.doubt, self.is_tested);
+        self.is_tested |= self.is_joined(reader);
         let mut success = self.pipeline(reader);
         loop {
             let known = match reader.peek() {
@@ -91,40 +92,71 @@ impl ScriptRun<'_> {
             let runs = match known {
                 Some(true) => Doubt::Sure,
                 Some(false) => Doubt::Skipped,
-                None => Doubt::Open,
+                None => self.open_doubt(),
             };
-            self.doubt = outer.max(runs);
+            self.doubt = outer.0.max(runs);
+            self.is_tested = outer.1 || self.is_joined(reader);
             let next = self.pipeline(reader);
             success = match known {
                 Some(true) => next,
                 Some(false) => success,
                 None => None,
             };
-            self.doubt = outer;
+            self.doubt = outer.0;
         }
+        self.is_tested = outer.1;
         success
     }
 
+    /// What is not known to run by the success of what ran before.
+    pub(super) fn open_doubt(&self) -> Doubt {
+        if self.is_of_program {
+            Doubt::Program
+        } else {
+            Doubt::Open
+        }
+    }
+
+    /// Whether `&&` or `||` stands behind the next pipeline, so that somebody asks for its success.
+    fn is_joined(&mut self, reader: &mut TokenReader<'_>) -> bool {
+        if !self.state.flags.contains(&'e') || self.is_tested || self.doubt == Doubt::Skipped {
+            return false;
+        }
+        let start = reader.at;
+        self.skipped(reader, |run, reader| {
+            run.pipeline(reader);
+        });
+        let is_joined = matches!(reader.peek(), Some(ShellToken::And | ShellToken::Or));
+        reader.at = start;
+        is_joined
+    }
+
     pub(super) fn pipeline(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        if self.state.is_bash() && reader.keyword() == Some("time") {
+            reader.at += 1;
+            reader.at += usize::from(reader.keyword() == Some("-p"));
+        }
         let negates = reader.keyword() == Some("!");
         reader.at += usize::from(negates);
-        let before = (
-            self.state.clone(),
-            self.last.clone(),
-            self.is_over,
-            self.problem.clone(),
-        );
+        let outer_tested = self.is_tested;
+        self.is_tested |= negates;
+        let before = (self.state.clone(), self.last.clone(), self.ending.clone());
         let mut success = self.command(reader);
         let mut is_pipe = false;
         while reader.take(&ShellToken::Pipe) {
             while reader.take(&ShellToken::End) {}
             is_pipe = true;
-            success = self.command(reader).and(None);
+            success = self.command(reader);
+            self.is_of_program |= success.is_none();
         }
         if is_pipe || reader.peek() == Some(&ShellToken::Background) {
             // Each command of a pipe, and what runs beside the script, has a shell of its own.
-            (self.state, self.last, self.is_over, self.problem) = before;
+            (self.state, self.last, self.ending) = before;
         }
+        if success == Some(false) && !negates {
+            self.fail();
+        }
+        self.is_tested = outer_tested;
         if negates {
             success.map(|success| !success)
         } else {
@@ -133,7 +165,8 @@ impl ScriptRun<'_> {
     }
 
     pub(super) fn command(&mut self, reader: &mut TokenReader<'_>) -> Success {
-        self.left = self.left.saturating_sub(1);
+        // What is only looked through is as long as the script at most.
+        self.left = self.left.saturating_sub(usize::from(self.doubt != Doubt::Skipped));
         if self.depth >= DEPTH {
             self.forget_all();
             self.left = 0;
@@ -152,6 +185,10 @@ impl ScriptRun<'_> {
             Some("for" | "select") => self.for_loop(reader),
             Some("while" | "until") => self.while_loop(reader),
             Some("case") => self.case(reader),
+            Some("[[") => {
+                self.is_of_program = false;
+                self.bash_test(reader)
+            }
             Some("{") => {
                 reader.at += 1;
                 let success = self.block(reader, &["}"]);
@@ -163,11 +200,20 @@ impl ScriptRun<'_> {
                 self.simple(reader)
             }
             _ if reader.take(&ShellToken::Open) => {
-                let outer = (self.state.clone(), self.is_over, self.problem.clone());
+                let outer = (self.state.clone(), self.ending.clone());
                 let success = self.block(reader, &[]);
                 reader.take(&ShellToken::Close);
-                (self.state, self.is_over, self.problem) = outer;
-                success
+                let inner = std::mem::replace(&mut self.ending, outer.1);
+                self.state = outer.0;
+                let said = if inner.is_over && !self.ending.is_over {
+                    inner.success
+                } else {
+                    success
+                };
+                if said == Some(false) {
+                    self.failed = "( … )".to_owned();
+                }
+                said
             }
             _ => self.simple(reader),
         }
@@ -189,9 +235,10 @@ impl ScriptRun<'_> {
             reader.at += 1;
             return None;
         }
-        if self.doubt == Doubt::Skipped || self.is_over {
+        if self.doubt == Doubt::Skipped {
             return None;
         }
+        words.iter().for_each(|(parts, _)| self.expand(parts));
         let assigned = words
             .iter()
             .take_while(|(parts, _)| assignment(parts).is_some())
@@ -205,13 +252,29 @@ impl ScriptRun<'_> {
             .iter()
             .filter_map(|(parts, _)| self.assigned(parts))
             .collect();
-        if fields.is_empty() {
+        if fields.is_empty() && !self.ending.is_over {
+            self.is_of_program = false;
             let is_known = assignments.iter().all(|(_, value)| *value != VariableValue::Unknown);
             for (name, value) in assignments {
                 self.assign(&name, value);
             }
             return is_known.then_some(true);
         }
-        self.run(&assignments, &fields)
+        if self.ending.is_over {
+            self.run_unreached(&fields);
+            return None;
+        }
+        let asks_status = |parts: &Vec<WordPart>| {
+            parts
+                .iter()
+                .any(|part| matches!(part, WordPart::Variable { name, .. } if name == "?"))
+        };
+        let is_of_program = words.iter().any(|(parts, _)| asks_status(parts));
+        let success = self.run(&assignments, &fields);
+        self.is_of_program |= is_of_program;
+        if success == Some(false) {
+            self.remember(&fields);
+        }
+        success
     }
 }

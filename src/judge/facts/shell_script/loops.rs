@@ -22,22 +22,17 @@ impl ScriptRun<'_> {
             reader.at += 1;
             words.clear();
             while let Some(ShellToken::Word(parts, is_quoted)) = reader.peek() {
+                self.expand(parts);
                 words.extend(self.fields(parts, *is_quoted));
                 reader.at += 1;
             }
         }
         let body = self.loop_body(reader);
-        if self.doubt == Doubt::Skipped || self.is_over {
+        if self.doubt == Doubt::Skipped {
             return None;
         }
-        let jumps = |token: &ShellToken| match token {
-            ShellToken::Word(parts, false) => {
-                matches!(parts.as_slice(), [WordPart::Text(text)] if matches!(text.as_str(), "break" | "continue"))
-            }
-            _ => false,
-        };
         let known: Option<Vec<String>> = words.into_iter().collect();
-        let known = known.filter(|words| words.len() <= ROUNDS && !is_select && !body.iter().any(jumps));
+        let known = known.filter(|words| words.len() <= ROUNDS && !is_select && !body.iter().any(is_jump));
         let (Some(name), Some(words)) = (&name, known) else {
             return self.repeat(&[body], name.as_deref());
         };
@@ -50,13 +45,38 @@ impl ScriptRun<'_> {
 
     /// `while …; do …; done`
     pub(super) fn while_loop(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        let is_until = reader.keyword() == Some("until");
         reader.at += 1;
         let condition = self.skipped(reader, |run, reader| {
             run.block(reader, &["do"]);
         });
         let body = self.loop_body(reader);
-        if self.doubt == Doubt::Skipped || self.is_over {
+        if self.doubt == Doubt::Skipped {
             return None;
+        }
+        for _ in 0..ROUNDS {
+            let holds = self.tested(|run| {
+                run.block(
+                    &mut TokenReader {
+                        tokens: condition,
+                        at: 0,
+                    },
+                    &[],
+                )
+            });
+            match holds.map(|holds| holds != is_until) {
+                Some(true) if !self.ending.is_over => {}
+                Some(false) => return Some(true),
+                _ => break,
+            }
+            self.block(&mut TokenReader { tokens: body, at: 0 }, &[]);
+            let jumped = std::mem::replace(&mut self.jumped, Doubt::Sure);
+            if jumped == Doubt::Skipped && body.iter().any(|token| is_word(token, "break")) {
+                return Some(true);
+            }
+            if jumped.is_open() || self.returned != Doubt::Sure || self.left == 0 {
+                break;
+            }
         }
         self.repeat(&[condition, body], None)
     }
@@ -85,6 +105,7 @@ impl ScriptRun<'_> {
             }
             for tokens in parts {
                 self.block(&mut TokenReader { tokens, at: 0 }, &[]);
+                self.jumped = Doubt::Sure;
             }
             if self.state == before {
                 break;
@@ -96,4 +117,15 @@ impl ScriptRun<'_> {
         self.doubt = outer;
         None
     }
+}
+
+fn is_word(token: &ShellToken, word: &str) -> bool {
+    match token {
+        ShellToken::Word(parts, false) => matches!(parts.as_slice(), [WordPart::Text(text)] if text == word),
+        _ => false,
+    }
+}
+
+fn is_jump(token: &ShellToken) -> bool {
+    is_word(token, "break") || is_word(token, "continue")
 }

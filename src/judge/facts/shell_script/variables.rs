@@ -1,7 +1,9 @@
 //! The variables of a script: what is known of each, and what a word comes to with them.
 
+use image_linkage::escape;
+
 use super::{Doubt, ScriptRun, VariableValue};
-use crate::judge::facts::shell_words::{Alternative, WordPart};
+use crate::judge::facts::shell_words::{Alternative, Extent, ValueChange, WordPart};
 
 impl ScriptRun<'_> {
     pub(super) fn value(&self, name: &str) -> VariableValue {
@@ -9,10 +11,25 @@ impl ScriptRun<'_> {
             let argument = number.checked_sub(1).map(|at| self.state.arguments.get(at));
             return match argument {
                 // `$0` is the script's own name.
-                None | Some(Some(None)) => VariableValue::Unknown,
+                None => {
+                    return self
+                        .state
+                        .script
+                        .clone()
+                        .map_or(VariableValue::Unknown, VariableValue::Text);
+                }
+                Some(Some(None)) => VariableValue::Unknown,
                 Some(Some(Some(text))) => VariableValue::Text(text.clone()),
                 Some(None) => VariableValue::Unset,
             };
+        }
+        if name == "#" {
+            // One that is not known may be several.
+            let is_known = self.state.arguments.iter().all(Option::is_some);
+            let count = self.state.arguments.len().to_string();
+            return Some(count)
+                .filter(|_| is_known)
+                .map_or(VariableValue::Unknown, VariableValue::Text);
         }
         // The shell keeps it, whatever its environment says.
         if name == "PWD" {
@@ -33,15 +50,16 @@ impl ScriptRun<'_> {
     pub(super) fn assign(&mut self, name: &str, value: VariableValue) {
         let state = &mut self.state;
         let is_known = state.variables.contains_key(name) || state.marked.iter().any(|marked| marked == name);
-        if !is_known && !state.exports_all {
+        let exports_all = state.flags.contains(&'a');
+        if !is_known && !exports_all {
             state.local.push(name.to_owned());
         }
-        if state.exports_all {
+        if exports_all {
             state.local.retain(|local| local != name);
         }
         let value = match self.doubt {
             // Where both ways come to the same, it is known all the same.
-            Doubt::Open if self.value(name) != value => VariableValue::Unknown,
+            doubt if doubt.is_open() && self.value(name) != value => VariableValue::Unknown,
             _ => value,
         };
         self.state.variables.insert(name.to_owned(), value);
@@ -146,19 +164,7 @@ impl ScriptRun<'_> {
     /// The files that a word with wildcards stands for; the word itself where there is none.
     fn file_names(&self, parts: &[WordPart]) -> Option<Vec<Option<String>>> {
         let text = self.text(parts)?;
-        let escaped = parts.iter().map(|part| match part {
-            WordPart::Wildcard(sign) => Some(sign.to_string()),
-            other => {
-                let text = self.part(other)?;
-                let signs = text.chars().flat_map(|sign| {
-                    let is_special = matches!(sign, '*' | '?' | '[' | '\\');
-                    is_special.then_some('\\').into_iter().chain([sign])
-                });
-                Some(signs.collect())
-            }
-        });
-        let pattern: Option<Vec<String>> = escaped.collect();
-        let pattern = pattern?.concat();
+        let pattern = self.pattern(parts)?;
         // The names that come of it are written as the pattern is: only one from the root can be looked up as it stands.
         let found = text.starts_with('/').then(|| self.files.names(&pattern))??;
         if found.is_empty() {
@@ -191,21 +197,147 @@ impl ScriptRun<'_> {
             return match value {
                 VariableValue::Text(text) => Some(text),
                 // Nothing is started then; that nothing is known is the careful answer.
-                VariableValue::Unset => (!self.state.must_be_set).then(String::new),
+                VariableValue::Unset => (!self.state.flags.contains(&'u')).then(String::new),
                 VariableValue::Unknown => None,
             };
         };
-        let is_set = match &value {
-            VariableValue::Text(text) => !(text.is_empty() && other.empty_counts),
-            VariableValue::Unset => false,
-            VariableValue::Unknown => return None,
+        let is_set = counts_as_set(&value, other)?;
+        let text = match value {
+            VariableValue::Text(text) => text,
+            _ => String::new(),
         };
-        match (is_set, other.when_set, value) {
-            (true, false, VariableValue::Text(text)) => Some(text),
-            (false, true, _) => Some(String::new()),
-            _ => self.text(&other.parts),
+        match other.change {
+            ValueChange::Default | ValueChange::Assigned | ValueChange::Demanded if is_set => Some(text),
+            ValueChange::Instead if !is_set => Some(String::new()),
+            ValueChange::Default | ValueChange::Assigned | ValueChange::Instead => self.text(&other.parts),
+            ValueChange::Demanded => None,
+            ValueChange::CutFront(_) | ValueChange::CutEnd(_) => self.cut(&text, other),
+            ValueChange::Part if self.state.is_bash() => part_of(&text, &self.text(&other.parts)?),
+            ValueChange::Part => None,
         }
     }
+
+    /// A value without what a pattern takes of it at one end; of patterns, those with one `*` at one of their ends.
+    fn cut(&self, text: &str, other: &Alternative) -> Option<String> {
+        let any = WordPart::Wildcard('*');
+        let (parts, begins, ends) = match other.parts.as_slice() {
+            [first, rest @ ..] if *first == any => (rest, true, false),
+            [rest @ .., last] if *last == any => (rest, false, true),
+            all => (all, false, false),
+        };
+        if parts.iter().any(|part| matches!(part, WordPart::Wildcard(_))) {
+            return None;
+        }
+        let word = self.text(parts)?;
+        let cut = match other.change {
+            ValueChange::CutFront(Extent::Shortest) if begins => text.split_once(&word).map(|(_, rest)| rest),
+            ValueChange::CutFront(Extent::Longest) if begins => text.rsplit_once(&word).map(|(_, rest)| rest),
+            ValueChange::CutEnd(Extent::Shortest) if ends => text.rsplit_once(&word).map(|(rest, _)| rest),
+            ValueChange::CutEnd(Extent::Longest) if ends => text.split_once(&word).map(|(rest, _)| rest),
+            ValueChange::CutFront(Extent::Longest) if ends => text.strip_prefix(&word).map(|_| ""),
+            ValueChange::CutEnd(Extent::Longest) if begins => text.strip_suffix(&word).map(|_| ""),
+            ValueChange::CutFront(_) => text.strip_prefix(&word),
+            _ => text.strip_suffix(&word),
+        };
+        Some(cut.unwrap_or(text).to_owned())
+    }
+
+    /// A word as a pattern of glob(7): what stands for itself is escaped.
+    pub(super) fn pattern(&self, parts: &[WordPart]) -> Option<String> {
+        let escaped = parts.iter().map(|part| match part {
+            WordPart::Wildcard(sign) => Some(sign.to_string()),
+            other => {
+                let text = self.part(other)?;
+                let signs = text.chars().flat_map(|sign| {
+                    // A `]` may close what stands before it.
+                    let is_special = matches!(sign, '*' | '?' | '[' | '\\');
+                    is_special.then_some('\\').into_iter().chain([sign])
+                });
+                Some(signs.collect())
+            }
+        });
+        let pattern: Option<Vec<String>> = escaped.collect();
+        Some(pattern?.concat()).filter(|pattern| pattern.len() <= VALUE)
+    }
+
+    /// What a word does on the way: it sets variables, or ends the script.
+    pub(super) fn expand(&mut self, parts: &[WordPart]) {
+        if let Some(why) = self.fault(parts) {
+            self.end(why);
+        }
+        self.assign_defaults(parts);
+    }
+
+    /// Why a word ends the script, if it does: a variable in it has to be set and is not.
+    fn fault(&self, parts: &[WordPart]) -> Option<String> {
+        parts.iter().find_map(|part| {
+            let WordPart::Variable { name, alternative, .. } = part else {
+                return None;
+            };
+            let value = self.value(name);
+            let shown = || escape::escape_bytes(name.as_bytes());
+            let replaces = |other: &Alternative| {
+                use ValueChange::{Assigned, Default, Demanded, Instead};
+                matches!(other.change, Default | Assigned | Demanded | Instead)
+            };
+            match alternative.as_ref().filter(|other| replaces(other)) {
+                None if self.state.flags.contains(&'u') && value == VariableValue::Unset => {
+                    Some(format!("{} is not set, which `set -u` demands", shown()))
+                }
+                None => None,
+                Some(other) => match (other.change, counts_as_set(&value, other)) {
+                    (ValueChange::Demanded, Some(false)) => {
+                        Some(format!("{} is not set, which the script demands", shown()))
+                    }
+                    (ValueChange::Default | ValueChange::Assigned, Some(false))
+                    | (ValueChange::Instead, Some(true)) => self.fault(&other.parts),
+                    _ => None,
+                },
+            }
+        })
+    }
+
+    /// The variables that a word sets on the way: `${NAME:=VALUE}`.
+    fn assign_defaults(&mut self, parts: &[WordPart]) {
+        for part in parts {
+            if let WordPart::Variable {
+                name,
+                alternative: Some(other),
+                ..
+            } = part
+                && other.change == ValueChange::Assigned
+            {
+                let value = self.value(name);
+                match counts_as_set(&value, other) {
+                    Some(true) => {}
+                    Some(false) => {
+                        let text = self.text(&other.parts);
+                        self.assign(name, text.map_or(VariableValue::Unknown, VariableValue::Text));
+                    }
+                    None => self.assign(name, VariableValue::Unknown),
+                }
+            }
+        }
+    }
+}
+
+/// Whether a variable is there for what is made of it; `None` where only a run could tell.
+fn counts_as_set(value: &VariableValue, other: &Alternative) -> Option<bool> {
+    match value {
+        VariableValue::Text(text) => Some(!(text.is_empty() && other.empty_counts)),
+        VariableValue::Unset => Some(false),
+        VariableValue::Unknown => None,
+    }
+}
+
+/// `OFFSET[:LENGTH]` of a value, both of them numbers from 0.
+fn part_of(text: &str, place: &str) -> Option<String> {
+    let (offset, length) = match place.split_once(':') {
+        Some((offset, length)) => (offset, Some(length.parse().ok()?)),
+        None => (place, None),
+    };
+    let rest = text.chars().skip(offset.parse().ok()?);
+    Some(rest.take(length.unwrap_or(usize::MAX)).collect())
 }
 
 /// The longest value that is followed.

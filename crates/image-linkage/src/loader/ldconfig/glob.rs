@@ -57,6 +57,11 @@ pub(super) fn matches_path(pattern: &[u8], path: &[u8]) -> bool {
     }
 }
 
+/// Whether a pattern takes all of a text, as that of a shell's `case` does: a `*` in it takes slashes and dots too.
+pub fn matches_text(pattern: &[u8], text: &[u8]) -> bool {
+    NamePattern::compile(pattern).takes_text(text)
+}
+
 /// The paths of what in a directory fits.
 fn matching(rootfs: &Rootfs, directory: &[u8], names: &NamePattern) -> Vec<Vec<u8>> {
     // The path of the root is empty here, so that a component can be put behind it with one `/`.
@@ -123,9 +128,10 @@ impl NamePattern {
     fn matches(&self, name: &[u8]) -> bool {
         // A name that begins with a dot fits only a pattern that does (glob(7)).
         let takes_hidden = matches!(self.elements.first(), Some(PatternElement::Byte(b'.')));
-        if name.starts_with(b".") && !takes_hidden {
-            return false;
-        }
+        (takes_hidden || !name.starts_with(b".")) && self.takes_text(name)
+    }
+
+    fn takes_text(&self, name: &[u8]) -> bool {
         let is_star = |element: &PatternElement| matches!(element, PatternElement::AnyBytes);
         matches_wildcards(&self.elements, name, is_star, |element, byte| element.takes(*byte))
     }

@@ -1,0 +1,168 @@
+//! What is tested: `[`, `[[`, and whether there is a program.
+
+use super::{ScriptRun, Success, TokenReader, UNKNOWN};
+use crate::judge::facts::shell_words::{ShellToken, WordPart};
+use image_linkage::loader::ldconfig::matches_text;
+
+/// The longest pattern that is compared.
+const PATTERN: usize = 256;
+
+impl ScriptRun<'_> {
+    /// `[ … ]` and `test …`.
+    pub(super) fn test(&self, words: &[Option<String>]) -> Success {
+        // Beside `-a` and `-o`, what is known of one side may decide.
+        let unknown = UNKNOWN.to_string();
+        let words = words.iter().map(|word| word.as_deref().unwrap_or(&unknown));
+        let mut words: Vec<&str> = words.collect();
+        if words.last() == Some(&"]") {
+            words.pop();
+        }
+        self.expression(&words)
+    }
+
+    fn expression(&self, words: &[&str]) -> Success {
+        // Up to three words mean what their number says (test(1p)).
+        if words.len() > 3 {
+            for (sign, decides) in [("-o", true), ("-a", false)] {
+                if let Some(at) = words.iter().position(|word| *word == sign) {
+                    let sides = [words.get(..at)?, words.get(at + 1..)?].map(|side| self.expression(side));
+                    return joined(sides, decides);
+                }
+            }
+        }
+        if let Some((&"!", rest)) = words.split_first()
+            && !rest.is_empty()
+        {
+            return self.expression(rest).map(|holds| !holds);
+        }
+        if words.iter().any(|word| word.contains(UNKNOWN)) {
+            return None;
+        }
+        match words {
+            [] => Some(false),
+            ["-n", text] | [text] => Some(!text.is_empty()),
+            ["-z", text] => Some(text.is_empty()),
+            [one, "=" | "==", other] => Some(one == other),
+            [one, "!=", other] => Some(one != other),
+            [one, sign, other] => numbers_compare(one, sign, other),
+            [sign, path] => {
+                let mut signs = sign.strip_prefix('-')?.chars();
+                let letter = signs.next().filter(|_| signs.next().is_none())?;
+                self.file_test(letter, &self.path(path)?)
+            }
+            _ => None,
+        }
+    }
+
+    /// What `test` says of a file; what is not in the image may be made by a program that ran before.
+    pub(super) fn file_test(&self, letter: char, path: &str) -> Option<bool> {
+        let holds = self.files.test(letter, path)?;
+        Some(holds).filter(|holds| *holds || !self.has_started)
+    }
+
+    /// `[[ … ]]` of bash.
+    pub(super) fn bash_test(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        reader.at += 1;
+        let holds = self.any_of(reader);
+        // What was not understood is passed over.
+        while let Some(token) = reader.peek() {
+            let is_end = reader.keyword() == Some("]]");
+            if *token == ShellToken::End {
+                break;
+            }
+            reader.at += 1;
+            if is_end {
+                return holds;
+            }
+        }
+        None
+    }
+
+    fn any_of(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        let mut holds = self.all_of(reader);
+        while reader.take(&ShellToken::Or) {
+            while reader.take(&ShellToken::End) {}
+            holds = joined([holds, self.all_of(reader)], true);
+        }
+        holds
+    }
+
+    fn all_of(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        let mut holds = self.one(reader);
+        while reader.take(&ShellToken::And) {
+            while reader.take(&ShellToken::End) {}
+            holds = joined([holds, self.one(reader)], false);
+        }
+        holds
+    }
+
+    fn one(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        if reader.keyword() == Some("!") {
+            reader.at += 1;
+            return self.one(reader).map(|holds| !holds);
+        }
+        if reader.take(&ShellToken::Open) {
+            let holds = self.any_of(reader);
+            return if reader.take(&ShellToken::Close) { holds } else { None };
+        }
+        let mut words: Vec<&[WordPart]> = Vec::new();
+        while let Some(ShellToken::Word(parts, _)) = reader.peek()
+            && reader.keyword() != Some("]]")
+        {
+            self.expand(parts);
+            words.push(parts);
+            reader.at += 1;
+        }
+        if let [one, [WordPart::Text(sign)], other] = words.as_slice()
+            && matches!(sign.as_str(), "=" | "==" | "!=")
+        {
+            let fits = self.fits(&self.text(one)?, other)?;
+            return Some(fits == (sign != "!="));
+        }
+        let texts: Option<Vec<String>> = words.iter().map(|parts| self.text(parts)).collect();
+        let texts = texts?;
+        self.expression(&texts.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// Whether a text fits a pattern as that of `case`.
+    pub(super) fn fits(&mut self, text: &str, pattern: &[WordPart]) -> Option<bool> {
+        self.left = self.left.saturating_sub(1);
+        let pattern = self.pattern(pattern).filter(|pattern| pattern.len() <= PATTERN)?;
+        Some(matches_text(pattern.as_bytes(), text.as_bytes()))
+    }
+
+    /// Whether all of some names are commands: functions, those of the shell, programs.
+    pub(super) fn finds(&self, names: &[Option<String>]) -> Success {
+        let names: Option<Vec<&str>> = names.iter().map(Option::as_deref).collect();
+        let mut names = names?.into_iter().filter(|name| !name.starts_with('-')).peekable();
+        names.peek()?;
+        let found = names.map(|name| match self.functions.contains_key(name) {
+            true => Some(true),
+            false => self.files.has_program(name),
+        });
+        let found: Option<Vec<bool>> = found.collect();
+        found.map(|found| found.iter().all(|is_there| *is_there))
+    }
+}
+
+/// Two conditions together, of which one alone decides where it is so.
+fn joined(sides: [Success; 2], decides: bool) -> Success {
+    if sides.contains(&Some(decides)) {
+        return Some(decides);
+    }
+    let [one, other] = sides;
+    one.and(other)
+}
+
+fn numbers_compare(one: &str, sign: &str, other: &str) -> Success {
+    let (one, other): (i64, i64) = one.parse().ok().zip(other.parse().ok())?;
+    match sign {
+        "-eq" => Some(one == other),
+        "-ne" => Some(one != other),
+        "-lt" => Some(one < other),
+        "-le" => Some(one <= other),
+        "-gt" => Some(one > other),
+        "-ge" => Some(one >= other),
+        _ => None,
+    }
+}
