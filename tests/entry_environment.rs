@@ -28,6 +28,7 @@ use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::file_interest::cupti_options;
 use image_linkage::layer::{ExpectedBlob, index_layer};
 use image_linkage::loader::CpuLevel;
+use image_linkage::path::RootPath;
 use image_source::ImageConfig;
 use plain_image::image_of;
 use testkit::elf::Elf;
@@ -669,6 +670,7 @@ fn what_only_a_run_could_tell_is_said_to_be_unknown() {
         plain,
         EntryEnvironment {
             program: vec![PRINT.to_owned()],
+            executable: Some(RootPath::from(PRINT)),
             ..EntryEnvironment::default()
         }
     );
