@@ -62,6 +62,9 @@ fn find_lost_objects(
                 let started = context.start_program(&path.absolute());
                 let mapped = started.as_ref().map_or(0, |started| started.objects.len());
                 left = left.checked_sub(mapped).ok_or(TOO_MANY)?;
+                if let Some(end) = context.budget_end() {
+                    return Err(end);
+                }
                 Ok::<_, String>(started)
             };
             if !start(before)?.is_some_and(|started| started.loads()) {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indexmap::IndexMap;
 use testkit::layer::Compression;
@@ -17,6 +17,7 @@ pub type Entries = IndexMap<String, EntrySpec>;
 pub struct MeasuredRun {
     /// The exit code; `None` where a signal ended it.
     pub code: Option<i32>,
+    /// The time of processors that it took, whoever else uses them.
     pub took: Duration,
     pub peak_mib: u64,
     #[allow(dead_code, reason = "not every test reads it")]
@@ -55,7 +56,6 @@ pub fn write_image(folder: &Path, env: &[(&str, String)], entries: Entries) -> S
 pub fn measure(program: &str, arguments: &[&str]) -> MeasuredRun {
     let folder = tempfile::TempDir::new().unwrap();
     let [stdout, stderr] = ["stdout", "stderr"].map(|name| folder.path().join(name));
-    let begin = Instant::now();
     let mut child = Command::new(program)
         .args(arguments)
         .env_clear()
@@ -65,15 +65,17 @@ pub fn measure(program: &str, arguments: &[&str]) -> MeasuredRun {
         .stderr(fs::File::create(&stderr).unwrap())
         .spawn()
         .unwrap();
-    let status = format!("/proc/{}/status", child.id());
-    let mut peak = 0;
+    let child_id = child.id();
+    let of_process = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", child_id)).unwrap_or_default();
+    let (mut peak, mut ticks) = (0, 0);
     let code = loop {
         // `VmHWM` never falls (proc_pid_status(5)), so that only what the last milliseconds add is missed.
-        let text = fs::read_to_string(&status).unwrap_or_default();
+        let text = of_process("status");
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         peak = line
             .and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok())
             .unwrap_or(peak);
+        ticks = processor_ticks(&of_process("stat")).unwrap_or(ticks);
         if let Some(ended) = child.try_wait().unwrap() {
             break ended.code();
         }
@@ -81,9 +83,17 @@ pub fn measure(program: &str, arguments: &[&str]) -> MeasuredRun {
     };
     MeasuredRun {
         code,
-        took: begin.elapsed(),
+        took: Duration::from_millis(ticks * 10),
         peak_mib: peak >> 10,
         stdout: fs::read_to_string(stdout).unwrap(),
         stderr: fs::read_to_string(stderr).unwrap(),
     }
+}
+
+/// The hundredths of a second that a process ran, in the kernel and outside (proc_pid_stat(5), fields 14 and 15).
+fn processor_ticks(stat: &str) -> Option<u64> {
+    let (_, behind) = stat.rsplit_once(')')?;
+    let mut fields = behind.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse::<u64>().ok();
+    Some(next()? + next()?)
 }

@@ -3,6 +3,7 @@
 use super::consumers::CuptiConsumer;
 use super::process_context::ProcessContext;
 use super::resolved_objects::elf_at;
+use super::shell_script::SCRIPT_ENDS;
 use super::start_failure::{StartFailure, permission_cure};
 use image_linkage::elf::ElfFacts;
 use image_linkage::path::RootPath;
@@ -53,10 +54,15 @@ pub(super) fn find_command_failure(context: &ProcessContext, consumers: &[CuptiC
             (failure.words, failure.cure)
         }
     };
+    // Who starts the container may give a script what it ends for want of.
+    let ends = words.starts_with(SCRIPT_ENDS);
+    let given = || "give it what it asks for, in the image or when the container starts".to_owned();
     Some(CommandFailure {
-        words,
-        cure,
-        is_sure: true,
+        cure: if ends { given() } else { cure },
+        words: words
+            .strip_prefix(SCRIPT_ENDS)
+            .map_or(words.clone(), |rest| format!("it ends before{rest}")),
+        is_sure: !ends,
         program,
     })
 }

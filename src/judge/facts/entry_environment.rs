@@ -41,6 +41,8 @@ pub struct EntryEnvironment {
     pub working_dir: WorkingDirectory,
     /// Why the command does not start, or not among the files of the image: a script that its user may not read, `chroot`.
     pub problem: Option<String>,
+    /// Why only a run could tell whether it comes to its program: a script may end before it.
+    pub doubt: Option<String>,
     /// What the command names and the image does not hold: it starts where something is mounted there.
     pub absent: Option<String>,
     /// The file that is executed in the end, without links.
@@ -90,6 +92,7 @@ pub(super) fn entry_environment(
         by: None,
         user: ChangedUser::default(),
         problem: None,
+        doubt: None,
         absent: None,
         script: None,
         is_direct: true,
@@ -114,6 +117,7 @@ struct CommandFollower<'r> {
     by: Option<String>,
     user: ChangedUser,
     problem: Option<String>,
+    doubt: Option<String>,
     absent: Option<String>,
     /// The script whose first line is followed.
     script: Option<String>,
@@ -382,6 +386,7 @@ impl CommandFollower<'_> {
                 Some(path) => WorkingDirectory::Known(path),
             },
             problem: self.problem,
+            doubt: self.doubt,
             absent: self.absent,
             ..EntryEnvironment::default()
         };

@@ -29,6 +29,9 @@ pub struct GatherOptions {
     pub cpu: CpuLevel,
 }
 
+/// The steps of the loader that a start may take which is asked for by itself.
+const STARTED_STEPS: u64 = 2_000_000;
+
 /// What a process in this image starts with.
 #[derive(Debug, Clone)]
 pub struct ProcessContext {
@@ -163,7 +166,7 @@ impl ProcessContext {
     }
 
     /// Why what its processes get is not followed to its end, if so.
-    pub(super) fn budget_end(&self) -> Option<String> {
+    pub fn budget_end(&self) -> Option<String> {
         self.linker.as_ref()?.budget.end()
     }
 
@@ -208,6 +211,9 @@ impl ProcessContext {
 
     /// What the start of `path` gets: by the kernel for a program, as an argument of the loader for a library.
     pub fn start_program(&self, path: &[u8]) -> Option<LoadResolution> {
+        if let Some(linker) = &self.linker {
+            linker.budget.refill(STARTED_STEPS);
+        }
         let found = self.rootfs.lookup(path).ok()?;
         let NodeKind::File(facts) = &self.rootfs.node(found.node).kind else {
             return None;

@@ -20,6 +20,7 @@ use super::shell_words::ShellToken;
 pub(super) use builtins::letter_of;
 pub(super) use changed_user::{ChangedUser, new_user};
 use commands::exported;
+pub(super) use endings::SCRIPT_ENDS;
 use endings::ScriptEnding;
 use grammar::TokenReader;
 pub(super) use variables::LOADER;
@@ -77,8 +78,10 @@ pub(super) struct StartedProgram {
     pub user: Option<ChangedUser>,
     /// The working directory, as far as it is known.
     pub directory: Option<String>,
-    /// Why the script ends before it, or may do so.
+    /// Why the script ends before it, if so.
     pub problem: Option<String>,
+    /// Why only a run could tell whether it comes to it.
+    pub doubt: Option<String>,
 }
 
 /// The commands that are followed in one script, those in functions each time.
@@ -120,17 +123,19 @@ pub(super) fn run_script(script: &str, state: ShellState, files: &dyn ScriptFile
     };
     run.script(script);
     run.finish();
-    let (state, user, problem) = (run.state, run.user, run.ending.problem);
+    let (state, user, ending) = (run.state, run.user, run.ending);
     let left = || StartedProgram {
         words: Vec::new(),
         variables: exported(&state),
         user: None,
         directory: state.directory.clone(),
         problem: None,
+        doubt: None,
     };
     StartedProgram {
         user,
-        problem,
+        problem: ending.problem,
+        doubt: ending.doubt,
         ..run.last.unwrap_or_else(left)
     }
 }

@@ -1,7 +1,6 @@
 //! What an object has for the others of its process, and what it wants of them: names by their hashes, of which an image
 //! may have millions.
 
-use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 use elf::abi;

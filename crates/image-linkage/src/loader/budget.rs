@@ -35,6 +35,11 @@ impl LoaderBudget {
         self.end().is_none()
     }
 
+    /// Leaves at least so many steps, for one question more that somebody else counts.
+    pub fn refill(&self, steps: u64) {
+        self.left.fetch_max(steps, Ordering::Relaxed);
+    }
+
     /// Counts a trace that is kept for the reports.
     pub fn keep_trace(&self, trace: &[SearchStep]) {
         take(&self.room, STEP_BYTES * trace.len());

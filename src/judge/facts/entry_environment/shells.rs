@@ -153,6 +153,7 @@ impl CommandFollower<'_> {
         let started = run_script(text, state, self);
         self.is_direct = false;
         self.problem = started.problem.or(self.problem.take());
+        self.doubt = self.doubt.take().or(started.doubt);
         self.variables = started.variables;
         self.directory = started.directory;
         self.become_user(started.user);

@@ -55,6 +55,11 @@ pub(crate) struct ObjectInventory {
     pub texts: Vec<(RootPath, Arc<FileFacts>)>,
 }
 
+/// Whether a file that is kept may say what a program uses: lists of packages and the loader's cache name all there is.
+fn is_setting(path: &RootPath) -> bool {
+    InstalledList::of_path(path).is_none() && path.as_bytes() != b"etc/ld.so.cache"
+}
+
 impl ObjectInventory {
     /// Takes one node of the file system.
     pub fn add_node(&mut self, path: &RootPath, node: &RootfsNode) {
@@ -62,7 +67,7 @@ impl ObjectInventory {
             NodeKind::File(facts) if facts.elf.is_some() => {
                 self.objects.push((path.clone(), Arc::clone(facts)));
             }
-            NodeKind::File(facts) if facts.kept.is_some() && InstalledList::of_path(path).is_none() => {
+            NodeKind::File(facts) if facts.kept.is_some() && is_setting(path) => {
                 self.texts.push((path.clone(), Arc::clone(facts)));
             }
             NodeKind::Symlink(target) => self.links.push((path.clone(), target.clone())),

@@ -166,6 +166,7 @@ impl ScriptRun<'_> {
             user: None,
             directory: self.state.directory.clone(),
             problem: None,
+            doubt: None,
         });
     }
 }

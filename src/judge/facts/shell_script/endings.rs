@@ -19,8 +19,12 @@ pub(super) struct ScriptEnding {
     pub success: Success,
     /// What that comes to, once there is a program that is not reached.
     pub problem: Option<String>,
+    /// The same for one of which only a run could tell.
+    pub doubt: Option<String>,
 }
 
+/// How it is told of a script that ends before its program.
+pub(in crate::judge::facts) const SCRIPT_ENDS: &str = "the container's command ends before";
 /// The bytes of a command that are shown.
 const SHOWN: usize = 60;
 
@@ -62,14 +66,19 @@ impl ScriptRun<'_> {
     /// A program would be started by words that come behind the end.
     pub(super) fn note_unreached(&mut self, words: &[Option<String>]) {
         let program = shown(words.get(..1).unwrap_or_default());
-        let said = match (self.ending.is_over, &self.ending.why, &self.ending.may) {
-            (true, Some(why), _) => format!("the container's command ends before it starts {program}: {why}"),
-            (false, _, Some(why)) => {
-                format!("only a run could tell whether the container's command starts {program}: it may be that {why}")
+        let ending = &mut self.ending;
+        match (ending.is_over, &ending.why, &ending.may) {
+            (true, Some(why), _) => {
+                let said = format!("{SCRIPT_ENDS} it starts {program}: {why}");
+                ending.problem.get_or_insert(said);
             }
-            _ => return,
-        };
-        self.ending.problem.get_or_insert(said);
+            (false, _, Some(why)) => {
+                let whether = format!("only a run could tell whether the container's command starts {program}");
+                let said = format!("{whether}: it may be that {why}");
+                ending.doubt.get_or_insert(said);
+            }
+            _ => {}
+        }
     }
 
     /// What is left for the end of the script: `trap COMMAND EXIT`, where no program has run.
