@@ -659,8 +659,8 @@ fn what_only_a_run_could_tell_is_said_to_be_unknown() {
     let other = command(&["bash", "-c", PRINT]).with("BASH_ENV", "/etc/env").ours();
     assert_eq!(other.unknown.len(), 4, "{other:?}");
     let interpreter = script("/bin/sh\r", &format!("export LD_LIBRARY_PATH=/x\n{exec}")).ours();
-    let refused = "the container's command does not start: /entrypoint.sh: No such file or directory: its first line ends in a carriage return";
-    assert_eq!(interpreter.problem.as_deref(), Some(refused));
+    let gone = "the container's command does not start: /entrypoint.sh: No such file or directory: its first line ends in a carriage return";
+    assert_eq!(interpreter.problem.as_deref(), Some(gone), "{interpreter:?}");
     let plain = script("/bin/sh", &format!("echo hello\ndate\n{exec}")).ours();
     assert_eq!(
         plain,

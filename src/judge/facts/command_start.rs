@@ -38,21 +38,18 @@ pub(super) fn find_command_failure(context: &ProcessContext, consumers: &[CuptiC
     if program.is_some() && consumers.iter().any(|consumer| is_told(&consumer)) {
         return None;
     }
-    let (words, cure) = match &entry.problem {
-        Some(problem) => {
-            let words = problem.strip_prefix("the container's command does not start: ");
-            let uses = [FileUse::Execute, FileUse::Read];
-            let cure = program.iter().find_map(|path| permission_cure(context, path, &uses));
-            let mend = || "mend the file that is named, or let the command name another one".to_owned();
-            (words.unwrap_or(problem).to_owned(), cure.unwrap_or_else(mend))
-        }
-        None => {
-            let path = program.as_ref()?;
-            // What only a run could tell of the search paths may lead to what is missing.
-            let is_known = entry.unknown.is_empty() && elf_at(&context.rootfs, path).is_some_and(ElfFacts::is_program);
-            let failure = StartFailure::of_program(context, path).filter(|_| is_known)?;
-            (failure.words, failure.cure)
-        }
+    let (words, cure) = if let Some(problem) = &entry.problem {
+        let words = problem.strip_prefix("the container's command does not start: ");
+        let ways = [FileUse::Execute, FileUse::Read];
+        let cure = program.iter().find_map(|path| permission_cure(context, path, &ways));
+        let mend = || "mend the file that is named, or let the command name another one".to_owned();
+        (words.unwrap_or(problem).to_owned(), cure.unwrap_or_else(mend))
+    } else {
+        let path = program.as_ref()?;
+        // What only a run could tell of the search paths may lead to what is missing.
+        let is_known = entry.unknown.is_empty() && elf_at(&context.rootfs, path).is_some_and(ElfFacts::is_program);
+        let failure = StartFailure::of_program(context, path).filter(|_| is_known)?;
+        (failure.words, failure.cure)
     };
     // Who starts the container may give a script what it ends for want of.
     let ends = words.starts_with(SCRIPT_ENDS);

@@ -137,10 +137,10 @@ fn is_requested_below(loaded: &LoadResolution, object: Option<&LoadedObject>, ab
 }
 
 /// The command that lets the user of the image use a file in one of these ways; `None` where he may.
-pub(super) fn permission_cure(context: &ProcessContext, path: &RootPath, uses: &[FileUse]) -> Option<String> {
+pub(super) fn permission_cure(context: &ProcessContext, path: &RootPath, ways: &[FileUse]) -> Option<String> {
     let user = &context.user.credentials;
     let denied = |usage: &FileUse| context.rootfs.open_as(&path.absolute(), user, *usage).err();
-    uses.iter().filter_map(denied).find_map(|error| match error {
+    ways.iter().filter_map(denied).find_map(|error| match error {
         LookupError::Denied(denial) => Some(chmod(&denial)),
         _ => None,
     })
