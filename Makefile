@@ -41,7 +41,7 @@ static: parts
 	else echo "static: musl-gcc or Rust's target $(MUSL) is missing"; fi
 
 # How long an audit takes by the program as it is shipped, against decompressing alone and against other tools, and the
-# instructions of its stages: see tests/bench.py and docs/bench.md.
+# instructions of its stages: see tests/bench.py and docs/speed.md.
 bench: parts
 	cargo build --profile dist --bin cupti-audit
 	python3 -B tests/bench.py

@@ -813,7 +813,7 @@ fn an_interrupted_push_or_load_leaves_all_or_nothing() {
     let Some(engine) = Dockerd::start().filter(|_| have_all(&[("docker-registry", "docker-registry")])) else {
         return;
     };
-    let tries: u64 = std::env::var("CUPTI_AUDIT_INTERRUPTS").map_or(10, |asked| asked.parse().unwrap());
+    let tries: u64 = std::env::var("CUPTI_AUDIT_INTERRUPTS").map_or(4, |asked| asked.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let registry = Registry::start(folder.path(), None);
     let (image, temporary) = (large(folder.path()), folder.path().join("tmp"));

@@ -133,10 +133,8 @@ fn schemed(scheme: &str, rest: &str, look: &impl Fn(&str) -> Option<PathKind>) -
 fn meant_scheme(text: &str) -> Option<String> {
     let (scheme, rest) = text.split_once(':')?;
     // `docker:24-dind` is an official image, and `docker:5000/x` one on a host of that name.
-    match rest.starts_with(|first: char| first.is_ascii_digit()) {
-        true => None,
-        false => SourceKind::meant_by(scheme),
-    }
+    let is_tag = rest.starts_with(|first: char| first.is_ascii_digit());
+    SourceKind::meant_by(scheme).filter(|_| !is_tag)
 }
 
 /// Splits `PATH[:TAG]` at the first colon, as skopeo does; a path that exists as a whole, colons and all, is a path.

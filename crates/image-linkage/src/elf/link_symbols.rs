@@ -83,7 +83,7 @@ impl LinkSymbols {
     }
 
     /// How many of its imports none of these objects has.
-    pub(crate) fn count_unbound<'s>(&self, all: impl Iterator<Item = &'s Self> + Clone) -> usize {
+    pub(crate) fn count_unbound<'s>(&self, all: &(impl Iterator<Item = &'s Self> + Clone)) -> usize {
         let is_nowhere = |name: &&u32| !all.clone().any(|other| other.exports.binary_search(name).is_ok());
         self.imports.iter().filter(is_nowhere).count()
     }

@@ -29,7 +29,7 @@ impl SimulatedProcess<'_> {
                 continue;
             };
             let own = map.elf().link_symbols.as_deref()?;
-            match own.count_unbound(all.iter().copied()) {
+            match own.count_unbound(&all.iter().copied()) {
                 0 => pending.extend(map.needs.iter().rev().filter_map(|(_, answer)| *answer)),
                 unbound => return Some(self.unbound(map, own, unbound)),
             }
