@@ -282,7 +282,6 @@ fn compare(judge: &Judge, case: &Case) -> Result<Answer, String> {
 }
 
 /// Cases that are known to the last variable.
-#[expect(clippy::too_many_lines, reason = "a list")]
 fn known_cases() -> Vec<Case> {
     let path = "LD_LIBRARY_PATH";
     let exec = "exec \"$@\"\n";
@@ -697,9 +696,7 @@ fn a_launcher_that_changes_the_environment_leaves_it_unknown() {
         assert_eq!(python(&format!("{head}{known}")), 0, "{known}");
     }
     let object = |imports: &[&str], text: &str| {
-        let elf = imports
-            .iter()
-            .fold(Elf::executable().string(text), |elf, name| elf.import(name));
+        let elf = imports.iter().fold(Elf::executable().string(text), Elf::import);
         let layer = Layer::new().executable("app/launch", elf.build());
         command(&["/app/launch"])
             .facts(layer)

@@ -129,7 +129,7 @@ fn the_search_path_of_a_program_counts_for_what_a_library_opens_that_it_opens_by
 }
 
 /// What keeps a program from starting that links CUPTI, with the severities for no phase and for inference.
-fn start_of(program: Elf, mode: u32, command: &[&str]) -> (Option<String>, Vec<String>) {
+fn start_of(program: &Elf, mode: u32, command: &[&str]) -> (Option<String>, Vec<String>) {
     let library = |name: &str| Elf::library(name).build();
     let layer = Layer::new()
         .executable("usr/lib64/libcupti.so.12", library("libcupti.so.12"))
@@ -161,9 +161,9 @@ fn a_program_that_lacks_something_else_does_not_start_whether_it_links_or_opens_
     let lacks = "libmore.so.1: cannot open shared object file: No such file or directory";
     let own = ["/usr/bin/app"];
     let told = |severity: &str| vec![format!("{severity} consumer-cannot-start")];
-    assert_eq!(start_of(links(), 0o755, &own), (None, Vec::new()));
-    assert_eq!(start_of(opens(), 0o755, &own), (None, Vec::new()));
-    let lacking = |program: Elf, command: &[&str]| start_of(program.needed("libmore.so.1"), 0o755, command);
+    assert_eq!(start_of(&links(), 0o755, &own), (None, Vec::new()));
+    assert_eq!(start_of(&opens(), 0o755, &own), (None, Vec::new()));
+    let lacking = |program: Elf, command: &[&str]| start_of(&program.needed("libmore.so.1"), 0o755, command);
     assert_eq!(lacking(links(), &own), (Some(lacks.to_owned()), told("error")));
     assert_eq!(lacking(opens(), &own), (Some(lacks.to_owned()), told("error")));
     // Who opens it and is not the container's own may be a tool that nobody starts.
@@ -173,14 +173,17 @@ fn a_program_that_lacks_something_else_does_not_start_whether_it_links_or_opens_
     );
     // The driver comes with the container runtime.
     assert_eq!(
-        start_of(links().needed("libcuda.so.1"), 0o755, &own),
+        start_of(&links().needed("libcuda.so.1"), 0o755, &own),
         (None, Vec::new())
     );
     let gone = "/usr/bin/app: No such file or directory: its interpreter /lib/ld-musl-x86_64.so.1 is not in the image";
     let foreign = links().interp("/lib/ld-musl-x86_64.so.1");
-    assert_eq!(start_of(foreign, 0o755, &own), (Some(gone.to_owned()), told("error")));
+    assert_eq!(start_of(&foreign, 0o755, &own), (Some(gone.to_owned()), told("error")));
     let denied = "/usr/bin/app: Permission denied";
-    assert_eq!(start_of(links(), 0o644, &own), (Some(denied.to_owned()), told("error")));
+    assert_eq!(
+        start_of(&links(), 0o644, &own),
+        (Some(denied.to_owned()), told("error"))
+    );
 }
 
 #[test]

@@ -783,7 +783,10 @@ fn a_server_of_another_protocol_is_asked_once() {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             count.fetch_add(1, Ordering::SeqCst);
-            let _ = std::io::Write::write_all(&mut stream.unwrap(), b"SSH-2.0-OpenSSH_9.2\r\n");
+            let mut stream = stream.unwrap();
+            // An answer that comes before the question is taken for a connection that somebody else had used.
+            let _ = Read::read(&mut stream, &mut [0; 1024]);
+            let _ = std::io::Write::write_all(&mut stream, b"SSH-2.0-OpenSSH_9.2\r\n");
         }
     });
     let error = open_as(&format!("{address}/app:1"), options(), None)

@@ -81,14 +81,14 @@ impl OnDisk for NamedTempFile {
 }
 
 /// Makes something and locks it. Before it was locked another run may have taken it for abandoned: it is made once more.
-fn create_locked<T: OnDisk>(make: impl Fn() -> io::Result<(T, File)>) -> io::Result<(T, File)> {
+fn create_locked<T: OnDisk>(create: impl Fn() -> io::Result<(T, File)>) -> io::Result<(T, File)> {
     loop {
-        let (made, lock) = make()?;
+        let (made, file) = create()?;
         // Where locks cannot be had, no other run has one, and none removes anything.
-        let has_lock = lock.lock().is_ok();
-        let is_there = fs::symlink_metadata(made.place()).is_ok_and(|there| same_file(&there, &lock));
-        if is_there || !has_lock {
-            return Ok((made, lock));
+        let is_locked = file.lock().is_ok();
+        let is_there = fs::symlink_metadata(made.place()).is_ok_and(|there| same_file(&there, &file));
+        if is_there || !is_locked {
+            return Ok((made, file));
         }
     }
 }

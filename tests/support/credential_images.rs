@@ -22,6 +22,9 @@ use image_source::{Image, ImageConfig, LayerDescriptor, Platform, SourceKind};
 pub const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\napp:x:1000:1000::/home/app:/bin/sh\n";
 pub const GROUP: &str = "root:x:0:\napp:x:1000:\nvideo:x:44:other,app\n";
 
+/// The tag, the bits and the number of an entry of an access list.
+pub type ListEntry = (u16, u16, u32);
+
 /// A user as the config names him, and who he is.
 pub struct User(pub &'static str, pub u32, pub u32, pub &'static str);
 
@@ -39,7 +42,7 @@ pub struct Case {
     pub access: &'static [(&'static str, u32, u32, u32)],
     pub capabilities: &'static [(&'static str, &'static str)],
     /// Paths with the entries of their access list beside the owner's: tag, bits and number.
-    pub lists: &'static [(&'static str, &'static [(u16, u16, u32)])],
+    pub lists: &'static [(&'static str, &'static [ListEntry])],
     /// Where libcupti lies.
     pub at: &'static str,
     /// Which of the programs get it, and whether a plain dlopen does.

@@ -66,10 +66,10 @@ pub fn measure(program: &str, arguments: &[&str]) -> MeasuredRun {
         .spawn()
         .unwrap();
     let child_id = child.id();
-    let of_process = |file: &str| fs::read_to_string(format!("/proc/{}/{file}", child_id)).unwrap_or_default();
+    let of_process = |file: &str| fs::read_to_string(format!("/proc/{child_id}/{file}")).unwrap_or_default();
     let (mut peak, mut ticks) = (0, 0);
     let code = loop {
-        // `VmHWM` never falls (proc_pid_status(5)), so that only what the last milliseconds add is missed.
+        // `VmHWM` never falls (`proc_pid_status(5)`), so that only what the last milliseconds add is missed.
         let text = of_process("status");
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         peak = line
@@ -90,7 +90,7 @@ pub fn measure(program: &str, arguments: &[&str]) -> MeasuredRun {
     }
 }
 
-/// The hundredths of a second that a process ran, in the kernel and outside (proc_pid_stat(5), fields 14 and 15).
+/// The hundredths of a second that a process ran, in the kernel and outside (`proc_pid_stat(5)`, fields 14 and 15).
 fn processor_ticks(stat: &str) -> Option<u64> {
     let (_, behind) = stat.rsplit_once(')')?;
     let mut fields = behind.split_whitespace().skip(11);

@@ -30,7 +30,8 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
     (
         "crates/image-linkage/src",
         &[
-            &["escape", "limits", "digest"],
+            &["escape"],
+            &["limits", "digest"],
             &["path"],
             &["elf"],
             &["layer"],

@@ -4,7 +4,7 @@
 use super::process_context::ProcessContext;
 use super::resolved_objects::{elf_at, unresolved_objects};
 use crate::knowledge::RequestKind;
-use image_linkage::elf::ByteString;
+use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::escape;
 use image_linkage::loader::{LoadResolution, LoadedObject, ObjectNames, RequestOutcome, SearchStep, UnresolvedRequest};
 use image_linkage::path::RootPath;
@@ -51,6 +51,10 @@ impl StartFailure {
 
     /// What keeps the program at `path` from starting, whatever it is to do.
     pub(super) fn of_program(context: &ProcessContext, path: &RootPath) -> Option<Self> {
+        // The kernel starts it, and no loader looks at it.
+        if elf_at(&context.rootfs, path).is_some_and(ElfFacts::is_static) {
+            return None;
+        }
         Self::of_interpreter(context, path).or_else(|| {
             let loaded = context.start_program(&path.absolute())?;
             let failures: Vec<UnresolvedRequest> = unresolved_objects(&loaded).cloned().collect();

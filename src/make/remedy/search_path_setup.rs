@@ -107,13 +107,15 @@ pub(crate) struct ChangedLibraryPath {
     pub because: String,
 }
 
-/// `LD_LIBRARY_PATH` without empty elements, and with the folder in front where something on it would be found
-/// before what is brought.
+/// `LD_LIBRARY_PATH` without empty elements that nothing needs, and with the folder in front where something on it would
+/// be found before what is brought.
 pub(crate) fn changed_library_path(target: &ImageFacts, lead: &SearchPathSetup) -> Option<ChangedLibraryPath> {
     let value = target.image.config.env("LD_LIBRARY_PATH")?;
     // ld.so(8): colons and semicolons separate alike.
-    let elements: Vec<&str> = value.split([':', ';']).filter(|part| !part.is_empty()).collect();
-    let has_empty = !value.is_empty() && value.split([':', ';']).any(str::is_empty);
+    let is_meant = keeps_libraries_at_work(target);
+    let elements = value.split([':', ';']).filter(|part| is_meant || !part.is_empty());
+    let elements: Vec<&str> = elements.collect();
+    let has_empty = !is_meant && !value.is_empty() && value.split([':', ';']).any(str::is_empty);
     let folder = match lead {
         SearchPathSetup::Folder { folder, .. } | SearchPathSetup::Links { folder, .. } => Some(folder.to_string()),
         _ => None,
@@ -137,6 +139,14 @@ pub(crate) fn changed_library_path(target: &ImageFacts, lead: &SearchPathSetup) 
         value: all.join(":"),
         because: because.to_owned(),
     })
+}
+
+/// Whether libraries lie in the working directory: an empty element stands for it, and may be meant.
+fn keeps_libraries_at_work(target: &ImageFacts) -> bool {
+    let context = &target.contexts.as_is;
+    let folder = context.rootfs.lookup(&context.environment.working_dir).ok();
+    let mut names = folder.iter().flat_map(|folder| context.rootfs.children(folder.node));
+    names.any(|(name, _)| name.windows(3).any(|part| part == b".so"))
 }
 
 /// Whether the search for libcupti ends on `LD_LIBRARY_PATH`, at something that is not what is wanted.

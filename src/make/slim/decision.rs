@@ -169,10 +169,5 @@ fn clean_library_path(facts: &ImageFacts, bring: Option<&CopyPlan>) -> Option<Ch
         },
         FolderDiscovery::Default => nothing(),
     });
-    let context = &facts.contexts.as_is;
-    let folder = context.rootfs.lookup(&context.environment.working_dir).ok();
-    let mut names = folder.iter().flat_map(|folder| context.rootfs.children(folder.node));
-    // An empty element is the working directory, and who keeps libraries there may mean it.
-    let holds_libraries = names.any(|(name, _)| name.windows(3).any(|part| part == b".so"));
-    changed_library_path(facts, &lead).filter(|_| !holds_libraries)
+    changed_library_path(facts, &lead)
 }

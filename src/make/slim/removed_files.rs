@@ -129,7 +129,7 @@ fn uncovered(decision: &mut SlimDecision, layers: &[LayerIndex], gone: &BTreeSet
     if gone.is_empty() {
         return;
     }
-    let (merged, _) = rootfs::merge_layers(&decision.apply(layers));
+    let (merged, _) = rootfs::merge_layers(decision.apply(layers));
     for path in gone {
         if merged.lookup_link(&path.absolute()).is_err() {
             continue;
@@ -181,7 +181,7 @@ mod tests {
         };
         let mut decision = SlimDecision::default();
         leave_out(&mut decision, &layers, &plan, Knowledge::built_in().tables);
-        let (rootfs, _) = rootfs::merge_layers(&decision.apply(&layers));
+        let (rootfs, _) = rootfs::merge_layers(decision.apply(&layers));
         let mut left = Vec::new();
         rootfs.visit(|path, _, _| left.push(path.to_string()));
         (decision, left)

@@ -14,6 +14,7 @@ use super::address_space::{AddressSpace, MemoryUse};
 use super::load_fault::LoadFault;
 use super::range::ElfEncoding;
 use super::string_table::StringTable;
+use super::symbol_hash::gnu_hash;
 use super::symbol_versions::elf_hash;
 use super::tables::{DynamicSection, DynamicTable};
 
@@ -268,10 +269,4 @@ fn sysv_hash_finds(
         return Some(true);
     };
     Some(elf_hash(&name_of(head?)?) % buckets == nth)
-}
-
-/// The hash of a name as `DT_GNU_HASH` has it.
-pub(super) fn gnu_hash(name: &[u8]) -> u32 {
-    let add = |hash: u32, byte: &u8| hash.wrapping_mul(33).wrapping_add(u32::from(*byte));
-    name.iter().fold(5381, add)
 }

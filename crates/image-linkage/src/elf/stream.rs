@@ -19,7 +19,7 @@ use super::address_space::AddressSpace;
 use super::content_check::{HeldTables, INSTRUCTION};
 use super::facts::{ByteString, ElfFacts, ElfProblem, SymbolRole};
 use super::held_ranges::{HeldRanges, STEP, to_usize};
-use super::link_symbols::LinkSymbols;
+use super::link_symbol_tables::read_link_symbols;
 use super::load_check;
 use super::load_fault::LoadFault;
 use super::mentions::{MentionScanner, NameMatcher};
@@ -380,7 +380,7 @@ impl<'a> ElfStream<'a> {
         if wants_symbols {
             tables::read_symbols(layout.encoding, get, self.interest, &mut names, facts);
         }
-        facts.link_symbols = LinkSymbols::read(layout.encoding, &layout.dynamic, get).map(Box::new);
+        facts.link_symbols = read_link_symbols(layout.encoding, &layout.dynamic, get).map(Box::new);
         let indexes = symbol_versions::version_indexes(layout.encoding, &layout.dynamic, &get);
         let tables = HeldTables {
             encoding: layout.encoding,

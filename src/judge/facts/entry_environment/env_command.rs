@@ -107,9 +107,8 @@ fn options(word: &str) -> Vec<(char, Option<String>)> {
         let known = LONG.iter().find(|(long, _)| long.starts_with(name));
         return known.map(|(_, letter)| (*letter, value)).into_iter().collect();
     }
-    let mut letters = word.char_indices().skip(1);
     let mut found = Vec::new();
-    while let Some((at, letter)) = letters.next() {
+    for (at, letter) in word.char_indices().skip(1) {
         if "uCSa".contains(letter) {
             let rest = word.get(at + 1..).filter(|rest| !rest.is_empty());
             found.push((letter, rest.map(str::to_owned)));

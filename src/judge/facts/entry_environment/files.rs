@@ -150,11 +150,11 @@ impl ScriptFiles for CommandFollower<'_> {
     }
 
     fn has_program(&self, name: &str) -> Option<bool> {
-        let found = match name.contains('/') {
-            true => self
-                .absolute(name)
-                .map(|path| self.rootfs.file(path.as_bytes()).is_some()),
-            false => Some(self.program(name).is_some()),
+        let found = if name.contains('/') {
+            let path = self.absolute(name);
+            path.map(|path| self.rootfs.file(path.as_bytes()).is_some())
+        } else {
+            Some(self.program(name).is_some())
         };
         // The container runtime brings tools of its own, and shells such as busybox's have programs inside.
         let is_own = || {

@@ -31,11 +31,17 @@ pub(super) fn of_settings(
             ties.extend(at(word).map(|file| tie(&file.path, key, word.as_bytes())));
         }
     }
+    // The words of a health check may be one text for a shell, and a path may stand behind an option's name.
+    let check = image.config.settings.healthcheck.iter().flat_map(|check| &check.test);
+    for text in check.chain(&image.config.command) {
+        for word in text.split([' ', '=', '"', '\'', ';']) {
+            ties.extend(at(word).map(|file| tie(&file.path, "the command of the image", word.as_bytes())));
+        }
+    }
     for word in &image.config.command {
         // A bare word is looked for on PATH when the container starts: the name alone is enough to keep a file.
-        let called = || names.files.iter().find(|file| file.path.name() == word.as_bytes());
-        let file = at(word).or_else(called);
-        ties.extend(file.map(|file| tie(&file.path, "the command of the image", word.as_bytes())));
+        let called = names.files.iter().find(|file| file.path.name() == word.as_bytes());
+        ties.extend(called.map(|file| tie(&file.path, "the command of the image", word.as_bytes())));
     }
     ties.extend(of_preload(contexts, names));
     ties

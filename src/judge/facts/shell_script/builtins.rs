@@ -2,7 +2,8 @@
 
 use image_linkage::escape;
 
-use super::{Doubt, ScriptRun, ShellKind, Success, UNKNOWN, VariableValue};
+use super::script_run::{Doubt, ScriptRun, ShellKind, Success, VariableValue};
+use super::variables::UNKNOWN;
 
 impl ScriptRun<'_> {
     pub(super) fn declare(&mut self, by: &str, words: &[Option<String>]) {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Doubt, ScriptRun, ShellState, StartedProgram, Success, TokenReader, VariableValue, new_user};
+use super::changed_user::new_user;
+use super::grammar::TokenReader;
+use super::script_run::{Doubt, ScriptRun, ShellState, StartedProgram, Success, VariableValue};
 
 impl ScriptRun<'_> {
     /// Runs a command by its name.
@@ -36,7 +38,10 @@ impl ScriptRun<'_> {
             "[" | "test" => self.test(rest),
             "cd" => self.change_directory(rest),
             "." | "source" => self.source(rest),
-            "exec" => self.exec(assignments, rest),
+            "exec" => {
+                self.exec(assignments, rest);
+                Some(true)
+            }
             "exit" => {
                 self.exit(first_word(rest));
                 None
@@ -106,9 +111,9 @@ impl ScriptRun<'_> {
     }
 
     /// `exec [COMMAND]`: without one, redirections alone.
-    fn exec(&mut self, assignments: &[(String, VariableValue)], rest: &[Option<String>]) -> Success {
+    fn exec(&mut self, assignments: &[(String, VariableValue)], rest: &[Option<String>]) {
         if rest.is_empty() {
-            return Some(true);
+            return;
         }
         // `-c` empties the environment, and `-a` takes a name.
         if first_word(rest).is_some_and(|word| word.starts_with('-')) {
@@ -120,7 +125,6 @@ impl ScriptRun<'_> {
         if self.ending.is_over {
             self.at_exit = None;
         }
-        Some(true)
     }
 
     /// Goes through what stands behind the end of the script, for the program that it would start.

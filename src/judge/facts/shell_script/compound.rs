@@ -1,6 +1,7 @@
 //! Commands that hold others: `if`, `case` and functions.
 
-use super::{Doubt, ScriptRun, Success, TokenReader};
+use super::grammar::TokenReader;
+use super::script_run::{Doubt, ScriptRun, Success};
 use crate::judge::facts::shell_words::{ShellToken, WordPart};
 
 impl ScriptRun<'_> {

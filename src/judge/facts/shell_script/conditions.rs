@@ -1,6 +1,8 @@
 //! What is tested: `[`, `[[`, and whether there is a program.
 
-use super::{ScriptRun, Success, TokenReader, UNKNOWN};
+use super::grammar::TokenReader;
+use super::script_run::{ScriptRun, Success};
+use super::variables::UNKNOWN;
 use crate::judge::facts::shell_words::{ShellToken, WordPart};
 use image_linkage::loader::ldconfig::matches_text;
 
@@ -136,10 +138,8 @@ impl ScriptRun<'_> {
         let names: Option<Vec<&str>> = names.iter().map(Option::as_deref).collect();
         let mut names = names?.into_iter().filter(|name| !name.starts_with('-')).peekable();
         names.peek()?;
-        let found = names.map(|name| match self.functions.contains_key(name) {
-            true => Some(true),
-            false => self.files.has_program(name),
-        });
+        let is_function = |name: &str| self.functions.contains_key(name).then_some(true);
+        let found = names.map(|name| is_function(name).or_else(|| self.files.has_program(name)));
         let found: Option<Vec<bool>> = found.collect();
         found.map(|found| found.iter().all(|is_there| *is_there))
     }

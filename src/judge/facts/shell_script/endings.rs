@@ -4,7 +4,7 @@
 
 use image_linkage::escape;
 
-use super::{Doubt, ScriptRun, Success};
+use super::script_run::{Doubt, ScriptRun, Success};
 
 /// Whether and why a script comes to its end.
 #[derive(Debug, Clone, Default)]

@@ -1,7 +1,7 @@
 //! The grammar of a script: lists, pipelines and what groups commands (POSIX.1-2017, Shell Command Language, 2.9).
 
+use super::script_run::{Doubt, ScriptRun, Success, VariableValue};
 use super::variables::assignment;
-use super::{Doubt, ScriptRun, Success, VariableValue};
 use crate::judge::facts::shell_words::{ShellToken, WordPart, shell_tokens};
 
 /// How deep functions, scripts and groups stand in each other.
@@ -211,7 +211,7 @@ impl ScriptRun<'_> {
                     success
                 };
                 if said == Some(false) {
-                    self.failed = "( … )".to_owned();
+                    "( … )".clone_into(&mut self.failed);
                 }
                 said
             }
@@ -238,7 +238,9 @@ impl ScriptRun<'_> {
         if self.doubt == Doubt::Skipped {
             return None;
         }
-        words.iter().for_each(|(parts, _)| self.expand(parts));
+        for (parts, _) in &words {
+            self.expand(parts);
+        }
         let assigned = words
             .iter()
             .take_while(|(parts, _)| assignment(parts).is_some())

@@ -1,6 +1,7 @@
 //! Loops: run as often as they are where that is known, else until nothing new comes of them.
 
-use super::{Doubt, ScriptRun, Success, TokenReader, VariableValue};
+use super::grammar::TokenReader;
+use super::script_run::{Doubt, ScriptRun, Success, VariableValue};
 use crate::judge::facts::shell_words::{ShellToken, WordPart};
 
 /// The rounds of a loop that are followed.

@@ -2,7 +2,7 @@
 
 use image_linkage::escape;
 
-use super::{Doubt, ScriptRun, VariableValue};
+use super::script_run::{Doubt, ScriptRun, VariableValue};
 use crate::judge::facts::shell_words::{Alternative, Extent, ValueChange, WordPart};
 
 impl ScriptRun<'_> {
@@ -210,10 +210,9 @@ impl ScriptRun<'_> {
             ValueChange::Default | ValueChange::Assigned | ValueChange::Demanded if is_set => Some(text),
             ValueChange::Instead if !is_set => Some(String::new()),
             ValueChange::Default | ValueChange::Assigned | ValueChange::Instead => self.text(&other.parts),
-            ValueChange::Demanded => None,
             ValueChange::CutFront(_) | ValueChange::CutEnd(_) => self.cut(&text, other),
             ValueChange::Part if self.state.is_bash() => part_of(&text, &self.text(&other.parts)?),
-            ValueChange::Part => None,
+            ValueChange::Demanded | ValueChange::Part => None,
         }
     }
 
