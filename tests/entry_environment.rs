@@ -93,8 +93,8 @@ impl Case {
 
     fn facts(&self, mut layer: Layer) -> ImageFacts {
         // What the judge's root has as well.
-        layer = layer.symlink("bin/sh", "dash");
-        for program in PROGRAMS.iter().chain(&["usr/bin/sh", "usr/bin/bash"]) {
+        layer = layer.symlink("bin/sh", "dash").symlink("usr/bin/sh", "/bin/dash");
+        for program in PROGRAMS.iter().chain(&["usr/bin/bash"]) {
             layer = layer.executable(program, Elf::executable().build());
         }
         for (path, text) in &self.scripts {
@@ -435,6 +435,17 @@ fn known_cases() -> Vec<Case> {
         script(
             "/bin/bash",
             &format!("for d in /opt/none*; do export LD_LIBRARY_PATH=$d; done\n{exec}"),
+        ),
+        // As Debian's /etc/profile has it, with and without a file there.
+        script(
+            "/bin/sh",
+            &format!(
+                "for i in /none/*.sh; do if [ -r $i ]; then . $i; fi; done; unset i\nexport LD_LIBRARY_PATH=/x\n{exec}"
+            ),
+        ),
+        script(
+            "/bin/sh",
+            &format!("p='/opt/*/lib'; for i in $p; do export LD_LIBRARY_PATH=$i; done\n{exec}"),
         ),
         script(
             "/bin/sh",

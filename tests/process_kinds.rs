@@ -192,6 +192,7 @@ fn a_command_that_does_not_start_is_told_and_one_that_may_be_mounted_is_a_warnin
         let layer = Layer::new()
             .executable("bin/sh", Elf::executable().build())
             .executable("bin/lost", Elf::executable().needed("libmore.so.1").build())
+            .executable("bin/alone", Elf::executable().statically_linked().build())
             .executable("run.sh", script);
         facts_by(layer, command, &[])
             .command_failure
@@ -200,6 +201,8 @@ fn a_command_that_does_not_start_is_told_and_one_that_may_be_mounted_is_a_warnin
     let sure = |words: &str| Some((words.to_owned(), true));
     assert_eq!(told(&["/run.sh"], "#!/bin/sh\n:\n"), None);
     assert_eq!(told(&["sh", "-c", "gone || :"], ""), None);
+    // The kernel starts it without a loader.
+    assert_eq!(told(&["alone"], ""), None);
     assert_eq!(told(&[], ""), None);
     assert_eq!(
         told(&["/run.sh"], "#!/opt/venv/bin/python3\n"),

@@ -7,7 +7,7 @@ const LENGTH: usize = 1024;
 /// The braces within braces. What compiles a pattern goes one call deeper for each.
 const BRACES: usize = 8;
 
-/// Reads a pattern.
+/// Reads a pattern of paths, within bounds.
 ///
 /// Errors: That it is longer or deeper than anybody writes one, or what `globset` finds wrong with it.
 pub fn path_glob(pattern: &str) -> Result<Glob, String> {

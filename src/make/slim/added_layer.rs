@@ -177,7 +177,7 @@ impl AddedLayer {
         Ok(())
     }
 
-    /// Adds the files.
+    /// Adds the files that are brought, each with its mode.
     fn copy(
         &mut self,
         making: &SlimInput<'_>,

@@ -35,7 +35,7 @@ pub(super) struct SealedFolder {
 pub struct CacheContent {
     /// The files in it.
     pub files: usize,
-    /// Their bytes together.
+    /// The bytes of all of them.
     pub bytes: u64,
 }
 

@@ -148,7 +148,10 @@ impl ScriptRun<'_> {
         if !is_assignment && parts.iter().any(splits) {
             // What a variable holds may be a pattern too.
             if text.contains(['*', '?', '[']) {
-                return vec![None];
+                let names = Some(&text).filter(|text| !text.contains(char::is_whitespace));
+                return names
+                    .and_then(|text| self.matching_files(text, text))
+                    .unwrap_or_else(|| vec![None]);
             }
             return text
                 .split_ascii_whitespace()
@@ -163,12 +166,14 @@ impl ScriptRun<'_> {
 
     /// The files that a word with wildcards stands for; the word itself where there is none.
     fn file_names(&self, parts: &[WordPart]) -> Option<Vec<Option<String>>> {
-        let text = self.text(parts)?;
-        let pattern = self.pattern(parts)?;
+        self.matching_files(&self.text(parts)?, &self.pattern(parts)?)
+    }
+
+    fn matching_files(&self, text: &str, pattern: &str) -> Option<Vec<Option<String>>> {
         // The names that come of it are written as the pattern is: only one from the root can be looked up as it stands.
-        let found = text.starts_with('/').then(|| self.files.names(&pattern))??;
+        let found = text.starts_with('/').then(|| self.files.names(pattern))??;
         if found.is_empty() {
-            return Some(vec![Some(text)]);
+            return Some(vec![Some(text.to_owned())]);
         }
         Some(found.into_iter().map(Some).collect())
     }
