@@ -279,3 +279,23 @@ fn a_preloaded_dlopen_of_its_own_makes_the_answer_open() {
     assert_eq!(is_open("malloc"), ((RequestOutcome::Loaded, false, false), false));
     assert_eq!(is_open("dlopen"), ((RequestOutcome::Loaded, true, false), true));
 }
+
+#[test]
+fn a_stub_of_the_driver_is_told_where_the_loader_gets_to_it() {
+    let stub = Elf::library("libcuda.so.1").build();
+    let told = |path: &str| {
+        let layer = Layer::new().executable("opt/cuda/stubs/libcuda.so.1", &stub);
+        let facts = facts_by(layer, &["/bin/sh"], &[("LD_LIBRARY_PATH", path)]);
+        let findings = judge_subjects(&Knowledge::built_in().rules, &image_subjects(&facts), &[]);
+        findings
+            .iter()
+            .filter(|finding| finding.rule == "stub-libcuda-on-search-path")
+            .count()
+    };
+    for path in ["/opt/cuda/stubs", "/none;/opt/cuda/stubs/"] {
+        assert_eq!(told(path), 1, "{path}");
+    }
+    for path in ["/opt/cuda", "/opt/cuda/${NONE}/stubs"] {
+        assert_eq!(told(path), 0, "{path}");
+    }
+}

@@ -3,10 +3,11 @@
 use super::consumers::CuptiConsumer;
 use super::copies::CuptiCopy;
 use super::process_context::ProcessContext;
-use super::resolved_objects::elf_at;
+use super::resolved_objects::{elf_at, opened_object};
 use super::world::ByWorld;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
+use image_linkage::loader::SearchStage;
 use image_linkage::loader::ldconfig::LdSoConf;
 use image_linkage::path::{RootPath, split_components};
 use image_linkage::rootfs::Rootfs;
@@ -93,14 +94,11 @@ const DRIVER: [&[u8]; 2] = [b"libcuda.so.1", b"libcuda.so"];
 /// The stubs that the environment or the cache lead to.
 pub fn find_driver_stubs(contexts: &ByWorld<ProcessContext>) -> Vec<DriverStub> {
     let context = &contexts.as_is;
-    let directories = context.environment.library_directories();
-    let on_path = directories
-        .iter()
-        // An empty element stands for the working directory, which is a finding of its own.
-        .filter(|directory| !directory.is_empty())
-        .flat_map(|directory| DRIVER.map(|name| [directory, name].concat()));
+    let opened = DRIVER.map(|name| context.open_plain(name));
+    let on_path = opened.iter().filter_map(opened_object);
+    let on_path = on_path.filter(|object| object.how == SearchStage::LdLibraryPath);
     let mut found: Vec<DriverStub> = on_path
-        .filter_map(|path| stub(&context.rootfs, &path, StubSource::LdLibraryPath))
+        .filter_map(|object| stub(&context.rootfs, &object.path, StubSource::LdLibraryPath))
         .collect();
     // The image's own cache counts until the container runtime has run ldconfig, the one made anew after that.
     let caches = [&contexts.as_is, &contexts.nvidia]

@@ -8,7 +8,7 @@ use super::search_places::{SearchFolder, SearchPlace, SearchPlaces};
 use super::verify;
 use crate::elf::{ByteString, ElfFacts};
 use crate::escape;
-use crate::loader::dynamic_tokens;
+use crate::loader::dynamic_tokens::{self, DynamicTokens, OriginTrust};
 use crate::loader::link_map::{LinkMap, LinkMaps, LoadPhase, SearchHit, SearchLists, SearchMiss, with_slash};
 use crate::loader::object_check::{ObjectRole, OpenedObject, open_object};
 use crate::loader::refusal_text::{refusal_miss, system_words};
@@ -328,7 +328,7 @@ fn search_stages(maps: &LinkMaps<'_>, requester: Option<usize>) -> Vec<SearchSta
 fn expand_stage(maps: &LinkMaps<'_>, how: SearchStage) -> Vec<ByteString> {
     let own_path = |number: usize, path: fn(&ElfFacts) -> Option<&ByteString>| {
         let map = maps.get(number)?;
-        Some(directories(maps, path(map.elf())?, b":", map))
+        Some(directories(path(map.elf())?, b":", &maps.tokens(map)))
     };
     match how {
         SearchStage::Rpath(number) => own_path(number, |elf| elf.rpath.as_ref()).unwrap_or_default(),
@@ -395,12 +395,19 @@ fn library_path(maps: &LinkMaps<'_>) -> Vec<ByteString> {
     }
     let environment = maps.setup.environment;
     let main = maps.main().and_then(|main| maps.get(main));
-    match (&environment.library_path, main) {
-        // This path alone is divided by semicolons too (`_dl_init_paths`).
-        (Some(path), Some(main)) => directories(maps, path, b":;", main),
-        (_, None) => environment.library_directories(),
-        (None, _) => Vec::new(),
-    }
+    let tokens = match main {
+        Some(main) => maps.tokens(main),
+        // Of a program that is not known `$ORIGIN` leads nowhere; the other tokens are the same for all.
+        None => DynamicTokens {
+            origin: None,
+            lib: &maps.setup.linker.lib,
+            platform: &maps.setup.linker.platform,
+            trusted: OriginTrust::All,
+        },
+    };
+    let path = environment.library_path.as_deref().unwrap_or_default();
+    // This path alone is divided by semicolons too (`_dl_init_paths`).
+    directories(path, b":;", &tokens)
 }
 
 /// Whether the default directories are not searched for what the object needs.
@@ -408,19 +415,18 @@ fn nodeflib(own: Option<&LinkMap>) -> bool {
     own.is_some_and(|own| own.elf().flags_1 & elf::abi::DF_1_NODEFLIB.cast_unsigned() != 0)
 }
 
-/// Splits a search path into directories with a final `/`, tokens of `map` expanded, each once. An empty
+/// Splits a search path into directories with a final `/`, `tokens` expanded, each once. An empty
 /// element is the working directory; one that a token makes empty is dropped (`fillin_rpath`).
-fn directories(maps: &LinkMaps<'_>, path: &[u8], separators: &[u8], map: &LinkMap) -> Vec<ByteString> {
+fn directories(path: &[u8], separators: &[u8], tokens: &DynamicTokens<'_>) -> Vec<ByteString> {
     if path.is_empty() {
         return Vec::new();
     }
-    let tokens = maps.tokens(map);
     let (mut list, mut known) = (Vec::new(), BTreeSet::new());
     for element in path.split(|byte| separators.contains(byte)) {
         let expanded = if element.is_empty() {
             Some(Vec::new())
         } else {
-            dynamic_tokens::expand_tokens(element, &tokens)
+            dynamic_tokens::expand_tokens(element, tokens)
         };
         let Some(expanded) = expanded.filter(|expanded| element.is_empty() || !expanded.is_empty()) else {
             continue;
