@@ -287,7 +287,10 @@ mod tests {
     fn a_folder_that_others_may_write_to_is_not_believed() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cache");
-        SealedFolder::open(&root, "key").unwrap();
+        let folder = SealedFolder::open(&root, "key").unwrap();
+        assert!(!root.exists());
+        folder.write("first", |_| Ok(())).unwrap();
+        assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o700);
         fs::set_permissions(&root, Permissions::from_mode(0o777)).unwrap();
         let error = SealedFolder::open(&root, "key").err().unwrap().to_string();
         assert!(error.starts_with("others may write to "), "{error}");
