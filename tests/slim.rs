@@ -1130,24 +1130,29 @@ fn pipes_and_devices_are_written_into_and_never_replaced() {
     assert!(to.stdout == fs::read(at("plain.tar")).unwrap());
     let text = read("dockerfile");
     let file = at("dockerfile").display().to_string();
-    let words = [
+    let output = dockerfile_to(&image, &file);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8(text.join().unwrap()).unwrap().contains("FROM x"));
+    let kind = |name: &str| fs::symlink_metadata(at(name)).unwrap().file_type();
+    assert!(["pipe", "proof", "dockerfile"].iter().all(|name| kind(name).is_fifo()));
+    assert_eq!(names(place.path()), ["dockerfile", "pipe", "plain.tar", "proof"]);
+}
+
+/// The Dockerfile for an image, written to a file whatever is there.
+fn dockerfile_to(image: &str, file: &str) -> Output {
+    let line = [
         "dockerfile",
         "--no-config",
-        &image,
+        image,
         "--base",
         "x",
         "--phase",
         "training",
         "--force",
         "-o",
-        &file,
+        file,
     ];
-    let output = program(&words).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(String::from_utf8(text.join().unwrap()).unwrap().contains("FROM x"));
-    let kind = |name: &str| fs::symlink_metadata(at(name)).unwrap().file_type();
-    assert!(["pipe", "proof", "dockerfile"].iter().all(|name| kind(name).is_fifo()));
-    assert_eq!(names(place.path()), ["dockerfile", "pipe", "plain.tar", "proof"]);
+    program(&line).output().unwrap()
 }
 
 #[test]
@@ -1167,19 +1172,7 @@ fn a_socket_is_refused_and_of_a_link_the_file_behind_it_is_replaced() {
     );
     assert!(said.ends_with(refusal), "{said}");
     let file = at("socket").display().to_string();
-    let words = [
-        "dockerfile",
-        "--no-config",
-        &image,
-        "--base",
-        "x",
-        "--phase",
-        "training",
-        "--force",
-        "-o",
-        &file,
-    ];
-    let output = program(&words).output().unwrap();
+    let output = dockerfile_to(&image, &file);
     assert!(String::from_utf8_lossy(&output.stderr).ends_with(refusal));
     drop(socket);
     // Of a link the file behind it is replaced.

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use image_linkage::loader::RequestOutcome;
-
 use super::facts::{CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts};
 use super::plan::{Plan, Verdict};
 use super::rule::{Finding, Severity};
@@ -97,6 +95,17 @@ impl AuditedImage {
         findings.filter(|finding| finding.suppressed.is_none())
     }
 
+    /// How many of these are of a severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        let findings = self.counting().filter(|finding| finding.severity == severity);
+        findings.count()
+    }
+
+    /// How many findings a suppression is for.
+    pub fn suppressed_count(&self) -> usize {
+        self.findings.len() - self.counting().count()
+    }
+
     /// The verdict in one line: whether the library is had, and what becomes of known programs that do not get it.
     pub fn verdict(&self) -> String {
         let words = self.had_and_lost();
@@ -112,10 +121,10 @@ impl AuditedImage {
 
     /// Whether nothing that asks for the library goes without.
     fn is_had_by_all(&self) -> bool {
-        let without = self.consumers(|consumer| !is_got(consumer));
+        let without = self.consumers(|consumer| !consumer.is_served());
         let is_had = match self.facts.status.as_is {
             CuptiStatus::Loadable => true,
-            CuptiStatus::Unloadable => !self.consumers(is_got).is_empty(),
+            CuptiStatus::Unloadable => !self.consumers(CuptiConsumer::is_served).is_empty(),
             CuptiStatus::HeadersOnly | CuptiStatus::Absent => false,
         };
         is_had && without.is_empty() && self.facts.status_is_open.is_none()
@@ -158,8 +167,8 @@ impl AuditedImage {
 
     fn library_verdict(&self) -> String {
         let facts = &self.facts;
-        let got = self.consumers(is_got);
-        let without = self.consumers(|consumer| !is_got(consumer));
+        let got = self.consumers(CuptiConsumer::is_served);
+        let without = self.consumers(|consumer| !consumer.is_served());
         let name = &facts.library.name;
         match facts.status.as_is {
             _ if facts.status_is_open.is_some() && got.is_empty() => {
@@ -205,8 +214,4 @@ impl AuditedImage {
         names.dedup();
         names.join(", ")
     }
-}
-
-fn is_got(consumer: &CuptiConsumer) -> bool {
-    consumer.outcome.as_is.outcome == RequestOutcome::Loaded
 }

@@ -90,12 +90,11 @@ fn report(audit: &AuditedImage, fail_on: FailOn) -> Value {
 
 /// How many findings there are of each severity, those that are suppressed apart.
 fn counts(audit: &AuditedImage) -> Value {
-    let of = |severity| audit.counting().filter(|finding| finding.severity == severity).count();
     json!({
-        "error": of(Severity::Error),
-        "warning": of(Severity::Warning),
-        "note": of(Severity::Note),
-        "suppressed": audit.findings.len() - audit.counting().count(),
+        "error": audit.count(Severity::Error),
+        "warning": audit.count(Severity::Warning),
+        "note": audit.count(Severity::Note),
+        "suppressed": audit.suppressed_count(),
     })
 }
 

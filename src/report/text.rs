@@ -153,8 +153,7 @@ fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Text
 fn summary(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     let mut words = Vec::new();
     for severity in [Severity::Error, Severity::Warning, Severity::Note] {
-        let counting = audit.counting();
-        match counting.filter(|finding| finding.severity == severity).count() {
+        match audit.count(severity) {
             0 => {}
             number => words.push(count_words(number, severity.name())),
         }
@@ -163,7 +162,7 @@ fn summary(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     if words.is_empty() {
         words.push("no findings".to_owned());
     }
-    match audit.findings.len() - audit.counting().count() {
+    match audit.suppressed_count() {
         0 => {}
         suppressed => words.push(format!("{suppressed} suppressed")),
     }

@@ -133,8 +133,7 @@ impl AuditRun<'_> {
         rule::sort_findings(&mut audit.findings);
         // A variable that is tried out stands in no image, and what helps with it may not help without.
         if environment.is_empty() && audit.exit(self.fail_on) == RunExit::Findings {
-            let conditions = self.reader.options(platform).conditions;
-            audit.mended_by = find_mending_command(&audit, self.knowledge, &conditions);
+            audit.mended_by = find_mending_command(&audit, self.knowledge, &self.reader.conditions());
         }
         Ok(audit)
     }

@@ -49,7 +49,7 @@ pub fn run_dockerfile(mut args: DockerfileArgs) -> Result<RunExit, CommandError>
         audit: &audit,
         knowledge,
         source: source.as_ref(),
-        conditions: prepared.reader.options(None).conditions,
+        conditions: prepared.reader.conditions(),
         // The command line's list stands in place of the config's.
         via: Some(&args.via)
             .filter(|via| !via.is_empty())

@@ -52,13 +52,18 @@ impl ImageReader {
                 ..RegistryOptions::default()
             },
             knowledge: &self.knowledge,
-            conditions: GatherOptions {
-                environment: self.options.environment.clone(),
-                cpu: self.options.cpu.unwrap_or(CpuLevel::V3),
-            },
+            conditions: self.conditions(),
             index: library_options(self.knowledge.library),
             progress: &self.bars,
             cache: self.cache.as_ref(),
+        }
+    }
+
+    /// What the processes of an image start with.
+    pub(super) fn conditions(&self) -> GatherOptions {
+        GatherOptions {
+            environment: self.options.environment.clone(),
+            cpu: self.options.cpu.unwrap_or(CpuLevel::V3),
         }
     }
 

@@ -65,9 +65,10 @@ pub fn read_templates(folder: &Path) -> Result<Vec<(String, String)>, String> {
             folder.display()
         ));
     }
+    let inside = fs::canonicalize(folder).map_err(|error| cannot(folder, error))?;
     let read = |path: &PathBuf| {
         let target = fs::canonicalize(path).map_err(|error| cannot(path, error))?;
-        if !fs::canonicalize(folder).is_ok_and(|folder| target.starts_with(folder)) {
+        if !target.starts_with(&inside) {
             return Err(format!("{} is a link that leads out of the folder", path.display()));
         }
         let text = read_text_file(path).map_err(|(_, what)| format!("{}: {what}", path.display()))?;

@@ -186,6 +186,18 @@ impl ProcessContext {
         })
     }
 
+    /// The names that are preloaded, as they are written: those of `LD_PRELOAD`, then those of `/etc/ld.so.preload` (glibc
+    /// elf/rtld.c, `dl_main`).
+    pub fn preloaded_names(&self) -> impl Iterator<Item = &[u8]> {
+        let listed = self.rootfs.content(b"/etc/ld.so.preload").unwrap_or_default();
+        let own = self.environment.preload.as_deref().unwrap_or_default();
+        // ld.so(8): spaces and colons separate alike.
+        let is_separator = |byte: &u8| byte.is_ascii_whitespace() || *byte == b':';
+        let words = [own, listed].into_iter();
+        let words = words.flat_map(move |text| text.split(is_separator));
+        words.filter(|word| !word.is_empty())
+    }
+
     /// What a dlopen of `name` gets in a process without search paths of its own; where that cannot start,
     /// because of what is preloaded, why not.
     pub fn open_plain(&self, name: &[u8]) -> LoadResolution {

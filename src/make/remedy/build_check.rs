@@ -87,13 +87,7 @@ pub(super) fn check_without_install(
 
 /// The names that are preloaded, with a space behind each.
 fn preloads(target: &ImageFacts) -> ByteString {
-    let context = &target.contexts.as_is;
-    let listed = context.rootfs.content(b"/etc/ld.so.preload").unwrap_or_default();
-    let own = context.environment.preload.as_deref().unwrap_or_default();
-    // ld.so(8): spaces and colons separate alike; the variable comes first (glibc elf/rtld.c, `dl_main`).
-    let words = [own, listed].into_iter();
-    let words = words.flat_map(|text| text.split(|byte| byte.is_ascii_whitespace() || *byte == b':'));
-    let words = words.filter(|word| !word.is_empty());
+    let words = target.contexts.as_is.preloaded_names();
     words.flat_map(|word| [word, b" "].concat()).collect::<Vec<u8>>().into()
 }
 

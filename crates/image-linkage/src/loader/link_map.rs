@@ -43,8 +43,8 @@ pub struct LoaderEnvironment {
 }
 
 impl LoaderEnvironment {
-    /// The directories of `LD_LIBRARY_PATH` for a process without an executable, in which no token means anything:
-    /// each once, with a final `/`; the empty one is the working directory.
+    /// The directories of `LD_LIBRARY_PATH` as they are written, tokens and all: each once, with a final `/`; the empty
+    /// one is the working directory. A search expands them.
     pub fn library_directories(&self) -> Vec<ByteString> {
         let path = self.library_path.as_deref().unwrap_or_default();
         let mut list: Vec<ByteString> = Vec::new();

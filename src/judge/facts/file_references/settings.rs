@@ -51,11 +51,7 @@ pub(super) fn of_settings(
 fn of_preload(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>) -> Vec<FileReference> {
     const PRELOADED: &str = "what is preloaded";
     // By name alone: `$LIB`, `$ORIGIN` and a DT_RPATH in a preload's search mean what they mean to each program.
-    let listed = contexts.as_is.rootfs.content(b"/etc/ld.so.preload").unwrap_or_default();
-    let preload = contexts.as_is.environment.preload.as_deref().unwrap_or_default();
-    let is_separator = |byte: &u8| byte.is_ascii_whitespace() || *byte == b':';
-    let words = [preload, listed].into_iter().flat_map(|text| text.split(is_separator));
-    let words = words.filter(|word| !word.is_empty());
+    let words = contexts.as_is.preloaded_names();
     let mut ties: Vec<FileReference> = words
         .flat_map(|word| names.of(word).map(move |file| tie(&file.path, PRELOADED, word)))
         .collect();

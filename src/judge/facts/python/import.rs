@@ -272,28 +272,22 @@ fn toolkit_of(library: &RootPath) -> Option<RootPath> {
 
 /// The failure of an import for want of a module.
 fn not_importable(module: &str) -> ImportFailure {
-    LoadResolution {
-        unresolved: vec![UnresolvedRequest {
-            name: module.as_bytes().into(),
-            requested_by: None,
-            outcome: RequestOutcome::NotFound,
-            message: format!("No module named '{module}'"),
-            missing_version: None,
-            trace: Vec::new(),
-        }],
-        ..LoadResolution::default()
-    }
+    failed_import(module, format!("No module named '{module}'"))
 }
 
 /// The failure of an import for want of a library in every folder of `sys.path`.
 fn not_in_path(library: &str) -> ImportFailure {
     let name = library.rsplit('/').next().unwrap_or(library);
+    failed_import(name, format!("{name}.so: not found in the folders of sys.path"))
+}
+
+fn failed_import(name: &str, message: String) -> ImportFailure {
     LoadResolution {
         unresolved: vec![UnresolvedRequest {
             name: name.as_bytes().into(),
             requested_by: None,
             outcome: RequestOutcome::NotFound,
-            message: format!("{name}.so: not found in the folders of sys.path"),
+            message,
             missing_version: None,
             trace: Vec::new(),
         }],

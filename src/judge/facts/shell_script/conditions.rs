@@ -81,19 +81,24 @@ impl ScriptRun<'_> {
     }
 
     fn any_of(&mut self, reader: &mut TokenReader<'_>) -> Success {
-        let mut holds = self.all_of(reader);
-        while reader.take(&ShellToken::Or) {
-            while reader.take(&ShellToken::End) {}
-            holds = joined([holds, self.all_of(reader)], true);
-        }
-        holds
+        self.joined_by(&ShellToken::Or, reader, Self::all_of)
     }
 
     fn all_of(&mut self, reader: &mut TokenReader<'_>) -> Success {
-        let mut holds = self.one(reader);
-        while reader.take(&ShellToken::And) {
+        self.joined_by(&ShellToken::And, reader, Self::one)
+    }
+
+    /// Conditions with this sign between them.
+    fn joined_by(
+        &mut self,
+        sign: &ShellToken,
+        reader: &mut TokenReader<'_>,
+        next: fn(&mut Self, &mut TokenReader<'_>) -> Success,
+    ) -> Success {
+        let mut holds = next(self, reader);
+        while reader.take(sign) {
             while reader.take(&ShellToken::End) {}
-            holds = joined([holds, self.one(reader)], false);
+            holds = joined([holds, next(self, reader)], *sign == ShellToken::Or);
         }
         holds
     }
