@@ -155,11 +155,11 @@ fn inherit_removal(phases: &mut [Phase]) {
     // One step is enough: `like` names one of `SEVERITY_PHASES`, none of which is like another.
     let said: BTreeMap<String, Option<bool>> = phases
         .iter()
-        .map(|phase| (phase.name.clone(), phase.baggage.removes))
+        .map(|phase| (phase.name.clone(), phase.dead_weight.removes))
         .collect();
     for phase in phases {
         let like = said.get(&phase.like).copied().flatten();
-        phase.baggage.removes = phase.baggage.removes.or(like);
+        phase.dead_weight.removes = phase.dead_weight.removes.or(like);
     }
 }
 

@@ -21,7 +21,7 @@ use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
 /// The names of the tables of `profiles/cupti`.
 pub const TABLE_FILES: [&str; 12] = [
     "apis.yaml",
-    "baggage.yaml",
+    "dead-weight.yaml",
     "bundles.yaml",
     "driver-libraries.yaml",
     "drivers.csv",
@@ -151,7 +151,7 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
         mistakes: Vec::new(),
         unread: BTreeSet::new(),
     };
-    let kinds = reader.rows("baggage", |kind: &DeadWeightKind| Some(kind.id.clone()));
+    let kinds = reader.rows("dead-weight", |kind: &DeadWeightKind| Some(kind.id.clone()));
     let mut drivers = reader.csv("drivers", DRIVERS_HEADER, MinimumDriver::read);
     // A report takes the first row of a version: the toolkit without updates.
     drivers.sort_by_key(|row| version_numbers(&row.cuda));
@@ -200,7 +200,7 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
     for table in &reader.unread {
         match *table {
             "apis" => tables.apis.clear(),
-            "baggage" => tables.dead_weight = DeadWeightTable::default(),
+            "dead-weight" => tables.dead_weight = DeadWeightTable::default(),
             "host" => tables.host.clear(),
             _ => {}
         }
@@ -308,7 +308,7 @@ impl<'f> TableReader<'f> {
 
     /// The patterns of files that are none. `what` is wrong with all of them together, if none is by itself.
     fn mistaken_patterns(&mut self, what: &str) {
-        const TABLE: &str = "baggage";
+        const TABLE: &str = "dead-weight";
         let before = self.mistakes.len();
         for file in self.named(TABLE) {
             // Patterns are compiled together, and their places are asked for only here, where one of them is wrong.

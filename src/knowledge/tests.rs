@@ -44,11 +44,11 @@ fn a_phase_removes_dead_weight_as_the_one_it_is_like_unless_it_says_so() {
     let phase = |name: &str, text: &str| file(DataKind::Phase, name, &format!("summary: s\n{text}\n"));
     let files = vec![
         phase("serving", "like: inference"),
-        phase("debugging", "like: inference\nbaggage: {removes: false}"),
+        phase("debugging", "like: inference\ndead_weight: {removes: false}"),
         phase("nightly", "like: training"),
     ];
     let known = Knowledge::with_user_files(files).unwrap();
-    let removes = |name: &str| known.phase(name).unwrap().baggage.removes == Some(true);
+    let removes = |name: &str| known.phase(name).unwrap().dead_weight.removes == Some(true);
     let removing = known.phase_names().into_iter().filter(|name| removes(name));
     assert_eq!(removing.collect::<Vec<_>>(), ["inference", "serving"]);
 }
@@ -168,7 +168,7 @@ fn the_mistakes_of_all_files_are_told_at_once() {
     );
     let expected = [
         "mine/a.yaml:1:1: the key \"summary\" is missing",
-        "mine/a.yaml:1:1: there is no key \"sumary\"; did you mean \"summary\"?; there is summary, like, apis, serves, profilers, baggage",
+        "mine/a.yaml:1:1: there is no key \"sumary\"; did you mean \"summary\"?; there is summary, like, apis, serves, profilers, dead_weight",
         &field,
         "mine/c.yaml:2:9: expected the name of a file, such as libtorch_cpu.so",
         "mine/z.yaml:1:10: unclosed bracket '['",
@@ -178,7 +178,7 @@ fn the_mistakes_of_all_files_are_told_at_once() {
 
 #[test]
 fn a_phase_and_a_profiler_name_only_what_there_is() {
-    let phase = "summary: s\nlike: training\nprofilers: {wants: [nsys, mine]}\nbaggage: {forbids: [lead]}\n";
+    let phase = "summary: s\nlike: training\nprofilers: {wants: [nsys, mine]}\ndead_weight: {forbids: [lead]}\n";
     let profiler = "name: n\ngives: g\nwithout: w\ncupti: in-image\napis: [activty]\nconsumer: pytorc\n\
                     overhead: {figure: f, certainty: sure, source: s}\nneeds:\n  - {otherwise: o}\n";
     let found = mistakes(vec![
@@ -191,7 +191,7 @@ fn a_phase_and_a_profiler_name_only_what_there_is() {
         found,
         [
             "mine/e.yaml:3:21: there is no profiler \"nsys\"",
-            "mine/e.yaml:4:21: there is no kind of baggage \"lead\"",
+            "mine/e.yaml:4:25: there is no kind of dead weight \"lead\"",
             "mine/mine.yaml:5:8: there is no API \"activty\"; did you mean \"activity\"?",
             "mine/mine.yaml:6:11: there is no consumer \"pytorc\"; did you mean \"pytorch\"?",
             "mine/mine.yaml:7:34: there is no value \"sure\"",
@@ -359,13 +359,13 @@ fn a_bad_pattern_is_told_at_its_place_and_nothing_follows_from_it() {
     let phase = file(
         DataKind::Phase,
         "e",
-        "summary: s\nlike: training\nbaggage: {forbids: [zz]}\n",
+        "summary: s\nlike: training\ndead_weight: {forbids: [zz]}\n",
     );
-    let baggage = |rows: &str| file(DataKind::Table, "baggage", rows);
-    let found = mistakes(vec![baggage(rows), phase.clone()]);
+    let dead_weight = |rows: &str| file(DataKind::Table, "dead-weight", rows);
+    let found = mistakes(vec![dead_weight(rows), phase.clone()]);
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].starts_with("mine/baggage.yaml:7:7: "), "{found:?}");
+    assert!(found[0].starts_with("mine/dead-weight.yaml:7:7: "), "{found:?}");
     // A row that cannot be read has a name that a phase may use.
-    let found = mistakes(vec![baggage("- {kind: zz, what: x, files: []}\n"), phase]);
-    assert_eq!(found, ["mine/baggage.yaml:1:3: the key \"weight\" is missing"]);
+    let found = mistakes(vec![dead_weight("- {kind: zz, what: x, files: []}\n"), phase]);
+    assert_eq!(found, ["mine/dead-weight.yaml:1:3: the key \"weight\" is missing"]);
 }

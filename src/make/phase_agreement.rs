@@ -87,7 +87,7 @@ impl Agreement {
             self.advise(&cell);
             self.dockerfile(&cell);
             let decided = decide_changes(&original, found, phase, cell.plan, Some(supplier), DropMode::Keep);
-            let brings = decided.map_or(true, |decision| decision.bring.is_some());
+            let brings = decided.map_or(true, |decision| decision.copy_plan.is_some());
             self.expect(
                 &cell,
                 brings == cell.plan.lacks_cupti(found),

@@ -205,7 +205,7 @@ pub(super) const NVPERF: &[&str] = &[
     "others_get_it",
 ];
 
-pub(super) const BAGGAGE: &[&str] = &[
+pub(super) const DEAD_WEIGHT: &[&str] = &[
     // `profiling` or `toolkit`.
     "weight", "bytes", "count",
 ];

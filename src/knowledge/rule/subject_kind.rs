@@ -55,7 +55,7 @@ pub enum SubjectKind {
     /// A process that gets libcupti and not the library behind its counters.
     Nvperf,
     /// Files of one kind of weight that nothing in the image is known to need.
-    Baggage,
+    DeadWeight,
     /// A suppression of the config that is over or was for nothing.
     Suppression,
 }
@@ -84,7 +84,7 @@ impl SubjectKind {
         Self::Cuda,
         Self::Framework,
         Self::Nvperf,
-        Self::Baggage,
+        Self::DeadWeight,
         Self::Suppression,
     ];
 
@@ -112,7 +112,7 @@ impl SubjectKind {
             Self::Cuda => "cuda",
             Self::Framework => "framework",
             Self::Nvperf => "nvperf",
-            Self::Baggage => "baggage",
+            Self::DeadWeight => "dead-weight",
             Self::Suppression => "suppression",
         }
     }
@@ -141,7 +141,7 @@ impl SubjectKind {
             Self::Cuda => subject_fields::CUDA,
             Self::Framework => subject_fields::FRAMEWORK,
             Self::Nvperf => subject_fields::NVPERF,
-            Self::Baggage => subject_fields::BAGGAGE,
+            Self::DeadWeight => subject_fields::DEAD_WEIGHT,
             Self::Suppression => subject_fields::SUPPRESSION,
         }
     }

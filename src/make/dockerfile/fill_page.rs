@@ -75,10 +75,10 @@ pub(crate) fn fill_page(
             })
             .collect(),
         spare: recipe.spare.clone(),
-        lead: lead(&recipe.lead)?,
+        search_setup: search_path_page(&recipe.search_setup)?,
         library_path: recipe.library_path.clone(),
         search_path: search_path.to_owned(),
-        fresh: recipe.fresh.as_ref().map(|plan| fresh(plan, recipe.system.has_cache)),
+        removal: recipe.removal.as_ref().map(|plan| removal_page(plan, recipe.system.has_cache)),
         // Set later: only a project builds PyTorch, and only a copy of the files into `scratch` loses the config.
         pytorch: false,
         python: recipe.system.python.as_ref().map(path).transpose()?.unwrap_or_default(),
@@ -93,7 +93,7 @@ pub(crate) fn fill_page(
             FolderDiscovery::Default => None,
         },
         config: Vec::new(),
-        proof: proof(facts, &recipe.proof)?,
+        check: build_check_page(facts, &recipe.check)?,
     })
 }
 
@@ -107,7 +107,7 @@ fn path(path: &RootPath) -> Result<String, RemedyError> {
     quote::require_literal("a path", &path.absolute())
 }
 
-fn files(bring: &CopyPlan) -> Result<Vec<FilePage>, RemedyError> {
+fn files(copy_plan: &CopyPlan) -> Result<Vec<FilePage>, RemedyError> {
     let file = |file: &CopiedFile| {
         Ok(FilePage {
             from: path(&file.from)?,
@@ -115,7 +115,7 @@ fn files(bring: &CopyPlan) -> Result<Vec<FilePage>, RemedyError> {
             because: format!("{}: {}", escape::escape_bytes(&file.name), file.because),
         })
     };
-    bring.files.iter().map(file).collect()
+    copy_plan.files.iter().map(file).collect()
 }
 
 /// Files that are copied: in one layer where all keep their names.
@@ -132,7 +132,7 @@ fn copied(from: String, files: Vec<FilePage>, links: Vec<LinkPage>) -> MethodPag
     }
 }
 
-fn links(bring: &CopyPlan) -> Result<Vec<LinkPage>, RemedyError> {
+fn links(copy_plan: &CopyPlan) -> Result<Vec<LinkPage>, RemedyError> {
     let link = |link: &CreatedLink| {
         Ok(LinkPage {
             at: path(&link.at)?,
@@ -141,18 +141,18 @@ fn links(bring: &CopyPlan) -> Result<Vec<LinkPage>, RemedyError> {
             because: link.because.clone(),
         })
     };
-    bring.links.iter().map(link).collect()
+    copy_plan.links.iter().map(link).collect()
 }
 
 fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, RemedyError> {
     Ok(match &choice.way {
         InstallMethod::Place(place) => MethodPage::Place {
-            files: files(&place.bring)?,
+            files: files(&place.copy_plan)?,
         },
-        InstallMethod::Copy { from, bring } => {
+        InstallMethod::Copy { from, copy_plan } => {
             // Without a shell nothing makes links, and the files have the names that are asked for.
-            let links = if recipe.system.shell { links(bring)? } else { Vec::new() };
-            copied(from.clone(), files(bring)?, links)
+            let links = if recipe.system.shell { links(copy_plan)? } else { Vec::new() };
+            copied(from.clone(), files(copy_plan)?, links)
         }
         InstallMethod::Devel { from, folder, release } => {
             copied(from.clone(), of_devel(folder, &release.soname, recipe)?, Vec::new())
@@ -231,8 +231,8 @@ fn component(setup: &RepositorySetup) -> Result<Option<ComponentPage>, RemedyErr
     })
 }
 
-fn lead(lead: &SearchPathSetup) -> Result<SearchPathPage, RemedyError> {
-    Ok(match lead {
+fn search_path_page(search_setup: &SearchPathSetup) -> Result<SearchPathPage, RemedyError> {
+    Ok(match search_setup {
         SearchPathSetup::Nothing(because) => SearchPathPage::Nothing {
             because: because.clone(),
         },
@@ -265,10 +265,10 @@ fn link((at, to): &(RootPath, RootPath)) -> Result<LinkPage, RemedyError> {
     })
 }
 
-fn fresh(fresh: &RemovalPlan, caches: bool) -> RemovalPage {
+fn removal_page(removal: &RemovalPlan, caches: bool) -> RemovalPage {
     let mut unwritable = 0;
     let mut groups = Vec::new();
-    for group in &fresh.groups {
+    for group in &removal.groups {
         // A line break in a name would end the instruction. Such a file stays, and the page says how many do.
         let (can, cannot): (Vec<&RootPath>, Vec<&RootPath>) =
             group.paths.iter().partition(|path| quote::is_writable(path.as_bytes()));
@@ -283,16 +283,16 @@ fn fresh(fresh: &RemovalPlan, caches: bool) -> RemovalPage {
         });
     }
     groups.retain(|group| !group.paths.is_empty());
-    let dropped = fresh.groups.iter().flat_map(|group| &group.paths);
+    let dropped = removal.groups.iter().flat_map(|group| &group.paths);
     let sites: BTreeSet<RootPath> = dropped.filter_map(site_packages_of).collect();
     let sites = sites.iter().filter_map(|site| path(site).ok());
     RemovalPage {
         sites: sites.collect(),
         groups,
         unwritable,
-        before: fresh.before,
-        after: fresh.after,
-        layers: fresh.layers,
+        before: removal.before,
+        after: removal.after,
+        layers: removal.layers,
         caches,
     }
 }
@@ -300,7 +300,7 @@ fn fresh(fresh: &RemovalPlan, caches: bool) -> RemovalPage {
 /// Where the loader looks before its own directories (ld.so(8)).
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
-fn proof(facts: &ImageFacts, proof: &BuildCheck) -> Result<BuildCheckPage, RemedyError> {
+fn build_check_page(facts: &ImageFacts, check: &BuildCheck) -> Result<BuildCheckPage, RemedyError> {
     let rootfs = &facts.contexts.as_is.rootfs;
     let linked = |it: &LinkedObject| {
         Ok(LinkedPage {
@@ -322,14 +322,14 @@ fn proof(facts: &ImageFacts, proof: &BuildCheck) -> Result<BuildCheckPage, Remed
     // The loader takes an empty one for none (glibc elf/rtld.c, `process_envvars`).
     let library_path = changed.map(|name| entry.values.get(name).cloned().unwrap_or_default());
     Ok(BuildCheckPage {
-        loader: quote::require_plain("the path of the loader", &proof.loader)?,
-        preloads: quote::require_writable("what is preloaded", &String::from_utf8_lossy(&proof.preloads))?.to_owned(),
-        names: proof.names.clone(),
-        linked: proof.linked.iter().map(linked).collect::<Result<_, _>>()?,
-        libc: quote::require_plain("the path of the C library", &proof.libc)?,
+        loader: quote::require_plain("the path of the loader", &check.loader)?,
+        preloads: quote::require_writable("what is preloaded", &String::from_utf8_lossy(&check.preloads))?.to_owned(),
+        names: check.names.clone(),
+        linked: check.linked.iter().map(linked).collect::<Result<_, _>>()?,
+        libc: quote::require_plain("the path of the C library", &check.libc)?,
         library_path: library_path
             .map(|value| quote::require_writable("LD_LIBRARY_PATH", &value).map(str::to_owned))
             .transpose()?,
-        elsewhere: proof.elsewhere,
+        elsewhere: check.elsewhere,
     })
 }

@@ -40,8 +40,8 @@ pub(super) fn make_rootfs(
         index: LayerIndex::empty(),
     };
     if let Some(choice) = &recipe.choice {
-        layer.bring(&choice.way, source, recipe);
-        layer.lead(&choice.way, recipe);
+        layer.add_library(&choice.way, source, recipe);
+        layer.add_search_path(&choice.way, recipe);
     }
     // They go first: what is written in their place is not hidden by it.
     let cleared = recipe.clears.iter().map(|path| real_place(before, path));
@@ -172,9 +172,9 @@ impl MadeLayer<'_> {
         self.put(at, LayerEntry::Symlink(to.into()));
     }
 
-    fn bring(&mut self, way: &InstallMethod, source: Option<CopySource<'_>>, recipe: &PhaseRecipe) {
-        if let (InstallMethod::Copy { bring, .. }, Some(source)) = (way, source) {
-            self.copy(bring, source.facts, recipe.system.shell);
+    fn add_library(&mut self, way: &InstallMethod, source: Option<CopySource<'_>>, recipe: &PhaseRecipe) {
+        if let (InstallMethod::Copy { copy_plan, .. }, Some(source)) = (way, source) {
+            self.copy(copy_plan, source.facts, recipe.system.shell);
         }
         let Some(folder) = unread_folder(way, recipe, self.target, self.linker) else {
             return;
@@ -198,8 +198,8 @@ impl MadeLayer<'_> {
         }
     }
 
-    fn copy(&mut self, bring: &CopyPlan, source: &ImageFacts, shell: bool) {
-        for file in &bring.files {
+    fn copy(&mut self, copy_plan: &CopyPlan, source: &ImageFacts, shell: bool) {
+        for file in &copy_plan.files {
             let read = file_facts_at(source, &file.from).cloned().unwrap_or_default();
             let facts = FileFacts {
                 mode: file.mode,
@@ -211,13 +211,13 @@ impl MadeLayer<'_> {
             };
             self.file(&file.to, facts);
         }
-        for link in bring.links.iter().filter(|_| shell) {
+        for link in copy_plan.links.iter().filter(|_| shell) {
             self.link(&link.at, &link.to);
         }
     }
 
-    fn lead(&mut self, way: &InstallMethod, recipe: &PhaseRecipe) {
-        match &recipe.lead {
+    fn add_search_path(&mut self, way: &InstallMethod, recipe: &PhaseRecipe) {
+        match &recipe.search_setup {
             SearchPathSetup::Nothing(_) => {}
             SearchPathSetup::Folder { conf, folder, .. } => self.name_folder(conf, folder),
             SearchPathSetup::Listed { conf } => {

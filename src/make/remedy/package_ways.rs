@@ -1,7 +1,7 @@
 //! The ways that install a package: of the distribution, of NVIDIA's repository, of Python's index, of conda-forge.
 
 use super::MethodObstacle;
-use super::image_system::{self, ImageSystem, PackageManager, PythonEnvironment};
+use super::image_system::{self, ImageSystem, PackageManager, PipTarget};
 use super::install_context::InstallContext;
 use super::install_method::{CondaInstall, InstallMethod, PackageInstall, PipInstall, RepositorySetup};
 use super::library_stems::CUPTI;
@@ -18,7 +18,7 @@ pub(super) fn pip_of_consumer(question: &InstallContext<'_>) -> Result<InstallMe
     if sites.peek().is_none() {
         return Err("no Python environment of the image asks for CUPTI".into());
     }
-    let python = sites.find_map(|site| image_system::find_python_environment(question.target, &site));
+    let python = sites.find_map(|site| image_system::find_pip_target(question.target, &site));
     let without = "the Python environment that asks for CUPTI has no pip";
     pip_into(question, &python.ok_or(without)?)
 }
@@ -29,12 +29,12 @@ pub(super) fn pip(question: &InstallContext<'_>) -> Result<InstallMethod, Method
     sites.dedup();
     let python = sites
         .iter()
-        .find_map(|site| image_system::find_python_environment(question.target, site));
+        .find_map(|site| image_system::find_pip_target(question.target, site));
     let without = "the image has no Python environment with pip";
     pip_into(question, &python.ok_or(without)?)
 }
 
-fn pip_into(question: &InstallContext<'_>, python: &PythonEnvironment) -> Result<InstallMethod, MethodObstacle> {
+fn pip_into(question: &InstallContext<'_>, python: &PipTarget) -> Result<InstallMethod, MethodObstacle> {
     question.require_shell()?;
     let release = question.release()?;
     let library = question.target.library;
