@@ -49,7 +49,7 @@ pub enum WeightPurpose {
 
 impl WeightPurpose {
     /// The name used in data and reports.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Profiling => "profiling",
             Self::Toolkit => "toolkit",

@@ -18,6 +18,8 @@ pub struct Phase {
     pub summary: String,
     /// The phase whose severities the rules take for it.
     pub like: String,
+    /// Its place in a project's life, the lowest first: it is a target of a Dockerfile for all phases. Without one it is none.
+    pub stage: Option<u32>,
     /// The APIs of CUPTI, by the ids of `profiles/cupti/apis.yaml`.
     pub apis: PhaseRequirements,
     /// The tools that the APIs are for, by the ids of `profiles/profilers`: each that is in the image has to get those
@@ -80,6 +82,8 @@ struct PhaseSource {
     #[serde(default)]
     like: Option<String>,
     #[serde(default)]
+    stage: Option<u32>,
+    #[serde(default)]
     apis: PhaseRequirements,
     #[serde(default)]
     serves: Vec<String>,
@@ -130,6 +134,7 @@ impl Phase {
                 summary: source.summary,
                 // Only the program's own phases may leave it out: `mistakes` refuses it of every other.
                 like: source.like.unwrap_or_else(|| name.to_owned()),
+                stage: source.stage,
                 apis: source.apis,
                 serves: source.serves,
                 profilers: source.profilers,
@@ -153,8 +158,16 @@ fn mistakes(
     let tools = ("profiler", profilers);
     mistakes.extend(of_ids(document, &["serves"], &source.serves, tools));
     mistakes.extend(of_wishes(document, "profilers", &source.profilers, tools));
-    for (key, ids) in [("allows", &source.dead_weight.allows), ("forbids", &source.dead_weight.forbids)] {
-        mistakes.extend(of_ids(document, &["dead_weight", key], ids, ("kind of dead weight", &kinds)));
+    for (key, ids) in [
+        ("allows", &source.dead_weight.allows),
+        ("forbids", &source.dead_weight.forbids),
+    ] {
+        mistakes.extend(of_ids(
+            document,
+            &["dead_weight", key],
+            ids,
+            ("kind of dead weight", &kinds),
+        ));
     }
     match source.like.as_deref() {
         Some(like) if !SEVERITY_PHASES.contains(&like) => {

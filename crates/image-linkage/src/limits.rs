@@ -5,10 +5,10 @@
 
 /// Directories and names that the simulated loader looks at for all processes of one image. Of the real environments seen
 /// (PyTorch 2.8, 2.5, JAX) the largest takes 31,000.
-pub const LOADER_STEPS: u64 = 10_000_000;
+pub(crate) const LOADER_STEPS: u64 = 10_000_000;
 
 /// Bytes of all searches of one image that are kept for its reports.
-pub const KEPT_TRACES: u64 = 96 << 20;
+pub(crate) const KEPT_TRACES: u64 = 96 << 20;
 
 /// Bounds for one audit. Sizes are in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::subject_fields;
+use super::subject_fields::{self, SubjectField};
 
 /// The kinds of subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -118,7 +118,7 @@ impl SubjectKind {
     }
 
     /// The fields that a subject of this kind has, in the order in which a mistake lists them.
-    pub fn fields(self) -> &'static [&'static str] {
+    pub fn fields(self) -> &'static [SubjectField] {
         match self {
             Self::Image => subject_fields::IMAGE,
             Self::Copy => subject_fields::COPY,
@@ -148,8 +148,7 @@ impl SubjectKind {
 }
 
 /// The value of a field.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldValue {
     /// `true` or `false` in a rule's file.
     Flag(bool),

@@ -10,12 +10,12 @@ use super::{config_instructions, quote};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::site_packages_of;
 use crate::judge::plan::Plan;
+use crate::knowledge::LibraryProfile;
 use crate::make::remedy::RemedyError;
 use crate::make::remedy::build_check::{BuildCheck, LinkedObject};
 use crate::make::remedy::copy_plan::{CopiedFile, CopyPlan, CreatedLink};
 use crate::make::remedy::install_folder::FolderDiscovery;
 use crate::make::remedy::install_method::{InstallMethod, RepositorySetup};
-use crate::make::remedy::library_stems::loaded_name;
 use crate::make::remedy::method_choice::MethodChoice;
 use crate::make::remedy::phase_recipe::PhaseRecipe;
 use crate::make::remedy::removal::RemovalPlan;
@@ -42,6 +42,11 @@ pub(crate) fn fill_page(
     let search_path = search_path.map(|path| path.value.as_str());
     let search_path = search_path.or(own_path).unwrap_or_default();
     let search_path = quote::require_writable("LD_LIBRARY_PATH", search_path)?;
+    let soname = recipe
+        .choice
+        .as_ref()
+        .map(|choice| choice.way.soname())
+        .unwrap_or_default();
     Ok(PhasePage {
         phase: plan.phase.clone(),
         image: escape::escape_bytes(facts.image.reference.as_bytes()),
@@ -65,12 +70,17 @@ pub(crate) fn fill_page(
             .transpose()?,
         shell: recipe.system.shell,
         own_shell: own_shell(&facts.image.config.settings.shell),
-        way: recipe.choice.as_ref().map(|choice| way(choice, recipe)).transpose()?,
+        way: recipe
+            .choice
+            .as_ref()
+            .map(|choice| way(choice, recipe, facts.library))
+            .transpose()?,
         needs: recipe
             .needs
             .iter()
             .map(|need| NeedPage {
                 name: need.stem,
+                loaded: facts.library.loaded_name(need.stem, &soname).to_owned(),
                 because: need.because.to_string(),
             })
             .collect(),
@@ -78,15 +88,14 @@ pub(crate) fn fill_page(
         search_setup: search_path_page(&recipe.search_setup)?,
         library_path: recipe.library_path.clone(),
         search_path: search_path.to_owned(),
-        removal: recipe.removal.as_ref().map(|plan| removal_page(plan, recipe.system.has_cache)),
+        removal: recipe
+            .removal
+            .as_ref()
+            .map(|plan| removal_page(plan, recipe.system.has_cache)),
         // Set later: only a project builds PyTorch, and only a copy of the files into `scratch` loses the config.
         pytorch: false,
         python: recipe.system.python.as_ref().map(path).transpose()?.unwrap_or_default(),
-        soname: recipe
-            .choice
-            .as_ref()
-            .map(|choice| choice.way.soname())
-            .unwrap_or_default(),
+        soname,
         folder: path(&recipe.search.folder)?,
         conf: match &recipe.search.by {
             FolderDiscovery::Conf(conf) => Some(path(conf)?),
@@ -144,18 +153,23 @@ fn links(copy_plan: &CopyPlan) -> Result<Vec<LinkPage>, RemedyError> {
     copy_plan.links.iter().map(link).collect()
 }
 
-fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, RemedyError> {
+fn way(choice: &MethodChoice, recipe: &PhaseRecipe, library: &LibraryProfile) -> Result<MethodPage, RemedyError> {
     Ok(match &choice.way {
         InstallMethod::Place(place) => MethodPage::Place {
             files: files(&place.copy_plan)?,
         },
         InstallMethod::Copy { from, copy_plan } => {
             // Without a shell nothing makes links, and the files have the names that are asked for.
-            let links = if recipe.system.shell { links(copy_plan)? } else { Vec::new() };
+            let links = if recipe.system.shell {
+                links(copy_plan)?
+            } else {
+                Vec::new()
+            };
             copied(from.clone(), files(copy_plan)?, links)
         }
         InstallMethod::Devel { from, folder, release } => {
-            copied(from.clone(), of_devel(folder, &release.soname, recipe)?, Vec::new())
+            let files = of_devel(folder, |stem| library.loaded_name(stem, &release.soname), recipe)?;
+            copied(from.clone(), files, Vec::new())
         }
         InstallMethod::Package(package) => MethodPage::Package {
             manager: package.manager.program(),
@@ -188,10 +202,14 @@ fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, Remedy
 }
 
 /// The files of a devel image by their sonames: `COPY` follows the links, so that each is a file of that name.
-fn of_devel(folder: &RootPath, soname: &str, recipe: &PhaseRecipe) -> Result<Vec<FilePage>, RemedyError> {
+fn of_devel<'n>(
+    folder: &RootPath,
+    loaded_name: impl Fn(&'static str) -> &'n str,
+    recipe: &PhaseRecipe,
+) -> Result<Vec<FilePage>, RemedyError> {
     let own = &recipe.search.folder;
     let file = |need: &RequiredLibrary| {
-        let name = loaded_name(need.stem, soname);
+        let name = loaded_name(need.stem);
         Ok(FilePage {
             from: path(&folder.join(name.as_bytes()))?,
             to: path(&own.join(name.as_bytes()))?,

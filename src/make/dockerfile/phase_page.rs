@@ -80,6 +80,8 @@ pub(crate) struct ForetoldPage {
 pub(crate) struct NeedPage {
     /// Its name up to the number of its soname.
     pub name: &'static str,
+    /// The name that the loader is asked for.
+    pub loaded: String,
     pub because: String,
 }
 

@@ -6,7 +6,6 @@ use super::phase_page::{FilePage, ForetoldPage, MethodPage, NeedPage, PhasePage,
 use super::templates::{DockerfileTemplates, TemplateError, tidy};
 use crate::knowledge::packages::GitSource;
 use crate::make::remedy::builder_stage::BuilderStage;
-use crate::make::remedy::library_stems::{CUPTI, loaded_name};
 use crate::make::remedy::method_choice::ConsideredMethod;
 use crate::make::remedy::phase_recipe::BroughtRelease;
 
@@ -251,11 +250,11 @@ fn source(templates: &DockerfileTemplates, page: &PhasePage) -> Result<String, T
         ..page.clone()
     };
     let stages = templates.render("stages.j2", page)?;
-    let names = page.needs.iter().map(|need| need.name);
+    let beside = page.needs.iter().filter(|need| need.loaded != page.soname);
     let gather = GatherPage {
         page: &whole,
         soname: &page.soname,
-        beside: names.filter(|name| *name != CUPTI).collect(),
+        beside: beside.map(|need| need.name).collect(),
     };
     Ok(stages + &templates.render("gather.j2", gather)?)
 }
@@ -268,7 +267,7 @@ fn gathered(page: &PhasePage) -> PhasePage {
     }
     let folder = page.folder.clone();
     let file = |need: &NeedPage| {
-        let name = loaded_name(need.name, &page.soname);
+        let name = &need.loaded;
         FilePage {
             from: format!("{GATHERED}/{name}"),
             to: format!("{folder}/{name}"),

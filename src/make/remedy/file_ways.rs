@@ -7,7 +7,6 @@ use super::image_system::ImageSystem;
 use super::install_context::InstallContext;
 use super::install_folder::CacheUpdate;
 use super::install_method::{InPlaceFiles, InstallMethod};
-use super::library_stems::CUPTI;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::knowledge::Phase;
@@ -71,7 +70,9 @@ fn is_shared(target: &ImageFacts, copy_plan: &CopyPlan) -> bool {
     };
     let of_cupti = |name: &[u8]| {
         let companions = target.library.companions();
-        companions.chain([CUPTI]).any(|stem| name.starts_with(stem.as_bytes()))
+        companions
+            .chain([&*target.library.stem])
+            .any(|stem| name.starts_with(stem.as_bytes()))
     };
     let found = rootfs.lookup(&first.absolute()).ok();
     let mut names = found

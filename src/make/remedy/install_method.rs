@@ -147,7 +147,9 @@ impl InstallMethod {
     /// The soname of the libcupti that it brings.
     pub(crate) fn soname(&self) -> String {
         match self {
-            Self::Place(InPlaceFiles { copy_plan, .. }) | Self::Copy { copy_plan, .. } => escape::escape_bytes(&copy_plan.soname),
+            Self::Place(InPlaceFiles { copy_plan, .. }) | Self::Copy { copy_plan, .. } => {
+                escape::escape_bytes(&copy_plan.soname)
+            }
             Self::Devel { release, .. } => release.soname.clone(),
             Self::Package(package) => package.soname.clone(),
             Self::Pip(pip) => pip.soname.clone(),

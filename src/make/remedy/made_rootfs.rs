@@ -9,7 +9,6 @@ use super::copy_plan::CopyPlan;
 use super::copy_source::CopySource;
 use super::install_folder::default_folder;
 use super::install_method::InstallMethod;
-use super::library_stems::{CUPTI, loaded_name};
 use super::phase_recipe::PhaseRecipe;
 use super::search_path_setup::SearchPathSetup;
 use super::target::{elf_at, file_facts_at};
@@ -19,7 +18,7 @@ use crate::judge::facts::cuda_runtime::parse_cuda_version;
 use crate::knowledge::has_api;
 use image_linkage::elf::{ByteString, DynamicSymbol, ElfFacts, SymbolRole};
 use image_linkage::layer::{FileFacts, LayerEntry, LayerIndex};
-use image_linkage::loader::{DynamicLoader, ld_cache_writer, ldconfig};
+use image_linkage::loader::{DynamicLoader, ldconfig, write_cache};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
@@ -115,7 +114,7 @@ fn list_bytes(rootfs: &Rootfs) -> u64 {
 fn with_new_cache(rootfs: &Rootfs, linker: &DynamicLoader, layer: usize) -> (Rootfs, u64) {
     let regenerated = ldconfig::run_ldconfig(rootfs, linker);
     let remade = ldconfig::apply_link_changes(rootfs, &regenerated, layer);
-    let Ok(cache) = ld_cache_writer::write_cache(&regenerated.cache, linker.arch.data, "") else {
+    let Ok(cache) = write_cache(&regenerated.cache, linker.arch.data, "") else {
         return (remade, 0);
     };
     let bytes = cache.len() as u64;
@@ -182,8 +181,9 @@ impl MadeLayer<'_> {
         let soname = way.soname();
         let cuda = recipe.release.as_ref().and_then(|it| parse_cuda_version(&it.version));
         for need in &recipe.needs {
-            let name = loaded_name(need.stem, &soname);
-            let exports = if need.stem == CUPTI {
+            let library = self.target.library;
+            let name = library.loaded_name(need.stem, &soname);
+            let exports = if need.stem == library.stem {
                 self.exports(&soname, cuda)
             } else {
                 Vec::new()

@@ -4,7 +4,6 @@ use super::MethodObstacle;
 use super::image_system::{self, ImageSystem, PackageManager, PipTarget};
 use super::install_context::InstallContext;
 use super::install_method::{CondaInstall, InstallMethod, PackageInstall, PipInstall, RepositorySetup};
-use super::library_stems::CUPTI;
 use super::target_release::release_platform;
 use crate::judge::facts::cuda_runtime::{parse_cuda_version, site_packages_of};
 use crate::knowledge::fill_version;
@@ -183,7 +182,7 @@ pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
         return Err(format!("conda-forge has no {package} of CUDA {major}.{minor}").into());
     }
     let needs = question.needs(release.cuda);
-    let more = needs.iter().any(|need| need.stem != CUPTI);
+    let more = needs.iter().any(|need| need.stem != question.target.library.stem);
     // The libraries beside libcupti come with the package for development.
     let names = ["", "-dev"].iter().take(if more { 2 } else { 1 });
     Ok(InstallMethod::Conda(CondaInstall {

@@ -7,7 +7,6 @@ use super::image_system::read_image_system;
 use super::install_context::InstallContext;
 use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder};
 use super::install_method::{InPlaceFiles, InstallMethod};
-use super::library_stems::CUPTI;
 use super::method_choice::{MethodChoice, choose_method};
 use super::phase_recipe::{BroughtRelease, ForetoldAudit, PhaseRecipe, RecipeRequest, UnsolvedPoint};
 use super::removal::{is_in_volume, plan_removal};
@@ -161,7 +160,7 @@ fn recipe_of(
     recipe.search_setup = set_up_search_path(question, &recipe.search, way, &recipe.needs);
     // A bare name is asked for only where every process is to find it: what lies beside its one user is not.
     if !matches!(&recipe.search_setup, SearchPathSetup::Nothing(_)) || is_default(way) {
-        recipe.check.names = names_to_check(way, &recipe.needs);
+        recipe.check.names = names_to_check(question.target.library, way, &recipe.needs);
     }
     recipe.check.elsewhere = match (way, question.source) {
         (InstallMethod::Copy { .. }, Some(source)) => read_image_system(source.facts).shell,
@@ -191,7 +190,7 @@ fn require_system_libraries(target: &ImageFacts, way: &InstallMethod) -> Result<
 pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
     // A compiler's name is no program's, and is told of by nobody once CUPTI is found.
     let links = target.dangling.iter().map(|link| &link.path);
-    let links = links.filter(|path| path.name() != CUPTI.as_bytes());
+    let links = links.filter(|path| path.name() != target.library.stem.as_bytes());
     let misnamed = target.related.misnamed.iter().map(|name| &name.path);
     let mut all: Vec<RootPath> = links.chain(misnamed).cloned().collect();
     all.sort();
@@ -214,9 +213,12 @@ fn finish(request: &RecipeRequest<'_>, linker: &DynamicLoader, mut recipe: Phase
 /// The needs that a list of files answers.
 fn needs_of(target: &ImageFacts, copy_plan: &CopyPlan) -> Vec<RequiredLibrary> {
     // What else was brought, such as libgcc_s, is no library of CUPTI's packages.
-    let stems = [CUPTI].into_iter().chain(target.library.companions());
+    let stems = std::iter::once(&*target.library.stem).chain(target.library.companions());
     let need = |stem: &'static str| {
-        let file = copy_plan.files.iter().find(|file| file.name.starts_with(stem.as_bytes()))?;
+        let file = copy_plan
+            .files
+            .iter()
+            .find(|file| file.name.starts_with(stem.as_bytes()))?;
         Some(RequiredLibrary {
             stem,
             is_numbered: false,
@@ -232,7 +234,9 @@ fn brought_release(way: &InstallMethod, release: Option<&TargetRelease>) -> Opti
     let certain = release.filter(|it| !(way.copy_plan().is_some() && it.is_guess));
     let because = certain.map(|release| release.because.clone());
     let version = match way {
-        InstallMethod::Place(InPlaceFiles { copy_plan, .. }) | InstallMethod::Copy { copy_plan, .. } => copy_plan.release.clone(),
+        InstallMethod::Place(InPlaceFiles { copy_plan, .. }) | InstallMethod::Copy { copy_plan, .. } => {
+            copy_plan.release.clone()
+        }
         InstallMethod::Package(package) => Some(package.version.clone()),
         InstallMethod::Pip(pip) => Some(pip.version.clone()),
         InstallMethod::Conda(_) | InstallMethod::Devel { .. } => release.map(|it| it.release.wheel()),

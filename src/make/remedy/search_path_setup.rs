@@ -94,7 +94,10 @@ pub(super) fn set_up_search_path(
             SearchPathSetup::Links {
                 conf: conf.clone(),
                 folder: folder.clone(),
-                links: names_to_check(way, needs).iter().map(link).collect(),
+                links: names_to_check(question.target.library, way, needs)
+                    .iter()
+                    .map(link)
+                    .collect(),
                 because: because_shared.to_owned(),
             }
         }

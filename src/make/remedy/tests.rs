@@ -51,7 +51,11 @@ fn said(copy_plan: &CopyPlan) -> String {
         FolderDiscovery::Conf(file) => format!("named in {file}"),
         FolderDiscovery::Default => "a default folder".to_owned(),
     };
-    let _ = write!(out, "{}: {by}, because {}", copy_plan.search.folder, copy_plan.search.because);
+    let _ = write!(
+        out,
+        "{}: {by}, because {}",
+        copy_plan.search.folder, copy_plan.search.because
+    );
     out
 }
 

@@ -17,7 +17,7 @@ use crate::make::remedy::install_folder::FolderDiscovery;
 use image_linkage::digest::Digest;
 use image_linkage::escape;
 use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
-use image_linkage::loader::{DynamicLoader, Libc, ld_cache_writer, ldconfig};
+use image_linkage::loader::{DynamicLoader, Libc, ldconfig, write_cache};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
 
@@ -236,7 +236,7 @@ impl AddedLayer {
             _ => String::new(),
         };
         let generator = format!("cupti-audit {}, as ldconfig{version}", env!("CARGO_PKG_VERSION"));
-        let content = ld_cache_writer::write_cache(&regenerated.cache, linker.arch.data, &generator);
+        let content = write_cache(&regenerated.cache, linker.arch.data, &generator);
         let because = "the loader looks up a soname here; it names what was brought, and no file that is gone";
         self.write(&rootfs, &CACHE.into(), content.map_err(SlimError::Cannot)?, because)
     }

@@ -19,9 +19,9 @@ use super::staging_files::{create_staging_file, io_error};
 use super::twin_files::TwinFiles;
 use super::{SlimError, interrupt};
 use crate::size::format_size;
-use image_linkage::layer::decompress::{Compression, detect_compression};
-use image_linkage::layer::rewrite::{LayerCut, rewrite_layer};
+use image_linkage::layer::{Compression, detect_compression};
 use image_linkage::layer::{IndexOptions, LayerIndex};
+use image_linkage::layer::{LayerCut, rewrite_layer};
 use image_source::Digest;
 
 /// Makes the image that `making` describes, of which the layers below the new one are still to be written.

@@ -15,7 +15,7 @@ use crate::make::remedy::file_ways::{find_in_place, has_files_of};
 use crate::make::remedy::install_folder::{CacheUpdate, FolderDiscovery, InstallFolder};
 use crate::make::remedy::recipe::misleading_names;
 use crate::make::remedy::search_path_setup::{ChangedLibraryPath, SearchPathSetup, changed_library_path};
-use image_linkage::layer::rewrite::LayerCut;
+use image_linkage::layer::LayerCut;
 use image_linkage::layer::{InstalledList, LayerIndex};
 use image_linkage::path::RootPath;
 

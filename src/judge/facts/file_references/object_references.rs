@@ -102,21 +102,21 @@ fn reached_by_link(context: &ProcessContext, names: &NameIndex<'_>, inventory: &
 
 /// The files of dead weight that an object outside of their kind has on its search path, and that not every process has.
 fn reached(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
-    let everywhere: BTreeSet<ByteString> = context.environment.library_directories().into_iter().collect();
     let search = |setup: &ProcessSetup<'_>| {
+        let everywhere: BTreeSet<_> = SimulatedProcess::plain_search_path(setup).into_iter().collect();
         let mut known: BTreeMap<ByteString, Vec<usize>> = BTreeMap::new();
         let mut reached = BTreeSet::new();
         for (path, _) in &inventory.objects {
             let own = names.at(path).map(|own| own.kind);
-            for (_, folder) in SimulatedProcess::search_path(setup, path) {
+            for searched in SimulatedProcess::search_path(setup, path) {
                 if !setup.linker.budget.spend(2) {
                     return reached;
                 }
-                // Where a process without search paths looks, `plain` looks too. A token in LD_LIBRARY_PATH means
-                // nothing to it, so that a folder that such an element names is not among these.
-                if everywhere.contains(&folder) {
+                // Where a process without search paths looks, `plain` looks too, in the same place of the order.
+                if everywhere.contains(&searched) {
                     continue;
                 }
+                let (_, folder) = searched;
                 // Thousands of objects share a few directories: each is looked up once.
                 let numbers = known
                     .entry(folder)
@@ -195,13 +195,19 @@ impl ReferenceSearch<'_> {
 
     /// The references to the files of a name that a process may get, and the one that is followed here does not: those that are
     /// led to from a link to the asker, and those for a better processor than the one that is asked about.
-    fn unforeseen(&self, name: &[u8], reference: impl Fn(&RootPath, ReferenceKind) -> FileReference) -> Vec<FileReference> {
+    fn unforeseen(
+        &self,
+        name: &[u8],
+        reference: impl Fn(&RootPath, ReferenceKind) -> FileReference,
+    ) -> Vec<FileReference> {
         let numbers = self.names.numbers(name);
         let files = numbers.filter_map(|number| Some((number, self.names.files.get(number)?)));
         let may_be =
             |(number, file): &(usize, &DeadWeightFile)| self.by_link.contains(number) || is_for_processor(&file.path);
         let files = files.filter(may_be);
-        files.map(|(_, file)| reference(&file.path, ReferenceKind::MayNeed)).collect()
+        files
+            .map(|(_, file)| reference(&file.path, ReferenceKind::MayNeed))
+            .collect()
     }
 
     /// Where a process without search paths gets to, in each world.
