@@ -250,6 +250,7 @@ fn conditions() -> GatherOptions {
     GatherOptions {
         environment: Vec::new(),
         cpu: CpuLevel::V3,
+        limits: image_linkage::limits::Limits::default(),
     }
 }
 
