@@ -111,6 +111,7 @@ impl Case {
         let conditions = GatherOptions {
             environment: Vec::new(),
             cpu: CpuLevel::V3,
+            limits: image_linkage::limits::Limits::default(),
         };
         let layers = vec![Ok(index)];
         let image = image_of("case", 1, self.config());

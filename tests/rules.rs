@@ -97,6 +97,7 @@ fn read(reference: &str, platform: &str, environment: &[(&str, &str)]) -> ImageF
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect(),
             cpu: CpuLevel::V3,
+            limits: image_linkage::limits::Limits::default(),
         },
         index: cupti_options(),
         progress: &NoProgress,

@@ -6,7 +6,7 @@ use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::cache::CacheFolderArgs;
-use super::option_values::PlatformArg;
+use super::option_values::{LimitArg, PlatformArg};
 use crate::knowledge::DEFAULT_LIBRARY;
 use image_linkage::loader::CpuLevel;
 
@@ -88,6 +88,26 @@ pub struct ImageArgs {
     /// Certificates in PEM that are trusted beside the system's
     #[arg(long, value_name = "FILE", env = "CUPTI_AUDIT_CA_CERT", hide_short_help = true)]
     pub ca_cert: Option<PathBuf>,
+    /// A host that may be sent the password for a registry when that names it as its token server; without any,
+    /// each host that a registry names (repeatable)
+    #[arg(
+        long = "token-server",
+        value_name = "HOST[:PORT]",
+        env = "CUPTI_AUDIT_TOKEN_SERVER",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    pub token_servers: Vec<String>,
+    /// A bound on what is read, by the name that the error has, such as layer-entries=8000000; SECURITY.md lists all (repeatable)
+    #[arg(
+        long = "limit",
+        value_name = "NAME=NUMBER",
+        env = "CUPTI_AUDIT_LIMIT",
+        value_delimiter = ',',
+        value_parser = LimitArg::parse,
+        hide_short_help = true
+    )]
+    pub limits: Vec<LimitArg>,
     #[command(flatten)]
     pub cache: CacheFolderArgs,
     /// Read every layer, also those that were read before, and keep nothing of them

@@ -252,6 +252,7 @@ fn conditions() -> GatherOptions {
     GatherOptions {
         environment: Vec::new(),
         cpu: CpuLevel::V3,
+        limits: image_linkage::limits::Limits::default(),
     }
 }
 

@@ -20,6 +20,7 @@ fn facts(image: &str) -> ImageFacts {
         conditions: GatherOptions {
             environment: Vec::new(),
             cpu: CpuLevel::V3,
+            limits: image_linkage::limits::Limits::default(),
         },
         index: cupti_options(),
         progress: &NoProgress,

@@ -49,7 +49,7 @@ impl<R: Read> Read for DecompressedArchive<R> {
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
                 format!(
-                    "it holds more than {} bytes for each compressed one, which is the limit",
+                    "it holds more than {} bytes for each compressed one, which is the limit (layer-ratio)",
                     self.ratio
                 ),
             ));
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(read(&zeros(10_000)), "10000 bytes");
         assert_eq!(
             read(&zeros(1_000_000)),
-            "it holds more than 100 bytes for each compressed one, which is the limit"
+            "it holds more than 100 bytes for each compressed one, which is the limit (layer-ratio)"
         );
     }
 }

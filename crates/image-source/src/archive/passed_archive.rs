@@ -130,7 +130,7 @@ fn pass<R: Read + Send>(
 fn too_many_layers(what: &str, limit: usize) -> ImageError {
     ImageError::not_an_image(
         what,
-        format!("it holds more layers than the limit of {limit}; save fewer images at once"),
+        format!("it holds more layers than the limit of {limit} (layers); save fewer images at once"),
     )
 }
 
@@ -267,7 +267,7 @@ impl DocumentStore for PassedMembers {
             Some(MemberContent::Document(bytes)) => {
                 return Ok(Some((Box::new(&**bytes), bytes.len() as u64)));
             }
-            Some(MemberContent::Layer(_)) => "it is no JSON document within the limit of bytes".to_owned(),
+            Some(MemberContent::Layer(_)) => "it is no JSON document within the limit of bytes (document)".to_owned(),
             Some(MemberContent::Sparse) => sparse_reason(name),
         };
         Err(ImageError::not_an_image(name_member(self, name), reason))
