@@ -16,6 +16,7 @@ use super::minimum_driver::{MinimumDriver, ToolkitVersion};
 use super::packages::{CuptiPackages, PackageFile};
 use super::release_table::{ReleaseFile, ReleaseTable};
 use super::wheel_table::{ListedWheel, WheelTable};
+use image_linkage::escape;
 use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
 
 /// The names of the tables of `profiles/cupti`.
@@ -160,9 +161,8 @@ impl KnowledgeTables {
 
 /// That there is a row of this key at another place already: nobody could see which of the two counts.
 fn already_there(taken: &mut BTreeMap<String, String>, key: String, place: String) -> Option<String> {
-    let before = taken
-        .get(&key)
-        .map(|before| format!("there is a row \"{key}\" already, at {before}"));
+    let shown = escape::escape_bytes(key.as_bytes());
+    let before = taken.get(&key).map(|before| format!("there is a row \"{shown}\" already, at {before}"));
     taken.entry(key).or_insert(place);
     before
 }
@@ -248,7 +248,8 @@ fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, kn
             let before = by_name
                 .insert(name.clone(), cuda.clone())
                 .filter(|before| *before != cuda);
-            let taken = before.map(|before| format!("there is a row \"{name}\" already, of CUDA {before}"));
+            let shown = escape::escape_bytes(name.as_bytes());
+            let taken = before.map(|before| format!("there is a row \"{shown}\" already, of CUDA {before}"));
             mistakes.extend(taken.map(|what| document.mistake_in_key(&[&name], what)));
         }
         mistakes
