@@ -9,6 +9,7 @@
 )]
 
 #[path = "support/registry_server.rs"]
+#[allow(dead_code, reason = "shared with the proxy that breaks a real registry's answers")]
 mod registry_server;
 
 use cupti_audit::knowledge::file_interest::cupti_options;

@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, ValueEnum};
 
 use super::cache::CacheFolderArgs;
 use super::option_values::{LimitArg, PlatformArg};
+use crate::knowledge::DEFAULT_LIBRARY;
 use image_linkage::loader::CpuLevel;
 
 /// What every command takes that reads an image.
@@ -114,6 +115,14 @@ pub struct ImageArgs {
     pub no_cache: bool,
 }
 
+/// What a command takes that is about CUPTI's phases and tools: the variable that asks audits about another library is
+/// refused there, and not passed over.
+#[derive(Debug, Args)]
+pub struct CuptiOnlyArgs {
+    #[arg(long, env = "CUPTI_AUDIT_LIBRARY", hide = true, default_value = DEFAULT_LIBRARY, value_parser = only_cupti)]
+    library: String,
+}
+
 /// How results are written.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What is shown")]
@@ -143,6 +152,11 @@ pub enum ColorArg {
     Always,
     /// Never.
     Never,
+}
+
+fn only_cupti(name: &str) -> Result<String, String> {
+    let only = (name == DEFAULT_LIBRARY).then(|| name.to_owned());
+    only.ok_or_else(|| "this command is for CUPTI alone; only an audit can be asked about another library".to_owned())
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

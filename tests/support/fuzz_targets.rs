@@ -10,7 +10,9 @@ use cupti_audit::knowledge::file_interest::cupti_options;
 use cupti_audit::knowledge::path_glob::compile_glob;
 use cupti_audit::knowledge::rule::compile_rule;
 use cupti_audit::knowledge::{Knowledge, matches_name_pattern};
-use image_linkage::layer::{ExpectedBlob, IndexOptions, LayerIndex, index_codec, index_layer, read_file_facts};
+use image_linkage::layer::{
+    ExpectedBlob, IndexOptions, LayerIndex, index_layer, read_file_facts, read_index, write_index,
+};
 use image_linkage::limits::Limits;
 use image_linkage::loader::ldconfig::{LdSoConf, matches_text, run_ldconfig};
 use image_linkage::loader::{
@@ -202,9 +204,9 @@ fn seeds_of_layers() -> Vec<Vec<u8>> {
 fn read_layer(bytes: &[u8]) {
     let Ok(layer) = index(bytes) else { return };
     let mut kept = Vec::new();
-    index_codec::write_index(&layer, &mut kept).expect("a vector takes all");
+    write_index(&layer, &mut kept).expect("a vector takes all");
     // By its uncompressed bytes alone: one index stands for all blobs of a tar.
-    let back = index_codec::read_index(&mut kept.as_slice()).map(|back| back.entries);
+    let back = read_index(&mut kept.as_slice()).map(|back| back.entries);
     assert_eq!(back.ok().as_ref(), Some(&layer.entries));
     let (rootfs, _) = rootfs::merge_layers([&layer, &layer]);
     rootfs.visit(|path, _, _| drop(rootfs.lookup(path.as_bytes())));

@@ -16,7 +16,7 @@ use super::provenance::ContentOrigin;
 use super::staging_files::{create_staging_file, io_error, open_staging_file};
 use crate::judge::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::image_reading::ReadOptions;
-use image_linkage::layer::rewrite::extract_files;
+use image_linkage::layer::extract_files;
 use image_linkage::layer::{
     IndexOptions, KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, read_file_facts,
 };

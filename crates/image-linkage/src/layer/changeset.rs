@@ -286,7 +286,12 @@ mod tests {
     use crate::layer::{LayerEntry, NodeAccess};
     use crate::path::RootPath;
 
-    const FOLDER: LayerEntry = LayerEntry::Directory(NodeAccess::MADE, None);
+    const ACCESS: NodeAccess = NodeAccess {
+        mode: 0o755,
+        uid: 0,
+        gid: 0,
+    };
+    const FOLDER: LayerEntry = LayerEntry::Directory(ACCESS, None);
 
     fn link(target: &str) -> LayerEntry {
         LayerEntry::Symlink(target.as_bytes().into())

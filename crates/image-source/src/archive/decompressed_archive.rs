@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use image_linkage::layer::decompress::{Compression, DecompressedReader, detect_compression};
+use image_linkage::layer::{Compression, DecompressedReader, detect_compression};
 use image_linkage::limits::Limits;
 
 /// Bytes read at a time from the stored stream.

@@ -16,8 +16,8 @@ use crate::image_error::ImageError;
 use crate::platform::Platform;
 use crate::source::{OpenRequest, OpenedImage, OpenedLayers, ProgressReader};
 use image_linkage::digest::Digest;
-use image_linkage::layer::decompress::{Compression, detect_compression};
 use image_linkage::layer::{self, ExpectedBlob, LayerError, LayerIndex, is_tar};
+use image_linkage::layer::{Compression, detect_compression};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
