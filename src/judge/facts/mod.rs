@@ -55,7 +55,7 @@ pub use dead_weight::{DeadWeightFile, DeadWeightUse};
 pub use entry_environment::{EntryEnvironment, WorkingDirectory};
 pub use file_owner::{FileOwner, OwnerKind};
 pub use file_references::{
-    FileReference, FileReferrer, ReferenceKind, is_for_processor, keep_referenced, retained_files,
+    FileReference, FileReferrer, PROVENANCE_PLACE, ReferenceKind, is_for_processor, keep_referenced, retained_files,
 };
 pub use gather::{MergedLayers, ReadLayers, gather_facts, gather_from_rootfs};
 pub use image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};

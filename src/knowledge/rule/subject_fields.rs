@@ -9,6 +9,8 @@ pub(super) const IMAGE: &[&str] = &[
     "concerns_cupti",
     // `glibc`, `musl` or `none`: the dynamic loader.
     "libc",
+    // The packages that bring the library of the image's CUDA, as a sentence names them.
+    "matching_package",
 ];
 
 pub(super) const COPY: &[&str] = &[
@@ -69,6 +71,8 @@ pub(super) const FAILURE: &[&str] = &[
     "glibc_here",
     // Whether the C library of the image is musl.
     "musl",
+    // As of an image.
+    "matching_package",
 ];
 
 pub(super) const UNSERVED: &[&str] = &[
