@@ -97,6 +97,7 @@ fn read(reference: &str, platform: &str, environment: &[(&str, &str)]) -> ImageF
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect(),
             cpu: CpuLevel::V3,
+            limits: image_linkage::limits::Limits::default(),
         },
         index: cupti_options(),
         progress: &NoProgress,
@@ -229,6 +230,22 @@ fn gke_path_is_named_where_ldconfig_reads_it() {
     }
 }
 
+/// `$LIB` is lib64 to ld.so of Red Hat's systems and lib/x86_64-linux-gnu to Debian's (ld.so(8), "Dynamic string tokens").
+#[test]
+fn gke_path_is_named_where_the_tokens_of_the_loader_lead() {
+    for (image, path, named) in [
+        ("rhel-devel", "/opt", false),
+        ("rhel-devel", "/usr/local/nvidia/$LIB", true),
+        ("debian-cupti", "/usr/local/nvidia/$LIB", false),
+        ("debian-cupti", "/usr/local/nvidia/lib64/", true),
+    ] {
+        let facts = facts(image, "linux/amd64", &[("LD_LIBRARY_PATH", path)]);
+        let judged = judge(image.to_owned(), &facts);
+        let is_missing = judged.rules().contains_key("gke-path-missing");
+        assert_eq!(!is_missing, named, "{path} in {image}");
+    }
+}
+
 /// 5000 lines that include 300 files each: the limit is told once, and with it nothing is said about the rest.
 #[test]
 fn too_many_includes_leave_open_what_is_named() {
@@ -312,8 +329,17 @@ fn every_subject_has_the_fields_of_its_kind() {
     for subject in ALL.iter().flat_map(|judged| &judged.subjects).chain([&need]) {
         kinds.insert(subject.kind.name());
         let has: BTreeSet<&str> = subject.fields.keys().copied().collect();
-        let lists: BTreeSet<&str> = subject.kind.fields().iter().copied().collect();
+        let lists: BTreeSet<&str> = subject.kind.fields().iter().map(|field| field.name).collect();
         assert_eq!(has, lists, "{}", subject.kind.name());
+        for field in subject.kind.fields() {
+            let value = &subject.fields[field.name];
+            assert!(
+                field.allows(value),
+                "{} of {}: {value}",
+                field.name,
+                subject.kind.name()
+            );
+        }
     }
     let mut all: BTreeSet<&str> = rule::SubjectKind::ALL.iter().map(|kind| kind.name()).collect();
     // Of a run, not of an image.
