@@ -162,7 +162,9 @@ impl KnowledgeTables {
 /// That there is a row of this key at another place already: nobody could see which of the two counts.
 fn already_there(taken: &mut BTreeMap<String, String>, key: String, place: String) -> Option<String> {
     let shown = escape::escape_bytes(key.as_bytes());
-    let before = taken.get(&key).map(|before| format!("there is a row \"{shown}\" already, at {before}"));
+    let before = taken
+        .get(&key)
+        .map(|before| format!("there is a row \"{shown}\" already, at {before}"));
     taken.entry(key).or_insert(place);
     before
 }
