@@ -6,7 +6,7 @@ use super::catalog::{DataFile, DataKind};
 include!(concat!(env!("OUT_DIR"), "/data_files.rs"));
 
 /// The files of the program, each as the user would name it.
-pub(super) fn built_in_files() -> impl Iterator<Item = DataFile> {
+pub(crate) fn built_in_files() -> impl Iterator<Item = DataFile> {
     let of = |kind: DataKind, folder: &'static str, files: &'static [(&'static str, &'static str)]| {
         files.iter().map(move |(id, text)| DataFile {
             kind,

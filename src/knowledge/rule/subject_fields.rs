@@ -210,4 +210,50 @@ pub(super) const BAGGAGE: &[&str] = &[
     "weight", "bytes", "count",
 ];
 
+pub(super) const TOOL: &[&str] = &[
+    "tool",  // `not-ready` or `not-applicable`.
+    "state", // As the end of a sentence.
+    "why",
+];
+
+pub(super) const LINK: &[&str] = &[
+    // The name that is asked for, and the version of symbols that the library which was found has not.
+    "name",
+    "version",
+    // Whether something was found and cannot be loaded.
+    "refused",
+    // Whether a file of its name lies where the search does not come to, and where.
+    "in_image",
+    "elsewhere",
+    // Whether a program does not start for want of it.
+    "stops_program",
+    // How many ask for it, and how many do not load, as a sentence.
+    "count",
+    // The loader's words.
+    "words",
+];
+
+pub(super) const BUILD_STEP: &[&str] = &[
+    // The package, or the paths that are copied.
+    "what",
+    // `nothing`, `no-package`, `headers`, `missing`, `other-release` or `off-path`.
+    "brings",
+    // The stage or image that is copied from.
+    "from",
+    // What would bring the library.
+    "instead",
+    // The CUDA of what is brought, and that of the stage.
+    "release",
+    "cuda",
+    // The folder that no search path leads to.
+    "folder",
+    // Whether a search path leads to where the library would lie, were it among what is copied.
+    "searched",
+    // Whether another step brings the library, and whether one may.
+    "brought",
+    "open",
+    // Whether the file speaks of CUPTI.
+    "concerned",
+];
+
 pub(super) const SUPPRESSION: &[&str] = &["rule", "reason", "until", "line", "state"];
