@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::subject_fields;
+use super::subject_fields::{self, SubjectField};
 
 /// What is asked of an image: the rules of the other questions say nothing there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub enum SubjectKind {
     /// A process that gets libcupti and not the library behind its counters.
     Nvperf,
     /// Files of one kind of weight that nothing in the image is known to need.
-    Baggage,
+    DeadWeight,
     /// A profiling tool that was asked for and would not work.
     Tool,
     /// A library that objects of the image need and do not get.
@@ -101,7 +101,7 @@ impl SubjectKind {
         Self::Cuda,
         Self::Framework,
         Self::Nvperf,
-        Self::Baggage,
+        Self::DeadWeight,
         Self::Tool,
         Self::Link,
         Self::BuildStep,
@@ -132,7 +132,7 @@ impl SubjectKind {
             Self::Cuda => "cuda",
             Self::Framework => "framework",
             Self::Nvperf => "nvperf",
-            Self::Baggage => "baggage",
+            Self::DeadWeight => "dead-weight",
             Self::Tool => "tool",
             Self::Link => "link",
             Self::BuildStep => "build-step",
@@ -141,7 +141,7 @@ impl SubjectKind {
     }
 
     /// The fields that a subject of this kind has, in the order in which a mistake lists them.
-    pub fn fields(self) -> &'static [&'static str] {
+    pub fn fields(self) -> &'static [SubjectField] {
         match self {
             Self::Image => subject_fields::IMAGE,
             Self::Copy => subject_fields::COPY,
@@ -164,7 +164,7 @@ impl SubjectKind {
             Self::Cuda => subject_fields::CUDA,
             Self::Framework => subject_fields::FRAMEWORK,
             Self::Nvperf => subject_fields::NVPERF,
-            Self::Baggage => subject_fields::BAGGAGE,
+            Self::DeadWeight => subject_fields::DEAD_WEIGHT,
             Self::Tool => subject_fields::TOOL,
             Self::Link => subject_fields::LINK,
             Self::BuildStep => subject_fields::BUILD_STEP,
@@ -184,8 +184,7 @@ impl SubjectKind {
 }
 
 /// The value of a field.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldValue {
     /// `true` or `false` in a rule's file.
     Flag(bool),
