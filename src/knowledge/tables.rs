@@ -15,11 +15,12 @@ use super::library_release::version_numbers;
 use super::minimum_driver::{MinimumDriver, ToolkitVersion};
 use super::packages::{CuptiPackages, PackageFile};
 use super::release_table::{ReleaseFile, ReleaseTable};
+use super::shared_folders::SharedFolders;
 use super::wheel_table::{ListedWheel, WheelTable};
 use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
 
 /// The names of the tables of `profiles/cupti`.
-pub const TABLE_FILES: [&str; 12] = [
+pub const TABLE_FILES: [&str; 13] = [
     "apis.yaml",
     "baggage.yaml",
     "bundles.yaml",
@@ -29,6 +30,7 @@ pub const TABLE_FILES: [&str; 12] = [
     "host.yaml",
     "packages.yaml",
     "releases.csv",
+    "shared-folders.yaml",
     "sources.yaml",
     "toolkits.csv",
     "wheels.csv",
@@ -65,6 +67,8 @@ pub struct KnowledgeTables {
     pub releases: ReleaseTable,
     /// Which CUPTI each toolkit has.
     pub toolkits: Vec<ToolkitVersion>,
+    /// The folders that everybody names.
+    pub shared_folders: SharedFolders,
     /// What Python's package index has.
     pub wheels: WheelTable,
     /// The folders of tools that bring a copy of their own.
@@ -167,6 +171,7 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
         advice: GeneralAdvice::default(),
         packages: CuptiPackages::default(),
         releases: ReleaseTable::default(),
+        shared_folders: SharedFolders::default(),
         toolkits: reader.csv("toolkits", TOOLKITS_HEADER, ToolkitVersion::read),
         wheels: WheelTable {
             wheels: reader
@@ -182,6 +187,9 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
     }
     for packages in reader.documents::<PackageFile>("packages") {
         tables.packages.add(packages);
+    }
+    for folders in reader.documents("shared-folders") {
+        tables.shared_folders.add(folders);
     }
     for names in reader.documents("file-names") {
         tables.releases.cuda_by_name.extend::<BTreeMap<String, String>>(names);

@@ -144,10 +144,16 @@ fn links(bring: &CopyPlan) -> Result<Vec<LinkPage>, RemedyError> {
     bring.links.iter().map(link).collect()
 }
 
+fn default_links(way: &InstallMethod) -> Result<Vec<LinkPage>, RemedyError> {
+    let files = way.default_links().iter();
+    files.map(|file| link(&(file.to.clone(), file.from.clone()))).collect()
+}
+
 fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, RemedyError> {
     Ok(match &choice.way {
         InstallMethod::Place(place) => MethodPage::Place {
             files: files(&place.bring)?,
+            links: default_links(&choice.way)?,
         },
         InstallMethod::Copy { from, bring } => {
             // Without a shell nothing makes links, and the files have the names that are asked for.

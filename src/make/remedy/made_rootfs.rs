@@ -176,6 +176,9 @@ impl MadeLayer<'_> {
         if let (InstallMethod::Copy { bring, .. }, Some(source)) = (way, source) {
             self.copy(bring, source.facts, recipe.system.shell);
         }
+        for file in way.default_links() {
+            self.link(&file.to, &file.from.absolute());
+        }
         let Some(folder) = unread_folder(way, recipe, self.target, self.linker) else {
             return;
         };

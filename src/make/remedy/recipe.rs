@@ -246,7 +246,9 @@ fn brought_release(way: &InstallMethod, release: Option<&TargetRelease>) -> Opti
 fn is_default(way: &InstallMethod) -> bool {
     match way {
         InstallMethod::Package(package) => package.folder.is_none(),
-        InstallMethod::Copy { bring, .. } => bring.search.by == FolderDiscovery::Default,
+        InstallMethod::Copy { bring, .. } | InstallMethod::Place(InPlaceFiles { bring, .. }) => {
+            bring.search.by == FolderDiscovery::Default
+        }
         InstallMethod::Devel { .. } => true,
         _ => false,
     }
