@@ -1167,14 +1167,25 @@ fn what_misleads_beside_the_cupti_that_is_brought_is_made_good() {
     let place = Place::new();
     let old = Elf::library("libcupti.so.11.8").needed("libc.so.6").build();
     let layer = Layer::new()
-        .file("opt/x/libcupti.so.11.8", old)
+        .file("opt/x/libcupti.so.11.8", &old)
         .symlink("opt/y/libcupti.so.12", "../x/libcupti.so.11.8");
     let misnamed = on_debian(&place, &[layer], |image| image);
-    for (image, rule) in [
-        (fixture("dangling-link"), "dangling-cupti-link"),
-        (misnamed, "soname-mismatch"),
+    // By this link a program gets a CUPTI, which is not the one that it asks for.
+    let program = Elf::executable()
+        .needed("libc.so.6")
+        .import("dlopen")
+        .string("libcupti.so.12");
+    let layer = Layer::new()
+        .file("usr/lib/x86_64-linux-gnu/libcupti.so.11.8", old)
+        .symlink("usr/lib/x86_64-linux-gnu/libcupti.so.12", "libcupti.so.11.8")
+        .executable("opt/bin/program", program.build());
+    let misled_place = Place::new();
+    let misled = on_debian(&misled_place, &[layer], |image| image);
+    for (image, rule, to) in [
+        (fixture("dangling-link"), "dangling-cupti-link", place.of("oci", "a")),
+        (misnamed, "soname-mismatch", place.of("oci", "b")),
+        (misled, "soname-mismatch", place.of("oci", "c")),
     ] {
-        let to = place.of("oci", rule);
         assert!(findings(&image).contains(&rule.to_owned()), "{rule}");
         let said = must(&[
             &image,
