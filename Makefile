@@ -1,7 +1,7 @@
 # The chores of this repository by name; CI runs `make test`, `make test-builds` and `make lint`.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: test test-builds test-all parts environments static bench lint deny
+.PHONY: test test-builds test-all parts environments static bench lint deny fuzz reproducible sbom
 
 LOG := target/test.log
 # Where `make static` puts the program as docs/ci/Dockerfile compiles it.
@@ -53,6 +53,31 @@ lint:
 	cargo xtask docs --check
 	cargo xtask layers --circles
 	@if command -v cargo-deny >/dev/null; then $(MAKE) --no-print-directory deny; fi
+
+# The fuzz targets with libFuzzer, each for so many seconds; needs a nightly compiler and cargo-fuzz. What it finds goes
+# into fuzz/kept/TARGET, where `make test` asks it again.
+FUZZ_SECONDS ?= 300
+FUZZ_TARGETS = $(shell sed -n 's/^name = "\([a-z_]*\)"$$/\1/p' fuzz/Cargo.toml)
+fuzz:
+	cp Cargo.lock fuzz/Cargo.lock
+	for target in $(FUZZ_TARGETS); do \
+	  cargo +nightly fuzz run --sanitizer none $$target -- \
+	    -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 -malloc_limit_mb=256 -timeout=30 -max_len=65536; \
+	done
+
+# Two builds of what is shipped, each from nothing: the same bytes have to come out.
+reproducible:
+	for turn in 1 2; do \
+	  rm -rf target/reproducible; \
+	  CARGO_INCREMENTAL=0 cargo build --locked --profile dist --bin cupti-audit --target-dir target/reproducible; \
+	  cp target/reproducible/dist/cupti-audit target/cupti-audit.$$turn; \
+	done
+	sha256sum target/cupti-audit.1 target/cupti-audit.2
+	cmp target/cupti-audit.1 target/cupti-audit.2
+
+# What the program is made of, as CycloneDX; needs cargo-cyclonedx.
+sbom:
+	cargo cyclonedx --format json --describe binaries --override-filename cupti-audit.cdx
 
 # Licences, advisories and duplicate versions of the dependencies; needs cargo-deny.
 deny:

@@ -580,7 +580,7 @@ fn documents_and_layers_of_a_stream_are_bounded() {
     };
     assert_eq!(
         from_stream(&tar, ANY, &limits),
-        "all documents of saved together is larger than the limit of 100 bytes"
+        "all documents of saved together is larger than the limit of 100 bytes (document)"
     );
     let limits = Limits {
         layers: 1,
@@ -588,7 +588,7 @@ fn documents_and_layers_of_a_stream_are_bounded() {
     };
     assert_eq!(
         from_stream(&tar, ANY, &limits),
-        "saved is not a container image: it holds more layers than the limit of 1; save fewer images at once"
+        "saved is not a container image: it holds more layers than the limit of 1 (layers); save fewer images at once"
     );
     let limits = Limits {
         document: 100,

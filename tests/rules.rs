@@ -97,6 +97,7 @@ fn read(reference: &str, platform: &str, environment: &[(&str, &str)]) -> ImageF
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect(),
             cpu: CpuLevel::V3,
+            limits: image_linkage::limits::Limits::default(),
         },
         index: cupti_options(),
         progress: &NoProgress,
@@ -312,8 +313,17 @@ fn every_subject_has_the_fields_of_its_kind() {
     for subject in ALL.iter().flat_map(|judged| &judged.subjects).chain([&need]) {
         kinds.insert(subject.kind.name());
         let has: BTreeSet<&str> = subject.fields.keys().copied().collect();
-        let lists: BTreeSet<&str> = subject.kind.fields().iter().copied().collect();
+        let lists: BTreeSet<&str> = subject.kind.fields().iter().map(|field| field.name).collect();
         assert_eq!(has, lists, "{}", subject.kind.name());
+        for field in subject.kind.fields() {
+            let value = &subject.fields[field.name];
+            assert!(
+                field.allows(value),
+                "{} of {}: {value}",
+                field.name,
+                subject.kind.name()
+            );
+        }
     }
     let mut all: BTreeSet<&str> = rule::SubjectKind::ALL.iter().map(|kind| kind.name()).collect();
     // Of a run, not of an image.

@@ -2,6 +2,8 @@
 
 mod command;
 mod config;
+#[doc(hidden)]
+pub mod fuzz_entries;
 mod progress;
 
 mod audit;

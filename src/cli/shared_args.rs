@@ -6,7 +6,8 @@ use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::cache::CacheFolderArgs;
-use super::option_values::PlatformArg;
+use super::option_values::{LimitArg, PlatformArg};
+use crate::knowledge::DEFAULT_LIBRARY;
 use image_linkage::loader::CpuLevel;
 
 /// What every command takes that reads an image.
@@ -87,11 +88,39 @@ pub struct ImageArgs {
     /// Certificates in PEM that are trusted beside the system's
     #[arg(long, value_name = "FILE", env = "CUPTI_AUDIT_CA_CERT", hide_short_help = true)]
     pub ca_cert: Option<PathBuf>,
+    /// A host that may be sent the password for a registry when that names it as its token server; without any,
+    /// each host that a registry names (repeatable)
+    #[arg(
+        long = "token-server",
+        value_name = "HOST[:PORT]",
+        env = "CUPTI_AUDIT_TOKEN_SERVER",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    pub token_servers: Vec<String>,
+    /// A bound on what is read, by the name that the error has, such as layer-entries=8000000; SECURITY.md lists all (repeatable)
+    #[arg(
+        long = "limit",
+        value_name = "NAME=NUMBER",
+        env = "CUPTI_AUDIT_LIMIT",
+        value_delimiter = ',',
+        value_parser = LimitArg::parse,
+        hide_short_help = true
+    )]
+    pub limits: Vec<LimitArg>,
     #[command(flatten)]
     pub cache: CacheFolderArgs,
     /// Read every layer, also those that were read before, and keep nothing of them
     #[arg(long, env = "CUPTI_AUDIT_NO_CACHE", value_parser = FalseyValueParser::new(), hide_short_help = true)]
     pub no_cache: bool,
+}
+
+/// What a command takes that is about CUPTI's phases and tools: the variable that asks audits about another library is
+/// refused there, and not passed over.
+#[derive(Debug, Args)]
+pub struct CuptiOnlyArgs {
+    #[arg(long, env = "CUPTI_AUDIT_LIBRARY", hide = true, default_value = DEFAULT_LIBRARY, value_parser = only_cupti)]
+    library: String,
 }
 
 /// How results are written.
@@ -123,6 +152,11 @@ pub enum ColorArg {
     Always,
     /// Never.
     Never,
+}
+
+fn only_cupti(name: &str) -> Result<String, String> {
+    let only = (name == DEFAULT_LIBRARY).then(|| name.to_owned());
+    only.ok_or_else(|| "this command is for CUPTI alone; only an audit can be asked about another library".to_owned())
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

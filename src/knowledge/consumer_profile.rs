@@ -33,7 +33,7 @@ pub enum FailureImpact {
 
 impl RequestKind {
     /// The name used in reports.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Needed => "needed",
             Self::Dlopen => "dlopen",
@@ -48,7 +48,7 @@ impl FailureImpact {
     }
 
     /// The name used in reports.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Import => "import",
             Self::Gpu => "gpu",

@@ -12,7 +12,7 @@ use super::name_pattern::matches_name_pattern;
 use super::phase::{Phase, SEVERITY_PHASES};
 use super::profiler::{KnownIds, Profiler};
 use super::rule::{Rule, compile_rule};
-use super::tables::{KnowledgeTables, read_tables};
+use super::tables::{KnowledgeTables, NamedFiles, read_tables};
 use yaml_mistakes::unknown_name;
 
 /// All that the program knows.
@@ -48,7 +48,18 @@ impl Knowledge {
         let all = built_in_files().chain(files);
         let (rows, files): (Vec<_>, Vec<_>) = all.partition(|file| file.kind == DataKind::Table);
         // Tables come first: what phases and tools name is checked against the rows of all files.
-        let (mut tables, mistakes) = read_tables(&rows);
+        let ids = |kind| {
+            files
+                .iter()
+                .filter(move |file| file.kind == kind)
+                .map(|file| file.id.as_str())
+        };
+        let named = NamedFiles {
+            phases: ids(DataKind::Phase).collect(),
+            tools: ids(DataKind::Profiler).collect(),
+            consumers: ids(DataKind::Consumer).collect(),
+        };
+        let (mut tables, mistakes) = read_tables(&rows, &named);
         let mut catalog = DataCatalog::new(files.into_iter(), mistakes);
         // The ids of files, not of what could be read: a mistake in one is told once, not by all that name it.
         let rules = catalog.ids(DataKind::Rule);
@@ -155,11 +166,11 @@ fn inherit_removal(phases: &mut [Phase]) {
     // One step is enough: `like` names one of `SEVERITY_PHASES`, none of which is like another.
     let said: BTreeMap<String, Option<bool>> = phases
         .iter()
-        .map(|phase| (phase.name.clone(), phase.baggage.removes))
+        .map(|phase| (phase.name.clone(), phase.dead_weight.removes))
         .collect();
     for phase in phases {
         let like = said.get(&phase.like).copied().flatten();
-        phase.baggage.removes = phase.baggage.removes.or(like);
+        phase.dead_weight.removes = phase.dead_weight.removes.or(like);
     }
 }
 
@@ -169,11 +180,14 @@ fn profilers(catalog: &mut DataCatalog, tables: &KnowledgeTables) -> Vec<Profile
     let profilers: Vec<&str> = profilers.iter().map(String::as_str).collect();
     let apis: Vec<&str> = tables.apis.iter().map(|api| &*api.id).collect();
     let host: Vec<&str> = tables.host.iter().map(|known| &*known.id).collect();
+    let capabilities = tables.driver_libraries.iter();
+    let capabilities: Vec<&str> = capabilities.map(|driver| &*driver.capability).collect();
     let known = KnownIds {
         apis: &apis,
         consumers: &consumers,
         host: &host,
         profilers: &profilers,
+        capabilities: &capabilities,
     };
     catalog.read(DataKind::Profiler, |entry| {
         Profiler::read(&entry.id, &entry.document, known)

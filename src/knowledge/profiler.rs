@@ -158,6 +158,8 @@ pub struct KnownIds<'a> {
     pub host: &'a [&'a str],
     /// The ids of `profiles/profilers`.
     pub profilers: &'a [&'a str],
+    /// The capabilities of `profiles/cupti/driver-libraries.yaml`.
+    pub capabilities: &'a [&'a str],
 }
 
 impl Profiler {
@@ -214,6 +216,12 @@ fn unknown_ids(document: &YamlDocument, said: &ProfilerFile, known: KnownIds<'_>
         ("traces_of", &said.traces_of, "profiler", known.profilers),
         ("host", &said.host, "condition of the host", known.host),
         ("fallbacks", &said.fallbacks, "profiler", known.profilers),
+        (
+            "capabilities",
+            &said.capabilities,
+            "driver capability",
+            known.capabilities,
+        ),
     ];
     let mut mistakes = Vec::new();
     for (key, asked, kind, known) in lists {
@@ -267,6 +275,7 @@ mod tests {
         consumers: &["pytorch"],
         host: &["driver"],
         profilers: &["mine", "other"],
+        capabilities: &["compute"],
     };
 
     const RIGHT: &str = "name: n\ngives: g\nwithout: w\ncupti: in-image\napis: [activity]\nconsumer: pytorch\n\

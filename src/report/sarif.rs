@@ -9,7 +9,6 @@ use std::fmt::Write as _;
 use std::io;
 
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::ReportWriter;
 use super::json_parts::without_nulls;
@@ -18,7 +17,7 @@ use super::words::{gap_words, image_name, layer_words, suppression_words};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::{Evidence, Finding, FindingLocation, Rule, Severity};
-use image_linkage::digest::to_hex;
+use image_linkage::digest::DigestHasher;
 use image_linkage::escape;
 use image_source::SourceKind;
 
@@ -248,7 +247,7 @@ fn percent(path: &[u8]) -> String {
 /// What makes a finding the same one in the next build of the image: the rule, the image's name without its tag,
 /// the platform and the places.
 fn fingerprint(finding: &Finding, facts: &ImageFacts) -> String {
-    let mut hash = Sha256::new();
+    let mut hash = DigestHasher::default();
     for part in [
         finding.rule.as_bytes(),
         name(&facts.image.reference, facts.image.source).as_bytes(),
@@ -256,15 +255,14 @@ fn fingerprint(finding: &Finding, facts: &ImageFacts) -> String {
     ] {
         hash.update(part);
         // No part can hold a NUL, so that other parts never make the same bytes.
-        hash.update([0]);
+        hash.update(b"\0");
     }
     for location in &finding.locations {
         hash.update(location.path.as_bytes());
-        hash.update([0]);
+        hash.update(b"\0");
     }
     // The 16 digits of CodeQL's form; eight bytes tell the findings of one repository apart.
-    let hash = hash.finalize();
-    to_hex(hash.get(..8).unwrap_or(&hash))
+    hash.finish().digest().chars().take(16).collect()
 }
 
 /// The name of an image without its digest and tag; a file or folder is its own name.

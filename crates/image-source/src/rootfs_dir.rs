@@ -110,7 +110,7 @@ fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError>
 fn too_many(dir: &Path, limit: usize) -> ImageError {
     ImageError::not_an_image(
         dir.display().to_string(),
-        format!("it holds more than the limit of {limit} files and folders"),
+        format!("it holds more than the limit of {limit} files and folders (layer-entries)"),
     )
 }
 
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(
             open(dir.path(), limits.clone()).unwrap_err().to_string(),
             format!(
-                "{} is not a container image: it holds more than the limit of 3 files and folders",
+                "{} is not a container image: it holds more than the limit of 3 files and folders (layer-entries)",
                 dir.path().display()
             )
         );
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(problems.len(), 1);
         assert_eq!(
             problems[0].what,
-            "the files to be read exceed the limit of 4 bytes; it is not read"
+            "the files to be read exceed the limit of 4 bytes (kept-total); it is not read"
         );
         assert!(open(Path::new("/does/not/exist"), limits).is_err());
     }

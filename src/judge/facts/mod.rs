@@ -14,6 +14,7 @@ mod cupti_access;
 mod cupti_files;
 mod dead_weight;
 mod entry_environment;
+mod entry_problem;
 mod expected_soname;
 mod file_owner;
 mod file_references;
@@ -53,6 +54,7 @@ pub use cupti_files::DanglingLink;
 pub(crate) use dead_weight::dead_weight_kind;
 pub use dead_weight::{DeadWeightFile, DeadWeightUse};
 pub use entry_environment::{EntryEnvironment, WorkingDirectory};
+pub use entry_problem::EntryProblem;
 pub use file_owner::{FileOwner, OwnerKind};
 pub use file_references::{
     FileReference, FileReferrer, ReferenceKind, is_for_processor, keep_referenced, retained_files,

@@ -11,10 +11,11 @@ use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use super::world::{ByWorld, World};
 use crate::knowledge::KnowledgeTables;
 use image_linkage::elf::{ByteString, ElfFacts};
+use image_linkage::limits::Limits;
 use image_linkage::loader::ldconfig::LinkChanges;
 use image_linkage::loader::{
-    Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
-    ldconfig,
+    Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderBudget, LoaderEnvironment, ProcessSetup, SimulatedProcess,
+    StartMode, ldconfig,
 };
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
@@ -27,6 +28,8 @@ pub struct GatherOptions {
     pub environment: Vec<(String, String)>,
     /// The level of the processor, which decides on glibc-hwcaps.
     pub cpu: CpuLevel,
+    /// The bounds on what the loader is asked.
+    pub limits: Limits,
 }
 
 /// The steps of the loader that a start may take which is asked for by itself.
@@ -70,6 +73,8 @@ pub fn build_contexts(
 ) -> ByWorld<ProcessContext> {
     let arch = Arch::of_platform(&image.platform.architecture);
     let linker = arch.and_then(|arch| DynamicLoader::find_default(rootfs, arch, conditions.cpu));
+    let budget = Arc::new(LoaderBudget::new(&conditions.limits));
+    let linker = linker.map(|linker| DynamicLoader { budget, ..linker });
     let capabilities = variable(image, conditions, "NVIDIA_DRIVER_CAPABILITIES");
     let mut entry = entry_environment(&image.config, rootfs, &container_environment(image, conditions));
     // Who gives the value of a variable has asked a run for it.

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::subject_fields;
+use super::subject_fields::{self, SubjectField};
 
 /// The kinds of subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -55,7 +55,7 @@ pub enum SubjectKind {
     /// A process that gets libcupti and not the library behind its counters.
     Nvperf,
     /// Files of one kind of weight that nothing in the image is known to need.
-    Baggage,
+    DeadWeight,
     /// A suppression of the config that is over or was for nothing.
     Suppression,
 }
@@ -84,7 +84,7 @@ impl SubjectKind {
         Self::Cuda,
         Self::Framework,
         Self::Nvperf,
-        Self::Baggage,
+        Self::DeadWeight,
         Self::Suppression,
     ];
 
@@ -112,13 +112,13 @@ impl SubjectKind {
             Self::Cuda => "cuda",
             Self::Framework => "framework",
             Self::Nvperf => "nvperf",
-            Self::Baggage => "baggage",
+            Self::DeadWeight => "dead-weight",
             Self::Suppression => "suppression",
         }
     }
 
     /// The fields that a subject of this kind has, in the order in which a mistake lists them.
-    pub fn fields(self) -> &'static [&'static str] {
+    pub fn fields(self) -> &'static [SubjectField] {
         match self {
             Self::Image => subject_fields::IMAGE,
             Self::Copy => subject_fields::COPY,
@@ -141,15 +141,14 @@ impl SubjectKind {
             Self::Cuda => subject_fields::CUDA,
             Self::Framework => subject_fields::FRAMEWORK,
             Self::Nvperf => subject_fields::NVPERF,
-            Self::Baggage => subject_fields::BAGGAGE,
+            Self::DeadWeight => subject_fields::DEAD_WEIGHT,
             Self::Suppression => subject_fields::SUPPRESSION,
         }
     }
 }
 
 /// The value of a field.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldValue {
     /// `true` or `false` in a rule's file.
     Flag(bool),

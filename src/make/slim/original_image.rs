@@ -10,7 +10,7 @@ use super::interrupt;
 use crate::judge::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::image_reading::ReadOptions;
 use image_linkage::digest::VerifiedReader;
-use image_linkage::layer::decompress::DecompressedReader;
+use image_linkage::layer::DecompressedReader;
 use image_linkage::layer::{LayerEntry, LayerIndex};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs;

@@ -7,7 +7,7 @@ use super::twin_files::find_twin_files;
 use crate::judge::facts::dead_weight_kind;
 use crate::judge::plan::{Plan, PlanItem};
 use crate::knowledge::KnowledgeTables;
-use image_linkage::layer::rewrite::{self, LayerCut};
+use image_linkage::layer::{LayerCut, resolve_hardlink};
 use image_linkage::layer::{LayerEntry, LayerIndex};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
@@ -109,7 +109,7 @@ fn linked_from_above(decision: &SlimDecision, layers: &[LayerIndex], merged: &Ro
                 continue;
             };
             // A link to a file of its own layer takes that file over when the layer is written again.
-            if gone.contains(path) || rewrite::resolve_hardlink(layer, target).is_some() {
+            if gone.contains(path) || resolve_hardlink(layer, target).is_some() {
                 continue;
             }
             // The target as it is written, and as the merged file system has it behind links of folders.

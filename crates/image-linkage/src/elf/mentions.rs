@@ -336,6 +336,27 @@ mod tests {
     }
 
     #[test]
+    fn a_path_in_wide_characters_is_a_part() {
+        let interest = NameMatcher::new([".so", "libcupti.so"], ["cupti"]);
+        for size in [2, 4] {
+            let wide = b"\0/opt/c/libx.so.1\0".iter();
+            let wide = wide.flat_map(|&byte| std::iter::once(byte).chain(std::iter::repeat_n(0, size - 1)));
+            let bytes = [vec![1; 700], wide.collect()].concat();
+            for chunk in [1, 13, 701, 2000] {
+                let mut scanner = MentionScanner::new(&interest);
+                bytes.chunks(chunk).for_each(|bytes| scanner.push(bytes));
+                let found = scanner.finish();
+                let parts: Vec<&[u8]> = found.parts.iter().map(|(_, text)| &**text).collect();
+                assert_eq!(
+                    (found.strings.len(), parts),
+                    (0, vec![&b"/opt/c/libx.so.1"[..]]),
+                    "{size} {chunk}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn a_string_longer_than_the_reach_is_a_part_of_one() {
         let long = [&b"/".repeat(super::REACH)[..], b"libcupti.so\0"].concat();
         let (strings, parts, _) = found(&[&long]);

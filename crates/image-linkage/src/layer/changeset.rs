@@ -12,8 +12,8 @@ use crate::path::RootPath;
 
 /// The problems kept of one layer; the rest are counted.
 const PROBLEMS: usize = 200;
-/// The bytes of paths, targets and names that one layer may have held; four million honest entries take a third.
-const HELD: u64 = 1 << 30;
+/// The memory of a directory in a merged file system.
+const DIRECTORY: u64 = 400;
 /// The prefix that marks a whiteout.
 const WHITEOUT: &[u8] = b".wh.";
 /// The name that marks an opaque directory.
@@ -176,19 +176,20 @@ impl Changeset {
     /// Whether what is held of paths, targets and names stays within its bound.
     ///
     /// Errors: The bound, when it is crossed.
-    pub(crate) fn check_held(&self) -> Result<(), String> {
-        if self.held <= HELD {
+    pub(crate) fn check_held(&self, limit: u64) -> Result<(), String> {
+        if self.held <= limit {
             return Ok(());
         }
         Err(format!(
-            "the paths of its entries and the names in its libraries take more than the limit of {HELD} bytes"
+            "the paths of its entries and the names in its libraries take more than the limit of {limit} bytes (layer-names)"
         ))
     }
 
-    /// Whether the entries lie in at most `limit` directories, those counted that no entry stands for.
+    /// Whether the entries lie in at most `limit` directories, those counted that no entry stands for, and what is held
+    /// stays within its bound with the memory of these.
     ///
     /// Errors: The bound, when it is crossed.
-    pub(crate) fn check_directories(&self, limit: usize) -> Result<(), String> {
+    pub(crate) fn check_directories(&mut self, limit: usize, held: u64) -> Result<(), String> {
         let mut before = &RootPath::default();
         let mut directories = 0;
         for path in self.entries.keys() {
@@ -198,10 +199,15 @@ impl Changeset {
             directories += path.split_components().count() - shared;
             before = path;
         }
-        if directories <= limit {
-            return Ok(());
+        if directories > limit {
+            return Err(format!(
+                "its entries lie in more than the limit of {limit} directories, twice that of entries (layer-entries)"
+            ));
         }
-        Err(format!("its entries lie in more than the limit of {limit} directories"))
+        // A path of two thousand components stands for as many directories, which nothing else counts.
+        let unnamed = directories.saturating_sub(self.entries.len());
+        self.held += DIRECTORY * unnamed as u64;
+        self.check_held(held)
     }
 
     fn add_whiteout(&mut self, path: &RootPath, hidden: &[u8]) {
@@ -280,7 +286,12 @@ mod tests {
     use crate::layer::{LayerEntry, NodeAccess};
     use crate::path::RootPath;
 
-    const FOLDER: LayerEntry = LayerEntry::Directory(NodeAccess::MADE, None);
+    const ACCESS: NodeAccess = NodeAccess {
+        mode: 0o755,
+        uid: 0,
+        gid: 0,
+    };
+    const FOLDER: LayerEntry = LayerEntry::Directory(ACCESS, None);
 
     fn link(target: &str) -> LayerEntry {
         LayerEntry::Symlink(target.as_bytes().into())

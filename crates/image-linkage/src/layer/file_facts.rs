@@ -143,7 +143,9 @@ impl KeptBudget {
     pub fn admit(&mut self, facts: &mut FileFacts, too_large: bool, limits: &Limits) -> Option<String> {
         if too_large {
             let limit = limits.kept_file;
-            return Some(format!("larger than the limit of {limit} bytes; it is not read"));
+            return Some(format!(
+                "larger than the limit of {limit} bytes (kept-file); it is not read"
+            ));
         }
         let bytes = facts.kept.as_ref().map_or(0, |kept| kept.len() as u64);
         if self.bytes + bytes > limits.kept_total {
@@ -151,7 +153,7 @@ impl KeptBudget {
             facts.kept = None;
             let limit = limits.kept_total;
             return Some(format!(
-                "the files to be read exceed the limit of {limit} bytes; it is not read"
+                "the files to be read exceed the limit of {limit} bytes (kept-total); it is not read"
             ));
         }
         self.bytes += bytes;

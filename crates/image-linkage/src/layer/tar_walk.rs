@@ -40,7 +40,7 @@ pub(crate) fn read_changeset(reader: impl BufRead, options: &IndexOptions) -> Re
     }
     // A sibling whose name sorts into a directory makes the directory count twice.
     let directories = limits.layer_entries.saturating_mul(2);
-    walk.changeset.check_directories(directories)?;
+    walk.changeset.check_directories(directories, limits.layer_names)?;
     // The digest is that of all bytes, those behind the end marker included.
     walk.headers.input.drain()?;
     Ok(walk.changeset)
@@ -67,10 +67,13 @@ impl<R: BufRead> TarWalk<'_, R> {
     fn take(&mut self, member: &TarMember) -> Result<(), String> {
         self.members += 1;
         if self.members > self.limits.layer_entries {
-            return Err(format!("more than the limit of {} entries", self.limits.layer_entries));
+            return Err(format!(
+                "more than the limit of {} entries (layer-entries)",
+                self.limits.layer_entries
+            ));
         }
         // Before the member is read: paths and facts that are held count, content that passes does not.
-        self.changeset.check_held()?;
+        self.changeset.check_held(self.limits.layer_names)?;
         let after = member.padding();
         let placed = self
             .changeset

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::resolution::LoadResolution;
 use super::trace::SearchStep;
-use crate::limits::{KEPT_TRACES, LOADER_STEPS};
+use crate::limits::Limits;
 
 /// The steps that the simulated processes of one image have together.
 #[derive(Debug)]
@@ -16,16 +16,16 @@ pub struct LoaderBudget {
 
 impl Default for LoaderBudget {
     fn default() -> Self {
-        Self::new(LOADER_STEPS)
+        Self::new(&Limits::default())
     }
 }
 
 impl LoaderBudget {
-    /// A budget of so many directories and names that are looked at.
-    pub fn new(steps: u64) -> Self {
+    /// A budget of so many directories and names that are looked at, and of so much that is kept of it.
+    pub fn new(limits: &Limits) -> Self {
         Self {
-            left: AtomicU64::new(steps),
-            room: AtomicU64::new(KEPT_TRACES),
+            left: AtomicU64::new(limits.loader_steps),
+            room: AtomicU64::new(limits.loader_traces),
         }
     }
 
@@ -60,7 +60,8 @@ impl LoaderBudget {
         let mut counters = [&self.left, &self.room].into_iter();
         let is_spent = counters.any(|counter| counter.load(Ordering::Relaxed) == 0);
         is_spent.then(|| {
-            "the image asks the dynamic loader for more steps than are followed; what comes of that cannot be foretold"
+            "the image asks the dynamic loader for more steps than are followed; what comes of that cannot be foretold \
+             (loader-steps, loader-traces)"
                 .to_owned()
         })
     }

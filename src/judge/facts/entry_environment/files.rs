@@ -1,6 +1,7 @@
 //! The files of the image as its commands and scripts find them.
 
 use super::CommandFollower;
+use crate::judge::facts::entry_problem::EntryProblem;
 use crate::judge::facts::shell_script::{LOADER, ScriptFiles, VariableValue};
 use image_linkage::escape;
 use image_linkage::loader::ldconfig::expand_pattern;
@@ -61,7 +62,7 @@ impl CommandFollower<'_> {
     /// Says why what is at `path` does not start.
     pub(super) fn fail(&mut self, path: &str, why: &str) {
         let path = escape::escape_bytes(path.as_bytes());
-        self.problem = Some(format!("the container's command does not start: {path}: {why}"));
+        self.problem = Some(EntryProblem::NotStarted(format!("{path}: {why}")));
     }
 
     /// A path from the root, where the working directory is known.

@@ -11,41 +11,41 @@ use image_linkage::loader::{ProcessSetup, SimulatedProcess};
 use image_linkage::path::RootPath;
 use image_source::Image;
 
-/// The ties of what is preloaded, of the variables of the environment, and of the command.
+/// The references of what is preloaded, of the variables of the environment, and of the command.
 pub(super) fn of_settings(
     image: &Image,
     contexts: &ByWorld<ProcessContext>,
     names: &NameIndex<'_>,
     paths: &NamedPaths<'_>,
 ) -> Vec<FileReference> {
-    let (mut ties, mut left) = (Vec::new(), WORDS);
+    let (mut references, mut left) = (Vec::new(), WORDS);
     for (key, value) in &image.config.env {
         let by = FileReferrer::Setting(key.clone());
         let text = format!("{key}={value}");
-        ties.extend(paths.in_text(text.as_bytes(), &by, WordOrigin::Own, &mut left));
+        references.extend(paths.in_text(text.as_bytes(), &by, WordOrigin::Own, &mut left));
     }
     // The words of a health check may be one text for a shell, and a path may stand behind an option's name.
     let by = FileReferrer::Setting("the command of the image".to_owned());
     let check = image.config.settings.healthcheck.iter().flat_map(|check| &check.test);
     for text in check.chain(&image.config.command) {
-        ties.extend(paths.in_text(text.as_bytes(), &by, WordOrigin::Own, &mut left));
+        references.extend(paths.in_text(text.as_bytes(), &by, WordOrigin::Own, &mut left));
     }
     for word in &image.config.command {
         // A bare word is looked for on PATH when the container starts: the name alone is enough to keep a file.
         let called = names.files.iter().find(|file| file.path.name() == word.as_bytes());
-        ties.extend(called.map(|file| tie(&file.path, "the command of the image", word.as_bytes())));
+        references.extend(called.map(|file| reference(&file.path, "the command of the image", word.as_bytes())));
     }
-    ties.extend(of_preload(contexts, names));
-    ties
+    references.extend(of_preload(contexts, names));
+    references
 }
 
-/// The ties of `LD_PRELOAD` and of `/etc/ld.so.preload`.
+/// The references of `LD_PRELOAD` and of `/etc/ld.so.preload`.
 fn of_preload(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>) -> Vec<FileReference> {
     const PRELOADED: &str = "what is preloaded";
     // By name alone: `$LIB`, `$ORIGIN` and a DT_RPATH in a preload's search mean what they mean to each program.
     let words = contexts.as_is.preloaded_names();
-    let mut ties: Vec<FileReference> = words
-        .flat_map(|word| names.of(word).map(move |file| tie(&file.path, PRELOADED, word)))
+    let mut references: Vec<FileReference> = words
+        .flat_map(|word| names.of(word).map(move |file| reference(&file.path, PRELOADED, word)))
         .collect();
     // What is preloaded brings what it needs.
     let started = ByWorld::map(contexts, |context| {
@@ -55,18 +55,18 @@ fn of_preload(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>) -> Vec<
     let objects = [&started.as_is, &started.nvidia]
         .into_iter()
         .flat_map(|started| &started.objects);
-    let of_baggage = objects.filter(|object| names.at(&object.real_path).is_some());
-    ties.extend(of_baggage.map(|object| tie(&object.real_path, PRELOADED, &object.name)));
-    ties
+    let of_dead_weight = objects.filter(|object| names.at(&object.real_path).is_some());
+    references.extend(of_dead_weight.map(|object| reference(&object.real_path, PRELOADED, &object.name)));
+    references
 }
 
-/// The ties of the scripts and settings of programs.
+/// The references of the scripts and settings of programs.
 pub(super) fn of_texts(
     names: &NameIndex<'_>,
     paths: &NamedPaths<'_>,
     inventory: &ObjectInventory,
 ) -> Vec<FileReference> {
-    let (mut ties, mut left) = (Vec::new(), WORDS);
+    let (mut references, mut left) = (Vec::new(), WORDS);
     for (text, facts) in &inventory.texts {
         let mut folders = text.split_components();
         let origin = if folders.any(|folder| matches!(folder, b"site-packages" | b"dist-packages")) {
@@ -75,18 +75,18 @@ pub(super) fn of_texts(
             WordOrigin::Own
         };
         let content = facts.kept.as_deref().unwrap_or_default();
-        ties.extend(paths.in_text(content, &FileReferrer::Object(text.clone()), origin, &mut left));
-        if left == 0 || ties.len() > REFERENCES {
+        references.extend(paths.in_text(content, &FileReferrer::Object(text.clone()), origin, &mut left));
+        if left == 0 || references.len() > REFERENCES {
             return not_followed(names);
         }
     }
-    ties
+    references
 }
 
 /// Words of an image's scripts and settings that are looked up, at most. Those of a PyTorch image have some thousand.
 const WORDS: usize = 200_000;
 
-fn tie(file: &RootPath, by: &str, name: &[u8]) -> FileReference {
+fn reference(file: &RootPath, by: &str, name: &[u8]) -> FileReference {
     FileReference {
         file: file.clone(),
         by: FileReferrer::Setting(by.to_owned()),

@@ -59,3 +59,36 @@ pub fn image_subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     ];
     of.iter().flat_map(|subjects| subjects(facts)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::judge::facts::{CuptiStatus, OwnerKind};
+    use crate::knowledge::rule::{FieldValue, SubjectKind};
+
+    #[test]
+    fn every_word_that_a_subject_says_can_be_asked_for() {
+        let statuses = [
+            CuptiStatus::Loadable,
+            CuptiStatus::Unloadable,
+            CuptiStatus::HeadersOnly,
+            CuptiStatus::Absent,
+        ];
+        let owners = [
+            OwnerKind::Pip,
+            OwnerKind::Deb,
+            OwnerKind::Conda,
+            OwnerKind::Bundled,
+            OwnerKind::Unknown,
+        ];
+        for (kind, field, words) in [
+            (SubjectKind::Image, "status", statuses.map(CuptiStatus::name).to_vec()),
+            (SubjectKind::Copy, "owner", owners.map(OwnerKind::name).to_vec()),
+        ] {
+            let field = kind.fields().iter().find(|known| known.name == field).unwrap();
+            for word in words {
+                assert!(field.allows(&FieldValue::Text(word.to_owned())), "{word}");
+            }
+            assert!(!field.allows(&FieldValue::Text("loadabel".to_owned())));
+        }
+    }
+}

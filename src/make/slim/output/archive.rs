@@ -14,7 +14,7 @@ use crate::make::slim::{SlimError, interrupt};
 use crate::make::unfinished_output::create_unfinished_file;
 use crate::make::whole_file::{ExistingOutput, OutputPlace, look_at_place, open_stream, put_in_place, settle};
 use image_linkage::digest::Digest;
-use image_linkage::layer::layer_writer::LayerWriter;
+use image_linkage::layer::LayerWriter;
 use image_linkage::path::RootPath;
 
 /// Looks whether a file is there.
