@@ -53,6 +53,9 @@ impl<'a> NamedPaths<'a> {
         origin: WordOrigin,
         left: &mut usize,
     ) -> Vec<FileReference> {
+        if self.names.files.is_empty() {
+            return Vec::new();
+        }
         let mut words = BTreeSet::new();
         for token in text.split(|byte| byte.is_ascii_whitespace() || b";|&".contains(byte)) {
             let searches = self.shared.sets_search_path(token);
