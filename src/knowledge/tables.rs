@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::advice::{GeneralAdvice, InstallSource};
 use super::api::CuptiApi;
-use super::catalog::{DataFile, FileMistake};
+use super::catalog::{DataFile, DataKind, FileIds, FileMistake};
 use super::dead_weight::{DeadWeightKind, DeadWeightTable};
 use super::driver_libraries::DriverCapability;
 use super::host_conditions::HostCondition;
@@ -17,7 +17,7 @@ use super::packages::{CuptiPackages, PackageFile};
 use super::release_table::{ReleaseFile, ReleaseTable};
 use super::shared_folders::SharedFolders;
 use super::wheel_table::{ListedWheel, WheelTable};
-use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake, unknown_name};
+use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
 
 /// The names of the tables of `profiles/cupti`.
 pub const TABLE_FILES: [&str; 14] = [
@@ -109,13 +109,6 @@ pub struct ProfiledFramework {
     pub daemon: Option<String>,
 }
 
-/// What the rows of tables may name, by the ids of files.
-pub(super) struct NamedFiles<'f> {
-    pub phases: Vec<&'f str>,
-    pub tools: Vec<&'f str>,
-    pub consumers: Vec<&'f str>,
-}
-
 impl KnowledgeTables {
     /// The library of this id.
     pub fn library(&self, id: &str) -> Option<&LibraryProfile> {
@@ -185,7 +178,7 @@ fn major_and_minor(version: &str) -> Option<(&str, &str)> {
 }
 
 /// Reads the tables from their files, the program's before the user's. The libraries are read elsewhere.
-pub(super) fn read_tables(files: &[DataFile], known: &NamedFiles<'_>) -> (KnowledgeTables, Vec<FileMistake>) {
+pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTables, Vec<FileMistake>) {
     let mut reader = TableReader {
         files,
         mistakes: Vec::new(),
@@ -219,8 +212,33 @@ pub(super) fn read_tables(files: &[DataFile], known: &NamedFiles<'_>) -> (Knowle
         frameworks: Vec::new(),
         libraries: Vec::new(),
     };
+    read_documents(&mut reader, &mut tables, known);
+    let releases = reader.csv("releases", (RELEASES_HEADER, 1), |fields| match fields {
+        [hash, rest @ ..] => Ok(((*hash).to_owned(), ReleaseFile::read(rest)?)),
+        [] => Err("the row is empty".to_owned()),
+    });
+    tables.releases.by_hash.extend(releases);
+    match DeadWeightTable::new(kinds) {
+        Ok(table) => tables.dead_weight = table,
+        Err(error) => reader.mistaken_patterns(&error),
+    }
+    // A table without rows is one that nothing is checked against: where a row could not be read, every name of it
+    // elsewhere would be told as a mistake.
+    for table in &reader.unread {
+        match *table {
+            "apis" => tables.apis.clear(),
+            "dead-weight" => tables.dead_weight = DeadWeightTable::default(),
+            "host" => tables.host.clear(),
+            _ => {}
+        }
+    }
+    (tables, reader.mistakes)
+}
+
+/// The tables that are no lists of rows, and what names files of other kinds.
+fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, known: &FileIds) {
     reader.documents("advice", |document, advice: GeneralAdvice| {
-        let mistakes = advice.mistakes(document, &known.phases, &known.tools);
+        let mistakes = advice.mistakes(document, &known.of(DataKind::Phase), &known.of(DataKind::Profiler));
         tables.advice.add(advice);
         mistakes
     });
@@ -245,36 +263,18 @@ pub(super) fn read_tables(files: &[DataFile], known: &NamedFiles<'_>) -> (Knowle
         mistakes
     });
     reader.documents("frameworks", |document, rows: Vec<ProfiledFramework>| {
-        let strange = rows.iter().enumerate();
-        let strange = strange.filter(|(_, row)| !known.consumers.contains(&&*row.consumer));
-        let told = strange.map(|(number, row)| {
-            let what = unknown_name("consumer", &row.consumer, &known.consumers);
-            document.mistake(&[&number.to_string(), "consumer"], what)
-        });
-        let told = told.collect();
+        let told = |(number, row): (usize, &ProfiledFramework)| {
+            let consumer = std::slice::from_ref(&row.consumer);
+            document.unknown_names(
+                &[&number.to_string(), "consumer"],
+                consumer,
+                ("consumer", &known.of(DataKind::Consumer)),
+            )
+        };
+        let mistakes = rows.iter().enumerate().flat_map(told).collect();
         tables.frameworks.extend(rows);
-        told
+        mistakes
     });
-    let releases = reader.csv("releases", (RELEASES_HEADER, 1), |fields| match fields {
-        [hash, rest @ ..] => Ok(((*hash).to_owned(), ReleaseFile::read(rest)?)),
-        [] => Err("the row is empty".to_owned()),
-    });
-    tables.releases.by_hash.extend(releases);
-    match DeadWeightTable::new(kinds) {
-        Ok(table) => tables.dead_weight = table,
-        Err(error) => reader.mistaken_patterns(&error),
-    }
-    // A table without rows is one that nothing is checked against: where a row could not be read, every name of it
-    // elsewhere would be told as a mistake.
-    for table in &reader.unread {
-        match *table {
-            "apis" => tables.apis.clear(),
-            "dead-weight" => tables.dead_weight = DeadWeightTable::default(),
-            "host" => tables.host.clear(),
-            _ => {}
-        }
-    }
-    (tables, reader.mistakes)
 }
 
 /// The files, and what was found wrong in them so far.

@@ -112,7 +112,7 @@ impl Block<'_> {
                 let _ = writeln!(out, "          {command}");
                 *out += &wrap_paragraph("          ", &source.brings, width);
             }
-            Self::Gaps(facts) => *out += &gap_lines(facts),
+            Self::Gaps(facts) => *out += &gap_lines(facts, width),
             Self::TextLines(lines) => *out += lines,
             Self::TextOnly(blocks) => {
                 for block in blocks {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_paragraph};
+use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_line, wrap_paragraph};
 pub(crate) use super::text_layout::{TextDetail, TextLayout};
 use super::words::{
     ReportTone, gap_lines, image_name, layer_words, layers_words, platform_name, split_evidence, suppression_words,
@@ -44,7 +44,7 @@ fn report(audit: &AuditedImage, layout: TextLayout) -> String {
     let mut out = String::new();
     let tone = ReportTone::of_image(audit);
     let verdict = format!("{} {}", tone.mark(), audit.verdict());
-    let _ = writeln!(out, "{}", styled(tone.style(), verdict));
+    out.push_str(&wrap_line(&styled(tone.style(), verdict), layout.width));
     headline(&mut out, facts);
     findings(&mut out, audit, layout);
     if layout.detail > TextDetail::Findings {
@@ -55,7 +55,7 @@ fn report(audit: &AuditedImage, layout: TextLayout) -> String {
     if layout.detail == TextDetail::All {
         inventory::write_layers_and_loader(&mut out, facts);
     }
-    out.push_str(&gap_lines(facts));
+    out.push_str(&gap_lines(facts, layout.width));
     mending_command(&mut out, audit);
     summary(&mut out, audit, layout);
     out
@@ -89,7 +89,7 @@ fn findings(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
         self::finding(out, finding, &audit.facts, layout, &mut tables);
     }
     for note in &short {
-        let _ = writeln!(out, "{}: {}", label(note), note.message);
+        out.push_str(&wrap_line(&format!("{}: {}", label(note), note.message), layout.width));
     }
     if !short.is_empty() {
         out.push('\n');
@@ -103,7 +103,7 @@ fn findings(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
 
 fn suppressed(out: &mut String, finding: &Finding, suppressed: &SuppressionMark, layout: TextLayout) {
     let label = styled(DIM, format!("suppressed {}", name(finding)));
-    let _ = writeln!(out, "{label}: {}", finding.message);
+    out.push_str(&wrap_line(&format!("{label}: {}", finding.message), layout.width));
     let why = suppression_words(suppressed);
     out.push_str(&wrap_paragraph("  because ", &why, layout.width));
     out.push('\n');
@@ -126,11 +126,12 @@ fn name(finding: &Finding) -> String {
 /// A finding; a search that one before it has shown is not shown again.
 fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: TextLayout, tables: &mut BTreeSet<String>) {
     let message = styled(BOLD, &finding.message);
-    let _ = writeln!(out, "{}: {message}", label(finding));
+    out.push_str(&wrap_line(&format!("{}: {message}", label(finding)), layout.width));
     for location in &finding.locations {
         let _ = writeln!(out, "  at   {}", location.path);
         if let Some(layer) = location.layer {
-            let _ = writeln!(out, "       {}", styled(DIM, layer_words(facts, layer)));
+            let made = styled(DIM, layer_words(facts, layer));
+            out.push_str(&wrap_paragraph("       ", &made, layout.width));
         }
     }
     // What the loader says at the end of its search is the short answer: it stands above the search.
@@ -177,5 +178,5 @@ fn summary(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
         hint.push_str(", -v shows all");
     }
     let hint = styled(DIM, hint);
-    let _ = writeln!(out, "{words}{hint}");
+    out.push_str(&wrap_line(&format!("{words}{hint}"), layout.width));
 }

@@ -17,6 +17,7 @@ use self::named_paths::NamedPaths;
 use self::object_references::of_objects;
 pub(super) use self::reference::ObjectInventory;
 pub use self::reference::{FileReference, FileReferrer, ReferenceKind};
+pub use self::settings::PROVENANCE_PLACE;
 use self::settings::{of_settings, of_texts};
 use super::consumers::CuptiConsumer;
 use super::cuda_runtime::site_packages_of;

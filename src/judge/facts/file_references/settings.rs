@@ -60,6 +60,10 @@ fn of_preload(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>) -> Vec<
     references
 }
 
+/// Where `slim` says in an image what it brought and took: it names files, and reads none.
+// /usr/share is for files of programs that are the same on every processor (FHS 3.0, section 4.11).
+pub const PROVENANCE_PLACE: &str = "usr/share/cupti-audit/proof.json";
+
 /// The references of the scripts and settings of programs.
 pub(super) fn of_texts(
     names: &NameIndex<'_>,
@@ -67,7 +71,8 @@ pub(super) fn of_texts(
     inventory: &ObjectInventory,
 ) -> Vec<FileReference> {
     let (mut references, mut left) = (Vec::new(), WORDS);
-    for (text, facts) in &inventory.texts {
+    let proof = RootPath::from(PROVENANCE_PLACE);
+    for (text, facts) in inventory.texts.iter().filter(|(text, _)| *text != proof) {
         let mut folders = text.split_components();
         let origin = if folders.any(|folder| matches!(folder, b"site-packages" | b"dist-packages")) {
             WordOrigin::Package
