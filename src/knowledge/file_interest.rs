@@ -83,9 +83,29 @@ const KEPT: [&str; 60] = [
 
 /// The files that may open or name a library without being objects: modules of Python, scripts, and settings of programs.
 /// An image has thousands, of which those that hold its name are kept.
-const TEXTS: [&str; 11] = [
-    "*.py", "*.sh", "*.env", "*.conf", "*.cfg", "*.ini", "*.json", "*.yaml", "*.yml", "*.toml", "**/bin/*",
+const TEXTS: [&str; 16] = [
+    "*.py",
+    "*.sh",
+    "*.env",
+    "*.conf",
+    "*.cfg",
+    "*.ini",
+    "*.json",
+    "*.yaml",
+    "*.yml",
+    "*.toml",
+    "**/bin/*",
+    // What builds a program against the library.
+    "Makefile",
+    "makefile",
+    "*.mk",
+    "*.cmake",
+    "CMakeLists.txt",
 ];
+/// What conda writes of each package: tens of megabytes in which every path of an environment stands.
+const NO_TEXTS: [&str; 2] = ["**/conda-meta/*", "**/pkgs/*/info/**"];
+/// What in a text may be the folder of a library that it names in no other way.
+const FOLDERS: [&str; 2] = ["/opt/", "/usr/local/"];
 
 /// The functions of the C library that open a library (dlopen(3)).
 pub const LIBRARY_OPENERS: [&str; 2] = ["dlopen", "dlmopen"];
@@ -134,7 +154,10 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
             names: names.chain(texts).collect(),
             symbol_prefixes: symbols.chain(openers).collect(),
             texts: TEXTS.iter().map(|text| (*text).to_owned()).collect(),
-            text_words: stems.chain([LIBRARY_PATH]).map(str::to_owned).collect(),
+            no_texts: NO_TEXTS.iter().map(|text| (*text).to_owned()).collect(),
+            text_words: (stems.chain([LIBRARY_PATH, &*library.header]).chain(FOLDERS))
+                .map(str::to_owned)
+                .collect(),
         }),
     }
 }
@@ -213,6 +236,9 @@ mod tests {
         assert!(!keeps("srv/bin/program", &format!("\u{7f}ELF{opens}")));
         assert!(!keeps("app/own/module.py", "import torch"));
         assert!(!keeps("app/own/module.txt", opens));
+        let folder = r#"{"from": "/opt/conda/pkgs/x"}"#;
+        assert!(keeps("opt/app/a/b/settings.json", folder));
+        assert!(!keeps("opt/conda/conda-meta/x-1.json", folder));
         let long = format!("{opens}{}", "#".repeat(1 << 20));
         assert!(!keeps("app/own/module.py", &long));
     }
