@@ -64,7 +64,7 @@ fn words(opened: Result<OpenedImage, ImageError>) -> String {
 fn read_layers(opened: OpenedImage) -> Result<(image_source::Image, Vec<Vec<String>>), ImageError> {
     let names = |index: &LayerIndex| {
         let paths = index.entries.keys();
-        paths.map(ToString::to_string).collect()
+        paths.map(|path| path.to_string()).collect()
     };
     let layers = match opened.layers {
         OpenedLayers::Indexed(indexes) => indexes.iter().map(names).collect(),
@@ -580,7 +580,7 @@ fn documents_and_layers_of_a_stream_are_bounded() {
     };
     assert_eq!(
         from_stream(&tar, ANY, &limits),
-        "all documents of saved together is larger than the limit of 100 bytes"
+        "all documents of saved together is larger than the limit of 100 bytes (document)"
     );
     let limits = Limits {
         layers: 1,
@@ -588,7 +588,7 @@ fn documents_and_layers_of_a_stream_are_bounded() {
     };
     assert_eq!(
         from_stream(&tar, ANY, &limits),
-        "saved is not a container image: it holds more layers than the limit of 1; save fewer images at once"
+        "saved is not a container image: it holds more layers than the limit of 1 (layers); save fewer images at once"
     );
     let limits = Limits {
         document: 100,
@@ -679,6 +679,10 @@ fn a_path_is_recognised_by_its_content() {
     let oci = blobs("amd64", &[(&one, &one)]);
     let archive = layout(oci.archive.clone(), &index(&[oci.descriptor("")]));
     let docker = archive.clone().file("manifest.json", "[]").tar();
+    let root = testkit::layer::Layer::new()
+        .file("bin/sh", "")
+        .file("etc/passwd", "")
+        .file("usr/bin/x", "");
     let dir = tempfile::tempdir().unwrap();
     for (bytes, expected) in [
         (archive.tar(), PathKind::OciArchive),
@@ -688,6 +692,8 @@ fn a_path_is_recognised_by_its_content() {
         (zstd(&docker), PathKind::DockerArchive),
         (classic(&[], &[&one]).tar(), PathKind::DockerArchive),
         (one.clone(), PathKind::Other),
+        (root.tar(), PathKind::RootfsArchive),
+        (gzip(&root.tar()), PathKind::RootfsArchive),
         (b"text".to_vec(), PathKind::Other),
         (Vec::new(), PathKind::Other),
     ] {

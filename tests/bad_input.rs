@@ -8,8 +8,19 @@
     reason = "the tests run the real program on files that they damage"
 )]
 
+#[path = "support/fuzz_runs.rs"]
+mod fuzz_runs;
+#[path = "support/fuzz_targets.rs"]
+mod fuzz_targets;
+#[path = "support/hostile_cases.rs"]
+mod hostile_cases;
 #[path = "support/hostile_images.rs"]
 mod hostile_images;
+#[path = "../crates/image-linkage/tests/support/loader_random.rs"]
+#[allow(dead_code, reason = "shared with the generated cases of the loader")]
+mod loader_random;
+#[path = "support/plain_image.rs"]
+mod plain_image;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -437,7 +448,7 @@ fn x_03_to_x_06_work_bombs_are_judged_in_bounds_or_end_in_a_gap() {
         let image = write_image(folder.path(), &env, entries);
         let run = measure(&program, &["--format", "json", &image]);
         let seconds = run.took.as_secs();
-        println!("{row}: exit {:?}, {seconds} s, {} MiB", run.code, run.peak_mib);
+        println!("budget: {row}: exit {:?}, {seconds} s, {} MiB", run.code, run.peak_mib);
         assert!(run.code.is_some_and(|code| code <= 2), "{row}: {}", run.stderr);
         assert!(run.peak_mib <= MOST.0 && seconds <= MOST.1, "{row}");
         if run.code == Some(2) {

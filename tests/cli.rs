@@ -8,7 +8,11 @@
     reason = "the tests run the real program"
 )]
 
+#[path = "support/documentation.rs"]
+mod documentation;
 mod support;
+#[path = "support/terminal_picture.rs"]
+mod terminal_picture;
 
 use std::path::Path;
 use std::process::Output;
@@ -219,10 +223,97 @@ fn several_images_are_one_object_a_line_each() {
 }
 
 #[test]
-fn the_readme_shows_what_the_program_says() {
-    let readme = include_str!("../README.md");
+fn every_command_that_a_page_shows_says_just_that() {
+    for page in documentation::pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        documentation::compare(&page, &documentation::remade(&text));
+    }
+}
+
+#[test]
+fn the_picture_in_the_readme_is_what_a_terminal_shows() {
     let image = "oci:testdata/images/headers-only";
-    let command = format!("$ cargo run --release -- {image}\n");
-    let shown = readme.split(&command).nth(1).unwrap().split("```").next().unwrap();
-    assert_eq!(shown, page(&[image]));
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+        .arg(image)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_clear()
+        .env("CLICOLOR_FORCE", "1")
+        .output()
+        .unwrap();
+    let picture = terminal_picture::draw(&format!("cupti-audit {image}"), &text(&output.stdout));
+    documentation::compare(Path::new("docs/terminal.svg"), &picture);
+}
+
+#[test]
+fn no_link_of_a_page_leads_nowhere_and_no_page_is_left_out_of_the_contents() {
+    let broken: Vec<String> = documentation::pages()
+        .iter()
+        .flat_map(|page| documentation::broken_links(page))
+        .collect();
+    assert_eq!(broken, [""; 0]);
+    assert_eq!(documentation::unlisted_pages(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn the_program_knows_every_option_that_a_page_names() {
+    let unknown: Vec<String> = documentation::pages()
+        .iter()
+        .flat_map(|page| documentation::unknown_options(page))
+        .collect();
+    assert_eq!(unknown, [""; 0]);
+}
+
+#[test]
+fn links_groups_what_objects_lack_by_the_library() {
+    let output = run(&["links", "oci:testdata/images/cannot-start"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    insta::assert_snapshot!("links_text", text(&output.stdout));
+    let markdown = run(&["links", "--format", "markdown", "oci:testdata/images/cannot-start"]);
+    insta::assert_snapshot!("links_markdown", text(&markdown.stdout));
+    let whole = run(&["links", "oci:testdata/images/devel"]);
+    assert_eq!(whole.status.code(), Some(0), "{whole:?}");
+}
+
+#[test]
+fn links_asks_the_objects_that_are_named_alone() {
+    let links = |objects: &[&str]| run(&[&["links", "-q", "oci:testdata/images/cannot-start"], objects].concat());
+    assert_eq!(links(&["/usr/lib"]).status.code(), Some(0));
+    assert_eq!(links(&["/usr/lib", "/app/train"]).status.code(), Some(1));
+    for (object, why) in [
+        ("/opt/none", "No such file or directory"),
+        ("/etc", "there is no object for linux/amd64 at /etc"),
+    ] {
+        let refused = links(&[object]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains(why), "{refused:?}");
+    }
+}
+
+#[test]
+fn the_program_describes_itself() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = page(&["completions", shell]);
+        assert!(script.contains("cupti-audit") && script.contains("links"), "{shell}");
+    }
+    assert!(page(&["man"]).starts_with(".ie"), "it is roff");
+    assert!(page(&["man", "links"]).contains("cupti\\-audit\\-links"));
+    assert_eq!(run(&["man", "nothing"]).status.code(), Some(2));
+    let version = page(&["--version"]);
+    let lines: Vec<&str> = version.lines().map(|line| line.split(':').next().unwrap()).collect();
+    assert_eq!(lines[1..], ["commit", "target", "newest CUPTI known"], "{version}");
+    assert_eq!(page(&["-V"]), format!("{}\n", version.lines().next().unwrap()));
+}
+
+#[test]
+fn profiles_are_listed_and_shown_as_they_are() {
+    let list = page(&["profiles"]);
+    assert!(
+        list.contains("phase/training") && list.contains("profiler/torch-profiler"),
+        "{list}"
+    );
+    assert!(!list.contains("rule/"));
+    let file = std::fs::read_to_string("profiles/phases/training.yaml").unwrap();
+    assert_eq!(page(&["profiles", "show", "phase/training"]), file);
+    assert_eq!(page(&["profiles", "show", "training"]), file);
+    assert_eq!(run(&["profiles", "show", "pytorch-x"]).status.code(), Some(2));
 }

@@ -40,6 +40,7 @@ fn facts(layer: &Layer) -> ImageFacts {
     let options = GatherOptions {
         environment: Vec::new(),
         cpu: CpuLevel::V3,
+        limits: image_linkage::limits::Limits::default(),
     };
     gather_facts(
         image_of("copies", layers.len(), ImageConfig::default()),

@@ -111,6 +111,7 @@ impl Case {
         let conditions = GatherOptions {
             environment: Vec::new(),
             cpu: CpuLevel::V3,
+            limits: image_linkage::limits::Limits::default(),
         };
         let layers = vec![Ok(index)];
         let image = image_of("case", 1, self.config());
@@ -585,7 +586,11 @@ fn a_script_that_ends_before_its_program_starts_nothing() {
     for (shell, text, why) in ENDINGS {
         let case = script(shell, &format!("{text}\nexec \"$@\"\n"));
         let expected = format!("the container's command ends before it starts {PRINT}: {why}");
-        assert_eq!(case.ours().problem, Some(expected), "{text}");
+        assert_eq!(
+            case.ours().problem.map(|told| told.to_string()),
+            Some(expected),
+            "{text}"
+        );
         assert_eq!(judge.real(&case), None, "{text}");
     }
     // With what it asks for, each goes on.
@@ -616,7 +621,8 @@ fn a_script_that_ends_before_its_program_starts_nothing() {
     assert_eq!(trusted, None);
     let listed = command(&["env", "-i0", PRINT]);
     let refused = "the container's command does not start: env takes no command with -0".to_owned();
-    assert_eq!((listed.ours().problem, judge.real(&listed)), (Some(refused), None));
+    let told = listed.ours().problem.map(|told| told.to_string());
+    assert_eq!((told, judge.real(&listed)), (Some(refused), None));
 }
 
 #[test]
@@ -671,7 +677,7 @@ fn what_only_a_run_could_tell_is_said_to_be_unknown() {
     assert_eq!(other.unknown.len(), 4, "{other:?}");
     let interpreter = script("/bin/sh\r", &format!("export LD_LIBRARY_PATH=/x\n{exec}")).ours();
     let gone = "the container's command does not start: /entrypoint.sh: No such file or directory: its first line ends in a carriage return";
-    assert_eq!(interpreter.problem.as_deref(), Some(gone), "{interpreter:?}");
+    assert_eq!(interpreter.problem.map(|told| told.to_string()).as_deref(), Some(gone));
     let plain = script("/bin/sh", &format!("echo hello\ndate\n{exec}")).ours();
     assert_eq!(
         plain,
@@ -791,6 +797,7 @@ fn nothing_is_claimed_of_what_a_command_starts_in_another_root() {
     };
     let why = "the container's command goes on in /opt/cr as its root directory";
     assert_eq!(facts("/opt/cr").status_is_open.as_deref(), Some(why));
+    assert_eq!(facts("/opt/cr").command_failure, None, "it may well start there");
     assert_eq!(facts("/").contexts.as_is.entry.problem, None);
 }
 
@@ -812,7 +819,7 @@ fn a_script_that_its_user_may_not_read_does_not_start() {
         };
         let facts = case.facts(layer);
         assert_eq!(facts.is_open(), facts.contexts.as_is.entry.problem.is_some());
-        facts.contexts.as_is.entry.problem
+        facts.contexts.as_is.entry.problem.map(|told| told.to_string())
     };
     let closed = "the container's command does not start: /entrypoint.sh: permission denied: /entrypoint.sh is 0711 of 0:0, and the process runs as app (1000:1000)";
     assert_eq!(problem(0o711, "app").as_deref(), Some(closed));

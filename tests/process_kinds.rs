@@ -53,6 +53,7 @@ fn facts_by(layer: Layer, command: &[&str], environment: &[(&str, &str)]) -> Ima
     let options = GatherOptions {
         environment: given.collect(),
         cpu: CpuLevel::V3,
+        limits: image_linkage::limits::Limits::default(),
     };
     let layers = vec![Ok(index)];
     let image = image_of("case", 1, config);

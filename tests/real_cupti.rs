@@ -94,6 +94,7 @@ fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {
         &GatherOptions {
             environment: Vec::new(),
             cpu: CpuLevel::V3,
+            limits: image_linkage::limits::Limits::default(),
         },
     );
     let mut verdict = Verdict::default();

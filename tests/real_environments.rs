@@ -319,6 +319,7 @@ fn facts_of(engine: &Dockerd, cpu: CpuLevel) -> ImageFacts {
     let conditions = GatherOptions {
         environment: Vec::new(),
         cpu,
+        limits: image_linkage::limits::Limits::default(),
     };
     let layers = layers.into_iter().map(Ok).collect();
     facts::gather_facts(opened.image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)

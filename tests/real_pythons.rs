@@ -212,6 +212,7 @@ fn facts(case: &PythonCase, root: &Root) -> ImageFacts {
     let options = GatherOptions {
         environment: Vec::new(),
         cpu: CpuLevel::V3,
+        limits: image_linkage::limits::Limits::default(),
     };
     gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &options)
 }

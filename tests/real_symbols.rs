@@ -102,6 +102,7 @@ fn ours(root: &Root, path: &str) -> Vec<String> {
     let conditions = GatherOptions {
         environment: vec![("LD_LIBRARY_PATH".to_owned(), path.to_owned())],
         cpu: CpuLevel::V3,
+        limits: image_linkage::limits::Limits::default(),
     };
     let mut known = Knowledge::built_in();
     known.consumers.clear();

@@ -9,6 +9,7 @@
 )]
 
 #[path = "support/registry_server.rs"]
+#[allow(dead_code, reason = "shared with the proxy that breaks a real registry's answers")]
 mod registry_server;
 
 use cupti_audit::knowledge::file_interest::cupti_options;
@@ -314,7 +315,7 @@ fn what_is_no_manifest_is_named() {
     let server = faulty(&image, MANIFEST, 9, |_| Reply::new(200, vec![b' '; 65536]).endless());
     assert_eq!(
         refusal(&server, open(&server)),
-        "manifest 1 of HOST/app:1 is larger than the limit of 4194304 bytes"
+        "manifest 1 of HOST/app:1 is larger than the limit of 4194304 bytes (document)"
     );
     let other = digest(b"other").to_string();
     let claimed = other.clone();
@@ -769,9 +770,65 @@ fn x_16_a_body_that_only_drips_is_not_followed_for_ever() {
     assert!(error.contains("it came too slowly"), "{error}");
     options.patience.slowest = Duration::from_mins(1);
     options.patience.blob = Duration::from_millis(100);
-    let opened = open_as(&format!("{}/app:1", server.address), options, None).unwrap();
+    let opened = open_as(&format!("{}/app:1", server.address), options.clone(), None).unwrap();
     let error = layer(&opened).unwrap_err();
     assert!(error.contains("it takes longer than"), "{error}");
+    // No document is so large that it may drip either, and no part of a blob that is passed over once more.
+    options.patience.slowest = Duration::from_millis(30);
+    options.patience.blob = Duration::from_mins(1);
+    let server = faulty(&image, MANIFEST, usize::MAX, |_| {
+        Reply::new(200, vec![b' '; 70_000]).dripping()
+    });
+    let error = refusal(
+        &server,
+        open_as(&format!("{}/app:1", server.address), options.clone(), None),
+    );
+    assert!(error.contains("manifest 1 broke off"), "{error}");
+    let blob = image.layer.clone();
+    let starts = AtomicUsize::new(0);
+    let server = faulty(&image, &image.layer_path(), usize::MAX, move |_| {
+        match starts.fetch_add(1, Ordering::SeqCst) {
+            0 => Reply::new(200, &*blob).cut(150_000),
+            _ => Reply::new(200, &*blob).dripping(),
+        }
+    });
+    let opened = open_as(&format!("{}/app:1", server.address), options, None).unwrap();
+    let error = layer(&opened).unwrap_err();
+    assert!(
+        error.contains("after 150000 of 200000 bytes (it came too slowly"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_password_goes_to_no_token_server_but_those_that_the_user_names_once_some_are_named() {
+    let image = Pushed::new();
+    let elsewhere = Server::start(|_| Reply::new(200, r#"{"token":"t"}"#));
+    let realm = format!("localhost:{}", elsewhere.address.port());
+    let challenge = format!("Bearer realm=\"http://{realm}/token\"");
+    let server = Server::start(move |request| match request.header("authorization") {
+        Some("Bearer t") => image.serve(request),
+        _ => Reply::new(401, "").with("WWW-Authenticate", challenge.clone()),
+    });
+    let open = |named: &[&str]| {
+        let (_dir, options, _) = with_credentials(&server, json!({"auth": "dTpw"}));
+        let token_servers = named.iter().map(|name| (*name).to_owned()).collect();
+        let options = RegistryOptions {
+            token_servers,
+            ..options
+        };
+        open_as(&format!("{}/app:1", server.address), options, None)
+    };
+    let error = refusal(&server, open(&["auth.example"]));
+    assert_eq!(
+        error.replace(&realm, "REALM"),
+        "refused to ask the token server that HOST names: REALM is none of those that --token-server allows"
+    );
+    assert_eq!(elsewhere.seen().len(), 0);
+    assert!(open(&["auth.example", &realm]).is_ok() && open(&[]).is_ok());
+    let passwords = elsewhere.seen();
+    let passwords = passwords.iter().filter_map(|request| request.header("authorization"));
+    assert_eq!(passwords.collect::<Vec<_>>(), ["Basic dTpw", "Basic dTpw"]);
 }
 
 #[test]

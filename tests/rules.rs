@@ -17,8 +17,7 @@ use cupti_audit::judge::facts::{GatherOptions, ImageFacts};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::judge::plan::profilers::assess_tools;
 use cupti_audit::judge::plan::{self, PlanInput};
-use cupti_audit::judge::rule::suppression::SUPPRESSION_RULES;
-use cupti_audit::judge::rule::{self, Finding, Rule, RuleSubject, Severity, UnmetNeed};
+use cupti_audit::judge::rule::{self, Finding, Rule, RuleQuestion, RuleSubject, Severity, UnmetNeed};
 use cupti_audit::knowledge::{Knowledge, SEVERITY_PHASES};
 use image_linkage::loader::CpuLevel;
 use image_source::NoProgress;
@@ -43,10 +42,13 @@ const GOOD: [&str; 8] = [
     "wrong-class",
 ];
 
-/// The rules that are about an image; those about a project's suppressions are asked at the end of a run.
+/// Those about what a run was asked with: its suppressions and its tools.
+const OF_RUN: [&str; 3] = ["expired-suppression", "unused-suppression", "tool-not-ready"];
+
+/// The rules that are about an image.
 fn image_rules() -> Vec<Rule> {
     let mut rules = Knowledge::built_in().rules;
-    rules.retain(|rule| !SUPPRESSION_RULES.contains(&rule.id.as_str()));
+    rules.retain(|rule| rule.answers(RuleQuestion::Image) && !OF_RUN.contains(&rule.id.as_str()));
     rules
 }
 
@@ -97,6 +99,7 @@ fn read(reference: &str, platform: &str, environment: &[(&str, &str)]) -> ImageF
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect(),
             cpu: CpuLevel::V3,
+            limits: image_linkage::limits::Limits::default(),
         },
         index: cupti_options(),
         progress: &NoProgress,
@@ -229,6 +232,22 @@ fn gke_path_is_named_where_ldconfig_reads_it() {
     }
 }
 
+/// `$LIB` is lib64 to ld.so of Red Hat's systems and lib/x86_64-linux-gnu to Debian's (ld.so(8), "Dynamic string tokens").
+#[test]
+fn gke_path_is_named_where_the_tokens_of_the_loader_lead() {
+    for (image, path, named) in [
+        ("rhel-devel", "/opt", false),
+        ("rhel-devel", "/usr/local/nvidia/$LIB", true),
+        ("debian-cupti", "/usr/local/nvidia/$LIB", false),
+        ("debian-cupti", "/usr/local/nvidia/lib64/", true),
+    ] {
+        let facts = facts(image, "linux/amd64", &[("LD_LIBRARY_PATH", path)]);
+        let judged = judge(image.to_owned(), &facts);
+        let is_missing = judged.rules().contains_key("gke-path-missing");
+        assert_eq!(!is_missing, named, "{path} in {image}");
+    }
+}
+
 /// 5000 lines that include 300 files each: the limit is told once, and with it nothing is said about the rest.
 #[test]
 fn too_many_includes_leave_open_what_is_named() {
@@ -312,12 +331,28 @@ fn every_subject_has_the_fields_of_its_kind() {
     for subject in ALL.iter().flat_map(|judged| &judged.subjects).chain([&need]) {
         kinds.insert(subject.kind.name());
         let has: BTreeSet<&str> = subject.fields.keys().copied().collect();
-        let lists: BTreeSet<&str> = subject.kind.fields().iter().copied().collect();
+        let lists: BTreeSet<&str> = subject.kind.fields().iter().map(|field| field.name).collect();
         assert_eq!(has, lists, "{}", subject.kind.name());
+        for field in subject.kind.fields() {
+            let value = &subject.fields[field.name];
+            assert!(
+                field.allows(value),
+                "{} of {}: {value}",
+                field.name,
+                subject.kind.name()
+            );
+        }
     }
     let mut all: BTreeSet<&str> = rule::SubjectKind::ALL.iter().map(|kind| kind.name()).collect();
     // Of a run, not of an image.
-    all.remove(rule::SubjectKind::Suppression.name());
+    for kind in [
+        rule::SubjectKind::Suppression,
+        rule::SubjectKind::Tool,
+        rule::SubjectKind::Link,
+        rule::SubjectKind::BuildStep,
+    ] {
+        all.remove(kind.name());
+    }
     assert_eq!(kinds, all, "every kind is in some fixture");
 }
 

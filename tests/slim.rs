@@ -582,7 +582,7 @@ fn a_wheel_that_is_none_or_holds_too_much_is_refused() {
     wheel(&file, &vec![0; 20_000_000]);
     let size = fs::metadata(&file).unwrap().len();
     let limit = format!(
-        "error: PLACE/x.whl holds more than {} bytes, the limit for its size\n",
+        "error: PLACE/x.whl holds more than {} bytes, the limit for its size (archive-ratio)\n",
         size * 100
     );
     assert_eq!(said(), limit);

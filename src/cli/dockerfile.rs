@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::shared_args::ReadArgs;
+use super::shared_args::{CuptiOnlyArgs, ReadArgs};
 use crate::make::remedy::install_method::MethodKind;
 
 const HELP: &str = "\
@@ -79,6 +79,8 @@ pub struct DockerfileArgs {
     /// A folder with templates in place of those of the same name in Dockerfile.templates/
     #[arg(long, value_name = "DIR")]
     pub templates: Option<PathBuf>,
+    #[command(flatten)]
+    pub only: CuptiOnlyArgs,
     #[command(flatten)]
     pub read: ReadArgs,
 }

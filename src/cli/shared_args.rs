@@ -6,7 +6,8 @@ use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::cache::CacheFolderArgs;
-use super::option_values::PlatformArg;
+use super::option_values::{FailOnArg, LimitArg, OutputFile, PlatformArg, ReportFormat};
+use crate::knowledge::DEFAULT_LIBRARY;
 use image_linkage::loader::CpuLevel;
 
 /// What every command takes that reads an image.
@@ -18,6 +19,25 @@ pub struct ReadArgs {
     pub own: ConfigArgs,
     #[command(flatten)]
     pub output: DisplayArgs,
+}
+
+/// What fails a run, and the forms and places of its reports.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// From which severity on findings fail [default: error]
+    #[arg(long, value_enum, value_name = "SEVERITY", env = "CUPTI_AUDIT_FAIL_ON")]
+    // No default of clap's: what is still open here is filled from the config.
+    pub fail_on: Option<FailOnArg>,
+    /// The form of the report [default: text]
+    #[arg(long, value_enum, env = "CUPTI_AUDIT_FORMAT")]
+    pub format: Option<ReportFormat>,
+    /// A report in a file besides, such as json=audit.json
+    ///
+    /// Repeatable; - is standard output.
+    #[arg(long = "output", short, value_name = "FORMAT=FILE", value_parser = OutputFile::parse,
+        // A variable is one text, so that commas part what a flag says several times.
+        env = "CUPTI_AUDIT_OUTPUT", value_delimiter = ',')]
+    pub outputs: Vec<OutputFile>,
 }
 
 /// What the user brings: a config, rules and profiles.
@@ -87,11 +107,39 @@ pub struct ImageArgs {
     /// Certificates in PEM that are trusted beside the system's
     #[arg(long, value_name = "FILE", env = "CUPTI_AUDIT_CA_CERT", hide_short_help = true)]
     pub ca_cert: Option<PathBuf>,
+    /// A host that may be sent the password for a registry when that names it as its token server; without any,
+    /// each host that a registry names (repeatable)
+    #[arg(
+        long = "token-server",
+        value_name = "HOST[:PORT]",
+        env = "CUPTI_AUDIT_TOKEN_SERVER",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    pub token_servers: Vec<String>,
+    /// A bound on what is read, by the name that the error has, such as layer-entries=8000000; SECURITY.md lists all (repeatable)
+    #[arg(
+        long = "limit",
+        value_name = "NAME=NUMBER",
+        env = "CUPTI_AUDIT_LIMIT",
+        value_delimiter = ',',
+        value_parser = LimitArg::parse,
+        hide_short_help = true
+    )]
+    pub limits: Vec<LimitArg>,
     #[command(flatten)]
     pub cache: CacheFolderArgs,
     /// Read every layer, also those that were read before, and keep nothing of them
     #[arg(long, env = "CUPTI_AUDIT_NO_CACHE", value_parser = FalseyValueParser::new(), hide_short_help = true)]
     pub no_cache: bool,
+}
+
+/// What a command takes that is about CUPTI's phases and tools: the variable that asks audits about another library is
+/// refused there, and not passed over.
+#[derive(Debug, Args)]
+pub struct CuptiOnlyArgs {
+    #[arg(long, env = "CUPTI_AUDIT_LIBRARY", hide = true, default_value = DEFAULT_LIBRARY, value_parser = only_cupti)]
+    library: String,
 }
 
 /// How results are written.
@@ -123,6 +171,11 @@ pub enum ColorArg {
     Always,
     /// Never.
     Never,
+}
+
+fn only_cupti(name: &str) -> Result<String, String> {
+    let only = (name == DEFAULT_LIBRARY).then(|| name.to_owned());
+    only.ok_or_else(|| "this command is for CUPTI alone; only an audit can be asked about another library".to_owned())
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::shared_args::ReadArgs;
+use super::shared_args::{CuptiOnlyArgs, ReadArgs};
 use crate::make::slim::output::ImageOutput;
 
 const HELP: &str = "\
@@ -60,6 +60,8 @@ pub struct SlimArgs {
     /// Write the proof to a file, too
     #[arg(long, value_name = "FILE")]
     pub proof: Option<PathBuf>,
+    #[command(flatten)]
+    pub only: CuptiOnlyArgs,
     #[command(flatten)]
     pub read: ReadArgs,
 }

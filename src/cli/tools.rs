@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::shared_args::{ColorArg, ConfigArgs, ReadArgs};
+use super::shared_args::{ColorArg, ConfigArgs, CuptiOnlyArgs, ReadArgs};
 
 const PROFILERS_HELP: &str = "\
 States:
@@ -42,6 +42,8 @@ pub struct ProfilersArgs {
     #[arg(long, value_enum, default_value = "text")]
     pub format: AnswerFormat,
     #[command(flatten)]
+    pub only: CuptiOnlyArgs,
+    #[command(flatten)]
     pub read: ReadArgs,
 }
 
@@ -65,6 +67,8 @@ pub struct AdviseArgs {
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub color: ColorArg,
     #[command(flatten)]
+    pub only: CuptiOnlyArgs,
+    #[command(flatten)]
     pub own: ConfigArgs,
 }
 
@@ -78,4 +82,6 @@ pub enum AnswerFormat {
     Json,
     /// For a page or a comment
     Markdown,
+    /// One page for a browser; it needs nothing beside itself
+    Html,
 }

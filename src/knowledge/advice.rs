@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::api::Certainty;
+use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 /// A place that CUPTI is had from (`profiles/cupti/sources.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -47,6 +48,19 @@ pub struct GeneralAdvice {
 }
 
 impl GeneralAdvice {
+    /// What its types cannot see: phases and tools that there are not.
+    pub(super) fn mistakes(&self, document: &YamlDocument, phases: &[&str], tools: &[&str]) -> Vec<YamlMistake> {
+        let mut mistakes = Vec::new();
+        for (phase, ids) in &self.tools {
+            if !phases.contains(&phase.as_str()) {
+                let what = unknown_name("phase", phase, phases);
+                mistakes.push(document.mistake_in_key(&["tools", phase], what));
+            }
+            mistakes.extend(document.unknown_names(&["tools", phase], ids, ("profiler", tools)));
+        }
+        mistakes
+    }
+
     /// Adds what another file says; a phase that is in both gets the tools of both.
     pub(super) fn add(&mut self, more: Self) {
         self.need.extend(more.need);

@@ -4,7 +4,7 @@ use super::path_glob::path_glob;
 use globset::{Candidate, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 
-/// A kind of file that may be dead weight (`profiles/cupti/baggage.yaml`).
+/// A kind of file that may be dead weight (`profiles/cupti/dead-weight.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeadWeightKind {
@@ -49,7 +49,7 @@ pub enum WeightPurpose {
 
 impl WeightPurpose {
     /// The name used in data and reports.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Profiling => "profiling",
             Self::Toolkit => "toolkit",

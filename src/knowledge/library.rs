@@ -275,7 +275,12 @@ impl LibraryProfile {
         self.header_version.as_ref()?.read(std::str::from_utf8(text).ok()?)
     }
 
-    /// The stems of the libraries that every package of it has.
+    /// The name that the loader is asked for: the library goes by its soname, those beside it by their bare names.
+    pub fn loaded_name<'n>(&self, stem: &'n str, soname: &'n str) -> &'n str {
+        if stem == self.stem { soname } else { stem }
+    }
+
+    /// The stems of the libraries that every package of it has beside it.
     pub fn companions(&self) -> impl Iterator<Item = &str> {
         let companions = self.family.iter().filter(|library| library.companion);
         companions.map(|library| library.stem.as_str())

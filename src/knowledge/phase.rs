@@ -18,6 +18,8 @@ pub struct Phase {
     pub summary: String,
     /// The phase whose severities the rules take for it.
     pub like: String,
+    /// Its place in a project's life, the lowest first: it is a target of a Dockerfile for all phases. Without one it is none.
+    pub stage: Option<u32>,
     /// The APIs of CUPTI, by the ids of `profiles/cupti/apis.yaml`.
     pub apis: PhaseRequirements,
     /// The tools that the APIs are for, by the ids of `profiles/profilers`: each that is in the image has to get those
@@ -25,8 +27,8 @@ pub struct Phase {
     pub serves: Vec<String>,
     /// The profiling tools, by the ids of `profiles/profilers`.
     pub profilers: PhaseRequirements,
-    /// The kinds of file of `profiles/cupti/baggage.yaml`.
-    pub baggage: DeadWeightPolicy,
+    /// The kinds of file of `profiles/cupti/dead-weight.yaml`.
+    pub dead_weight: DeadWeightPolicy,
 }
 
 /// What a phase says of APIs or of tools.
@@ -80,13 +82,15 @@ struct PhaseSource {
     #[serde(default)]
     like: Option<String>,
     #[serde(default)]
+    stage: Option<u32>,
+    #[serde(default)]
     apis: PhaseRequirements,
     #[serde(default)]
     serves: Vec<String>,
     #[serde(default)]
     profilers: PhaseRequirements,
     #[serde(default)]
-    baggage: DeadWeightPolicy,
+    dead_weight: DeadWeightPolicy,
 }
 
 impl IdChoice {
@@ -130,10 +134,11 @@ impl Phase {
                 summary: source.summary,
                 // Only the program's own phases may leave it out: `mistakes` refuses it of every other.
                 like: source.like.unwrap_or_else(|| name.to_owned()),
+                stage: source.stage,
                 apis: source.apis,
                 serves: source.serves,
                 profilers: source.profilers,
-                baggage: source.baggage,
+                dead_weight: source.dead_weight,
             };
             (phase, mistakes)
         })
@@ -151,10 +156,13 @@ fn mistakes(
     let kinds: Vec<&str> = tables.dead_weight.kinds.iter().map(|kind| &*kind.id).collect();
     let mut mistakes = of_wishes(document, "apis", &source.apis, ("API", &apis));
     let tools = ("profiler", profilers);
-    mistakes.extend(of_ids(document, &["serves"], &source.serves, tools));
+    mistakes.extend(document.unknown_names(&["serves"], &source.serves, tools));
     mistakes.extend(of_wishes(document, "profilers", &source.profilers, tools));
-    for (key, ids) in [("allows", &source.baggage.allows), ("forbids", &source.baggage.forbids)] {
-        mistakes.extend(of_ids(document, &["baggage", key], ids, ("kind of baggage", &kinds)));
+    for (key, ids) in [
+        ("allows", &source.dead_weight.allows),
+        ("forbids", &source.dead_weight.forbids),
+    ] {
+        mistakes.extend(document.unknown_names(&["dead_weight", key], ids, ("kind of dead weight", &kinds)));
     }
     match source.like.as_deref() {
         Some(like) if !SEVERITY_PHASES.contains(&like) => {
@@ -182,32 +190,13 @@ fn of_wishes(
     let mut mistakes = Vec::new();
     for (key, list) in [("needs", &wishes.needs), ("wants", &wishes.wants)] {
         for (number, wish) in list.iter().enumerate() {
-            let number = number.to_string();
-            match wish {
-                // The place of a lone id is its own entry; ids of a choice lie one level deeper.
-                IdChoice::One(id) => {
-                    mistakes.extend(of_id(document, &[part, key, &number], id, known));
-                }
-                IdChoice::Any(ids) => {
-                    mistakes.extend(of_ids(document, &[part, key, &number], ids, known));
-                }
-            }
+            mistakes.extend(document.unknown_names(&[part, key, &number.to_string()], wish.ids(), known));
         }
     }
     for (key, list) in [("allows", &wishes.allows), ("forbids", &wishes.forbids)] {
-        mistakes.extend(of_ids(document, &[part, key], list, known));
+        mistakes.extend(document.unknown_names(&[part, key], list, known));
     }
     mistakes
-}
-
-fn of_ids(document: &YamlDocument, path: &[&str], ids: &[String], known: (&str, &[&str])) -> Vec<YamlMistake> {
-    let one = |(number, id): (usize, &String)| of_id(document, &[path, &[&number.to_string()]].concat(), id, known);
-    ids.iter().enumerate().filter_map(one).collect()
-}
-
-fn of_id(document: &YamlDocument, path: &[&str], id: &str, (kind, known): (&str, &[&str])) -> Option<YamlMistake> {
-    // Nothing is known of a table with mistakes.
-    (!known.is_empty() && !known.contains(&id)).then(|| document.mistake(path, unknown_name(kind, id, known)))
 }
 
 #[cfg(test)]
@@ -227,7 +216,7 @@ mod tests {
     fn a_users_phase_names_apis_tools_and_the_column_of_severities() {
         let phase = read(
             "summary: s\nlike: training\napis: {needs: [activity, [range-profiling, profiling]]}\n\
-             profilers: {wants: [nsight-systems]}\nbaggage: {forbids: [stubs]}\n",
+             profilers: {wants: [nsight-systems]}\ndead_weight: {forbids: [stubs]}\n",
         )
         .unwrap();
         assert_eq!((&*phase.name, &*phase.like), ("nightly", "training"));
@@ -243,7 +232,7 @@ mod tests {
     fn all_mistakes_are_found_at_once_each_with_its_place() {
         let mistakes = read(
             "summary: s\napis:\n  needs: [activty, [profiling, x-rays]]\nprofilers: {allows: [nsight]}\n\
-             baggage: {forbids: [lead]}\n",
+             dead_weight: {forbids: [lead]}\n",
         )
         .unwrap_err();
         let starts: Vec<&str> = mistakes
@@ -257,7 +246,7 @@ mod tests {
                 "3:11: there is no API \"activty\"",
                 "3:32: there is no API \"x-rays\"",
                 "4:22: there is no profiler \"nsight\"",
-                "5:21: there is no kind of baggage \"lead\"",
+                "5:25: there is no kind of dead weight \"lead\"",
             ]
         );
         let unknown = read("summary: s\nlike: training\nsalary: 3\n").unwrap_err();

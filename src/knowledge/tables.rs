@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::advice::{GeneralAdvice, InstallSource};
 use super::api::CuptiApi;
-use super::catalog::{DataFile, FileMistake};
+use super::catalog::{DataFile, DataKind, FileIds, FileMistake};
 use super::dead_weight::{DeadWeightKind, DeadWeightTable};
 use super::driver_libraries::DriverCapability;
 use super::host_conditions::HostCondition;
@@ -16,16 +16,18 @@ use super::minimum_driver::{MinimumDriver, ToolkitVersion};
 use super::packages::{CuptiPackages, PackageFile};
 use super::release_table::{ReleaseFile, ReleaseTable};
 use super::wheel_table::{ListedWheel, WheelTable};
+use image_linkage::escape;
 use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
 
 /// The names of the tables of `profiles/cupti`.
-pub const TABLE_FILES: [&str; 12] = [
+pub const TABLE_FILES: [&str; 13] = [
     "apis.yaml",
-    "baggage.yaml",
+    "dead-weight.yaml",
     "bundles.yaml",
     "driver-libraries.yaml",
     "drivers.csv",
     "file-names.yaml",
+    "frameworks.yaml",
     "host.yaml",
     "packages.yaml",
     "releases.csv",
@@ -69,6 +71,8 @@ pub struct KnowledgeTables {
     pub wheels: WheelTable,
     /// The folders of tools that bring a copy of their own.
     pub bundles: Vec<BundleFolder>,
+    /// The frameworks that bring a profiler.
+    pub frameworks: Vec<ProfiledFramework>,
     /// The libraries: those of the program, then the user's.
     pub libraries: Vec<LibraryProfile>,
 }
@@ -83,6 +87,23 @@ pub struct BundleFolder {
     pub owner: String,
     /// Whether the copy serves the tool alone.
     pub decoy: bool,
+}
+
+/// A framework that brings a profiler (`profiles/cupti/frameworks.yaml`).
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfiledFramework {
+    /// The Python distributions that are the framework, in normal form.
+    pub distributions: Vec<String>,
+    /// The program by which it asks for CUPTI (`profiles/consumers`).
+    pub consumer: String,
+    /// The distribution that shows its profiles.
+    pub viewer: String,
+    /// The plugins with which the viewer does, the one to install first.
+    pub plugins: Vec<String>,
+    /// The variable with which it lets a daemon start profiles.
+    #[serde(default)]
+    pub daemon: Option<String>,
 }
 
 impl KnowledgeTables {
@@ -138,6 +159,16 @@ impl KnowledgeTables {
     }
 }
 
+/// That there is a row of this key at another place already: nobody could see which of the two counts.
+fn already_there(taken: &mut BTreeMap<String, String>, key: String, place: String) -> Option<String> {
+    let shown = escape::escape_bytes(key.as_bytes());
+    let before = taken
+        .get(&key)
+        .map(|before| format!("there is a row \"{shown}\" already, at {before}"));
+    taken.entry(key).or_insert(place);
+    before
+}
+
 /// Major and minor of a version, as written: `12.4` of `12.4.127`.
 fn major_and_minor(version: &str) -> Option<(&str, &str)> {
     let mut parts = version.split('.');
@@ -145,14 +176,14 @@ fn major_and_minor(version: &str) -> Option<(&str, &str)> {
 }
 
 /// Reads the tables from their files, the program's before the user's. The libraries are read elsewhere.
-pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMistake>) {
+pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTables, Vec<FileMistake>) {
     let mut reader = TableReader {
         files,
         mistakes: Vec::new(),
         unread: BTreeSet::new(),
     };
-    let kinds = reader.rows("baggage", |kind: &DeadWeightKind| Some(kind.id.clone()));
-    let mut drivers = reader.csv("drivers", DRIVERS_HEADER, MinimumDriver::read);
+    let kinds = reader.rows("dead-weight", |kind: &DeadWeightKind| Some(kind.id.clone()));
+    let mut drivers = reader.csv("drivers", (DRIVERS_HEADER, 1), MinimumDriver::read);
     // A report takes the first row of a version: the toolkit without updates.
     drivers.sort_by_key(|row| version_numbers(&row.cuda));
     let mut tables = KnowledgeTables {
@@ -167,26 +198,19 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
         advice: GeneralAdvice::default(),
         packages: CuptiPackages::default(),
         releases: ReleaseTable::default(),
-        toolkits: reader.csv("toolkits", TOOLKITS_HEADER, ToolkitVersion::read),
+        toolkits: reader.csv("toolkits", (TOOLKITS_HEADER, 1), ToolkitVersion::read),
         wheels: WheelTable {
             wheels: reader
-                .csv("wheels", WHEELS_HEADER, ListedWheel::read)
+                .csv("wheels", (WHEELS_HEADER, 3), ListedWheel::read)
                 .into_iter()
                 .collect(),
         },
         bundles: reader.rows("bundles", |bundle: &BundleFolder| Some(bundle.folder.clone())),
+        frameworks: Vec::new(),
         libraries: Vec::new(),
     };
-    for advice in reader.documents("advice") {
-        tables.advice.add(advice);
-    }
-    for packages in reader.documents::<PackageFile>("packages") {
-        tables.packages.add(packages);
-    }
-    for names in reader.documents("file-names") {
-        tables.releases.cuda_by_name.extend::<BTreeMap<String, String>>(names);
-    }
-    let releases = reader.csv("releases", RELEASES_HEADER, |fields| match fields {
+    read_documents(&mut reader, &mut tables, known);
+    let releases = reader.csv("releases", (RELEASES_HEADER, 1), |fields| match fields {
         [hash, rest @ ..] => Ok(((*hash).to_owned(), ReleaseFile::read(rest)?)),
         [] => Err("the row is empty".to_owned()),
     });
@@ -200,12 +224,51 @@ pub(super) fn read_tables(files: &[DataFile]) -> (KnowledgeTables, Vec<FileMista
     for table in &reader.unread {
         match *table {
             "apis" => tables.apis.clear(),
-            "baggage" => tables.dead_weight = DeadWeightTable::default(),
+            "dead-weight" => tables.dead_weight = DeadWeightTable::default(),
             "host" => tables.host.clear(),
             _ => {}
         }
     }
     (tables, reader.mistakes)
+}
+
+/// The tables that are no lists of rows, and what names files of other kinds.
+fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, known: &FileIds) {
+    reader.documents("advice", |document, advice: GeneralAdvice| {
+        let mistakes = advice.mistakes(document, &known.of(DataKind::Phase), &known.of(DataKind::Profiler));
+        tables.advice.add(advice);
+        mistakes
+    });
+    reader.documents("packages", |_, packages: PackageFile| {
+        tables.packages.add(packages);
+        Vec::new()
+    });
+    let by_name = &mut tables.releases.cuda_by_name;
+    reader.documents("file-names", |document, names: BTreeMap<String, String>| {
+        let mut mistakes = Vec::new();
+        for (name, cuda) in names {
+            let before = by_name
+                .insert(name.clone(), cuda.clone())
+                .filter(|before| *before != cuda);
+            let shown = escape::escape_bytes(name.as_bytes());
+            let taken = before.map(|before| format!("there is a row \"{shown}\" already, of CUDA {before}"));
+            mistakes.extend(taken.map(|what| document.mistake_in_key(&[&name], what)));
+        }
+        mistakes
+    });
+    reader.documents("frameworks", |document, rows: Vec<ProfiledFramework>| {
+        let told = |(number, row): (usize, &ProfiledFramework)| {
+            let consumer = std::slice::from_ref(&row.consumer);
+            document.unknown_names(
+                &[&number.to_string(), "consumer"],
+                consumer,
+                ("consumer", &known.of(DataKind::Consumer)),
+            )
+        };
+        let mistakes = rows.iter().enumerate().flat_map(told).collect();
+        tables.frameworks.extend(rows);
+        mistakes
+    });
 }
 
 /// The files, and what was found wrong in them so far.
@@ -221,34 +284,35 @@ impl<'f> TableReader<'f> {
         self.files.iter().filter(move |file| file.id == id)
     }
 
-    /// What each file of a table holds.
-    fn documents<T: DeserializeOwned>(&mut self, id: &'static str) -> Vec<T> {
-        let mut values = Vec::new();
+    /// Hands each file of a table to `take`, which gives the mistakes that no type sees.
+    fn documents<T: DeserializeOwned>(
+        &mut self,
+        id: &'static str,
+        mut take: impl FnMut(&YamlDocument, T) -> Vec<YamlMistake>,
+    ) {
         for file in self.named(id) {
-            let read = YamlDocument::parse(&file.text).map_err(|mistake| vec![mistake]);
-            match read.and_then(|document| document.read()) {
-                Ok(value) => values.push(value),
-                Err(mistakes) => self.mistaken(id, &file.file, mistakes),
+            let document = YamlDocument::parse(&file.text).map_err(|mistake| vec![mistake]);
+            let read = document.and_then(|document| document.read_and(|value| ((), take(&document, value))));
+            if let Err(mistakes) = read {
+                self.mistaken(id, &file.file, mistakes);
             }
         }
-        values
     }
 
     /// The rows of all files of a table. `key` is what no two rows share.
     fn rows<T: DeserializeOwned>(&mut self, id: &'static str, key: impl Fn(&T) -> Option<String>) -> Vec<T> {
-        let mut taken = BTreeSet::new();
+        let mut taken: BTreeMap<String, String> = BTreeMap::new();
         let mut rows = Vec::new();
         for file in self.named(id) {
             let document = YamlDocument::parse(&file.text).map_err(|mistake| vec![mistake]);
             let read = document.and_then(|document| {
                 document.read_and(|more: Vec<T>| {
                     let mut mistakes = Vec::new();
-                    // A second row for a thing is refused: nobody could see which of the two counts.
                     for (number, key) in more.iter().map(&key).enumerate() {
-                        if let Some(key) = key.filter(|key| !taken.insert(key.clone())) {
-                            let what = format!("there is a row \"{key}\" already");
-                            mistakes.push(document.mistake(&[&number.to_string()], what));
-                        }
+                        let Some(key) = key else { continue };
+                        let row = |what| document.mistake(&[&number.to_string()], what);
+                        let place = format!("{}:{}", file.file, row(String::new()).place);
+                        mistakes.extend(already_there(&mut taken, key, place).map(row));
                     }
                     (more, mistakes)
                 })
@@ -261,8 +325,15 @@ impl<'f> TableReader<'f> {
         rows
     }
 
-    /// The rows of all files of a table of values with commas between them, below a line that names the columns.
-    fn csv<T>(&mut self, id: &'static str, header: &str, read: impl Fn(&[&str]) -> Result<T, String>) -> Vec<T> {
+    /// The rows of all files of a table of values with commas between them, below a line that names the columns; the first
+    /// `keys` of them are what no two rows share.
+    fn csv<T>(
+        &mut self,
+        id: &'static str,
+        (header, keys): (&str, usize),
+        read: impl Fn(&[&str]) -> Result<T, String>,
+    ) -> Vec<T> {
+        let mut taken = BTreeMap::new();
         let mut rows = Vec::new();
         for file in self.named(id) {
             let mut mistakes = Vec::new();
@@ -289,7 +360,9 @@ impl<'f> TableReader<'f> {
                     mistake(number, what);
                     continue;
                 }
-                match read(&fields) {
+                let key = fields.get(..keys).unwrap_or_default().join(",");
+                let place = format!("{}:{number}", file.file);
+                match already_there(&mut taken, key, place).map_or_else(|| read(&fields), Err) {
                     Ok(row) => rows.push(row),
                     Err(what) => mistake(number, what),
                 }
@@ -308,7 +381,7 @@ impl<'f> TableReader<'f> {
 
     /// The patterns of files that are none. `what` is wrong with all of them together, if none is by itself.
     fn mistaken_patterns(&mut self, what: &str) {
-        const TABLE: &str = "baggage";
+        const TABLE: &str = "dead-weight";
         let before = self.mistakes.len();
         for file in self.named(TABLE) {
             // Patterns are compiled together, and their places are asked for only here, where one of them is wrong.

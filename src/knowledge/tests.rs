@@ -44,11 +44,11 @@ fn a_phase_removes_dead_weight_as_the_one_it_is_like_unless_it_says_so() {
     let phase = |name: &str, text: &str| file(DataKind::Phase, name, &format!("summary: s\n{text}\n"));
     let files = vec![
         phase("serving", "like: inference"),
-        phase("debugging", "like: inference\nbaggage: {removes: false}"),
+        phase("debugging", "like: inference\ndead_weight: {removes: false}"),
         phase("nightly", "like: training"),
     ];
     let known = Knowledge::with_user_files(files).unwrap();
-    let removes = |name: &str| known.phase(name).unwrap().baggage.removes == Some(true);
+    let removes = |name: &str| known.phase(name).unwrap().dead_weight.removes == Some(true);
     let removing = known.phase_names().into_iter().filter(|name| removes(name));
     assert_eq!(removing.collect::<Vec<_>>(), ["inference", "serving"]);
 }
@@ -162,13 +162,18 @@ fn the_mistakes_of_all_files_are_told_at_once() {
             "name: x\nobject: '*'\nasks: dlopen\nrequired: import\n",
         ),
     ];
+    let fields: Vec<&str> = rule::SubjectKind::Image
+        .fields()
+        .iter()
+        .map(|field| field.name)
+        .collect();
     let field = format!(
         "mine/b.yaml:3:9: of subject image: there is no field \"state\"; did you mean \"status\"?; there is {}",
-        rule::SubjectKind::Image.fields().join(", ")
+        fields.join(", ")
     );
     let expected = [
         "mine/a.yaml:1:1: the key \"summary\" is missing",
-        "mine/a.yaml:1:1: there is no key \"sumary\"; did you mean \"summary\"?; there is summary, like, apis, serves, profilers, baggage",
+        "mine/a.yaml:1:1: there is no key \"sumary\"; did you mean \"summary\"?; there is summary, like, stage, apis, serves, profilers, dead_weight",
         &field,
         "mine/c.yaml:2:9: expected the name of a file, such as libtorch_cpu.so",
         "mine/z.yaml:1:10: unclosed bracket '['",
@@ -178,9 +183,9 @@ fn the_mistakes_of_all_files_are_told_at_once() {
 
 #[test]
 fn a_phase_and_a_profiler_name_only_what_there_is() {
-    let phase = "summary: s\nlike: training\nprofilers: {wants: [nsys, mine]}\nbaggage: {forbids: [lead]}\n";
+    let phase = "summary: s\nlike: training\nprofilers: {wants: [nsys, mine]}\ndead_weight: {forbids: [lead]}\n";
     let profiler = "name: n\ngives: g\nwithout: w\ncupti: in-image\napis: [activty]\nconsumer: pytorc\n\
-                    overhead: {figure: f, certainty: sure, source: s}\nneeds:\n  - {otherwise: o}\n";
+                    overhead: {figure: f, certainty: sure, source: s}\ncapabilities: [compte]\nneeds:\n  - {otherwise: o}\n";
     let found = mistakes(vec![
         file(DataKind::Phase, "e", phase),
         file(DataKind::Profiler, "mine", profiler),
@@ -191,11 +196,12 @@ fn a_phase_and_a_profiler_name_only_what_there_is() {
         found,
         [
             "mine/e.yaml:3:21: there is no profiler \"nsys\"",
-            "mine/e.yaml:4:21: there is no kind of baggage \"lead\"",
+            "mine/e.yaml:4:25: there is no kind of dead weight \"lead\"",
             "mine/mine.yaml:5:8: there is no API \"activty\"; did you mean \"activity\"?",
             "mine/mine.yaml:6:11: there is no consumer \"pytorc\"; did you mean \"pytorch\"?",
             "mine/mine.yaml:7:34: there is no value \"sure\"",
-            "mine/mine.yaml:9:5: the condition names nothing to look for",
+            "mine/mine.yaml:8:16: there is no driver capability \"compte\"; did you mean \"compute\"?",
+            "mine/mine.yaml:10:5: the condition names nothing to look for",
         ]
     );
     let right = phase.replace("nsys", "nsight-systems").replace("lead", "stubs");
@@ -203,6 +209,7 @@ fn a_phase_and_a_profiler_name_only_what_there_is() {
         .replace("activty", "activity")
         .replace("pytorc", "pytorch")
         .replace("sure", "seen")
+        .replace("compte", "compute")
         .replace("{otherwise", "{objects: [libmine.so], otherwise");
     let files = vec![
         file(DataKind::Phase, "e", &right),
@@ -353,19 +360,87 @@ fn what_is_wrong_in_the_file_of_a_library_is_told_with_its_place() {
 }
 
 #[test]
+fn a_key_that_stands_twice_is_told_with_both_places() {
+    let table = |id: &str, name: &str, text: &str| DataFile {
+        file: format!("mine/{name}"),
+        ..file(DataKind::Table, id, text)
+    };
+    let place_of = |text: &str, line: &str| text.lines().position(|found| found.starts_with(line)).unwrap() + 1;
+    let drivers = include_str!("../../profiles/cupti/drivers.csv");
+    let wheels = include_str!("../../profiles/cupti/wheels.csv");
+    let wheel = wheels
+        .lines()
+        .find(|line| line.starts_with("nvidia-cuda-cupti,13.0.48,x86_64,"))
+        .unwrap();
+    let (driver, listed) = (place_of(drivers, "12.4.1,"), place_of(wheels, wheel));
+    let found = mistakes(vec![
+        table(
+            "drivers",
+            "drivers.csv",
+            "cuda,driver,minor_compatibility\n99.1.0,999.1,\n12.4.1,1.2,\n99.1.0,999.2,\n",
+        ),
+        table(
+            "wheels",
+            "wheels.csv",
+            &format!("package,version,arch,sha256\n{wheel}\nnvidia-cuda-cupti,13.0.48,riscv64,0\n"),
+        ),
+        table(
+            "bundles",
+            "bundles.yaml",
+            "- {folder: /x/, owner: x, decoy: true}\n- {folder: /x/, owner: y, decoy: true}\n",
+        ),
+        table(
+            "file-names",
+            "file-names.yaml",
+            "\"2024.1\": \"12.5\"\n\"2023.3\": \"12.3\"\n",
+        ),
+    ]);
+    let expected = [
+        "mine/bundles.yaml:2:3: there is a row \"/x/\" already, at mine/bundles.yaml:1:3".to_owned(),
+        format!("mine/drivers.csv:3:1: there is a row \"12.4.1\" already, at profiles/cupti/drivers.csv:{driver}"),
+        "mine/drivers.csv:4:1: there is a row \"99.1.0\" already, at mine/drivers.csv:2".to_owned(),
+        "mine/file-names.yaml:1:1: there is a row \"2024.1\" already, of CUDA 12.4".to_owned(),
+        format!(
+            "mine/wheels.csv:2:1: there is a row \"nvidia-cuda-cupti,13.0.48,x86_64\" already, at profiles/cupti/wheels.csv:{listed}"
+        ),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_table_names_only_what_there_is() {
+    let advice = "tools: {training: [wall-clock, nsight], lunch: [wall-clock]}\n";
+    let framework = "- {distributions: [x], consumer: pytorc, viewer: tensorboard, plugins: [y]}\n";
+    let found = mistakes(vec![
+        file(DataKind::Table, "advice", advice),
+        file(DataKind::Table, "frameworks", framework),
+    ]);
+    let begin = |mistake: &String| mistake.split("; there is").next().map(str::to_owned);
+    let found: Vec<String> = found.iter().filter_map(begin).collect();
+    assert_eq!(
+        found,
+        [
+            "mine/advice.yaml:1:32: there is no profiler \"nsight\"",
+            "mine/advice.yaml:1:41: there is no phase \"lunch\"",
+            "mine/frameworks.yaml:1:34: there is no consumer \"pytorc\"; did you mean \"pytorch\"?",
+        ]
+    );
+}
+
+#[test]
 fn a_bad_pattern_is_told_at_its_place_and_nothing_follows_from_it() {
     let rows = "- {kind: aa, what: x, weight: toolkit, files: [opt/a]}\n- kind: zz\n  what: x\n  weight: toolkit\n  \
                 files:\n    - opt/b\n    - \"opt/[\"\n";
     let phase = file(
         DataKind::Phase,
         "e",
-        "summary: s\nlike: training\nbaggage: {forbids: [zz]}\n",
+        "summary: s\nlike: training\ndead_weight: {forbids: [zz]}\n",
     );
-    let baggage = |rows: &str| file(DataKind::Table, "baggage", rows);
-    let found = mistakes(vec![baggage(rows), phase.clone()]);
+    let dead_weight = |rows: &str| file(DataKind::Table, "dead-weight", rows);
+    let found = mistakes(vec![dead_weight(rows), phase.clone()]);
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].starts_with("mine/baggage.yaml:7:7: "), "{found:?}");
+    assert!(found[0].starts_with("mine/dead-weight.yaml:7:7: "), "{found:?}");
     // A row that cannot be read has a name that a phase may use.
-    let found = mistakes(vec![baggage("- {kind: zz, what: x, files: []}\n"), phase]);
-    assert_eq!(found, ["mine/baggage.yaml:1:3: the key \"weight\" is missing"]);
+    let found = mistakes(vec![dead_weight("- {kind: zz, what: x, files: []}\n"), phase]);
+    assert_eq!(found, ["mine/dead-weight.yaml:1:3: the key \"weight\" is missing"]);
 }

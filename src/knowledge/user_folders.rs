@@ -41,7 +41,7 @@ impl UserFolders {
 
     /// Reads a folder of profiles: `advice.yaml`, and its folders by the kind of what they describe.
     pub fn add_profiles(&mut self, folder: &Path) {
-        let names = match names(folder) {
+        let names = match list_user_folder(folder) {
             Ok(names) => names,
             Err(error) => return self.cannot(folder, &error.to_string()),
         };
@@ -106,7 +106,7 @@ impl UserFolders {
     }
 
     fn names_in(&mut self, folder: &Path) -> Vec<(String, PathBuf)> {
-        names(folder).unwrap_or_else(|error| {
+        list_user_folder(folder).unwrap_or_else(|error| {
             self.cannot(folder, &error.to_string());
             Vec::new()
         })
@@ -137,7 +137,9 @@ impl UserFolders {
 }
 
 /// What a folder holds, by name; names that begin with a dot are an editor's or a version control's.
-fn names(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+///
+/// Errors: What the host says, more than [`FILES`], or a link that leads out of the folder.
+pub fn list_user_folder(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut names = Vec::new();
     let inside = fs::canonicalize(folder)?;
     for entry in fs::read_dir(folder)? {

@@ -87,7 +87,7 @@ impl Agreement {
             self.advise(&cell);
             self.dockerfile(&cell);
             let decided = decide_changes(&original, found, phase, cell.plan, Some(supplier), DropMode::Keep);
-            let brings = decided.map_or(true, |decision| decision.bring.is_some());
+            let brings = decided.map_or(true, |decision| decision.copy_plan.is_some());
             self.expect(
                 &cell,
                 brings == cell.plan.lacks_cupti(found),
@@ -175,7 +175,9 @@ impl Agreement {
         for cuda in [(11, 8), (12, 4), (12, 9), (13, 0)] {
             let version = format!("{}.{}", cuda.0, cuda.1);
             let advice = advise_on_tools(Some(cell.phase), Vec::new(), cell.known, Some(&version)).unwrap();
-            let required = list_required_libraries(cell.known.tables, cell.phase, &[], |api| has_api(cuda, api));
+            let required = list_required_libraries(cell.known.tables, cell.known.library, cell.phase, &[], |api| {
+                has_api(cuda, api)
+            });
             let required: BTreeSet<&str> = required.iter().map(|library| library.stem).collect();
             let needed = advice.files.iter().filter(|file| !file.optional);
             let stem = |name: &str| required.iter().find(|stem| name.starts_with(**stem)).copied();
@@ -250,6 +252,7 @@ fn conditions() -> GatherOptions {
     GatherOptions {
         environment: Vec::new(),
         cpu: CpuLevel::V3,
+        limits: image_linkage::limits::Limits::default(),
     }
 }
 

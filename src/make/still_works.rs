@@ -110,6 +110,7 @@ mod tests {
         let conditions = GatherOptions {
             environment: env.iter().map(pair).collect(),
             cpu: CpuLevel::V3,
+            limits: image_linkage::limits::Limits::default(),
         };
         let image = Image {
             reference: "x".to_owned(),

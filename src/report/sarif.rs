@@ -9,7 +9,6 @@ use std::fmt::Write as _;
 use std::io;
 
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::ReportWriter;
 use super::json_parts::without_nulls;
@@ -18,7 +17,7 @@ use super::words::{gap_words, image_name, layer_words, suppression_words};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::{Evidence, Finding, FindingLocation, Rule, Severity};
-use image_linkage::digest::to_hex;
+use image_linkage::digest::DigestHasher;
 use image_linkage::escape;
 use image_source::SourceKind;
 
@@ -138,7 +137,7 @@ impl ReportWriter for SarifReport {
     }
 }
 
-fn descriptor(rule: &Rule) -> Value {
+pub(super) fn descriptor(rule: &Rule) -> Value {
     let fix = rule.fix.with_field_names();
     let why = rule.why.trim();
     let mut markdown = format!("{}\n\n**To fix it:** {}\n", escape_markdown(why), escape_markdown(&fix));
@@ -216,7 +215,7 @@ fn layer(facts: &ImageFacts, number: usize) -> Value {
 }
 
 /// A plain text message (section 3.11) that says `text` as it stands: nothing in it is a link (section 3.11.6) or a placeholder (3.11.5).
-fn message(text: &str) -> Value {
+pub(super) fn message(text: &str) -> Value {
     // Only the bracket that ends the text of a link is escaped: a path may hold any other, and stays as it is.
     let text = text.trim().replace("](", "\\](");
     let mut out = String::with_capacity(text.len());
@@ -233,7 +232,7 @@ fn message(text: &str) -> Value {
 
 /// A relative reference (RFC 3986, section 4.2): every byte that is not unreserved is encoded, `:` too, so that no
 /// name is taken for a scheme.
-fn percent(path: &[u8]) -> String {
+pub(super) fn percent(path: &[u8]) -> String {
     let mut out = String::with_capacity(path.len());
     for &byte in path {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
@@ -248,7 +247,7 @@ fn percent(path: &[u8]) -> String {
 /// What makes a finding the same one in the next build of the image: the rule, the image's name without its tag,
 /// the platform and the places.
 fn fingerprint(finding: &Finding, facts: &ImageFacts) -> String {
-    let mut hash = Sha256::new();
+    let mut hash = DigestHasher::default();
     for part in [
         finding.rule.as_bytes(),
         name(&facts.image.reference, facts.image.source).as_bytes(),
@@ -256,15 +255,14 @@ fn fingerprint(finding: &Finding, facts: &ImageFacts) -> String {
     ] {
         hash.update(part);
         // No part can hold a NUL, so that other parts never make the same bytes.
-        hash.update([0]);
+        hash.update(b"\0");
     }
     for location in &finding.locations {
         hash.update(location.path.as_bytes());
-        hash.update([0]);
+        hash.update(b"\0");
     }
     // The 16 digits of CodeQL's form; eight bytes tell the findings of one repository apart.
-    let hash = hash.finalize();
-    to_hex(hash.get(..8).unwrap_or(&hash))
+    hash.finish().digest().chars().take(16).collect()
 }
 
 /// The name of an image without its digest and tag; a file or folder is its own name.

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_paragraph};
+use super::links::asked_words;
+use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_line, wrap_paragraph};
 pub(crate) use super::text_layout::{TextDetail, TextLayout};
 use super::words::{
     ReportTone, gap_lines, image_name, layer_words, layers_words, platform_name, split_evidence, suppression_words,
@@ -13,6 +14,9 @@ use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::rule::{Finding, Severity, SuppressionMark};
 use image_linkage::escape;
+
+/// The places of a finding that are shown without -v.
+const PLACES: usize = 8;
 
 /// The report for people: the images one after the other, an empty line between them.
 pub(crate) struct TextReport {
@@ -44,18 +48,31 @@ fn report(audit: &AuditedImage, layout: TextLayout) -> String {
     let mut out = String::new();
     let tone = ReportTone::of_image(audit);
     let verdict = format!("{} {}", tone.mark(), audit.verdict());
-    let _ = writeln!(out, "{}", styled(tone.style(), verdict));
+    out.push_str(&wrap_line(&styled(tone.style(), verdict), layout.width));
     headline(&mut out, facts);
     findings(&mut out, audit, layout);
-    if layout.detail > TextDetail::Findings {
+    if let Some(links) = &audit.links {
+        for line in asked_words(links) {
+            out += &wrap_paragraph("", &line, layout.width);
+        }
+        out.push('\n');
+    } else if layout.detail > TextDetail::Findings {
         inventory::write_copies(&mut out, facts, layout);
         inventory::write_consumers(&mut out, facts, layout);
         phases::write_phases(&mut out, audit, layout);
+        for tool in &audit.tools {
+            let because = tool.readiness.because.join("; ");
+            let words = format!("{}: {because}", tool.readiness.state.name());
+            out += &wrap_paragraph(&format!("tool {}  ", tool.name), &words, layout.width);
+        }
+        if !audit.tools.is_empty() {
+            out.push('\n');
+        }
     }
     if layout.detail == TextDetail::All {
         inventory::write_layers_and_loader(&mut out, facts);
     }
-    out.push_str(&gap_lines(facts));
+    out.push_str(&gap_lines(facts, layout.width));
     mending_command(&mut out, audit);
     summary(&mut out, audit, layout);
     out
@@ -89,7 +106,7 @@ fn findings(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
         self::finding(out, finding, &audit.facts, layout, &mut tables);
     }
     for note in &short {
-        let _ = writeln!(out, "{}: {}", label(note), note.message);
+        out.push_str(&wrap_line(&format!("{}: {}", label(note), note.message), layout.width));
     }
     if !short.is_empty() {
         out.push('\n');
@@ -103,7 +120,7 @@ fn findings(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
 
 fn suppressed(out: &mut String, finding: &Finding, suppressed: &SuppressionMark, layout: TextLayout) {
     let label = styled(DIM, format!("suppressed {}", name(finding)));
-    let _ = writeln!(out, "{label}: {}", finding.message);
+    out.push_str(&wrap_line(&format!("{label}: {}", finding.message), layout.width));
     let why = suppression_words(suppressed);
     out.push_str(&wrap_paragraph("  because ", &why, layout.width));
     out.push('\n');
@@ -126,12 +143,21 @@ fn name(finding: &Finding) -> String {
 /// A finding; a search that one before it has shown is not shown again.
 fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: TextLayout, tables: &mut BTreeSet<String>) {
     let message = styled(BOLD, &finding.message);
-    let _ = writeln!(out, "{}: {message}", label(finding));
-    for location in &finding.locations {
+    out.push_str(&wrap_line(&format!("{}: {message}", label(finding)), layout.width));
+    // A library that is missing may be asked for by hundreds.
+    let shown = match layout.detail {
+        TextDetail::All => finding.locations.len(),
+        _ => PLACES,
+    };
+    for location in finding.locations.iter().take(shown) {
         let _ = writeln!(out, "  at   {}", location.path);
         if let Some(layer) = location.layer {
-            let _ = writeln!(out, "       {}", styled(DIM, layer_words(facts, layer)));
+            let made = styled(DIM, layer_words(facts, layer));
+            out.push_str(&wrap_paragraph("       ", &made, layout.width));
         }
+    }
+    if let Some(more @ 1..) = finding.locations.len().checked_sub(shown) {
+        let _ = writeln!(out, "       and {more} more");
     }
     // What the loader says at the end of its search is the short answer: it stands above the search.
     let (said, searched) = split_evidence(finding);
@@ -177,5 +203,5 @@ fn summary(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
         hint.push_str(", -v shows all");
     }
     let hint = styled(DIM, hint);
-    let _ = writeln!(out, "{words}{hint}");
+    out.push_str(&wrap_line(&format!("{words}{hint}"), layout.width));
 }

@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 
-use super::text_layout::{BAD, DOUBTFUL, GOOD, REMARK, count_words, shorten, styled};
+use super::text_layout::{BAD, DOUBTFUL, GOOD, REMARK, count_words, shorten, styled, wrap_line};
 use crate::judge::facts::{ConsumerOutcome, CuptiConsumer, CuptiCopy, CuptiStatus, ImageFacts, RequestKind};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Verdict;
@@ -47,6 +47,8 @@ impl ReportTone {
         match (audit.facts.status.as_is, worst) {
             (_, Some(Severity::Error)) => Self::Bad,
             (_, Some(Severity::Warning)) => Self::Doubtful,
+            _ if audit.links.is_some() && audit.facts.gaps.is_empty() => Self::Good,
+            _ if audit.links.is_some() => Self::Doubtful,
             _ if audit.facts.is_open() => Self::Doubtful,
             (CuptiStatus::Loadable, _) => Self::Good,
             // PyTorch finds its own copy by its RPATH, whatever a plain dlopen gets.
@@ -128,10 +130,10 @@ pub(super) fn gap_words(facts: &ImageFacts) -> impl Iterator<Item = String> {
 }
 
 /// What could not be checked, for a terminal.
-pub(super) fn gap_lines(facts: &ImageFacts) -> String {
+pub(super) fn gap_lines(facts: &ImageFacts, width: usize) -> String {
     let mark = styled(DOUBTFUL, "not checked:");
     let gaps = facts.gaps.iter();
-    let lines = gaps.map(|gap| format!("{mark} {}: {}\n", gap.what, gap.why));
+    let lines = gaps.map(|gap| wrap_line(&format!("{mark} {}: {}", gap.what, gap.why), width));
     lines.collect::<Vec<_>>().concat()
 }
 

@@ -473,6 +473,7 @@ pub fn facts(case: &Case, root: &Path) -> ImageFacts {
     let conditions = GatherOptions {
         environment: Vec::new(),
         cpu: CpuLevel::V1,
+        limits: image_linkage::limits::Limits::default(),
     };
     let layers = vec![Ok(index)];
     facts::gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)

@@ -133,6 +133,7 @@ impl Environment {
         let conditions = GatherOptions {
             environment: path.into_iter().collect(),
             cpu: self.cpu,
+            limits: image_linkage::limits::Limits::default(),
         };
         facts::gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)
     }

@@ -17,6 +17,7 @@ pub fn facts(root: &Root, working_dir: &str, environment: &[(&str, &str)]) -> Im
     let conditions = GatherOptions {
         environment: environment.iter().map(pair).collect(),
         cpu: CpuLevel::V3,
+        limits: image_linkage::limits::Limits::default(),
     };
     let config = ImageConfig {
         working_dir: Some(working_dir.to_owned()),

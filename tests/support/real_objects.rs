@@ -43,6 +43,7 @@ pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
         conditions: GatherOptions {
             environment: Vec::new(),
             cpu,
+            limits: image_linkage::limits::Limits::default(),
         },
         index: cupti_options(),
         progress: &NoProgress,

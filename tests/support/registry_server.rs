@@ -75,6 +75,19 @@ impl Reply {
         self
     }
 
+    /// The bytes of the body.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// With these bits of one byte of the body turned over.
+    pub fn flipped(mut self, at: usize, bits: u8) -> Self {
+        if let Some(byte) = self.body.get_mut(at) {
+            *byte ^= bits;
+        }
+        self
+    }
+
     /// Sent a byte every few milliseconds.
     pub fn dripping(mut self) -> Self {
         self.sent = Sent::Dripping;
@@ -177,9 +190,9 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<Request>>, answer: &dyn Fn(&Requ
     stream.write_all(format!("{head}\r\n").as_bytes())?;
     match reply.sent {
         Sent::Whole => stream.write_all(&reply.body),
-        Sent::Cut(bytes) => stream.write_all(&reply.body[..bytes]),
+        Sent::Cut(bytes) => stream.write_all(&reply.body[..bytes.min(reply.body.len())]),
         Sent::Stall(bytes) => {
-            stream.write_all(&reply.body[..bytes])?;
+            stream.write_all(&reply.body[..bytes.min(reply.body.len())])?;
             // Until the client hangs up.
             stream.read_to_end(&mut Vec::new()).map(|_| ())
         }

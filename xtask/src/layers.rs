@@ -9,6 +9,8 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::public_names;
+
 /// The floors of a crate, the lowest first. What stands on one floor does not import each other either.
 const FLOORS: [(&str, &[&[&str]]); 2] = [
     (
@@ -86,7 +88,7 @@ pub fn check(circles: CircleCheck) -> Result<String, Box<dyn Error>> {
     if refused {
         return Err(lines.into());
     }
-    Ok(lines + "\nno import leads upwards\n")
+    Ok(lines + "\nno import leads upwards\n" + &public_names::count()?)
 }
 
 fn read_crate(folder: &Path) -> Result<BTreeMap<ModulePath, FileImports>, Box<dyn Error>> {
@@ -118,7 +120,7 @@ fn read_crate(folder: &Path) -> Result<BTreeMap<ModulePath, FileImports>, Box<dy
 }
 
 /// The text without comments and without the tests at its end.
-fn code_of(text: &str) -> String {
+pub fn code_of(text: &str) -> String {
     // Tests stand at the end of a file, so that all before them is code.
     let code = text.split("#[cfg(test)]\nmod tests {").next();
     let lines = code.unwrap_or_default().lines();

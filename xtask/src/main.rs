@@ -8,6 +8,7 @@
 mod docs;
 mod fixtures;
 mod layers;
+mod public_names;
 mod refresh;
 
 use std::process::ExitCode;
@@ -20,7 +21,7 @@ fixtures          write testdata/images/<name>/ from testdata/images/src/<name>.
 docs              write docs/rules.md from rules/*.yaml, docs/tools.md from profiles/
 refresh           add the wheels that pip lists to profiles/cupti: hashes, pins, sizes, toolkits, PyTorch's release
 … --check         compare instead; the exit code is 1 where something differs
-layers --check    compare the imports of src/ and crates/ with the floors of ARCHITECTURE.md, and list circles
+layers --check    compare the imports of src/ and crates/ with the floors of ARCHITECTURE.md, list circles and count what is public
 layers --circles  the same, and circles of more than two files are a failure";
 
 fn main() -> ExitCode {

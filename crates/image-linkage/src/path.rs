@@ -72,11 +72,25 @@ impl RootPath {
     /// This path with `name`, a single component or a relative path, below it.
     #[must_use]
     pub fn join(&self, name: &[u8]) -> Self {
+        // Taken apart at each of two thousand levels, the paths below a deep folder would cost time by the square of the depth.
+        let is_plain = !name.contains(&b'/') && !matches!(name, b"" | b"." | b"..");
+        if is_plain && !self.0.is_empty() {
+            return Self([self.as_bytes(), b"/", name].concat().into_boxed_slice());
+        }
         Self::new(&[self.as_bytes(), b"/", name].concat())
     }
 
+    /// This path with `name`, one component, below it.
+    #[must_use]
+    pub(crate) fn child(&self, name: &[u8]) -> Self {
+        if self.0.is_empty() {
+            return Self(name.into());
+        }
+        Self([self.as_bytes(), b"/", name].concat().into_boxed_slice())
+    }
+
     /// Whether this path is `other` or lies below it, by components.
-    pub(crate) fn starts_with(&self, other: &Self) -> bool {
+    pub fn starts_with(&self, other: &Self) -> bool {
         self.0
             .strip_prefix(other.as_bytes())
             // `usr/lib64` begins with the bytes of `usr/lib` and does not lie below it.

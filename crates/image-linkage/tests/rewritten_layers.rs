@@ -11,8 +11,8 @@ mod raw;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 
-use image_linkage::layer::rewrite::{LayerCut, extract_files, resolve_hardlink, rewrite_layer};
 use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerEntry, LayerIndex};
+use image_linkage::layer::{LayerCut, extract_files, resolve_hardlink, rewrite_layer};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, NodeKind, Rootfs};
@@ -50,8 +50,9 @@ fn shown(tar: &[u8]) -> Vec<String> {
         LayerEntry::Hardlink(target) => format!("is {target}"),
         other => format!("{other:?}"),
     };
-    let entries = index.entries.iter();
+    let entries: BTreeMap<_, _> = index.entries.iter().collect();
     entries
+        .into_iter()
         .map(|(path, found)| format!("{path} {}", entry(found)))
         .collect()
 }

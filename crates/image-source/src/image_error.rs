@@ -72,7 +72,7 @@ pub enum ImageError {
         found: u64,
     },
     /// A document is larger than its limit.
-    #[error("{what} is larger than the limit of {limit} bytes")]
+    #[error("{what} is larger than the limit of {limit} bytes (document)")]
     TooLarge {
         /// The document, or several together.
         what: String,

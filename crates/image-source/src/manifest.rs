@@ -224,7 +224,7 @@ pub(crate) fn describe_layers(
     // Before anything is fetched: each layer costs a request and an index in memory.
     if in_manifest > limits.layers {
         return Err(not_an_image(format!(
-            "it has {in_manifest} layers, more than the limit of {}",
+            "it has {in_manifest} layers, more than the limit of {} (layers)",
             limits.layers
         )));
     }

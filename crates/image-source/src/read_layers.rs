@@ -1,7 +1,7 @@
 //! The layers of an opened image, read several at a time.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
@@ -36,12 +36,15 @@ pub fn read_layers(
     let queue: Mutex<VecDeque<(usize, &LayerDescriptor)>> = Mutex::new(image.layers.iter().enumerate().collect());
     let results: Mutex<Vec<(usize, Result<ReadLayer, ImageError>)>> = Mutex::new(Vec::new());
     let room = AtomicU64::new(image_room(image, request.limits()));
+    let entries = AtomicUsize::new(0);
     // The guard is gone before the layer is read: a `while let` would hold it through its body.
     let next = || lock(&queue).pop_front();
     let work = || {
         while let Some((number, layer)) = next() {
-            let result = read_layer(number, layer, blobs, request, room.load(Ordering::Relaxed));
+            let result = check_entries(image, entries.load(Ordering::Relaxed), request.limits());
+            let result = result.and_then(|()| read_layer(number, layer, blobs, request, room.load(Ordering::Relaxed)));
             if let Ok(Ok(index)) = &result {
+                entries.fetch_add(index.entries.len(), Ordering::Relaxed);
                 let _ = room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| {
                     Some(room.saturating_sub(index.bytes))
                 });
@@ -62,6 +65,16 @@ pub fn read_layers(
     // Workers end in any order; of two failures that of the lower layer is told, as if they were read one by one.
     results.sort_by_key(|(number, _)| *number);
     results.into_iter().map(|(_, result)| result).collect()
+}
+
+/// Whether the layers that were read leave room for another one in memory.
+fn check_entries(image: &Image, entries: usize, limits: &Limits) -> Result<(), ImageError> {
+    let limit = limits.image_entries;
+    if entries <= limit {
+        return Ok(());
+    }
+    let what = format!("its layers have more than the limit of {limit} entries together (image-entries)");
+    Err(ImageError::not_an_image(image.reference.as_str(), what))
 }
 
 /// The uncompressed bytes that the layers may hold together. Each of a thousand small layers may be a bomb.

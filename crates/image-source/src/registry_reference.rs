@@ -62,6 +62,10 @@ impl FromStr for RegistryReference {
             return Err("invalid reference format");
         }
         let (registry, repository) = split_registry(name);
+        // The upper-case letters of a first component that turns out to be no host.
+        if !repository.split('/').all(is_component) {
+            return Err("invalid reference format");
+        }
         // The registry's host is not counted, the `library/` that was added is.
         if repository.len() > MAX_NAME {
             return Err("repository name must not be more than 255 characters");
@@ -226,8 +230,9 @@ mod tests {
             ("foo/foo_bar.com:8080", "docker.io/foo/foo_bar.com:8080"),
             ("localhost/a__b/c---d", "localhost/a__b/c---d:latest"),
             ("index.docker.io/ubuntu", "docker.io/library/ubuntu:latest"),
-            // A first component in upper case can be a host, and is then found to be none.
-            ("FOO/bar", "docker.io/FOO/bar:latest"),
+            // A first component in upper case can be a host, and is then found to be none: skopeo refuses it, too.
+            ("FOO/bar", "invalid reference format"),
+            ("FOO:80/bar", "FOO:80/bar:latest"),
         ] {
             check(text, expected);
         }

@@ -53,7 +53,7 @@ pub fn run_dockerfile(mut args: DockerfileArgs) -> Result<RunExit, CommandError>
         // The command line's list stands in place of the config's.
         via: Some(&args.via)
             .filter(|via| !via.is_empty())
-            .unwrap_or(&prepared.via)
+            .unwrap_or(&prepared.config.via)
             .iter()
             .copied()
             .map(Into::into)
@@ -137,7 +137,7 @@ impl DockerfileInputs<'_> {
         let recipe = make_recipe(&request)?;
         let mut page = dockerfile::fill_page(self.facts, plan, &recipe, &self.base)?;
         // A file system that is built anew has lost the config of the image, which is written out again.
-        if recipe.fresh.is_some() {
+        if recipe.removal.is_some() {
             let library_path = recipe.library_path.as_ref();
             let library_path = library_path.map(|path| path.value.as_str());
             page.config = config_instructions::config_instructions(&self.facts.image.config, library_path)?;

@@ -1,6 +1,6 @@
 //! How a command reads images: the options of the command line, the config's, and what is known.
 
-use crate::cli::dockerfile::ViaArg;
+use crate::cli::config::ProjectConfig;
 use crate::cli::option_values::PlatformArg;
 use crate::cli::progress::{BarVisibility, ProgressBars};
 use crate::cli::shared_args::{ImageArgs, ReadArgs};
@@ -8,8 +8,9 @@ use crate::judge::facts::{GatherOptions, ImageFacts};
 use crate::judge::image_reading::{self, ReadOptions};
 use crate::knowledge::Knowledge;
 use crate::knowledge::file_interest::library_options;
+use image_linkage::layer::IndexOptions;
 use image_linkage::loader::CpuLevel;
-use image_source::registry::{CredentialSource, RegistryOptions};
+use image_source::registry::{CredentialSource, RegistryOptions, RetryPolicy};
 use image_source::{ImageError, LayerCache, Platform};
 
 use super::command_error::CommandError;
@@ -34,7 +35,7 @@ impl ImageReader {
         });
         bars.clear_on_interrupt();
         Self {
-            cache: open_cache(&args.image, &library_options(knowledge.library)),
+            cache: open_cache(&args.image, &index_options(&args.image, knowledge)),
             options: args.image.clone(),
             knowledge: knowledge.clone(),
             bars,
@@ -49,14 +50,27 @@ impl ImageReader {
                 ca_cert: self.options.ca_cert.clone(),
                 // What the user's `docker login` may pull can be audited without another login.
                 credentials: CredentialSource::Host,
-                ..RegistryOptions::default()
+                token_servers: self.options.token_servers.clone(),
+                patience: self.patience(),
             },
             knowledge: &self.knowledge,
             conditions: self.conditions(),
-            index: library_options(self.knowledge.library),
+            index: self.index(),
             progress: &self.bars,
             cache: self.cache.as_ref(),
         }
+    }
+
+    fn index(&self) -> IndexOptions {
+        index_options(&self.options, &self.knowledge)
+    }
+
+    fn patience(&self) -> RetryPolicy {
+        let mut patience = RetryPolicy::default();
+        for limit in &self.options.limits {
+            patience.set(&limit.name, limit.value);
+        }
+        patience
     }
 
     /// What the processes of an image start with.
@@ -64,6 +78,7 @@ impl ImageReader {
         GatherOptions {
             environment: self.options.environment.clone(),
             cpu: self.options.cpu.unwrap_or(CpuLevel::V3),
+            limits: self.index().limits,
         }
     }
 
@@ -92,6 +107,15 @@ impl ImageReader {
     }
 }
 
+/// How layers are read, within the limits of the command line.
+fn index_options(options: &ImageArgs, knowledge: &Knowledge) -> IndexOptions {
+    let mut index = library_options(knowledge.library);
+    for limit in &options.limits {
+        index.limits.set(&limit.name, limit.value);
+    }
+    index
+}
+
 impl Drop for ImageReader {
     fn drop(&mut self) {
         // At the end: the report is whole whatever became of the cache.
@@ -108,8 +132,8 @@ pub(super) const ONE_PLATFORM: &str = "only an audit takes all platforms; name o
 pub(super) struct PreparedCommand {
     pub(super) knowledge: Knowledge,
     pub(super) platform: Option<Platform>,
-    /// The ways of `dockerfile` that the config asks for.
-    pub(super) via: Vec<ViaArg>,
+    /// The config, or an empty one.
+    pub(super) config: ProjectConfig,
     pub(super) reader: ImageReader,
 }
 
@@ -131,7 +155,7 @@ impl PreparedCommand {
         Ok(Self {
             knowledge,
             platform,
-            via: file.map(|file| file.config.via).unwrap_or_default(),
+            config: file.map(|file| file.config).unwrap_or_default(),
             reader,
         })
     }

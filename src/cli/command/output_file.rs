@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::knowledge::user_folders::read_text_file;
+use crate::knowledge::user_folders::{list_user_folder, read_text_file};
 use crate::make::whole_file::{ExistingOutput, OutputPlace, folder_of, look_at_place, write_whole_file};
 
 /// Whether every file may be written, before the work is done.
@@ -51,29 +51,18 @@ fn is_there(file: &Path) -> String {
 ///
 /// Errors: The folder or a file in it cannot be read, in words.
 pub fn read_templates(folder: &Path) -> Result<Vec<(String, String)>, String> {
-    let cannot = |path: &Path, error: io::Error| format!("cannot read {}: {error}", path.display());
-    let entries = fs::read_dir(folder).map_err(|error| cannot(folder, error))?;
-    let mut paths: Vec<PathBuf> = Vec::new();
-    for entry in entries {
-        paths.push(entry.map_err(|error| cannot(folder, error))?.path());
-    }
-    paths.retain(|path| path.extension().is_some_and(|ending| ending == "j2"));
+    let mut files = list_user_folder(folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
+    files.retain(|(_, path)| path.extension().is_some_and(|ending| ending == "j2"));
     // A mistyped folder would else mean that the program's own templates are used.
-    if paths.is_empty() {
+    if files.is_empty() {
         return Err(format!(
             "{} holds no template: their names end in .j2",
             folder.display()
         ));
     }
-    let inside = fs::canonicalize(folder).map_err(|error| cannot(folder, error))?;
-    let read = |path: &PathBuf| {
-        let target = fs::canonicalize(path).map_err(|error| cannot(path, error))?;
-        if !target.starts_with(&inside) {
-            return Err(format!("{} is a link that leads out of the folder", path.display()));
-        }
-        let text = read_text_file(path).map_err(|(_, what)| format!("{}: {what}", path.display()))?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let read = |(name, path): (String, PathBuf)| {
+        let text = read_text_file(&path).map_err(|(_, what)| format!("{}: {what}", path.display()))?;
         Ok((name, text))
     };
-    paths.iter().map(read).collect()
+    files.into_iter().map(read).collect()
 }

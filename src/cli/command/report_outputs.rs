@@ -8,7 +8,6 @@ use crate::cli::audit::AuditArgs;
 use crate::cli::option_values::{FailOnArg, ReportFormat};
 use crate::judge::outcome::RunExit;
 use crate::knowledge::Knowledge;
-use crate::make::unfinished_output::create_unfinished_file;
 use crate::make::whole_file::{ExistingOutput, OutputPlace, folder_of, look_at_place, settle, write_whole_file};
 use crate::report::ReportWriter;
 use crate::report::github::GitHubAnnotations;
@@ -18,6 +17,7 @@ use crate::report::junit::JunitReport;
 use crate::report::markdown::MarkdownReport;
 use crate::report::sarif::SarifReport;
 use crate::report::text::{TextDetail, TextLayout, TextReport};
+use image_source::create_unfinished_file;
 
 use super::terminal::{report_error, terminal_width, write_result};
 
@@ -51,9 +51,12 @@ impl ReportOutputs {
             outputs: Vec::new(),
             exit: RunExit::Clean,
         };
-        let (on_stdout, files): (Vec<_>, Vec<_>) =
-            args.outputs.iter().partition(|output| output.file.as_os_str() == "-");
-        let format = match (args.format, on_stdout.as_slice()) {
+        let (on_stdout, files): (Vec<_>, Vec<_>) = args
+            .report
+            .outputs
+            .iter()
+            .partition(|output| output.file.as_os_str() == "-");
+        let format = match (args.report.format, on_stdout.as_slice()) {
             (format, []) => format.unwrap_or(ReportFormat::Text),
             // `-o json=-` says what goes to standard output as well as `--format json` does.
             (None, [only]) => only.format,
@@ -96,7 +99,7 @@ impl ReportOutputs {
                 _ => TextDetail::Nothing,
             },
         };
-        let fail_on = args.fail_on.unwrap_or(FailOnArg::Error).into();
+        let fail_on = args.report.fail_on.unwrap_or(FailOnArg::Error).into();
         let report: Box<dyn ReportWriter> = match format {
             ReportFormat::Text => Box::new(TextReport::new(layout)),
             ReportFormat::Json => Box::new(JsonReport::new(fail_on)),

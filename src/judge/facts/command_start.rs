@@ -1,10 +1,10 @@
 //! Whether the container's own command starts.
 
 use super::consumers::CuptiConsumer;
+use super::entry_problem::EntryProblem;
 use super::process_context::ProcessContext;
 use super::python::is_interpreter_name;
 use super::resolved_objects::elf_at;
-use super::shell_script::SCRIPT_ENDS;
 use super::start_failure::{StartFailure, permission_cure};
 use image_linkage::elf::ElfFacts;
 use image_linkage::path::RootPath;
@@ -39,12 +39,16 @@ pub(super) fn find_command_failure(context: &ProcessContext, consumers: &[CuptiC
     if program.is_some() && consumers.iter().any(|consumer| is_told(&consumer)) {
         return None;
     }
-    let (words, cure) = if let Some(problem) = &entry.problem {
-        let words = problem.strip_prefix("the container's command does not start: ");
+    // Who starts the container may give a script what it ends for want of.
+    let ends = matches!(entry.problem, Some(EntryProblem::EndsBefore(..)));
+    let (words, cure) = if ends {
+        let given = "give it what it asks for, in the image or when the container starts";
+        (entry.problem.as_ref()?.failure()?, given.to_owned())
+    } else if let Some(problem) = &entry.problem {
         let ways = [FileUse::Execute, FileUse::Read];
         let cure = program.iter().find_map(|path| permission_cure(context, path, &ways));
         let mend = || "mend the file that is named, or let the command name another one".to_owned();
-        (words.unwrap_or(problem).to_owned(), cure.unwrap_or_else(mend))
+        (problem.failure()?, cure.unwrap_or_else(mend))
     } else {
         let path = program.as_ref()?;
         // What only a run could tell of the search paths may lead to what is missing.
@@ -54,14 +58,9 @@ pub(super) fn find_command_failure(context: &ProcessContext, consumers: &[CuptiC
             .or_else(|| StartFailure::of_program(context, path).filter(|_| is_known))?;
         (failure.words, failure.cure)
     };
-    // Who starts the container may give a script what it ends for want of.
-    let ends = words.starts_with(SCRIPT_ENDS);
-    let given = || "give it what it asks for, in the image or when the container starts".to_owned();
     Some(CommandFailure {
-        cure: if ends { given() } else { cure },
-        words: words
-            .strip_prefix(SCRIPT_ENDS)
-            .map_or(words.clone(), |rest| format!("it ends before{rest}")),
+        words,
+        cure,
         is_sure: !ends,
         program,
     })

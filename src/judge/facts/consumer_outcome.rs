@@ -1,6 +1,7 @@
 //! What a program that asks for the library gets in one world.
 
 use super::companions::CompanionLookup;
+use super::credentials::SearchObstacle;
 use super::start_failure::StartFailure;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{
@@ -102,13 +103,16 @@ impl ConsumerOutcome {
     }
 
     /// The same with what stood in the way of the search, which the loader does not say.
-    pub(super) fn with_obstacle(mut self, obstacle: Option<String>) -> Self {
-        if let Some(obstacle) = obstacle {
-            // The loader may have said half of it.
-            let said = obstacle
-                .strip_prefix("permission denied: ")
-                .filter(|_| self.message.ends_with("Permission denied"));
-            self.message = format!("{} ({})", self.message, said.unwrap_or(&obstacle));
+    pub(super) fn with_obstacle(mut self, obstacle: Option<SearchObstacle>) -> Self {
+        // What comes last in its search is what the loader says itself: of a denial, the half without the reason.
+        let is_said = self.trace.last().is_some_and(|step| step.denial().is_some());
+        let words = obstacle.map(|obstacle| match obstacle {
+            SearchObstacle::Denied(denial) if is_said => denial.to_string(),
+            SearchObstacle::Denied(denial) => format!("permission denied: {denial}"),
+            SearchObstacle::Ignored(what, why) => format!("{what} is ignored: {why}"),
+        });
+        if let Some(words) = words {
+            self.message = format!("{} ({words})", self.message);
         }
         self
     }

@@ -3,7 +3,7 @@
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::SearchStep;
-use image_linkage::rootfs::{FileCredentials, Rootfs};
+use image_linkage::rootfs::{AccessDenial, FileCredentials, Rootfs};
 use image_source::{ImageConfig, find_user};
 
 /// The user that an engine starts the image's processes as.
@@ -65,9 +65,17 @@ pub(super) fn image_user(
     }
 }
 
-/// What stood in the way of a search that failed, in words: a file that the user may not read, else a search path
+/// What stood in the way of a search, which the loader does not say.
+pub(super) enum SearchObstacle {
+    /// A file or folder that the user may not use.
+    Denied(AccessDenial),
+    /// A search path that does not count, and why.
+    Ignored(String, String),
+}
+
+/// What stood in the way of a search that failed: a file that the user may not read, else a search path
 /// that does not count because the program is executed securely.
-pub(super) fn search_obstacle(rootfs: &Rootfs, names: &[ByteString], trace: &[SearchStep]) -> Option<String> {
+pub(super) fn search_obstacle(rootfs: &Rootfs, names: &[ByteString], trace: &[SearchStep]) -> Option<SearchObstacle> {
     let mut denials = trace.iter().filter_map(|step| step.denial().zip(tried_path(step)));
     let decisive = denials.find(|(_, path)| {
         // Where a whole directory is closed, nothing was tried in it.
@@ -76,16 +84,13 @@ pub(super) fn search_obstacle(rootfs: &Rootfs, names: &[ByteString], trace: &[Se
     });
     let ignored = || {
         trace.iter().find_map(|step| match step {
-            SearchStep::LibraryPathIgnored(why) => Some(format!("LD_LIBRARY_PATH is ignored: {why}")),
-            SearchStep::OriginIgnored { path, why, .. } => {
-                Some(format!("{} is ignored: {why}", escape::escape_bytes(path)))
-            }
+            SearchStep::LibraryPathIgnored(why) => Some(("LD_LIBRARY_PATH".to_owned(), why.to_string())),
+            SearchStep::OriginIgnored { path, why, .. } => Some((escape::escape_bytes(path), why.to_string())),
             _ => None,
         })
     };
-    decisive
-        .map(|(denial, _)| format!("permission denied: {denial}"))
-        .or_else(ignored)
+    let denied = decisive.map(|(denial, _)| SearchObstacle::Denied(denial.clone()));
+    denied.or_else(|| ignored().map(|(what, why)| SearchObstacle::Ignored(what, why)))
 }
 
 fn tried_path(step: &SearchStep) -> Option<&[u8]> {

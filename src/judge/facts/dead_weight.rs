@@ -11,7 +11,7 @@ use image_source::Image;
 /// A file that may be dead weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadWeightFile {
-    /// The kind, of `profiles/cupti/baggage.yaml`.
+    /// The kind, of `profiles/cupti/dead-weight.yaml`.
     pub kind: &'static str,
     /// The file, without links.
     pub path: RootPath,

@@ -10,6 +10,7 @@ mod users;
 
 use std::collections::BTreeMap;
 
+use super::entry_problem::EntryProblem;
 use super::python::is_interpreter_name;
 use super::shell_script::{ChangedUser, LOADER, VariableValue, new_user};
 use image_linkage::escape;
@@ -41,7 +42,7 @@ pub struct EntryEnvironment {
     /// The working directory of the program.
     pub working_dir: WorkingDirectory,
     /// Why the command does not start, or not among the files of the image: a script that its user may not read, `chroot`.
-    pub problem: Option<String>,
+    pub problem: Option<EntryProblem>,
     /// Why only a run could tell whether it comes to its program: a script may end before it.
     pub doubt: Option<String>,
     /// What the command names and the image does not hold: it starts where something is mounted there.
@@ -120,7 +121,7 @@ struct CommandFollower<'r> {
     words: Vec<Option<String>>,
     by: Option<String>,
     user: ChangedUser,
-    problem: Option<String>,
+    problem: Option<EntryProblem>,
     doubt: Option<String>,
     absent: Option<String>,
     /// The script whose first line is followed.
@@ -342,9 +343,7 @@ impl CommandFollower<'_> {
         let root = words.find(|word| word.as_deref().is_none_or(|word| !is_option(word)));
         if let Some(Some(root)) = root.filter(|root| root.as_deref() != Some("/")) {
             let root = escape::escape_bytes(root.as_bytes());
-            self.problem = Some(format!(
-                "the container's command goes on in {root} as its root directory"
-            ));
+            self.problem = Some(EntryProblem::OtherRoot(root));
         }
         self.lose()
     }

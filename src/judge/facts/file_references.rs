@@ -1,7 +1,7 @@
 //! What in the image needs the files that may be dead weight: by `DT_NEEDED`, by a name that it holds, or by a
 //! setting. A plan drops nothing that one of these leads to.
 //!
-//! A name that is needed is followed by the loader where a file of baggage may answer to it: from the object that
+//! A name that is needed is followed by the loader where a file of dead weight may answer to it: from the object that
 //! needs it, in the process that loads it. Where no search path leads to the folder of such a file, none does.
 
 mod name_index;
@@ -15,6 +15,7 @@ use self::name_index::{NameIndex, links_to};
 use self::object_references::of_objects;
 pub(super) use self::reference::ObjectInventory;
 pub use self::reference::{FileReference, FileReferrer, ReferenceKind};
+pub use self::settings::PROVENANCE_PLACE;
 use self::settings::{of_settings, of_texts};
 use super::consumers::CuptiConsumer;
 use super::dead_weight::DeadWeightFile;
@@ -26,7 +27,7 @@ use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
 use image_source::Image;
 
-/// The links that lead to each file of baggage, and what else leads to it.
+/// The links that lead to each file of dead weight, and what else leads to it.
 pub(super) fn find_references(
     image: &Image,
     contexts: &ByWorld<ProcessContext>,
@@ -38,19 +39,19 @@ pub(super) fn find_references(
 ) -> (BTreeMap<RootPath, Vec<RootPath>>, Vec<FileReference>) {
     let links = links_to(&contexts.as_is.rootfs, files, inventory);
     let names = NameIndex::new(&contexts.as_is.rootfs, files, &links);
-    let mut ties = of_settings(image, contexts, &names);
-    ties.extend(of_texts(&contexts.as_is.rootfs, &names, &links, inventory));
+    let mut references = of_settings(image, contexts, &names);
+    references.extend(of_texts(&contexts.as_is.rootfs, &names, &links, inventory));
     // Where no dead weight is an object, no name leads to it, and no object of the image has to be asked.
     if !names.by_name.is_empty() {
-        ties.extend(of_objects(contexts, library, &names, inventory, consumers, profiles));
-        ties.extend(consumers.iter().flat_map(|consumer| of_consumer(consumer, &names)));
+        references.extend(of_objects(contexts, library, &names, inventory, consumers, profiles));
+        references.extend(consumers.iter().flat_map(|consumer| of_consumer(consumer, &names)));
         let patterns = undecided.iter();
-        ties.extend(patterns.flat_map(|opener| of_undecided(opener, library, &names)));
-        ties.extend(of_other_processors(&ties, &names));
+        references.extend(patterns.flat_map(|opener| of_undecided(opener, library, &names)));
+        references.extend(of_other_processors(&references, &names));
     }
-    ties.sort();
-    ties.dedup();
-    (links, ties)
+    references.sort();
+    references.dedup();
+    (links, references)
 }
 
 /// The files that a program opens in either world and has no GPU without, or of which nobody knows what it does without
@@ -76,17 +77,17 @@ fn of_consumer(consumer: &CuptiConsumer, names: &NameIndex<'_>) -> Vec<FileRefer
 
 /// The files of a name that something leads to, where one of them is for better processors: which is taken, the machine
 /// decides that runs the image.
-fn of_other_processors(ties: &[FileReference], names: &NameIndex<'_>) -> Vec<FileReference> {
-    let by_name = ties.iter().filter(|tie| !tie.name.contains(&b'/'));
-    let others = by_name.flat_map(|tie| {
-        let has_levels = names.of(&tie.name).any(|file| is_for_processor(&file.path));
+fn of_other_processors(references: &[FileReference], names: &NameIndex<'_>) -> Vec<FileReference> {
+    let by_name = references.iter().filter(|reference| !reference.name.contains(&b'/'));
+    let others = by_name.flat_map(|reference| {
+        let has_levels = names.of(&reference.name).any(|file| is_for_processor(&file.path));
         let files = names
-            .of(&tie.name)
-            .filter(move |file| has_levels && file.path != tie.file);
+            .of(&reference.name)
+            .filter(move |file| has_levels && file.path != reference.file);
         files.map(|file| FileReference {
             file: file.path.clone(),
             how: ReferenceKind::OtherProcessor,
-            ..tie.clone()
+            ..reference.clone()
         })
     });
     others.collect()
@@ -99,7 +100,7 @@ pub fn is_for_processor(path: &RootPath) -> bool {
 
 /// The files that a pattern such as `libcupti.so.%d` may come to, whatever folder a program puts before it.
 fn of_undecided(opener: &UndecidedOpener, library: &LibraryProfile, names: &NameIndex<'_>) -> Vec<FileReference> {
-    let mut ties = Vec::new();
+    let mut references = Vec::new();
     for text in &opener.holds {
         let name = text.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         let Some(at) = name.iter().position(|&byte| byte == b'%') else {
@@ -108,7 +109,7 @@ fn of_undecided(opener: &UndecidedOpener, library: &LibraryProfile, names: &Name
         let begin = name.get(..at).unwrap_or_default();
         let fits = |known: &&ByteString| library.is_name(known) && known.starts_with(begin);
         for file in names.by_name.keys().filter(fits).flat_map(|known| names.of(known)) {
-            ties.push(FileReference {
+            references.push(FileReference {
                 file: file.path.clone(),
                 by: FileReferrer::Object(opener.object.clone()),
                 name: text.clone(),
@@ -116,21 +117,21 @@ fn of_undecided(opener: &UndecidedOpener, library: &LibraryProfile, names: &Name
             });
         }
     }
-    ties
+    references
 }
 
-/// The files of baggage that something outside of it leads to, by itself or through others.
-pub fn retained_files<'f>(files: &[DeadWeightFile], ties: &'f [FileReference]) -> BTreeSet<&'f RootPath> {
+/// The files of dead weight that something outside of it leads to, by itself or through others.
+pub fn retained_files<'f>(files: &[DeadWeightFile], references: &'f [FileReference]) -> BTreeSet<&'f RootPath> {
     let mut kept = BTreeMap::new();
-    let is_baggage = |path: &RootPath| files.binary_search_by(|file| file.path.cmp(path)).is_ok();
-    keep_referenced(ties, &mut kept, is_baggage, |tie| tie);
+    let is_dead_weight = |path: &RootPath| files.binary_search_by(|file| file.path.cmp(path)).is_ok();
+    keep_referenced(references, &mut kept, is_dead_weight, |reference| reference);
     kept.into_keys().collect()
 }
 
 /// Adds to `kept` what something leads to that stays, with `why`: a setting, an object that `may_go` does not take, or
 /// one that is kept.
 pub fn keep_referenced<'f, W>(
-    ties: &'f [FileReference],
+    references: &'f [FileReference],
     kept: &mut BTreeMap<&'f RootPath, W>,
     may_go: impl Fn(&RootPath) -> bool,
     why: impl Fn(&'f FileReference) -> W,
@@ -138,13 +139,13 @@ pub fn keep_referenced<'f, W>(
     // A reference may stand before the one that keeps its referrer, so it takes rounds until nothing more stays.
     loop {
         let before = kept.len();
-        for tie in ties {
-            let goes = match &tie.by {
+        for reference in references {
+            let goes = match &reference.by {
                 FileReferrer::Object(path) => may_go(path) && !kept.contains_key(path),
                 FileReferrer::Setting(_) => false,
             };
             if !goes {
-                kept.entry(&tie.file).or_insert_with(|| why(tie));
+                kept.entry(&reference.file).or_insert_with(|| why(reference));
             }
         }
         if kept.len() == before {

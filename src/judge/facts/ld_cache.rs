@@ -63,7 +63,7 @@ fn stale_name(contexts: &ByWorld<ProcessContext>, name: &[u8]) -> Option<StaleEn
     {
         return Some(entry(path, StaleReason::NotEntered));
     }
-    let cached = in_cache(&contexts.as_is, name)?;
+    let cached = contexts.as_is.linker.as_ref()?.cached_path(name)?;
     let gone = contexts.as_is.rootfs.lookup(cached).is_err();
     // An entry without a file does no harm where another directory answers to the name.
     (gone && now.is_none()).then(|| entry(cached, StaleReason::Gone))
@@ -73,10 +73,4 @@ fn stale_name(contexts: &ByWorld<ProcessContext>, name: &[u8]) -> Option<StaleEn
 fn found(context: &ProcessContext, name: &[u8]) -> Option<(ByteString, RootPath)> {
     let resolution = context.open_plain(name);
     opened_object(&resolution).map(|object| (object.path.clone(), object.real_path.clone()))
-}
-
-fn in_cache<'g>(context: &'g ProcessContext, name: &[u8]) -> Option<&'g [u8]> {
-    let linker = context.linker.as_ref()?;
-    let cache = linker.cache.as_ref()?;
-    cache.lookup(name, &linker.cache_criteria())
 }

@@ -14,6 +14,7 @@ mod cupti_access;
 mod cupti_files;
 mod dead_weight;
 mod entry_environment;
+mod entry_problem;
 mod expected_soname;
 mod file_owner;
 mod file_references;
@@ -25,6 +26,7 @@ pub mod ld_cache;
 mod library_aliases;
 pub mod misnamed_libraries;
 mod missing_symbols;
+pub mod object_links;
 mod opened_names;
 mod plain_open;
 mod process_context;
@@ -53,10 +55,12 @@ pub use cupti_files::DanglingLink;
 pub(crate) use dead_weight::dead_weight_kind;
 pub use dead_weight::{DeadWeightFile, DeadWeightUse};
 pub use entry_environment::{EntryEnvironment, WorkingDirectory};
+pub use entry_problem::EntryProblem;
 pub use file_owner::{FileOwner, OwnerKind};
 pub use file_references::{
-    FileReference, FileReferrer, ReferenceKind, is_for_processor, keep_referenced, retained_files,
+    FileReference, FileReferrer, PROVENANCE_PLACE, ReferenceKind, is_for_processor, keep_referenced, retained_files,
 };
+pub use gather::gaps::loader_gaps;
 pub use gather::{MergedLayers, ReadLayers, gather_facts, gather_from_rootfs};
 pub use image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};
 pub use opened_names::UndecidedOpener;

@@ -12,10 +12,11 @@ use super::world::{ByWorld, World};
 use crate::knowledge::KnowledgeTables;
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::layer::FileFacts;
+use image_linkage::limits::Limits;
 use image_linkage::loader::ldconfig::LinkChanges;
 use image_linkage::loader::{
-    Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup, RequestOutcome, SearchStage,
-    SimulatedProcess, StartMode, UnresolvedRequest, ldconfig,
+    Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderBudget, LoaderEnvironment, ProcessSetup, RequestOutcome,
+    SearchStage, SimulatedProcess, StartMode, UnresolvedRequest, ldconfig,
 };
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
@@ -28,6 +29,8 @@ pub struct GatherOptions {
     pub environment: Vec<(String, String)>,
     /// The level of the processor, which decides on glibc-hwcaps.
     pub cpu: CpuLevel,
+    /// The bounds on what the loader is asked.
+    pub limits: Limits,
 }
 
 /// The steps of the loader that a start may take which is asked for by itself.
@@ -71,6 +74,8 @@ pub fn build_contexts(
 ) -> ByWorld<ProcessContext> {
     let arch = Arch::of_platform(&image.platform.architecture);
     let linker = arch.and_then(|arch| DynamicLoader::find_default(rootfs, arch, conditions.cpu));
+    let budget = Arc::new(LoaderBudget::new(&conditions.limits));
+    let linker = linker.map(|linker| DynamicLoader { budget, ..linker });
     let capabilities = variable(image, conditions, "NVIDIA_DRIVER_CAPABILITIES");
     let mut entry = entry_environment(&image.config, rootfs, &container_environment(image, conditions));
     // Who gives the value of a variable has asked a run for it.
@@ -171,6 +176,11 @@ impl ProcessContext {
     /// Why what its processes get is not followed to its end, if so.
     pub fn budget_end(&self) -> Option<String> {
         self.linker.as_ref()?.budget.end()
+    }
+
+    /// The steps of the loader that were taken so far.
+    pub(super) fn steps_taken(&self) -> u64 {
+        self.linker.as_ref().map_or(0, |linker| linker.budget.taken())
     }
 
     /// Calls `run` with the setup of a process; nothing in an image without a loader.

@@ -29,7 +29,11 @@ impl ProcessVariants {
     /// The variants of a context, by the places of the library.
     pub(super) fn new(context: &ProcessContext, found: &CuptiFiles) -> Self {
         let entry = &context.entry;
-        let never = entry.problem.clone().or_else(|| entry.doubt.clone());
+        let never = entry
+            .problem
+            .as_ref()
+            .map(ToString::to_string)
+            .or_else(|| entry.doubt.clone());
         let never = never.or_else(|| own_dlopen(context));
         let is_unknown = |name: &str| entry.unknown.iter().any(|unknown| unknown == name);
         let unknown = ["LD_LIBRARY_PATH", "LD_PRELOAD"].map(is_unknown);

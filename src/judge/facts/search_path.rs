@@ -7,8 +7,8 @@ use super::resolved_objects::{elf_at, opened_object};
 use super::world::ByWorld;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
-use image_linkage::loader::SearchStage;
 use image_linkage::loader::ldconfig::LdSoConf;
+use image_linkage::loader::{SearchStage, SimulatedProcess};
 use image_linkage::path::{RootPath, split_components};
 use image_linkage::rootfs::Rootfs;
 
@@ -130,9 +130,10 @@ fn stub(rootfs: &Rootfs, path: &[u8], by: StubSource) -> Option<DriverStub> {
 pub fn search_path_names_directory(context: &ProcessContext, directory: &[u8]) -> bool {
     // Neither ldconfig nor the loader joins the slashes within a path, and yet they get to the same directory.
     let is_named = |path: &ByteString| path.starts_with(b"/") && split_components(path).eq(split_components(directory));
-    let on_path = context.environment.library_directories();
+    let on_path = context.with_setup(|setup| SimulatedProcess::plain_search_path(setup));
+    let mut on_path = on_path.iter().flatten().map(|(_, path)| path);
     let configured = LdSoConf::read(&context.rootfs);
-    !configured.problems.is_empty() || on_path.iter().any(is_named) || configured.directories.iter().any(is_named)
+    !configured.problems.is_empty() || on_path.any(is_named) || configured.directories.iter().any(is_named)
 }
 
 #[cfg(test)]

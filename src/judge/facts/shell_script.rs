@@ -19,7 +19,6 @@ use std::collections::BTreeMap;
 pub(super) use builtins::letter_of;
 pub(super) use changed_user::{ChangedUser, new_user};
 use commands::exported;
-pub(super) use endings::SCRIPT_ENDS;
 use endings::ScriptEnding;
 use script_run::{Doubt, ScriptRun};
 pub(super) use script_run::{ScriptFiles, ShellKind, ShellState, StartedProgram, VariableValue};

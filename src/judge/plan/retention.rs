@@ -1,9 +1,9 @@
-//! What of the baggage stays and what may go in a phase.
+//! What of the dead weight stays and what may go in a phase.
 //!
 //! A file goes only when its kind is forbidden, nothing the phase welcomes uses it, and nothing that stays leads to
 //! it. What stays is found in rounds, because a file that stays may need another one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::facts::{self, DeadWeightFile, FileReference, FileReferrer, ImageFacts, ReferenceKind};
 use crate::knowledge::api::CuptiApi;
@@ -16,7 +16,7 @@ use image_linkage::path::RootPath;
 pub struct PlanItem {
     /// The file, without links.
     pub path: RootPath,
-    /// The kind of `profiles/cupti/baggage.yaml`.
+    /// The kind of `profiles/cupti/dead-weight.yaml`.
     pub kind: &'static str,
     /// Its size in bytes.
     pub bytes: u64,
@@ -56,7 +56,7 @@ pub(super) fn split_dead_weight(facts: &ImageFacts, profilers: &[Profiler], phas
     for file in &facts.dead_weight {
         match stays.get(&file.path) {
             Some(why) if speaks_of(phase, file) => split.keep.push(item(facts, file, why.clone())),
-            None if phase.baggage.forbids.iter().any(|kind| *kind == file.kind) => {
+            None if phase.dead_weight.forbids.iter().any(|kind| *kind == file.kind) => {
                 split.drop.push(item(facts, file, idle(facts, file)));
             }
             // Kinds that the phase does not speak of stay, and no plan lists them.
@@ -67,7 +67,7 @@ pub(super) fn split_dead_weight(facts: &ImageFacts, profilers: &[Profiler], phas
 }
 
 fn speaks_of(phase: &Phase, file: &DeadWeightFile) -> bool {
-    let mut kinds = phase.baggage.allows.iter().chain(&phase.baggage.forbids);
+    let mut kinds = phase.dead_weight.allows.iter().chain(&phase.dead_weight.forbids);
     kinds.any(|kind| *kind == file.kind)
 }
 
@@ -85,7 +85,7 @@ fn item(facts: &ImageFacts, file: &DeadWeightFile, because: String) -> PlanItem 
 
 /// Whether the phase allows the kind, or welcomes a tool that uses it.
 fn allowed(facts: &ImageFacts, phase: &Phase, file: &DeadWeightFile) -> Option<String> {
-    if phase.baggage.allows.iter().any(|kind| *kind == file.kind) {
+    if phase.dead_weight.allows.iter().any(|kind| *kind == file.kind) {
         return Some(format!("{} allows it", phase.name));
     }
     let kind = facts.tables.dead_weight.find_kind(file.kind)?;
@@ -103,7 +103,7 @@ fn used(facts: &ImageFacts, file: &DeadWeightFile) -> Option<String> {
 /// Keeps what a kind executes or links that stays; says whether that is anything.
 fn serve<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f RootPath, String>) -> bool {
     let before = stays.len();
-    let is_forbidden = |file: &DeadWeightFile| phase.baggage.forbids.iter().any(|kind| *kind == file.kind);
+    let is_forbidden = |file: &DeadWeightFile| phase.dead_weight.forbids.iter().any(|kind| *kind == file.kind);
     let staying = facts.dead_weight.iter();
     let staying = staying.filter(|file| stays.contains_key(&file.path) || !is_forbidden(file));
     // One file of each kind is enough for the reason.
@@ -187,6 +187,16 @@ fn idle(facts: &ImageFacts, file: &DeadWeightFile) -> String {
         api.libraries.iter().any(|library| named(library.stem()))
     };
     let apis: Vec<&str> = facts.tables.apis.iter().filter(needs).map(|api| &*api.name).collect();
+    let copies = facts.copies.iter().filter(|copy| copy.real_path == file.path);
+    let users = copies.flat_map(|copy| &copy.used_by);
+    let users: BTreeSet<&str> = users
+        .filter_map(|number| facts.consumers.get(*number))
+        .map(|user| &*user.name)
+        .collect();
+    if !users.is_empty() {
+        let users: Vec<&str> = users.into_iter().collect();
+        return format!("loaded by {} alone, and only to profile", users.join(", "));
+    }
     if apis.is_empty() {
         return "nothing in the image is known to need it".to_owned();
     }
@@ -199,20 +209,20 @@ fn follow<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f Roo
     let is_forbidden = |path: &RootPath| {
         let at = facts.dead_weight.binary_search_by(|file| file.path.cmp(path));
         let file = at.ok().and_then(|at| facts.dead_weight.get(at));
-        file.is_some_and(|file| phase.baggage.forbids.iter().any(|kind| *kind == file.kind))
+        file.is_some_and(|file| phase.dead_weight.forbids.iter().any(|kind| *kind == file.kind))
     };
     // What is not forbidden stays whatever else happens, and so does all that it leads to.
     facts::keep_referenced(&facts.references, stays, is_forbidden, words);
 }
 
-/// A tie in words.
-fn words(tie: &FileReference) -> String {
-    let by = match &tie.by {
+/// A reference in words.
+fn words(reference: &FileReference) -> String {
+    let by = match &reference.by {
         FileReferrer::Object(path) => path.to_string(),
         FileReferrer::Setting(setting) => escape::escape_bytes(setting.as_bytes()),
     };
-    let name = escape::escape_bytes(&tie.name);
-    match tie.how {
+    let name = escape::escape_bytes(&reference.name);
+    match reference.how {
         ReferenceKind::Needs => format!("{by} needs {name}"),
         ReferenceKind::Opens => format!("{by} opens {name} and uses no GPU without it"),
         ReferenceKind::MayNeed => format!("{by} needs {name}, and may get this one"),

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Deserialize;
 
 use super::compiled_rule::{DisabledPhases, FieldCondition, Rule, RuleCure, Severity, SeverityRaise};
-use super::subject_kind::{FieldValue, SubjectKind};
+use super::subject_fields::SubjectField;
+use super::subject_kind::SubjectKind;
 use super::template::MessageTemplate;
 use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
@@ -16,7 +17,7 @@ struct RuleSource {
     summary: String,
     subject: SubjectKind,
     #[serde(rename = "where")]
-    conditions: BTreeMap<String, FieldValue>,
+    conditions: BTreeMap<String, String>,
     severity: SeverityLevel,
     #[serde(default)]
     phases: BTreeMap<String, SeverityLevel>,
@@ -57,7 +58,7 @@ impl SeverityLevel {
 #[serde(deny_unknown_fields)]
 struct RaiseSource {
     #[serde(rename = "where")]
-    conditions: BTreeMap<String, FieldValue>,
+    conditions: BTreeMap<String, String>,
     severity: Severity,
     #[serde(default)]
     phases: Vec<String>,
@@ -65,35 +66,116 @@ struct RaiseSource {
 
 /// Reads the rule `id` from its file; `phases` are those that there are.
 ///
-/// Errors: All mistakes in the file: a key that no rule has, a field that the subject has not, a phase nobody knows.
-pub fn compile_rule(id: &str, document: &YamlDocument, phases: &[String]) -> Result<Rule, Vec<YamlMistake>> {
+/// Errors: All mistakes in the file: a key that no rule has, a field that the subject has not, a value that the field never
+/// has, a phase nobody knows.
+pub fn compile_rule(id: &str, document: &YamlDocument, phases: &[&str]) -> Result<Rule, Vec<YamlMistake>> {
     document.read_and(|source: RuleSource| {
-        let mistakes = mistakes(document, &source, phases);
-        (rule(id, source), mistakes)
+        let mut compiler = RuleCompiler {
+            document,
+            kind: source.subject,
+            phases,
+            mistakes: Vec::new(),
+        };
+        let rule = compiler.rule(id, source);
+        (rule, compiler.mistakes)
     })
 }
 
-fn rule(id: &str, source: RuleSource) -> Rule {
-    let phases = severities(&source.phases);
-    // A rule that is off unless a phase asks for it is listed with the gravest severity that it can have.
-    let gravest = phases.values().copied().max();
-    Rule {
-        id: id.to_owned(),
-        summary: source.summary,
-        why: source.why,
-        fix: MessageTemplate::new(&source.fix),
-        references: source.references,
-        cured_by: source.cured_by,
-        severity: source.severity.severity().or(gravest).unwrap_or(Severity::Note),
-        off: DisabledPhases {
-            unasked: source.severity.severity().is_none(),
-            phases: without_severity(&source.phases),
-        },
-        phases,
-        kind: source.subject,
-        conditions: conditions(source.conditions),
-        raise: source.raise.into_iter().map(raise).collect(),
-        message: MessageTemplate::new(&source.message),
+/// A rule's file on its way to a rule, with the mistakes that its types cannot see.
+struct RuleCompiler<'d> {
+    document: &'d YamlDocument,
+    kind: SubjectKind,
+    phases: &'d [&'d str],
+    mistakes: Vec<YamlMistake>,
+}
+
+impl RuleCompiler<'_> {
+    fn rule(&mut self, id: &str, source: RuleSource) -> Rule {
+        for name in source.phases.keys() {
+            let what = self.unknown_phase(name);
+            let place = |what| self.document.mistake_in_key(&["phases", name], what);
+            self.mistakes.extend(what.map(place));
+        }
+        let phases = severities(&source.phases);
+        // A rule that is off unless a phase asks for it is listed with the gravest severity that it can have.
+        let gravest = phases.values().copied().max();
+        let raises = source.raise.into_iter().enumerate();
+        Rule {
+            id: id.to_owned(),
+            summary: source.summary,
+            why: source.why,
+            fix: self.template("fix", &source.fix),
+            references: source.references,
+            cured_by: source.cured_by,
+            severity: source.severity.severity().or(gravest).unwrap_or(Severity::Note),
+            off: DisabledPhases {
+                unasked: source.severity.severity().is_none(),
+                phases: without_severity(&source.phases),
+            },
+            phases,
+            kind: source.subject,
+            conditions: self.conditions(&["where"], source.conditions),
+            raise: raises
+                .map(|(number, raise)| self.raise(&number.to_string(), raise))
+                .collect(),
+            message: self.template("message", &source.message),
+        }
+    }
+
+    fn raise(&mut self, number: &str, source: RaiseSource) -> SeverityRaise {
+        for (at, name) in source.phases.iter().enumerate() {
+            let what = self.unknown_phase(name);
+            let path = ["raise", number, "phases", &at.to_string()];
+            self.mistakes
+                .extend(what.map(|what| self.document.mistake(&path, what)));
+        }
+        SeverityRaise {
+            conditions: self.conditions(&["raise", number, "where"], source.conditions),
+            severity: source.severity,
+            phases: source.phases,
+        }
+    }
+
+    fn conditions(&mut self, path: &[&str], source: BTreeMap<String, String>) -> Vec<FieldCondition> {
+        let mut conditions = Vec::new();
+        for (field, written) in source {
+            let path = [path, &[&*field]].concat();
+            let mistake = match self.field(&field) {
+                Err(what) => self.document.mistake_in_key(&path, what),
+                Ok(known) => match known.read(&written, self.phases) {
+                    Err(what) => self.document.mistake(&path, self.of_subject(&what)),
+                    Ok(value) => {
+                        conditions.push(FieldCondition { field, value });
+                        continue;
+                    }
+                },
+            };
+            self.mistakes.push(mistake);
+        }
+        conditions
+    }
+
+    fn template(&mut self, key: &str, text: &str) -> MessageTemplate {
+        let template = MessageTemplate::new(text);
+        let strange: Vec<String> = template.fields().filter_map(|field| self.field(field).err()).collect();
+        let place = |what| self.document.mistake(&[key], what);
+        self.mistakes.extend(strange.into_iter().map(place));
+        template
+    }
+
+    fn field(&self, name: &str) -> Result<SubjectField, String> {
+        let fields = self.kind.fields();
+        let known = || fields.iter().map(|field| field.name).collect::<Vec<_>>();
+        let found = fields.iter().find(|field| field.name == name).copied();
+        found.ok_or_else(|| self.of_subject(&unknown_name("field", name, &known())))
+    }
+
+    fn of_subject(&self, what: &str) -> String {
+        format!("of subject {}: {what}", self.kind.name())
+    }
+
+    fn unknown_phase(&self, name: &str) -> Option<String> {
+        (!self.phases.contains(&name)).then(|| unknown_name("phase", name, self.phases))
     }
 }
 
@@ -107,68 +189,6 @@ fn without_severity(phases: &BTreeMap<String, SeverityLevel>) -> BTreeSet<String
     off.map(|(phase, _)| phase.clone()).collect()
 }
 
-fn conditions(source: BTreeMap<String, FieldValue>) -> Vec<FieldCondition> {
-    source
-        .into_iter()
-        .map(|(field, value)| FieldCondition { field, value })
-        .collect()
-}
-
-fn raise(source: RaiseSource) -> SeverityRaise {
-    SeverityRaise {
-        conditions: conditions(source.conditions),
-        severity: source.severity,
-        phases: source.phases,
-    }
-}
-
-/// What a type cannot say: fields that the subject has not, and phases that there are not.
-fn mistakes(document: &YamlDocument, source: &RuleSource, phases: &[String]) -> Vec<YamlMistake> {
-    let fields = source.subject.fields();
-    let kind = source.subject.name();
-    let known: Vec<&str> = phases.iter().map(String::as_str).collect();
-    let raises: Vec<(String, &RaiseSource)> = source
-        .raise
-        .iter()
-        .enumerate()
-        .map(|(number, raise)| (number.to_string(), raise))
-        .collect();
-    let strange = |field: &str| {
-        let what = || format!("of subject {kind}: {}", unknown_name("field", field, fields));
-        (!fields.contains(&field)).then(what)
-    };
-    let mut mistakes = Vec::new();
-    let mut in_key = |path: &[&str], name: &str| {
-        mistakes.extend(strange(name).map(|what| document.mistake_in_key(path, what)));
-    };
-    for name in source.conditions.keys() {
-        in_key(&["where", name], name);
-    }
-    for (number, raise) in &raises {
-        for name in raise.conditions.keys() {
-            in_key(&["raise", number, "where", name], name);
-        }
-    }
-    for (key, text) in [("message", &source.message), ("fix", &source.fix)] {
-        let template = MessageTemplate::new(text);
-        let strange = template.fields().filter_map(strange);
-        mistakes.extend(strange.map(|what| document.mistake(&[key], what)));
-    }
-    let strange = |name: &String| !known.contains(&name.as_str());
-    for name in source.phases.keys().filter(|name| strange(name)) {
-        let what = unknown_name("phase", name, &known);
-        mistakes.push(document.mistake_in_key(&["phases", name], what));
-    }
-    for (number, raise) in &raises {
-        let named = raise.phases.iter().enumerate();
-        for (at, name) in named.filter(|(_, name)| strange(name)) {
-            let path = ["raise", number, "phases", &at.to_string()];
-            mistakes.push(document.mistake(&path, unknown_name("phase", name, &known)));
-        }
-    }
-    mistakes
-}
-
 #[cfg(test)]
 mod tests {
     use crate::knowledge::rule::{Severity, SubjectKind};
@@ -178,7 +198,7 @@ mod tests {
     fn a_rule_can_be_off_for_a_phase_and_where_none_was_asked_for() {
         let text = "summary: s\nsubject: image\nwhere: {}\nseverity: off\nmessage: m\nwhy: w\nfix: f\n\
                     phases: {inference: off, training: note, profiling: warning}\n";
-        let phases = ["inference", "training", "profiling"].map(str::to_owned);
+        let phases = ["inference", "training", "profiling"];
         let rule = super::compile_rule("x", &YamlDocument::parse(text).unwrap(), &phases).unwrap();
         assert!(rule.off.unasked);
         assert_eq!(rule.off.phases, ["inference".to_owned()].into());
@@ -191,14 +211,15 @@ mod tests {
         let text = "summary: s\nsubject: image\nwhere: {colour: red}\nseverity: note\n\
             phases: {lunch: note, training: note}\nraise:\n  - {where: {stats: absent}, severity: error, phases: [inference, trainin]}\n\
             message: \"{shape}\"\nwhy: w\nfix: f\n";
-        let phases = ["inference".to_owned(), "training".to_owned()];
+        let phases = ["inference", "training"];
         let compile = |text: &str| {
             let compiled = super::compile_rule("x", &YamlDocument::parse(text).unwrap(), &phases);
             let mistakes = compiled.err().unwrap_or_default();
             let mistakes = mistakes.iter().map(ToString::to_string);
             mistakes.collect::<Vec<String>>()
         };
-        let has = format!("there is {}", SubjectKind::Image.fields().join(", "));
+        let fields = SubjectKind::Image.fields().iter().map(|field| field.name);
+        let has = format!("there is {}", fields.collect::<Vec<_>>().join(", "));
         assert_eq!(
             compile(text),
             [
@@ -215,6 +236,35 @@ mod tests {
             7,
             "a key that is missing and one that is not known are told beside the rest"
         );
+        let told = |subject: &str, conditions: &str| {
+            let text = format!(
+                "summary: s\nsubject: {subject}\nwhere: {{{conditions}}}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n"
+            );
+            compile(&text).join(" | ")
+        };
+        for (subject, conditions, said) in [
+            (
+                "image",
+                "status: loadabel, libc: 1",
+                "3:17: of subject image: field status: there is no value \"loadabel\"; did you mean \"loadable\"?; \
+                 there is loadable, unloadable, headers-only, absent | \
+                 3:33: of subject image: field libc: there is no value \"1\"; there is glibc, musl, none",
+            ),
+            (
+                "copy",
+                "decoy: yes, version: 12.4",
+                "3:16: of subject copy: field decoy: there is no value \"yes\"; there is true, false",
+            ),
+            (
+                "need",
+                "phase: lunch, level: [needs]",
+                "3:16: of subject need: field phase: there is no value \"lunch\"; there is inference, training | \
+                 3:30: expected a string, found a list",
+            ),
+            ("copy", "decoy: True, used: false, soname: libcupti.so.12", ""),
+        ] {
+            assert_eq!(told(subject, conditions), said, "{conditions}");
+        }
         let right = "summary: s\nsubject: image\nwhere: {status: absent}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n";
         assert_eq!(compile(right), [""; 0]);
     }

@@ -1,213 +1,387 @@
-//! The fields of each kind of subject, in the order in which a mistake in a rule lists them.
+//! The fields of each kind of subject, in the order in which a mistake in a rule lists them, and what each can have.
 
-pub(super) const IMAGE: &[&str] = &[
-    "status",
-    "status_nvidia",
-    "has_headers",
-    "import_broken",
-    // Whether a copy, a link to none or a program that asks is there.
-    "concerns_cupti",
-    // `glibc`, `musl` or `none`: the dynamic loader.
-    "libc",
+use yaml_mistakes::unknown_name;
+
+use super::subject_kind::FieldValue;
+use crate::knowledge::consumer_profile::{FailureImpact, RequestKind};
+use crate::knowledge::dead_weight::WeightPurpose;
+
+/// A field of a kind of subject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SubjectField {
+    /// The name by which a rule asks for it, and a message shows it.
+    pub name: &'static str,
+    values: FieldDomain,
+}
+
+/// The values that a field can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FieldDomain {
+    Flag,
+    Word(&'static [&'static str]),
+    /// A phase: one of the program's, or the user's.
+    Phase,
+    /// What an image says: no list of it is whole.
+    Text,
+}
+
+impl SubjectField {
+    /// The value that a rule's file writes; `phases` are those that there are.
+    ///
+    /// Errors: That the field never has it, and what it can have.
+    pub(super) fn read(self, written: &str, phases: &[&str]) -> Result<FieldValue, String> {
+        let known = match self.values {
+            // YAML takes `True` for the flag as well.
+            FieldDomain::Flag => match written.to_ascii_lowercase().parse() {
+                Ok(flag) => return Ok(FieldValue::Flag(flag)),
+                Err(_) => &["true", "false"],
+            },
+            FieldDomain::Word(words) => words,
+            FieldDomain::Phase => phases,
+            FieldDomain::Text => return Ok(FieldValue::Text(written.to_owned())),
+        };
+        if known.contains(&written) {
+            return Ok(FieldValue::Text(written.to_owned()));
+        }
+        Err(format!(
+            "field {}: {}",
+            self.name,
+            unknown_name("value", written, known)
+        ))
+    }
+
+    /// Whether a subject may have this value: what it may not, no rule can ask for.
+    pub fn allows(self, value: &FieldValue) -> bool {
+        match (self.values, value) {
+            (FieldDomain::Flag, FieldValue::Flag(_))
+            | (FieldDomain::Phase | FieldDomain::Text, FieldValue::Text(_)) => true,
+            (FieldDomain::Word(words), FieldValue::Text(text)) => words.contains(&text.as_str()),
+            _ => false,
+        }
+    }
+}
+
+const fn flag(name: &'static str) -> SubjectField {
+    field(name, FieldDomain::Flag)
+}
+
+const fn word(name: &'static str, words: &'static [&'static str]) -> SubjectField {
+    field(name, FieldDomain::Word(words))
+}
+
+const fn phase(name: &'static str) -> SubjectField {
+    field(name, FieldDomain::Phase)
+}
+
+const fn text(name: &'static str) -> SubjectField {
+    field(name, FieldDomain::Text)
+}
+
+const fn field(name: &'static str, values: FieldDomain) -> SubjectField {
+    SubjectField { name, values }
+}
+
+const STATUS: &[&str] = &["loadable", "unloadable", "headers-only", "absent"];
+const LIBC: &[&str] = &["glibc", "musl", "none"];
+const OWNER: &[&str] = &["pip", "deb", "conda", "bundled", "unknown"];
+const ASKS: &[&str] = &[RequestKind::Needed.name(), RequestKind::Dlopen.name()];
+const IMPACT: &[&str] = &[
+    FailureImpact::Import.name(),
+    FailureImpact::Gpu.name(),
+    FailureImpact::Profiling.name(),
 ];
-
-pub(super) const COPY: &[&str] = &[
-    "path",
-    "directory",
-    "soname",
-    "version",
-    "owner",
-    // Whether it serves only the tool that brings it.
-    "decoy",
-    "loadable",
-    "loadable_nvidia",
-    // Whether a program gets it.
-    "used",
-    // Whether a module of Python may get it by what its code opens, which only a run could tell.
-    "may_be_used",
-    // Whether the search ended at it, and what it needs is missing.
-    "reached",
-    "library",
-    "damaged",
-    "damage",
-    // Whether a search ends at it because it is damaged.
-    "stops_search",
-    // Whether the user of the image may not read it, and what keeps him from it.
-    "denied",
-    "denial",
-    "machine",
-    "image_machine",
-    "wrong_machine",
-    "image_status",
-    // Whether CUPTI can be had in the image all the same, by dlopen or by a program that asks.
-    "image_serves",
-    // Whether the image has a dynamic loader.
-    "has_loader",
-    // Whether the loader searches its folder on some processors alone, where no other copy has its soname; and on which.
-    "some_processors",
-    "processors",
-    // The version of the CUDA runtime beside it, and whether it is of another release or even major version.
-    "cudart",
-    "other_cudart",
-    "other_cudart_major",
-];
-
-pub(super) const COPIES: &[&str] = &["count", "versions"];
-
-pub(super) const DANGLING_LINK: &[&str] = &["path", "target", "dev_link"];
-
-pub(super) const MISNAMED: &[&str] = &["path", "says", "soname"];
-
-pub(super) const FAILURE: &[&str] = &[
-    "object",
-    // What that breaks: `cupti`, or `import`, `gpu` or `profiling` of a program.
-    "breaks",
-    "words",
-    // Whether all that is missing is a newer glibc, which one is needed and which one is there.
-    "glibc",
-    "glibc_needed",
-    "glibc_here",
-    // Whether the C library of the image is musl.
-    "musl",
-];
-
-pub(super) const UNSERVED: &[&str] = &[
-    "name",
-    "object",
-    "wants",
-    "words",
-    // What breaks without it: `gpu` or `profiling`.
-    "breaks",
-    // Whether another program of the same Python environment gets one.
-    "others_served",
-    // Whether it is a package that no Python of the image has on its path.
-    "unreachable",
-];
-
-pub(super) const START: &[&str] = &[
-    "name", "object", "words", // What is to be done about it, as far as the image shows it.
-    "cure",  // `needed` or `dlopen`.
-    "asks",
-    // Whether a process is known that ends so; and whether it is that of the container's command.
-    "process", "own",
-];
-
-pub(super) const COMMAND: &[&str] = &[
-    "words", "cure", // Whether it is so for sure: what is not in the image may be mounted.
-    "sure",
-];
-
-pub(super) const UNDECIDED: &[&str] = &[
-    // The objects, a few of many.
-    "names", // Whether one of them is linked with the library.
-    "linked",
-];
-
-pub(super) const NEED: &[&str] = &["phase", "level", "what", "why"];
-
-pub(super) const CONSUMER: &[&str] = &[
-    "name",
-    "object",
-    // `needed` or `dlopen`.
-    "asks",
-    "wants",
-    // What breaks without it: `import`, `gpu` or `profiling`.
-    "required",
-    "path",
-    // Whether it imports symbols that the copy does not export, and which.
-    "lacks_symbols",
-    "symbols",
-    // Whether it gets another release than it was made for, and which.
-    "shadowed",
-    "older",
-    "gets",
-    "meant",
-    "meant_by",
-];
-
-pub(super) const LD_CACHE: &[&str] = &[
-    // What is wrong, as the end of a sentence.
-    "words",
-    // Whether a fresh run of `ldconfig` makes the names found.
-    "repaired_by_ldconfig",
-];
-
-pub(super) const EMPTY_ELEMENT: &[&str] = &["of", "value", "working_dir"];
-
-pub(super) const ENVIRONMENT: &[&str] = &[
-    "variables",
-    // The command or script that sets them.
-    "by",
-    // Whether their values can be told without running it.
-    "known",
-];
-
-pub(super) const INJECTION: &[&str] = &[
-    "variable", "library", // The loader's words.
-    "words",   // Whether nothing lies where the variable leads.
-    "missing",
-];
-
-pub(super) const STUB: &[&str] = &[
-    "path",
-    "name",
-    // `LD_LIBRARY_PATH` or `ld.so.cache`.
-    "by",
-    // Whether it has the soname of the driver's library: then programs get it instead.
-    "is_soname",
-];
-
-pub(super) const RUNTIME: &[&str] = &[
-    "variable", "value", // `devices`, `compute` or `utility`.
-    "lacks", // What that means, as the end of a sentence.
-    "words",
-];
-
-pub(super) const CUDA: &[&str] = &[
-    // The newest of the image, and what says it: a copy of CUPTI, a CUDA runtime, or the environment.
-    "version",
-    "from",
-    // The oldest driver that came with it, and the branch that minor-version compatibility asks for.
-    "driver",
-    "branch",
-    // Whether the driver for this version is known.
-    "has_driver",
-    "has_cupti",
-    // The newest CUPTI and the file; what `NVIDIA_REQUIRE_CUDA` promises, and whether CUPTI is newer than that.
+/// What a failure breaks: a copy for everybody, or a program as its profile says.
+const BREAKS: &[&str] = &[
     "cupti",
-    "cupti_path",
-    "required",
-    "newer_than_required",
+    FailureImpact::Import.name(),
+    FailureImpact::Gpu.name(),
+    FailureImpact::Profiling.name(),
+];
+const LEVEL: &[&str] = &["needs", "wants", "forbids"];
+const STUB_BY: &[&str] = &["LD_LIBRARY_PATH", "ld.so.cache"];
+const RUNTIME_VARIABLE: &[&str] = &["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"];
+const LACKS: &[&str] = &["devices", "compute", "utility"];
+const INJECTION_VARIABLE: &[&str] = &["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"];
+const WEIGHT: &[&str] = &[WeightPurpose::Profiling.name(), WeightPurpose::Toolkit.name()];
+const STATE: &[&str] = &["expired", "unused"];
+const LOST_TOOL: &[&str] = &["not-ready", "not-applicable"];
+const STEP_BRINGS: &[&str] = &[
+    "nothing",
+    "no-package",
+    "headers",
+    "missing",
+    "other-release",
+    "off-path",
+];
+
+pub(super) const IMAGE: &[SubjectField] = &[
+    word("status", STATUS),
+    word("status_nvidia", STATUS),
+    flag("has_headers"),
+    flag("import_broken"),
+    // Whether a copy, a link to none or a program that asks is there.
+    flag("concerns_cupti"),
+    // That of the dynamic loader.
+    word("libc", LIBC),
+    // The packages that bring the library of the image's CUDA, as a sentence names them.
+    text("matching_package"),
+];
+
+pub(super) const COPY: &[SubjectField] = &[
+    text("path"),
+    text("directory"),
+    text("soname"),
+    text("version"),
+    word("owner", OWNER),
+    // Whether it serves only the tool that brings it.
+    flag("decoy"),
+    flag("loadable"),
+    flag("loadable_nvidia"),
+    // Whether a program gets it.
+    flag("used"),
+    // Whether a module of Python may get it by what its code opens, which only a run could tell.
+    flag("may_be_used"),
+    // Whether the search ended at it, and what it needs is missing.
+    flag("reached"),
+    flag("library"),
+    flag("damaged"),
+    text("damage"),
+    // Whether a search ends at it because it is damaged.
+    flag("stops_search"),
+    // Whether the user of the image may not read it, and what keeps him from it.
+    flag("denied"),
+    text("denial"),
+    text("machine"),
+    text("image_machine"),
+    flag("wrong_machine"),
+    word("image_status", STATUS),
+    // Whether CUPTI can be had in the image all the same, by dlopen or by a program that asks.
+    flag("image_serves"),
+    // Whether the image has a dynamic loader.
+    flag("has_loader"),
+    // Whether the loader searches its folder on some processors alone, where no other copy has its soname; and on which.
+    flag("some_processors"),
+    text("processors"),
+    // The version of the CUDA runtime beside it, and whether it is of another release or even major version.
+    text("cudart"),
+    flag("other_cudart"),
+    flag("other_cudart_major"),
+];
+
+pub(super) const COPIES: &[SubjectField] = &[text("count"), text("versions")];
+
+pub(super) const DANGLING_LINK: &[SubjectField] = &[text("path"), text("target"), flag("dev_link")];
+
+pub(super) const MISNAMED: &[SubjectField] = &[text("path"), text("says"), text("soname")];
+
+pub(super) const FAILURE: &[SubjectField] = &[
+    text("object"),
+    word("breaks", BREAKS),
+    text("words"),
+    // Whether all that is missing is a newer glibc, which one is needed and which one is there.
+    flag("glibc"),
+    text("glibc_needed"),
+    text("glibc_here"),
+    // Whether the C library of the image is musl.
+    flag("musl"),
+    // As of an image.
+    text("matching_package"),
+];
+
+pub(super) const UNSERVED: &[SubjectField] = &[
+    text("name"),
+    text("object"),
+    text("wants"),
+    text("words"),
+    word("breaks", IMPACT),
+    // Whether another program of the same Python environment gets one.
+    flag("others_served"),
+    // Whether it is a package that no Python of the image has on its path.
+    flag("unreachable"),
+];
+
+pub(super) const START: &[SubjectField] = &[
+    text("name"),
+    text("object"),
+    text("words"),
+    // What is to be done about it, as far as the image shows it.
+    text("cure"),
+    word("asks", ASKS),
+    // Whether a process is known that ends so; and whether it is that of the container's command.
+    flag("process"),
+    flag("own"),
+];
+
+pub(super) const COMMAND: &[SubjectField] = &[
+    text("words"),
+    text("cure"),
+    // Whether it is so for sure: what is not in the image may be mounted.
+    flag("sure"),
+];
+
+pub(super) const UNDECIDED: &[SubjectField] = &[
+    // The objects, a few of many.
+    text("names"),
+    // Whether one of them is linked with the library.
+    flag("linked"),
+];
+
+pub(super) const NEED: &[SubjectField] = &[phase("phase"), word("level", LEVEL), text("what"), text("why")];
+
+pub(super) const CONSUMER: &[SubjectField] = &[
+    text("name"),
+    text("object"),
+    word("asks", ASKS),
+    text("wants"),
+    word("required", IMPACT),
+    text("path"),
+    // Whether it imports symbols that the copy does not export, and which.
+    flag("lacks_symbols"),
+    text("symbols"),
+    // Whether it gets another release than it was made for, and which.
+    flag("shadowed"),
+    flag("older"),
+    text("gets"),
+    text("meant"),
+    text("meant_by"),
+];
+
+pub(super) const LD_CACHE: &[SubjectField] = &[
+    // What is wrong, as the end of a sentence.
+    text("words"),
+    // Whether a fresh run of `ldconfig` makes the names found.
+    flag("repaired_by_ldconfig"),
+];
+
+pub(super) const EMPTY_ELEMENT: &[SubjectField] = &[text("of"), text("value"), text("working_dir")];
+
+pub(super) const ENVIRONMENT: &[SubjectField] = &[
+    text("variables"),
+    // The command or script that sets them.
+    text("by"),
+    // Whether their values can be told without running it.
+    flag("known"),
+];
+
+pub(super) const INJECTION: &[SubjectField] = &[
+    word("variable", INJECTION_VARIABLE),
+    text("library"),
+    // The loader's words.
+    text("words"),
+    // Whether nothing lies where the variable leads.
+    flag("missing"),
+];
+
+pub(super) const STUB: &[SubjectField] = &[
+    text("path"),
+    text("name"),
+    word("by", STUB_BY),
+    // Whether it has the soname of the driver's library: then programs get it instead.
+    flag("is_soname"),
+];
+
+pub(super) const RUNTIME: &[SubjectField] = &[
+    word("variable", RUNTIME_VARIABLE),
+    text("value"),
+    word("lacks", LACKS),
+    // What that means, as the end of a sentence.
+    text("words"),
+];
+
+pub(super) const CUDA: &[SubjectField] = &[
+    // The newest of the image, and what says it: a copy of CUPTI, a CUDA runtime, or the environment.
+    text("version"),
+    text("from"),
+    // The oldest driver that came with it, and the branch that minor-version compatibility asks for.
+    text("driver"),
+    text("branch"),
+    // Whether the driver for this version is known.
+    flag("has_driver"),
+    flag("has_cupti"),
+    // The newest CUPTI and the file; what `NVIDIA_REQUIRE_CUDA` promises, and whether CUPTI is newer than that.
+    text("cupti"),
+    text("cupti_path"),
+    text("required"),
+    flag("newer_than_required"),
     // Whether a search path names the directory into which GKE mounts the driver.
-    "names_nvidia_directory",
+    flag("names_nvidia_directory"),
 ];
 
-pub(super) const FRAMEWORK: &[&str] = &[
-    // The distribution: `torch` or `tensorflow`.
-    "name",
-    "version",
+pub(super) const FRAMEWORK: &[SubjectField] = &[
+    // The distribution, such as `torch`.
+    text("name"),
+    text("version"),
     // Whether a program of the image asks for CUPTI under the framework's name.
-    "asks_for_cupti",
+    flag("asks_for_cupti"),
     // Whether TensorBoard is in the same environment, and whether the plugin that shows profiles is.
-    "tensorboard",
-    "has_plugin",
-    "plugin",
+    flag("tensorboard"),
+    flag("has_plugin"),
+    text("plugin"),
     // Whether the environment lets a daemon start profiles.
-    "daemon",
+    flag("daemon"),
 ];
 
-pub(super) const NVPERF: &[&str] = &[
+pub(super) const NVPERF: &[SubjectField] = &[
     // Who asks: a program, or any process that opens CUPTI by its soname.
-    "name",
+    text("name"),
     // Where the library is, as the end of a sentence.
-    "words",
+    text("words"),
     // Whether another process of the image gets it.
-    "others_get_it",
+    flag("others_get_it"),
 ];
 
-pub(super) const BAGGAGE: &[&str] = &[
-    // `profiling` or `toolkit`.
-    "weight", "bytes", "count",
+pub(super) const DEAD_WEIGHT: &[SubjectField] = &[word("weight", WEIGHT), text("bytes"), text("count")];
+
+pub(super) const TOOL: &[SubjectField] = &[
+    text("tool"),
+    word("state", LOST_TOOL),
+    // As the end of a sentence.
+    text("why"),
 ];
 
-pub(super) const SUPPRESSION: &[&str] = &["rule", "reason", "until", "line", "state"];
+pub(super) const LINK: &[SubjectField] = &[
+    // The name that is asked for, and the version of symbols that the library which was found has not.
+    text("name"),
+    text("version"),
+    // Whether something was found and cannot be loaded.
+    flag("refused"),
+    // Whether a file of its name lies where the search does not come to, and where.
+    flag("in_image"),
+    text("elsewhere"),
+    // Whether a program does not start for want of it.
+    flag("stops_program"),
+    // How many ask for it, and how many do not load, as a sentence.
+    text("count"),
+    // The loader's words.
+    text("words"),
+];
+
+pub(super) const BUILD_STEP: &[SubjectField] = &[
+    // The package, or the paths that are copied.
+    text("what"),
+    word("brings", STEP_BRINGS),
+    // The stage or image that is copied from.
+    text("from"),
+    // What would bring the library.
+    text("instead"),
+    // The CUDA of what is brought, and that of the stage.
+    text("release"),
+    text("cuda"),
+    // The folder that no search path leads to.
+    text("folder"),
+    // Whether a search path leads to where the library would lie, were it among what is copied.
+    flag("searched"),
+    // Whether another step brings the library, and whether one may.
+    flag("brought"),
+    flag("open"),
+    // Whether the file speaks of CUPTI.
+    flag("concerned"),
+];
+
+pub(super) const SUPPRESSION: &[SubjectField] = &[
+    text("rule"),
+    text("reason"),
+    text("until"),
+    text("line"),
+    word("state", STATE),
+];

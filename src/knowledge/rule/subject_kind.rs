@@ -6,7 +6,18 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::subject_fields;
+use super::subject_fields::{self, SubjectField};
+
+/// What is asked of an image: the rules of the other questions say nothing there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleQuestion {
+    /// Whether it serves.
+    Image,
+    /// Whether each of its objects finds what it needs.
+    Links,
+    /// Of a Dockerfile, whether its steps bring the library.
+    BuildFile,
+}
 
 /// The kinds of subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -55,14 +66,20 @@ pub enum SubjectKind {
     /// A process that gets libcupti and not the library behind its counters.
     Nvperf,
     /// Files of one kind of weight that nothing in the image is known to need.
-    Baggage,
+    DeadWeight,
+    /// A profiling tool that was asked for and would not work.
+    Tool,
+    /// A library that objects of the image need and do not get.
+    Link,
+    /// An instruction of a Dockerfile.
+    BuildStep,
     /// A suppression of the config that is over or was for nothing.
     Suppression,
 }
 
 impl SubjectKind {
     /// All kinds, for who wants to see that each is in use.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::Image,
         Self::Copy,
         Self::Copies,
@@ -84,7 +101,10 @@ impl SubjectKind {
         Self::Cuda,
         Self::Framework,
         Self::Nvperf,
-        Self::Baggage,
+        Self::DeadWeight,
+        Self::Tool,
+        Self::Link,
+        Self::BuildStep,
         Self::Suppression,
     ];
 
@@ -112,13 +132,16 @@ impl SubjectKind {
             Self::Cuda => "cuda",
             Self::Framework => "framework",
             Self::Nvperf => "nvperf",
-            Self::Baggage => "baggage",
+            Self::DeadWeight => "dead-weight",
+            Self::Tool => "tool",
+            Self::Link => "link",
+            Self::BuildStep => "build-step",
             Self::Suppression => "suppression",
         }
     }
 
     /// The fields that a subject of this kind has, in the order in which a mistake lists them.
-    pub fn fields(self) -> &'static [&'static str] {
+    pub fn fields(self) -> &'static [SubjectField] {
         match self {
             Self::Image => subject_fields::IMAGE,
             Self::Copy => subject_fields::COPY,
@@ -141,15 +164,27 @@ impl SubjectKind {
             Self::Cuda => subject_fields::CUDA,
             Self::Framework => subject_fields::FRAMEWORK,
             Self::Nvperf => subject_fields::NVPERF,
-            Self::Baggage => subject_fields::BAGGAGE,
+            Self::DeadWeight => subject_fields::DEAD_WEIGHT,
+            Self::Tool => subject_fields::TOOL,
+            Self::Link => subject_fields::LINK,
+            Self::BuildStep => subject_fields::BUILD_STEP,
             Self::Suppression => subject_fields::SUPPRESSION,
+        }
+    }
+
+    /// Whether a rule of this kind is applied where this is asked.
+    pub fn answers(self, question: RuleQuestion) -> bool {
+        match self {
+            Self::Suppression => true,
+            Self::Link => question == RuleQuestion::Links,
+            Self::BuildStep => question == RuleQuestion::BuildFile,
+            _ => question == RuleQuestion::Image,
         }
     }
 }
 
 /// The value of a field.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldValue {
     /// `true` or `false` in a rule's file.
     Flag(bool),

@@ -10,12 +10,12 @@ use super::{config_instructions, quote};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::site_packages_of;
 use crate::judge::plan::Plan;
+use crate::knowledge::LibraryProfile;
 use crate::make::remedy::RemedyError;
 use crate::make::remedy::build_check::{BuildCheck, LinkedObject};
 use crate::make::remedy::copy_plan::{CopiedFile, CopyPlan, CreatedLink};
 use crate::make::remedy::install_folder::FolderDiscovery;
 use crate::make::remedy::install_method::{InstallMethod, RepositorySetup};
-use crate::make::remedy::library_stems::loaded_name;
 use crate::make::remedy::method_choice::MethodChoice;
 use crate::make::remedy::phase_recipe::PhaseRecipe;
 use crate::make::remedy::removal::RemovalPlan;
@@ -42,6 +42,11 @@ pub(crate) fn fill_page(
     let search_path = search_path.map(|path| path.value.as_str());
     let search_path = search_path.or(own_path).unwrap_or_default();
     let search_path = quote::require_writable("LD_LIBRARY_PATH", search_path)?;
+    let soname = recipe
+        .choice
+        .as_ref()
+        .map(|choice| choice.way.soname())
+        .unwrap_or_default();
     Ok(PhasePage {
         phase: plan.phase.clone(),
         image: escape::escape_bytes(facts.image.reference.as_bytes()),
@@ -65,35 +70,39 @@ pub(crate) fn fill_page(
             .transpose()?,
         shell: recipe.system.shell,
         own_shell: own_shell(&facts.image.config.settings.shell),
-        way: recipe.choice.as_ref().map(|choice| way(choice, recipe)).transpose()?,
+        way: recipe
+            .choice
+            .as_ref()
+            .map(|choice| way(choice, recipe, facts.library))
+            .transpose()?,
         needs: recipe
             .needs
             .iter()
             .map(|need| NeedPage {
                 name: need.stem,
+                loaded: facts.library.loaded_name(need.stem, &soname).to_owned(),
                 because: need.because.to_string(),
             })
             .collect(),
         spare: recipe.spare.clone(),
-        lead: lead(&recipe.lead)?,
+        search_setup: search_path_page(&recipe.search_setup)?,
         library_path: recipe.library_path.clone(),
         search_path: search_path.to_owned(),
-        fresh: recipe.fresh.as_ref().map(|plan| fresh(plan, recipe.system.has_cache)),
+        removal: recipe
+            .removal
+            .as_ref()
+            .map(|plan| removal_page(plan, recipe.system.has_cache)),
         // Set later: only a project builds PyTorch, and only a copy of the files into `scratch` loses the config.
         pytorch: false,
         python: recipe.system.python.as_ref().map(path).transpose()?.unwrap_or_default(),
-        soname: recipe
-            .choice
-            .as_ref()
-            .map(|choice| choice.way.soname())
-            .unwrap_or_default(),
+        soname,
         folder: path(&recipe.search.folder)?,
         conf: match &recipe.search.by {
             FolderDiscovery::Conf(conf) => Some(path(conf)?),
             FolderDiscovery::Default => None,
         },
         config: Vec::new(),
-        proof: proof(facts, &recipe.proof)?,
+        check: build_check_page(facts, &recipe.check)?,
     })
 }
 
@@ -107,7 +116,7 @@ fn path(path: &RootPath) -> Result<String, RemedyError> {
     quote::require_literal("a path", &path.absolute())
 }
 
-fn files(bring: &CopyPlan) -> Result<Vec<FilePage>, RemedyError> {
+fn files(copy_plan: &CopyPlan) -> Result<Vec<FilePage>, RemedyError> {
     let file = |file: &CopiedFile| {
         Ok(FilePage {
             from: path(&file.from)?,
@@ -115,7 +124,7 @@ fn files(bring: &CopyPlan) -> Result<Vec<FilePage>, RemedyError> {
             because: format!("{}: {}", escape::escape_bytes(&file.name), file.because),
         })
     };
-    bring.files.iter().map(file).collect()
+    copy_plan.files.iter().map(file).collect()
 }
 
 /// Files that are copied: in one layer where all keep their names.
@@ -132,7 +141,7 @@ fn copied(from: String, files: Vec<FilePage>, links: Vec<LinkPage>) -> MethodPag
     }
 }
 
-fn links(bring: &CopyPlan) -> Result<Vec<LinkPage>, RemedyError> {
+fn links(copy_plan: &CopyPlan) -> Result<Vec<LinkPage>, RemedyError> {
     let link = |link: &CreatedLink| {
         Ok(LinkPage {
             at: path(&link.at)?,
@@ -141,21 +150,26 @@ fn links(bring: &CopyPlan) -> Result<Vec<LinkPage>, RemedyError> {
             because: link.because.clone(),
         })
     };
-    bring.links.iter().map(link).collect()
+    copy_plan.links.iter().map(link).collect()
 }
 
-fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, RemedyError> {
+fn way(choice: &MethodChoice, recipe: &PhaseRecipe, library: &LibraryProfile) -> Result<MethodPage, RemedyError> {
     Ok(match &choice.way {
         InstallMethod::Place(place) => MethodPage::Place {
-            files: files(&place.bring)?,
+            files: files(&place.copy_plan)?,
         },
-        InstallMethod::Copy { from, bring } => {
+        InstallMethod::Copy { from, copy_plan } => {
             // Without a shell nothing makes links, and the files have the names that are asked for.
-            let links = if recipe.system.shell { links(bring)? } else { Vec::new() };
-            copied(from.clone(), files(bring)?, links)
+            let links = if recipe.system.shell {
+                links(copy_plan)?
+            } else {
+                Vec::new()
+            };
+            copied(from.clone(), files(copy_plan)?, links)
         }
         InstallMethod::Devel { from, folder, release } => {
-            copied(from.clone(), of_devel(folder, &release.soname, recipe)?, Vec::new())
+            let files = of_devel(folder, |stem| library.loaded_name(stem, &release.soname), recipe)?;
+            copied(from.clone(), files, Vec::new())
         }
         InstallMethod::Package(package) => MethodPage::Package {
             manager: package.manager.program(),
@@ -188,10 +202,14 @@ fn way(choice: &MethodChoice, recipe: &PhaseRecipe) -> Result<MethodPage, Remedy
 }
 
 /// The files of a devel image by their sonames: `COPY` follows the links, so that each is a file of that name.
-fn of_devel(folder: &RootPath, soname: &str, recipe: &PhaseRecipe) -> Result<Vec<FilePage>, RemedyError> {
+fn of_devel<'n>(
+    folder: &RootPath,
+    loaded_name: impl Fn(&'static str) -> &'n str,
+    recipe: &PhaseRecipe,
+) -> Result<Vec<FilePage>, RemedyError> {
     let own = &recipe.search.folder;
     let file = |need: &RequiredLibrary| {
-        let name = loaded_name(need.stem, soname);
+        let name = loaded_name(need.stem);
         Ok(FilePage {
             from: path(&folder.join(name.as_bytes()))?,
             to: path(&own.join(name.as_bytes()))?,
@@ -231,8 +249,8 @@ fn component(setup: &RepositorySetup) -> Result<Option<ComponentPage>, RemedyErr
     })
 }
 
-fn lead(lead: &SearchPathSetup) -> Result<SearchPathPage, RemedyError> {
-    Ok(match lead {
+fn search_path_page(search_setup: &SearchPathSetup) -> Result<SearchPathPage, RemedyError> {
+    Ok(match search_setup {
         SearchPathSetup::Nothing(because) => SearchPathPage::Nothing {
             because: because.clone(),
         },
@@ -265,10 +283,10 @@ fn link((at, to): &(RootPath, RootPath)) -> Result<LinkPage, RemedyError> {
     })
 }
 
-fn fresh(fresh: &RemovalPlan, caches: bool) -> RemovalPage {
+fn removal_page(removal: &RemovalPlan, caches: bool) -> RemovalPage {
     let mut unwritable = 0;
     let mut groups = Vec::new();
-    for group in &fresh.groups {
+    for group in &removal.groups {
         // A line break in a name would end the instruction. Such a file stays, and the page says how many do.
         let (can, cannot): (Vec<&RootPath>, Vec<&RootPath>) =
             group.paths.iter().partition(|path| quote::is_writable(path.as_bytes()));
@@ -283,16 +301,16 @@ fn fresh(fresh: &RemovalPlan, caches: bool) -> RemovalPage {
         });
     }
     groups.retain(|group| !group.paths.is_empty());
-    let dropped = fresh.groups.iter().flat_map(|group| &group.paths);
+    let dropped = removal.groups.iter().flat_map(|group| &group.paths);
     let sites: BTreeSet<RootPath> = dropped.filter_map(site_packages_of).collect();
     let sites = sites.iter().filter_map(|site| path(site).ok());
     RemovalPage {
         sites: sites.collect(),
         groups,
         unwritable,
-        before: fresh.before,
-        after: fresh.after,
-        layers: fresh.layers,
+        before: removal.before,
+        after: removal.after,
+        layers: removal.layers,
         caches,
     }
 }
@@ -300,7 +318,7 @@ fn fresh(fresh: &RemovalPlan, caches: bool) -> RemovalPage {
 /// Where the loader looks before its own directories (ld.so(8)).
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
-fn proof(facts: &ImageFacts, proof: &BuildCheck) -> Result<BuildCheckPage, RemedyError> {
+fn build_check_page(facts: &ImageFacts, check: &BuildCheck) -> Result<BuildCheckPage, RemedyError> {
     let rootfs = &facts.contexts.as_is.rootfs;
     let linked = |it: &LinkedObject| {
         Ok(LinkedPage {
@@ -322,14 +340,14 @@ fn proof(facts: &ImageFacts, proof: &BuildCheck) -> Result<BuildCheckPage, Remed
     // The loader takes an empty one for none (glibc elf/rtld.c, `process_envvars`).
     let library_path = changed.map(|name| entry.values.get(name).cloned().unwrap_or_default());
     Ok(BuildCheckPage {
-        loader: quote::require_plain("the path of the loader", &proof.loader)?,
-        preloads: quote::require_writable("what is preloaded", &String::from_utf8_lossy(&proof.preloads))?.to_owned(),
-        names: proof.names.clone(),
-        linked: proof.linked.iter().map(linked).collect::<Result<_, _>>()?,
-        libc: quote::require_plain("the path of the C library", &proof.libc)?,
+        loader: quote::require_plain("the path of the loader", &check.loader)?,
+        preloads: quote::require_writable("what is preloaded", &String::from_utf8_lossy(&check.preloads))?.to_owned(),
+        names: check.names.clone(),
+        linked: check.linked.iter().map(linked).collect::<Result<_, _>>()?,
+        libc: quote::require_plain("the path of the C library", &check.libc)?,
         library_path: library_path
             .map(|value| quote::require_writable("LD_LIBRARY_PATH", &value).map(str::to_owned))
             .transpose()?,
-        elsewhere: proof.elsewhere,
+        elsewhere: check.elsewhere,
     })
 }

@@ -5,7 +5,7 @@ mod fill_page;
 pub(crate) mod image_name;
 mod phase_page;
 pub(crate) mod project;
-mod quote;
+pub(crate) mod quote;
 mod templates;
 
 pub(crate) use fill_page::fill_page;

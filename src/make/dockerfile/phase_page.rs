@@ -53,11 +53,11 @@ pub(crate) struct PhasePage {
     // layer would hide them, and they would still be pulled.
     pub spare: Vec<&'static str>,
     /// How the loader comes to find it.
-    pub lead: SearchPathPage,
+    pub search_setup: SearchPathPage,
     pub library_path: Option<ChangedLibraryPath>,
     /// `LD_LIBRARY_PATH` as it is in the end; empty where it is not set.
     pub search_path: String,
-    pub fresh: Option<RemovalPage>,
+    pub removal: Option<RemovalPage>,
     /// Whether the PyTorch of the builder is taken over.
     pub pytorch: bool,
     /// The Python that a container of the image starts; empty where there is none.
@@ -65,7 +65,7 @@ pub(crate) struct PhasePage {
     /// The lines that set what a copy of the files does not bring along.
     pub config: Vec<String>,
     /// What is asked of the image's own loader.
-    pub proof: BuildCheckPage,
+    pub check: BuildCheckPage,
 }
 
 /// What an audit will say of the result.
@@ -80,6 +80,8 @@ pub(crate) struct ForetoldPage {
 pub(crate) struct NeedPage {
     /// Its name up to the number of its soname.
     pub name: &'static str,
+    /// The name that the loader is asked for.
+    pub loaded: String,
     pub because: String,
 }
 

@@ -6,7 +6,6 @@ use super::phase_page::{FilePage, ForetoldPage, MethodPage, NeedPage, PhasePage,
 use super::templates::{DockerfileTemplates, TemplateError, tidy};
 use crate::knowledge::packages::GitSource;
 use crate::make::remedy::builder_stage::BuilderStage;
-use crate::make::remedy::library_stems::{CUPTI, loaded_name};
 use crate::make::remedy::method_choice::ConsideredMethod;
 use crate::make::remedy::phase_recipe::BroughtRelease;
 
@@ -138,7 +137,7 @@ impl ProjectDockerfile {
         let mut sections = Vec::new();
         let mut before: Option<PhasePage> = None;
         for page in &self.pages {
-            let brings = page.way.is_some() && page.fresh.is_none();
+            let brings = page.way.is_some() && page.removal.is_none();
             let page = self.shared(page, before.as_ref());
             sections.push(section(templates, &page)?);
             // The targets that bring CUPTI stand on the first of them, not on one another; no other one does.
@@ -178,10 +177,10 @@ impl ProjectDockerfile {
             .filter(|_| page.pytorch && !brings);
         if let Some(least) = least.map(gathered) {
             page.way = least.way;
-            page.lead = least.lead;
-            page.proof.names = least.proof.names;
+            page.search_setup = least.search_setup;
+            page.check.names = least.check.names;
         }
-        let Some(first) = first.filter(|_| brings && page.fresh.is_none()) else {
+        let Some(first) = first.filter(|_| brings && page.removal.is_none()) else {
             return page;
         };
         let had = files(first).to_vec();
@@ -195,8 +194,8 @@ impl ProjectDockerfile {
             page.base.clone_from(&first.phase);
             if files.is_empty() {
                 page.way = None;
-            } else if matches!(page.lead, SearchPathPage::Folder { .. }) {
-                page.lead = SearchPathPage::Again;
+            } else if matches!(page.search_setup, SearchPathPage::Folder { .. }) {
+                page.search_setup = SearchPathPage::Again;
             }
             page.pytorch = false;
         }
@@ -247,15 +246,15 @@ fn source(templates: &DockerfileTemplates, page: &PhasePage) -> Result<String, T
     // Of this stage only the files are taken: nothing in it has to be removed, or found by its loader.
     let whole = PhasePage {
         spare: Vec::new(),
-        lead: SearchPathPage::Nothing { because: String::new() },
+        search_setup: SearchPathPage::Nothing { because: String::new() },
         ..page.clone()
     };
     let stages = templates.render("stages.j2", page)?;
-    let names = page.needs.iter().map(|need| need.name);
+    let beside = page.needs.iter().filter(|need| need.loaded != page.soname);
     let gather = GatherPage {
         page: &whole,
         soname: &page.soname,
-        beside: names.filter(|name| *name != CUPTI).collect(),
+        beside: beside.map(|need| need.name).collect(),
     };
     Ok(stages + &templates.render("gather.j2", gather)?)
 }
@@ -268,7 +267,7 @@ fn gathered(page: &PhasePage) -> PhasePage {
     }
     let folder = page.folder.clone();
     let file = |need: &NeedPage| {
-        let name = loaded_name(need.name, &page.soname);
+        let name = &need.loaded;
         FilePage {
             from: format!("{GATHERED}/{name}"),
             to: format!("{folder}/{name}"),
@@ -282,7 +281,7 @@ fn gathered(page: &PhasePage) -> PhasePage {
         files: page.needs.iter().map(file).collect(),
         links: Vec::new(),
     });
-    page.lead = match page.conf.clone() {
+    page.search_setup = match page.conf.clone() {
         Some(conf) => SearchPathPage::Folder {
             conf,
             folder,
@@ -301,10 +300,10 @@ fn section(templates: &DockerfileTemplates, page: &PhasePage) -> Result<TargetSe
         verdict: page.verdict,
         because: page.because.clone(),
         adds: page.adds,
-        saves: page.fresh.as_ref().map(|fresh| SizeSavings {
-            before: fresh.before,
-            after: fresh.after,
-            layers: fresh.layers,
+        saves: page.removal.as_ref().map(|removal| SizeSavings {
+            before: removal.before,
+            after: removal.after,
+            layers: removal.layers,
         }),
         foretold: page.foretold.clone(),
         leaves: page.leaves.clone(),

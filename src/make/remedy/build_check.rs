@@ -1,10 +1,10 @@
 //! What is asked of the image's own loader at the end of a build.
 
 use super::install_method::InstallMethod;
-use super::library_stems::CUPTI;
 use super::required_libraries::RequiredLibrary;
 use crate::judge::facts::{FailureImpact, ImageFacts, RequestKind};
 use crate::judge::plan::{Plan, PlanItem, Verdict};
+use crate::knowledge::LibraryProfile;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
@@ -36,10 +36,12 @@ pub(crate) struct LinkedObject {
     pub wants: ByteString,
 }
 
-/// The names that have to be found: that of libcupti and those of what is needed beside it.
-pub(super) fn names_to_check(way: &InstallMethod, needs: &[RequiredLibrary]) -> Vec<String> {
+/// The names that have to be found: that of `library` and those of what is needed beside it.
+pub(super) fn names_to_check(library: &LibraryProfile, way: &InstallMethod, needs: &[RequiredLibrary]) -> Vec<String> {
     // No process finds a library by its bare name that is there under a numbered one alone.
-    let beside = needs.iter().filter(|need| need.stem != CUPTI && !need.is_numbered);
+    let beside = needs
+        .iter()
+        .filter(|need| need.stem != library.stem && !need.is_numbered);
     std::iter::once(way.soname())
         .chain(beside.map(|need| need.stem.to_owned()))
         .collect()
@@ -73,7 +75,7 @@ pub(super) fn check_without_install(
     let beside = needs
         .iter()
         .map(|need| need.stem)
-        .filter(|stem| *stem != CUPTI && target.contexts.as_is.open_plain(stem.as_bytes()).loads());
+        .filter(|stem| *stem != target.library.stem && target.contexts.as_is.open_plain(stem.as_bytes()).loads());
     let names = std::iter::once(image_linkage::escape::escape_bytes(&opened.name)).chain(beside.map(str::to_owned));
     BuildCheck {
         loader: linker.path.clone(),

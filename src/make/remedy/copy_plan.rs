@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use super::RemedyError;
 use super::install_folder::{CacheUpdate, FolderDiscovery, InstallFolder, choose_install_folder};
 use super::library_reason::{LibraryReason, LibraryReasons};
-use super::library_stems::CUPTI;
 use super::required_libraries::{self, RequiredLibrary};
 use super::target::{elf_at, file_facts_at, require_glibc_linker};
 use super::wanted_cupti::choose_source_copy;
@@ -68,8 +67,13 @@ pub(crate) fn plan_copy(
     let linker = require_glibc_linker(target)?;
     let copy = choose_source_copy(source, target, linker)?;
     let elf = elf_at(source, &copy.real_path);
-    let needs =
-        required_libraries::list_required_libraries(target.tables, phase, &target.consumers, |api| shows(elf, api));
+    let ImageFacts {
+        tables,
+        library,
+        consumers,
+        ..
+    } = target;
+    let needs = required_libraries::list_required_libraries(tables, library, phase, consumers, |api| shows(elf, api));
     if needs.is_empty() {
         return Err(RemedyError::NothingNeeded {
             image: target.image.reference.clone(),
@@ -111,7 +115,7 @@ fn shows(elf: Option<&ElfFacts>, api: &CuptiApi) -> bool {
 
 /// Where a library lies in the source: beside the libcupti that was chosen, links followed.
 fn place(source: &ImageFacts, copy: &CuptiCopy, need: &RequiredLibrary) -> Result<RootPath, RemedyError> {
-    if need.stem == CUPTI {
+    if need.stem == source.library.stem {
         return Ok(copy.real_path.clone());
     }
     let rootfs = &source.contexts.as_is.rootfs;
@@ -221,10 +225,11 @@ fn links(files: &[CopiedFile], soname: &ByteString, target: &ImageFacts, search:
             because: "the soname, by which programs ask for it".to_owned(),
         })
         .collect();
-    let mut bare = target.consumers.iter().filter(|it| *it.wants == *CUPTI.as_bytes());
-    if let Some(consumer) = bare.next().filter(|_| **soname != *CUPTI.as_bytes()) {
+    let stem = target.library.stem.as_bytes();
+    let mut bare = target.consumers.iter().filter(|it| *it.wants == *stem);
+    if let Some(consumer) = bare.next().filter(|_| **soname != *stem) {
         links.push(CreatedLink {
-            at: folder.join(CUPTI.as_bytes()),
+            at: folder.join(stem),
             to: soname.clone(),
             because: format!("{} opens this name", consumer.name),
         });

@@ -7,7 +7,6 @@ use super::image_system::ImageSystem;
 use super::install_context::InstallContext;
 use super::install_folder::CacheUpdate;
 use super::install_method::{InPlaceFiles, InstallMethod};
-use super::library_stems::CUPTI;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::knowledge::Phase;
@@ -31,8 +30,8 @@ pub(crate) fn find_in_place(
         return Err("the image holds no libcupti".into());
     }
     // The image is asked as its own source: where its copy would be refused, it does not serve in place either.
-    let bring = plan_copy(target, phase, target, means)?;
-    let cupti = bring.files.first().map(|file| &file.from);
+    let copy_plan = plan_copy(target, phase, target, means)?;
+    let cupti = copy_plan.files.first().map(|file| &file.from);
     // That the files are there says nothing of what they need in turn, and a search path does not bring it.
     let copy = target.own_copies().find(|copy| Some(&copy.real_path) == cupti);
     if let Some(copy) = copy.filter(|copy| !copy.by_path.as_is.loads()) {
@@ -41,8 +40,8 @@ pub(crate) fn find_in_place(
         return Err(format!("the copy there cannot be loaded: {}", words.unwrap_or_default()).into());
     }
     Ok(InPlaceFiles {
-        is_shared: is_shared(target, &bring),
-        bring,
+        is_shared: is_shared(target, &copy_plan),
+        copy_plan,
     })
 }
 
@@ -63,15 +62,17 @@ pub(crate) fn has_files_of(target: &ImageFacts, phase: &Phase, source: &ImageFac
 }
 
 /// Whether other libraries lie beside what is needed.
-fn is_shared(target: &ImageFacts, bring: &CopyPlan) -> bool {
+fn is_shared(target: &ImageFacts, copy_plan: &CopyPlan) -> bool {
     let rootfs = &target.contexts.as_is.rootfs;
-    let folders: Vec<RootPath> = bring.files.iter().map(|file| file.from.parent()).collect();
+    let folders: Vec<RootPath> = copy_plan.files.iter().map(|file| file.from.parent()).collect();
     let Some(first) = folders.first() else {
         return false;
     };
     let of_cupti = |name: &[u8]| {
         let companions = target.library.companions();
-        companions.chain([CUPTI]).any(|stem| name.starts_with(stem.as_bytes()))
+        companions
+            .chain([&*target.library.stem])
+            .any(|stem| name.starts_with(stem.as_bytes()))
     };
     let found = rootfs.lookup(&first.absolute()).ok();
     let mut names = found
@@ -86,8 +87,8 @@ fn is_shared(target: &ImageFacts, bring: &CopyPlan) -> bool {
 pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let source = question.source;
     let CopySource { name: from, facts } = source.ok_or("no image to copy from was named with --from")?;
-    let bring = plan_copy(facts, question.phase, question.target, CacheUpdate::Build)?;
-    let has = bring.release.as_deref().and_then(parse_cuda_version);
+    let copy_plan = plan_copy(facts, question.phase, question.target, CacheUpdate::Build)?;
+    let has = copy_plan.release.as_deref().and_then(parse_cuda_version);
     // A release that was guessed from a soname has no say in the minor version of files that were read.
     let wanted = question.release.as_ref().filter(|it| !it.is_guess);
     if let (Some(has), Some(wanted)) = (has, wanted)
@@ -103,7 +104,7 @@ pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, Metho
     }
     Ok(InstallMethod::Copy {
         from: from.to_owned(),
-        bring,
+        copy_plan,
     })
 }
 

@@ -65,7 +65,7 @@ pub(crate) struct CondaEnvironment {
 
 /// An environment of Python's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PythonEnvironment {
+pub(crate) struct PipTarget {
     pub site: RootPath,
     /// Its interpreter, by the path that belongs to the environment.
     pub interpreter: RootPath,
@@ -172,7 +172,7 @@ fn conda(rootfs: &Rootfs) -> Option<CondaEnvironment> {
 
 /// The environment of Python's that a folder of packages belongs to; `None` where it has no pip, or where its pip
 /// installs into some other folder.
-pub(crate) fn find_python_environment(facts: &ImageFacts, site: &RootPath) -> Option<PythonEnvironment> {
+pub(crate) fn find_pip_target(facts: &ImageFacts, site: &RootPath) -> Option<PipTarget> {
     let rootfs = &facts.contexts.as_is.rootfs;
     let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
     // …/lib/python3.11/site-packages
@@ -184,7 +184,7 @@ pub(crate) fn find_python_environment(facts: &ImageFacts, site: &RootPath) -> Op
     // The system's Python installs into another folder than the one that it was found by.
     let is_system = prefix == RootPath::from("usr");
     match programs.find(|path| is_there(path)).filter(|_| !is_system) {
-        Some(interpreter) => is_there(&site.join(b"pip")).then(|| PythonEnvironment {
+        Some(interpreter) => is_there(&site.join(b"pip")).then(|| PipTarget {
             site: site.clone(),
             interpreter,
             is_managed: is_there(&library.join(b"EXTERNALLY-MANAGED")),
@@ -195,14 +195,14 @@ pub(crate) fn find_python_environment(facts: &ImageFacts, site: &RootPath) -> Op
 }
 
 /// The Python of Debian and Ubuntu, whose pip installs below `/usr/local` (Debian Python Policy, 2.5).
-fn of_debian(rootfs: &Rootfs) -> Option<PythonEnvironment> {
+fn of_debian(rootfs: &Rootfs) -> Option<PipTarget> {
     let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
     is_there(&RootPath::from("usr/lib/python3/dist-packages/pip")).then_some(())?;
     let program = RootPath::from("usr/bin/python3");
     // The name is a link to the program, whose own name carries the minor version.
     let version = rootfs.lookup(&program.absolute()).ok()?.path;
     let library = |above: &str| RootPath::from(above).join(version.name());
-    Some(PythonEnvironment {
+    Some(PipTarget {
         site: library("usr/local/lib").join(b"dist-packages"),
         interpreter: program,
         is_managed: is_there(&library("usr/lib").join(b"EXTERNALLY-MANAGED")),

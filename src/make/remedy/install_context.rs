@@ -26,9 +26,13 @@ pub(crate) struct InstallContext<'a> {
 impl InstallContext<'_> {
     /// The libraries that the phase needs, of the release.
     pub(super) fn needs(&self, cuda: CudaVersion) -> Vec<RequiredLibrary> {
-        required_libraries::list_required_libraries(self.target.tables, self.phase, &self.target.consumers, |api| {
-            has_api(cuda, api)
-        })
+        let ImageFacts {
+            tables,
+            library,
+            consumers,
+            ..
+        } = self.target;
+        required_libraries::list_required_libraries(tables, library, self.phase, consumers, |api| has_api(cuda, api))
     }
 
     pub(super) fn release(&self) -> Result<&LibraryRelease, MethodObstacle> {

@@ -44,7 +44,7 @@ pub(crate) enum InstallMethod {
     Copy {
         /// The name of the image, as `FROM` takes it.
         from: String,
-        bring: CopyPlan,
+        copy_plan: CopyPlan,
     },
     /// Files are copied out of NVIDIA's devel image, which was not read: they are known by the table.
     Devel {
@@ -61,7 +61,7 @@ pub(crate) enum InstallMethod {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InPlaceFiles {
     /// The files as they lie there, and the folder that would lead to them.
-    pub bring: CopyPlan,
+    pub copy_plan: CopyPlan,
     /// Whether their folder holds other libraries, which are not to be put on the search path along with them.
     pub is_shared: bool,
 }
@@ -131,7 +131,7 @@ impl InstallMethod {
     /// The files, where they were read.
     pub(super) fn copy_plan(&self) -> Option<&CopyPlan> {
         match self {
-            Self::Place(InPlaceFiles { bring, .. }) | Self::Copy { bring, .. } => Some(bring),
+            Self::Place(InPlaceFiles { copy_plan, .. }) | Self::Copy { copy_plan, .. } => Some(copy_plan),
             _ => None,
         }
     }
@@ -147,7 +147,9 @@ impl InstallMethod {
     /// The soname of the libcupti that it brings.
     pub(crate) fn soname(&self) -> String {
         match self {
-            Self::Place(InPlaceFiles { bring, .. }) | Self::Copy { bring, .. } => escape::escape_bytes(&bring.soname),
+            Self::Place(InPlaceFiles { copy_plan, .. }) | Self::Copy { copy_plan, .. } => {
+                escape::escape_bytes(&copy_plan.soname)
+            }
             Self::Devel { release, .. } => release.soname.clone(),
             Self::Package(package) => package.soname.clone(),
             Self::Pip(pip) => pip.soname.clone(),

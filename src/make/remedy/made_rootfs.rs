@@ -9,7 +9,6 @@ use super::copy_plan::CopyPlan;
 use super::copy_source::CopySource;
 use super::install_folder::default_folder;
 use super::install_method::InstallMethod;
-use super::library_stems::{CUPTI, loaded_name};
 use super::phase_recipe::PhaseRecipe;
 use super::search_path_setup::SearchPathSetup;
 use super::target::{elf_at, file_facts_at};
@@ -19,7 +18,7 @@ use crate::judge::facts::cuda_runtime::parse_cuda_version;
 use crate::knowledge::has_api;
 use image_linkage::elf::{ByteString, DynamicSymbol, ElfFacts, SymbolRole};
 use image_linkage::layer::{FileFacts, LayerEntry, LayerIndex};
-use image_linkage::loader::{DynamicLoader, ld_cache_writer, ldconfig};
+use image_linkage::loader::{DynamicLoader, ldconfig, write_cache};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
@@ -40,8 +39,8 @@ pub(super) fn make_rootfs(
         index: LayerIndex::empty(),
     };
     if let Some(choice) = &recipe.choice {
-        layer.bring(&choice.way, source, recipe);
-        layer.lead(&choice.way, recipe);
+        layer.add_library(&choice.way, source, recipe);
+        layer.add_search_path(&choice.way, recipe);
     }
     // They go first: what is written in their place is not hidden by it.
     let cleared = recipe.clears.iter().map(|path| real_place(before, path));
@@ -115,7 +114,7 @@ fn list_bytes(rootfs: &Rootfs) -> u64 {
 fn with_new_cache(rootfs: &Rootfs, linker: &DynamicLoader, layer: usize) -> (Rootfs, u64) {
     let regenerated = ldconfig::run_ldconfig(rootfs, linker);
     let remade = ldconfig::apply_link_changes(rootfs, &regenerated, layer);
-    let Ok(cache) = ld_cache_writer::write_cache(&regenerated.cache, linker.arch.data, "") else {
+    let Ok(cache) = write_cache(&regenerated.cache, linker.arch.data, "") else {
         return (remade, 0);
     };
     let bytes = cache.len() as u64;
@@ -128,7 +127,7 @@ fn with_new_cache(rootfs: &Rootfs, linker: &DynamicLoader, layer: usize) -> (Roo
     };
     index
         .entries
-        .insert(RootPath::from("etc/ld.so.cache"), LayerEntry::File(Arc::new(file)));
+        .insert(&RootPath::from("etc/ld.so.cache"), LayerEntry::File(Arc::new(file)));
     (remade.with_layer(layer, &index), bytes)
 }
 
@@ -152,7 +151,7 @@ struct MadeLayer<'a> {
 impl MadeLayer<'_> {
     fn put(&mut self, at: &RootPath, entry: LayerEntry) {
         let at = real_place(&self.target.contexts.as_is.rootfs, at);
-        self.index.entries.insert(at, entry);
+        self.index.entries.insert(&at, entry);
     }
 
     fn bytes(&self) -> u64 {
@@ -172,9 +171,9 @@ impl MadeLayer<'_> {
         self.put(at, LayerEntry::Symlink(to.into()));
     }
 
-    fn bring(&mut self, way: &InstallMethod, source: Option<CopySource<'_>>, recipe: &PhaseRecipe) {
-        if let (InstallMethod::Copy { bring, .. }, Some(source)) = (way, source) {
-            self.copy(bring, source.facts, recipe.system.shell);
+    fn add_library(&mut self, way: &InstallMethod, source: Option<CopySource<'_>>, recipe: &PhaseRecipe) {
+        if let (InstallMethod::Copy { copy_plan, .. }, Some(source)) = (way, source) {
+            self.copy(copy_plan, source.facts, recipe.system.shell);
         }
         let Some(folder) = unread_folder(way, recipe, self.target, self.linker) else {
             return;
@@ -182,8 +181,9 @@ impl MadeLayer<'_> {
         let soname = way.soname();
         let cuda = recipe.release.as_ref().and_then(|it| parse_cuda_version(&it.version));
         for need in &recipe.needs {
-            let name = loaded_name(need.stem, &soname);
-            let exports = if need.stem == CUPTI {
+            let library = self.target.library;
+            let name = library.loaded_name(need.stem, &soname);
+            let exports = if need.stem == library.stem {
                 self.exports(&soname, cuda)
             } else {
                 Vec::new()
@@ -198,8 +198,8 @@ impl MadeLayer<'_> {
         }
     }
 
-    fn copy(&mut self, bring: &CopyPlan, source: &ImageFacts, shell: bool) {
-        for file in &bring.files {
+    fn copy(&mut self, copy_plan: &CopyPlan, source: &ImageFacts, shell: bool) {
+        for file in &copy_plan.files {
             let read = file_facts_at(source, &file.from).cloned().unwrap_or_default();
             let facts = FileFacts {
                 mode: file.mode,
@@ -211,13 +211,13 @@ impl MadeLayer<'_> {
             };
             self.file(&file.to, facts);
         }
-        for link in bring.links.iter().filter(|_| shell) {
+        for link in copy_plan.links.iter().filter(|_| shell) {
             self.link(&link.at, &link.to);
         }
     }
 
-    fn lead(&mut self, way: &InstallMethod, recipe: &PhaseRecipe) {
-        match &recipe.lead {
+    fn add_search_path(&mut self, way: &InstallMethod, recipe: &PhaseRecipe) {
+        match &recipe.search_setup {
             SearchPathSetup::Nothing(_) => {}
             SearchPathSetup::Folder { conf, folder, .. } => self.name_folder(conf, folder),
             SearchPathSetup::Listed { conf } => {

@@ -2,7 +2,6 @@
 
 mod error;
 mod library_reason;
-pub(crate) mod library_stems;
 mod target;
 
 pub(crate) mod build_check;

@@ -1,10 +1,9 @@
 //! The ways that install a package: of the distribution, of NVIDIA's repository, of Python's index, of conda-forge.
 
 use super::MethodObstacle;
-use super::image_system::{self, ImageSystem, PackageManager, PythonEnvironment};
+use super::image_system::{self, ImageSystem, PackageManager, PipTarget};
 use super::install_context::InstallContext;
 use super::install_method::{CondaInstall, InstallMethod, PackageInstall, PipInstall, RepositorySetup};
-use super::library_stems::CUPTI;
 use super::target_release::release_platform;
 use crate::judge::facts::cuda_runtime::{parse_cuda_version, site_packages_of};
 use crate::knowledge::fill_version;
@@ -18,7 +17,7 @@ pub(super) fn pip_of_consumer(question: &InstallContext<'_>) -> Result<InstallMe
     if sites.peek().is_none() {
         return Err("no Python environment of the image asks for CUPTI".into());
     }
-    let python = sites.find_map(|site| image_system::find_python_environment(question.target, &site));
+    let python = sites.find_map(|site| image_system::find_pip_target(question.target, &site));
     let without = "the Python environment that asks for CUPTI has no pip";
     pip_into(question, &python.ok_or(without)?)
 }
@@ -29,12 +28,12 @@ pub(super) fn pip(question: &InstallContext<'_>) -> Result<InstallMethod, Method
     sites.dedup();
     let python = sites
         .iter()
-        .find_map(|site| image_system::find_python_environment(question.target, site));
+        .find_map(|site| image_system::find_pip_target(question.target, site));
     let without = "the image has no Python environment with pip";
     pip_into(question, &python.ok_or(without)?)
 }
 
-fn pip_into(question: &InstallContext<'_>, python: &PythonEnvironment) -> Result<InstallMethod, MethodObstacle> {
+fn pip_into(question: &InstallContext<'_>, python: &PipTarget) -> Result<InstallMethod, MethodObstacle> {
     question.require_shell()?;
     let release = question.release()?;
     let library = question.target.library;
@@ -183,7 +182,7 @@ pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
         return Err(format!("conda-forge has no {package} of CUDA {major}.{minor}").into());
     }
     let needs = question.needs(release.cuda);
-    let more = needs.iter().any(|need| need.stem != CUPTI);
+    let more = needs.iter().any(|need| need.stem != question.target.library.stem);
     // The libraries beside libcupti come with the package for development.
     let names = ["", "-dev"].iter().take(if more { 2 } else { 1 });
     Ok(InstallMethod::Conda(CondaInstall {

@@ -54,11 +54,11 @@ pub(crate) struct PhaseRecipe {
     pub adds: Option<u64>,
     /// The folder that files are copied into, and how the loader comes to look there.
     pub search: InstallFolder,
-    pub lead: SearchPathSetup,
+    pub search_setup: SearchPathSetup,
     pub library_path: Option<ChangedLibraryPath>,
     /// The dead weight that goes.
-    pub fresh: Option<RemovalPlan>,
-    pub proof: BuildCheck,
+    pub removal: Option<RemovalPlan>,
+    pub check: BuildCheck,
     pub leaves: Vec<UnsolvedPoint>,
     pub system: ImageSystem,
     /// What an audit will say of the result.
@@ -104,16 +104,16 @@ impl std::fmt::Display for UnsolvedPoint {
 impl PhaseRecipe {
     /// The dead weight that the image has no longer afterwards; of a folder nothing that it holds is named.
     pub(super) fn dropped_paths(&self) -> impl Iterator<Item = &RootPath> {
-        let dropped = self.fresh.iter().flat_map(|fresh| &fresh.groups);
+        let dropped = self.removal.iter().flat_map(|removal| &removal.groups);
         dropped.flat_map(|group| &group.paths)
     }
 
     /// Whether the build runs `ldconfig`.
     pub(crate) fn runs_ldconfig(&self) -> bool {
         let installs = |choice: &MethodChoice| matches!(choice.way, InstallMethod::Package(_));
-        !matches!(self.lead, SearchPathSetup::Nothing(_))
+        !matches!(self.search_setup, SearchPathSetup::Nothing(_))
             || self.choice.as_ref().is_some_and(installs)
-            || (self.fresh.is_some() && self.system.has_cache)
+            || (self.removal.is_some() && self.system.has_cache)
     }
 }
 

@@ -7,7 +7,6 @@ use super::image_system::read_image_system;
 use super::install_context::InstallContext;
 use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder};
 use super::install_method::{InPlaceFiles, InstallMethod};
-use super::library_stems::CUPTI;
 use super::method_choice::{MethodChoice, choose_method};
 use super::phase_recipe::{BroughtRelease, ForetoldAudit, PhaseRecipe, RecipeRequest, UnsolvedPoint};
 use super::removal::{is_in_volume, plan_removal};
@@ -46,7 +45,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     };
     let cuda = question.release.as_ref().map(|it| it.release.cuda);
     let needs = question.needs(cuda.unwrap_or(UNKNOWN_CUDA));
-    let removes = request.drops || phase.baggage.removes == Some(true);
+    let removes = request.drops || phase.dead_weight.removes == Some(true);
     let blank = PhaseRecipe {
         choice: None,
         release: None,
@@ -55,10 +54,10 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         clears: Vec::new(),
         adds: None,
         search: choose_install_folder(target, linker, CacheUpdate::Build),
-        lead: SearchPathSetup::Nothing("nothing is brought".to_owned()),
+        search_setup: SearchPathSetup::Nothing("nothing is brought".to_owned()),
         library_path: None,
-        fresh: plan_removal(target, plan).filter(|_| removes && system.shell),
-        proof: build_check::check_without_install(target, linker, plan, &needs),
+        removal: plan_removal(target, plan).filter(|_| removes && system.shell),
+        check: build_check::check_without_install(target, linker, plan, &needs),
         leaves: Vec::new(),
         system,
         foretold: ForetoldAudit {
@@ -134,7 +133,7 @@ fn recipe_of(
     let release = question.release.as_ref();
     let cuda = way.cuda().or(release.map(|it| it.release.cuda));
     recipe.needs = match way.copy_plan() {
-        Some(bring) => needs_of(target, bring),
+        Some(copy_plan) => needs_of(target, copy_plan),
         None => question.needs(cuda.unwrap_or(UNKNOWN_CUDA)),
     };
     require_system_libraries(target, way)?;
@@ -158,12 +157,12 @@ fn recipe_of(
     // What conda resolves besides, nobody knows.
     let is_sized = !matches!(way, InstallMethod::Conda(_)) && recipe.needs.iter().all(is_known);
     recipe.adds = is_sized.then_some(0);
-    recipe.lead = set_up_search_path(question, &recipe.search, way, &recipe.needs);
+    recipe.search_setup = set_up_search_path(question, &recipe.search, way, &recipe.needs);
     // A bare name is asked for only where every process is to find it: what lies beside its one user is not.
-    if !matches!(&recipe.lead, SearchPathSetup::Nothing(_)) || is_default(way) {
-        recipe.proof.names = names_to_check(way, &recipe.needs);
+    if !matches!(&recipe.search_setup, SearchPathSetup::Nothing(_)) || is_default(way) {
+        recipe.check.names = names_to_check(question.target.library, way, &recipe.needs);
     }
-    recipe.proof.elsewhere = match (way, question.source) {
+    recipe.check.elsewhere = match (way, question.source) {
         (InstallMethod::Copy { .. }, Some(source)) => read_image_system(source.facts).shell,
         // NVIDIA's devel images are Ubuntu and Rocky Linux, and have one.
         (InstallMethod::Devel { .. }, _) => true,
@@ -178,7 +177,7 @@ fn recipe_of(
 
 /// That the image has what CUPTI needs beside glibc: whatever has apt or dnf has it, and nothing else brings it.
 fn require_system_libraries(target: &ImageFacts, way: &InstallMethod) -> Result<(), MethodObstacle> {
-    let brought = way.copy_plan().into_iter().flat_map(|bring| &bring.files);
+    let brought = way.copy_plan().into_iter().flat_map(|copy_plan| &copy_plan.files);
     let brought: Vec<&[u8]> = brought.map(|file| &*file.name).collect();
     let mut needed = target.library.needed.iter();
     let lacking = needed.find(|name| !brought.contains(&name.as_bytes()) && !has_library(target, name.as_bytes()));
@@ -191,7 +190,7 @@ fn require_system_libraries(target: &ImageFacts, way: &InstallMethod) -> Result<
 pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
     // A compiler's name is no program's, and is told of by nobody once CUPTI is found.
     let links = target.dangling.iter().map(|link| &link.path);
-    let links = links.filter(|path| path.name() != CUPTI.as_bytes());
+    let links = links.filter(|path| path.name() != target.library.stem.as_bytes());
     let misnamed = target.related.misnamed.iter().map(|name| &name.path);
     let mut all: Vec<RootPath> = links.chain(misnamed).cloned().collect();
     all.sort();
@@ -202,21 +201,24 @@ pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
 /// What is known only when all is decided: the search path, the sizes, and what an audit will say.
 fn finish(request: &RecipeRequest<'_>, linker: &DynamicLoader, mut recipe: PhaseRecipe) -> PhaseRecipe {
     // Whether a folder has to stand in front depends on how the loader is led to it.
-    recipe.library_path = changed_library_path(request.target, &recipe.lead);
+    recipe.library_path = changed_library_path(request.target, &recipe.search_setup);
     recipe.foretold = foretell_audit(request, linker, &recipe);
     recipe.adds = recipe.adds.map(|_| recipe.foretold.adds);
-    if let Some(fresh) = &mut recipe.fresh {
-        fresh.after += recipe.adds.unwrap_or_default();
+    if let Some(removal) = &mut recipe.removal {
+        removal.after += recipe.adds.unwrap_or_default();
     }
     recipe
 }
 
 /// The needs that a list of files answers.
-fn needs_of(target: &ImageFacts, bring: &CopyPlan) -> Vec<RequiredLibrary> {
+fn needs_of(target: &ImageFacts, copy_plan: &CopyPlan) -> Vec<RequiredLibrary> {
     // What else was brought, such as libgcc_s, is no library of CUPTI's packages.
-    let stems = [CUPTI].into_iter().chain(target.library.companions());
+    let stems = std::iter::once(&*target.library.stem).chain(target.library.companions());
     let need = |stem: &'static str| {
-        let file = bring.files.iter().find(|file| file.name.starts_with(stem.as_bytes()))?;
+        let file = copy_plan
+            .files
+            .iter()
+            .find(|file| file.name.starts_with(stem.as_bytes()))?;
         Some(RequiredLibrary {
             stem,
             is_numbered: false,
@@ -232,7 +234,9 @@ fn brought_release(way: &InstallMethod, release: Option<&TargetRelease>) -> Opti
     let certain = release.filter(|it| !(way.copy_plan().is_some() && it.is_guess));
     let because = certain.map(|release| release.because.clone());
     let version = match way {
-        InstallMethod::Place(InPlaceFiles { bring, .. }) | InstallMethod::Copy { bring, .. } => bring.release.clone(),
+        InstallMethod::Place(InPlaceFiles { copy_plan, .. }) | InstallMethod::Copy { copy_plan, .. } => {
+            copy_plan.release.clone()
+        }
         InstallMethod::Package(package) => Some(package.version.clone()),
         InstallMethod::Pip(pip) => Some(pip.version.clone()),
         InstallMethod::Conda(_) | InstallMethod::Devel { .. } => release.map(|it| it.release.wheel()),
@@ -246,7 +250,7 @@ fn brought_release(way: &InstallMethod, release: Option<&TargetRelease>) -> Opti
 fn is_default(way: &InstallMethod) -> bool {
     match way {
         InstallMethod::Package(package) => package.folder.is_none(),
-        InstallMethod::Copy { bring, .. } => bring.search.by == FolderDiscovery::Default,
+        InstallMethod::Copy { copy_plan, .. } => copy_plan.search.by == FolderDiscovery::Default,
         InstallMethod::Devel { .. } => true,
         _ => false,
     }

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::library_reason::{LibraryReason, LibraryReasons};
-use super::library_stems::CUPTI;
 use crate::judge::facts::{CuptiConsumer, FailureImpact};
 use crate::knowledge::api::CuptiApi;
-use crate::knowledge::{KnowledgeTables, Phase};
+use crate::knowledge::{KnowledgeTables, LibraryProfile, Phase};
 
 /// A library that has to be there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,14 +17,16 @@ pub(crate) struct RequiredLibrary {
     pub because: LibraryReasons,
 }
 
-/// The libraries that `phase` needs or wants, and those that `consumers` cannot be loaded without; libcupti comes
+/// The libraries that `phase` needs or wants, and those that `consumers` cannot be loaded without; `library` itself comes
 /// first. `has` says whether the release that is to be had has an API.
 pub(crate) fn list_required_libraries(
     tables: &'static KnowledgeTables,
+    library: &'static LibraryProfile,
     phase: &Phase,
     consumers: &[CuptiConsumer],
     has: impl Fn(&CuptiApi) -> bool,
 ) -> Vec<RequiredLibrary> {
+    let own = library.stem.as_str();
     let mut found: BTreeMap<(&'static str, bool), LibraryReasons> = BTreeMap::new();
     let mut add = |name, reason| found.entry(name).or_default().add(reason);
     // Of alternatives the first that the release has, so that no file is brought for the others.
@@ -36,7 +37,7 @@ pub(crate) fn list_required_libraries(
         let because = LibraryReason::Api(api.name.clone());
         // Without a function of its own in libcupti an API is all in its other libraries.
         if api.exports.is_some() {
-            add((CUPTI, false), because.clone());
+            add((own, false), because.clone());
         }
         for library in &api.libraries {
             let name = (library.stem(), library.is_numbered());
@@ -49,7 +50,7 @@ pub(crate) fn list_required_libraries(
             FailureImpact::Gpu => LibraryReason::GpuOf(name),
             _ => LibraryReason::LinkedBy(name),
         };
-        add((CUPTI, false), reason);
+        add((own, false), reason);
     }
     let mut needs: Vec<RequiredLibrary> = found
         .into_iter()
@@ -59,7 +60,7 @@ pub(crate) fn list_required_libraries(
             because,
         })
         .collect();
-    needs.sort_by_key(|need| (need.stem != CUPTI, need.stem));
+    needs.sort_by_key(|need| (need.stem != own, need.stem));
     needs
 }
 
@@ -103,7 +104,8 @@ mod tests {
 
     fn stems(phase: &str, cuda: (u32, u32)) -> Vec<&'static str> {
         let known = Knowledge::built_in();
-        let needs = list_required_libraries(known.tables, known.phase(phase).unwrap(), &[], |api| has_api(cuda, api));
+        let phase = known.phase(phase).unwrap();
+        let needs = list_required_libraries(known.tables, known.library, phase, &[], |api| has_api(cuda, api));
         needs.iter().map(|need| need.stem).collect()
     }
 
@@ -127,7 +129,7 @@ mod tests {
         let known = Knowledge::built_in();
         let mut phase = known.phase("inference").unwrap().clone();
         phase.apis.needs = vec![IdChoice::One("nvprof-injection".to_owned())];
-        let needs = list_required_libraries(known.tables, &phase, &[], |_| true);
+        let needs = list_required_libraries(known.tables, known.library, &phase, &[], |_| true);
         let numbered = |stem| needs.iter().any(|it| it.stem == stem && it.is_numbered);
         assert!(numbered("libcuinj64.so"), "{needs:?}");
         assert!(!numbered("libcupti.so"), "{needs:?}");

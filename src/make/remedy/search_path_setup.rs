@@ -61,7 +61,7 @@ pub(super) fn set_up_search_path(
         InstallMethod::Copy { .. } | InstallMethod::Devel { .. } => name_folder(folder),
         InstallMethod::Place(place) if place.is_shared => SearchPathSetup::Links {
             links: place
-                .bring
+                .copy_plan
                 .files
                 .iter()
                 .map(|file| (folder.join(&file.name), file.from.clone()))
@@ -71,7 +71,7 @@ pub(super) fn set_up_search_path(
             because: because_shared.to_owned(),
         },
         InstallMethod::Place(place) => {
-            let first = place.bring.files.first();
+            let first = place.copy_plan.files.first();
             name_folder(&first.map(|file| file.from.parent()).unwrap_or_default())
         }
         // The phase asks for no API itself, so that only the program that is linked with CUPTI needs it.
@@ -94,7 +94,10 @@ pub(super) fn set_up_search_path(
             SearchPathSetup::Links {
                 conf: conf.clone(),
                 folder: folder.clone(),
-                links: names_to_check(way, needs).iter().map(link).collect(),
+                links: names_to_check(question.target.library, way, needs)
+                    .iter()
+                    .map(link)
+                    .collect(),
                 because: because_shared.to_owned(),
             }
         }
@@ -109,14 +112,14 @@ pub(crate) struct ChangedLibraryPath {
 
 /// `LD_LIBRARY_PATH` without empty elements that nothing needs, and with the folder in front where something on it would
 /// be found before what is brought.
-pub(crate) fn changed_library_path(target: &ImageFacts, lead: &SearchPathSetup) -> Option<ChangedLibraryPath> {
+pub(crate) fn changed_library_path(target: &ImageFacts, search_setup: &SearchPathSetup) -> Option<ChangedLibraryPath> {
     let value = target.image.config.env("LD_LIBRARY_PATH")?;
     // ld.so(8): colons and semicolons separate alike.
     let is_meant = keeps_libraries_at_work(target);
     let elements = value.split([':', ';']).filter(|part| is_meant || !part.is_empty());
     let elements: Vec<&str> = elements.collect();
     let has_empty = !is_meant && !value.is_empty() && value.split([':', ';']).any(str::is_empty);
-    let folder = match lead {
+    let folder = match search_setup {
         SearchPathSetup::Folder { folder, .. } | SearchPathSetup::Links { folder, .. } => Some(folder.to_string()),
         _ => None,
     };

@@ -20,6 +20,7 @@ fn facts(image: &str) -> ImageFacts {
         conditions: GatherOptions {
             environment: Vec::new(),
             cpu: CpuLevel::V3,
+            limits: image_linkage::limits::Limits::default(),
         },
         index: cupti_options(),
         progress: &NoProgress,
@@ -35,30 +36,34 @@ fn phase(name: &str) -> Phase {
     Knowledge::built_in().phase(name).unwrap().clone()
 }
 
-fn said(bring: &CopyPlan) -> String {
+fn said(copy_plan: &CopyPlan) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let release = bring.release.as_deref().unwrap_or("?");
-    let mut out = format!("{} of {release}\n", text(&bring.soname));
-    for file in &bring.files {
+    let release = copy_plan.release.as_deref().unwrap_or("?");
+    let mut out = format!("{} of {release}\n", text(&copy_plan.soname));
+    for file in &copy_plan.files {
         let (from, to, mode, because) = (&file.from, &file.to, file.mode, &file.because);
         let _ = writeln!(out, "{from} -> {to} {mode:o}: {because}");
     }
-    for link in &bring.links {
+    for link in &copy_plan.links {
         let (at, because) = (&link.at, &link.because);
         let _ = writeln!(out, "{at} -> {}: {because}", text(&link.to));
     }
-    let by = match &bring.search.by {
+    let by = match &copy_plan.search.by {
         FolderDiscovery::Conf(file) => format!("named in {file}"),
         FolderDiscovery::Default => "a default folder".to_owned(),
     };
-    let _ = write!(out, "{}: {by}, because {}", bring.search.folder, bring.search.because);
+    let _ = write!(
+        out,
+        "{}: {by}, because {}",
+        copy_plan.search.folder, copy_plan.search.because
+    );
     out
 }
 
 /// What is brought from one image into another for a phase, or why nothing is.
 fn brought(from: &str, name: &str, to: &str, means: CacheUpdate) -> String {
     match plan_copy(&facts(from), &phase(name), &facts(to), means) {
-        Ok(bring) => said(&bring),
+        Ok(copy_plan) => said(&copy_plan),
         Err(refusal) => refusal.to_string(),
     }
 }

@@ -1,7 +1,6 @@
 //! What an image would have libcupti be, and the copy of a source that is it.
 
 use super::RemedyError;
-use super::library_stems::CUPTI;
 use super::target::elf_at;
 use crate::judge::facts::{CuptiCopy, CuptiStatus, ImageFacts, cuda_runtime};
 use image_linkage::elf::ByteString;
@@ -33,7 +32,7 @@ impl WantedCupti {
 /// What the image would have libcupti be.
 pub(crate) fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
     // A bare libcupti.so says nothing of a release.
-    let numbered = |name: &ByteString| name.len() > CUPTI.len();
+    let numbered = |name: &ByteString| name.len() > target.library.stem.len();
     let mut consumers = target.consumers.iter().filter(|it| numbered(&it.wants));
     let asked = consumers.next();
     let cuda = cuda_of(target);

@@ -7,17 +7,19 @@ use std::path::Path;
 use super::SlimError;
 use super::added_members::{AddedMember, AddedMembers};
 use super::decision::SlimDecision;
-use super::provenance::{self, AddedFile, ChangedVariable, DroppedFile, LinkedFile, SlimProvenance, WrittenEntry};
+use super::provenance::{
+    AddedFile, ChangedVariable, ContentOrigin, DroppedFile, LinkedFile, SlimProvenance, WrittenEntry,
+};
 use super::staging_files::{self, create_staging_file, io_error};
 use super::supplier::{CuptiSupplier, ExtractedFile};
 use super::twin_files::TwinFiles;
-use crate::judge::facts::ImageFacts;
+use crate::judge::facts::{ImageFacts, PROVENANCE_PLACE};
 use crate::make::remedy::copy_plan::{CopiedFile, CopyPlan};
 use crate::make::remedy::install_folder::FolderDiscovery;
 use image_linkage::digest::Digest;
 use image_linkage::escape;
 use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
-use image_linkage::loader::{DynamicLoader, Libc, ld_cache_writer, ldconfig};
+use image_linkage::loader::{DynamicLoader, Libc, ldconfig, write_cache};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
 
@@ -55,14 +57,14 @@ pub(crate) fn gather_added_layer(making: &SlimInput<'_>) -> Result<AddedLayer, S
         members: AddedMembers::default(),
         proof: record_dropped_files(making),
     };
-    layer.bring(making, &rootfs)?;
+    layer.add_library(making, &rootfs)?;
     if let Some(linker) = stale_cache(making) {
         layer.cache(making, linker)?;
     }
     layer.proof.written.sort_by(|one, other| one.path.cmp(&other.path));
     // Last, when all that it tells of is known. It does not tell of itself.
     let proof = AddedMember::Written(layer.proof.text().into_bytes());
-    layer.members.add(&rootfs, &provenance::PLACE.into(), proof)?;
+    layer.members.add(&rootfs, &PROVENANCE_PLACE.into(), proof)?;
     Ok(layer)
 }
 
@@ -94,7 +96,7 @@ pub(super) fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
         proof_version: 1,
         made_by: concat!("cupti-audit ", env!("CARGO_PKG_VERSION")).to_owned(),
         phase: making.phase.to_owned(),
-        image: provenance::ContentOrigin::image(&making.facts.image),
+        image: ContentOrigin::image(&making.facts.image),
         added: Vec::new(),
         written: Vec::new(),
         dropped,
@@ -150,13 +152,13 @@ fn stale_cache<'m>(making: &SlimInput<'m>) -> Option<&'m DynamicLoader> {
     };
     // musl has no cache: it reads /etc/ld-musl-ARCH.path (musl, ldso/dynlink.c).
     let is_glibc = linker.libc != Libc::Musl;
-    (is_glibc && (making.decision.bring.is_some() || names_gone())).then_some(linker)
+    (is_glibc && (making.decision.copy_plan.is_some() || names_gone())).then_some(linker)
 }
 
 impl AddedLayer {
     /// Adds what is brought, the links and the line that names their folder.
-    fn bring(&mut self, making: &SlimInput<'_>, rootfs: &Rootfs) -> Result<(), SlimError> {
-        let Some(bring) = &making.decision.bring else {
+    fn add_library(&mut self, making: &SlimInput<'_>, rootfs: &Rootfs) -> Result<(), SlimError> {
+        let Some(copy_plan) = &making.decision.copy_plan else {
             return Ok(());
         };
         // First: what is brought may take such a name.
@@ -164,15 +166,15 @@ impl AddedLayer {
             self.members.add(rootfs, path, AddedMember::Deleted)?;
         }
         if let Some(supplier) = making.supplier {
-            self.copy(making, rootfs, bring, supplier)?;
+            self.copy(making, rootfs, copy_plan, supplier)?;
         }
-        for link in &bring.links {
+        for link in &copy_plan.links {
             self.link(rootfs, &link.at, &link.to, &link.because)?;
         }
         // The cache alone would not last: the container runtime makes it anew when the container starts.
-        if let FolderDiscovery::Conf(conf) = &bring.search.by {
-            let content = with_line(rootfs.content(&conf.absolute()), &bring.search.folder);
-            self.write(rootfs, conf, content, &bring.search.because)?;
+        if let FolderDiscovery::Conf(conf) = &copy_plan.search.by {
+            let content = with_line(rootfs.content(&conf.absolute()), &copy_plan.search.folder);
+            self.write(rootfs, conf, content, &copy_plan.search.because)?;
         }
         Ok(())
     }
@@ -182,13 +184,13 @@ impl AddedLayer {
         &mut self,
         making: &SlimInput<'_>,
         rootfs: &Rootfs,
-        bring: &CopyPlan,
+        copy_plan: &CopyPlan,
         supplier: &CuptiSupplier,
     ) -> Result<(), SlimError> {
-        let wanted: BTreeSet<RootPath> = bring.files.iter().map(|file| file.from.clone()).collect();
+        let wanted: BTreeSet<RootPath> = copy_plan.files.iter().map(|file| file.from.clone()).collect();
         // All at once, so that each layer of the source is read one time.
         let taken = supplier.extract_files(&wanted, &making.index.limits, making.folder)?;
-        for file in &bring.files {
+        for file in &copy_plan.files {
             let one = same(&taken, file)?;
             let member = AddedMember::Copied {
                 file: one.path.clone(),
@@ -236,7 +238,7 @@ impl AddedLayer {
             _ => String::new(),
         };
         let generator = format!("cupti-audit {}, as ldconfig{version}", env!("CARGO_PKG_VERSION"));
-        let content = ld_cache_writer::write_cache(&regenerated.cache, linker.arch.data, &generator);
+        let content = write_cache(&regenerated.cache, linker.arch.data, &generator);
         let because = "the loader looks up a soname here; it names what was brought, and no file that is gone";
         self.write(&rootfs, &CACHE.into(), content.map_err(SlimError::Cannot)?, because)
     }

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use super::SlimError;
-use image_linkage::layer::layer_writer::LayerWriter;
+use image_linkage::layer::LayerWriter;
 use image_linkage::path::{self, RootPath};
 use image_linkage::rootfs::{LookupError, NodeKind, Rootfs};
 

@@ -7,7 +7,7 @@ use flate2::GzBuilder;
 use flate2::write::GzEncoder;
 
 use super::hashed_writer::HashedWriter;
-use image_linkage::layer::decompress::Compression;
+use image_linkage::layer::Compression;
 use image_source::{Digest, ImageError};
 
 /// The level of zstd; that of gzip is its own default.

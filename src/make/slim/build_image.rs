@@ -19,9 +19,9 @@ use super::staging_files::{create_staging_file, io_error};
 use super::twin_files::TwinFiles;
 use super::{SlimError, interrupt};
 use crate::size::format_size;
-use image_linkage::layer::decompress::{Compression, detect_compression};
-use image_linkage::layer::rewrite::{LayerCut, rewrite_layer};
+use image_linkage::layer::{Compression, detect_compression};
 use image_linkage::layer::{IndexOptions, LayerIndex};
+use image_linkage::layer::{LayerCut, rewrite_layer};
 use image_source::Digest;
 
 /// Makes the image that `making` describes, of which the layers below the new one are still to be written.
@@ -237,11 +237,11 @@ fn in_manifest(layer: &StoredLayer) -> ManifestLayer {
 /// What the history says of the layer that is added.
 fn history(decision: &SlimDecision, phase: &str) -> LayerHistory {
     let mut words = Vec::new();
-    if let Some(bring) = &decision.bring {
-        let release = bring.release.as_deref().unwrap_or("an unknown release");
-        let soname = image_linkage::escape::escape_bytes(&bring.soname);
-        let bytes = bring.files.iter().map(|file| file.bytes).sum();
-        words.push(match bring.files.len() {
+    if let Some(copy_plan) = &decision.copy_plan {
+        let release = copy_plan.release.as_deref().unwrap_or("an unknown release");
+        let soname = image_linkage::escape::escape_bytes(&copy_plan.soname);
+        let bytes = copy_plan.files.iter().map(|file| file.bytes).sum();
+        words.push(match copy_plan.files.len() {
             0 => format!("puts {soname} of {release} onto the search path"),
             files => format!("brings {soname} of {release} ({files} files, {})", format_size(bytes)),
         });
@@ -270,6 +270,6 @@ fn history(decision: &SlimDecision, phase: &str) -> LayerHistory {
     }
     LayerHistory {
         created_by: format!("cupti-audit slim --phase {phase}"),
-        comment: format!("{}; see /{}", words.join("; "), super::provenance::PLACE),
+        comment: format!("{}; see /{}", words.join("; "), crate::judge::facts::PROVENANCE_PLACE),
     }
 }

@@ -15,7 +15,7 @@ use crate::make::remedy::file_ways::{find_in_place, has_files_of};
 use crate::make::remedy::install_folder::{CacheUpdate, FolderDiscovery, InstallFolder};
 use crate::make::remedy::recipe::misleading_names;
 use crate::make::remedy::search_path_setup::{ChangedLibraryPath, SearchPathSetup, changed_library_path};
-use image_linkage::layer::rewrite::LayerCut;
+use image_linkage::layer::LayerCut;
 use image_linkage::layer::{InstalledList, LayerIndex};
 use image_linkage::path::RootPath;
 
@@ -31,7 +31,7 @@ pub(crate) enum DropMode {
 pub(crate) struct SlimDecision {
     /// What is brought, or, without a file in it, how the image's own CUPTI gets onto the search path; `None` where the image
     /// serves the phase, or nothing can be done for it.
-    pub bring: Option<CopyPlan>,
+    pub copy_plan: Option<CopyPlan>,
     /// How the image's own CUPTI would get there, where another one is brought as it was asked for.
     pub own: Option<CopyPlan>,
     /// Names of CUPTI that lead nowhere or to another release, and would still be told of.
@@ -52,7 +52,7 @@ pub(crate) struct SlimDecision {
 
 impl SlimDecision {
     pub(crate) fn is_nothing(&self) -> bool {
-        self.bring.is_none() && self.cuts.is_empty() && self.library_path.is_none()
+        self.copy_plan.is_none() && self.cuts.is_empty() && self.library_path.is_none()
     }
 
     /// The paths that go, links included.
@@ -78,7 +78,7 @@ impl SlimDecision {
     }
 
     /// The lists of installed files that may lose lines.
-    pub(crate) fn changed_lists<'l>(&'l self, layers: &'l [LayerIndex]) -> impl Iterator<Item = &'l RootPath> {
+    pub(crate) fn changed_lists<'l>(&'l self, layers: &'l [LayerIndex]) -> impl Iterator<Item = RootPath> {
         let cut = self.cuts.keys().filter_map(|&number| layers.get(number));
         let paths = cut.flat_map(|layer| layer.entries.keys());
         paths.filter(|path| InstalledList::of_path(path).is_some())
@@ -109,7 +109,7 @@ pub(crate) fn decide_changes(
     // An image that has what the phase demands needs nothing, wherever it could be had from.
     if plan.lacks_cupti(facts) {
         decision.own = plan_in_place(facts, phase);
-        decision.bring = match supplier {
+        decision.copy_plan = match supplier {
             // The same files a second time would be dead weight.
             Some(supplier)
                 if decision.own.is_none() || !has_files_of(facts, phase, &supplier.facts, CacheUpdate::Cache) =>
@@ -119,10 +119,10 @@ pub(crate) fn decide_changes(
             _ => decision.own.take(),
         };
     }
-    if decision.bring.is_some() {
+    if decision.copy_plan.is_some() {
         decision.clears = misleading_names(facts);
     }
-    decision.library_path = clean_library_path(facts, decision.bring.as_ref());
+    decision.library_path = clean_library_path(facts, decision.copy_plan.as_ref());
     if dropping == DropMode::Drop {
         leave_out(&mut decision, &original.layers, plan, facts.tables);
     }
@@ -132,7 +132,7 @@ pub(crate) fn decide_changes(
 /// How the CUPTI that lies in the image gets onto the search path, with no file brought; `None` where it cannot serve.
 fn plan_in_place(facts: &ImageFacts, phase: &Phase) -> Option<CopyPlan> {
     let found = find_in_place(facts, phase, CacheUpdate::Cache).ok()?;
-    let (mut plan, because) = (found.bring, "the image holds it, and no search path leads to it");
+    let (mut plan, because) = (found.copy_plan, "the image holds it, and no search path leads to it");
     let files = std::mem::take(&mut plan.files);
     plan.links = Vec::new();
     let FolderDiscovery::Conf(_) = &plan.search.by else {
@@ -159,15 +159,15 @@ fn plan_in_place(facts: &ImageFacts, phase: &Phase) -> Option<CopyPlan> {
 }
 
 /// `LD_LIBRARY_PATH` without what misleads; `None` where it stays.
-fn clean_library_path(facts: &ImageFacts, bring: Option<&CopyPlan>) -> Option<ChangedLibraryPath> {
+fn clean_library_path(facts: &ImageFacts, copy_plan: Option<&CopyPlan>) -> Option<ChangedLibraryPath> {
     let nothing = || SearchPathSetup::Nothing(String::new());
-    let lead = bring.map_or_else(nothing, |bring| match &bring.search.by {
+    let search_setup = copy_plan.map_or_else(nothing, |copy_plan| match &copy_plan.search.by {
         FolderDiscovery::Conf(conf) => SearchPathSetup::Folder {
             conf: conf.clone(),
-            folder: bring.search.folder.clone(),
+            folder: copy_plan.search.folder.clone(),
             because: String::new(),
         },
         FolderDiscovery::Default => nothing(),
     });
-    changed_library_path(facts, &lead)
+    changed_library_path(facts, &search_setup)
 }

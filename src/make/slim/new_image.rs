@@ -9,7 +9,7 @@ use super::original_image::OriginalImage;
 use super::provenance::SlimProvenance;
 use super::staging_files::open_staging_file;
 use super::{SlimError, interrupt};
-use image_linkage::layer::rewrite::{LayerCut, rewrite_layer};
+use image_linkage::layer::{LayerCut, rewrite_layer};
 use image_linkage::limits::Limits;
 use image_source::{Digest, Platform};
 

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 
 use super::raw_object::{RawObject, field, raw};
 use image_linkage::digest::Digest;
-use image_linkage::layer::decompress::Compression;
+use image_linkage::layer::Compression;
 
 /// The media type of Docker's config; with it come Docker's other media types.
 const DOCKER_CONFIG: &str = "application/vnd.docker.container.image.v1+json";
@@ -180,7 +180,7 @@ mod tests {
 
     use super::{ManifestLayer, MediaFamily, write_manifest};
     use image_linkage::digest::Digest;
-    use image_linkage::layer::decompress::Compression;
+    use image_linkage::layer::Compression;
 
     fn digest(letter: char) -> Digest {
         let hex: String = std::iter::repeat_n(letter, 64).collect();

@@ -10,7 +10,7 @@ use super::interrupt;
 use crate::judge::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::image_reading::ReadOptions;
 use image_linkage::digest::VerifiedReader;
-use image_linkage::layer::decompress::DecompressedReader;
+use image_linkage::layer::DecompressedReader;
 use image_linkage::layer::{LayerEntry, LayerIndex};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs;
@@ -133,7 +133,7 @@ impl OriginalImage {
         let mut at = found.path;
         // A hard link may lead to a file of a layer below, where it may be one again.
         loop {
-            match self.layers.get(number)?.entries.get(&at) {
+            match self.layers.get(number)?.entries.get(at.as_bytes()) {
                 Some(LayerEntry::File(_)) => return Some((number, at)),
                 Some(LayerEntry::Hardlink(target)) if *target != at => at = target.clone(),
                 _ => number = number.checked_sub(1)?,

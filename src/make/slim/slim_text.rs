@@ -78,7 +78,7 @@ fn rules(plan: &Plan) -> String {
 }
 
 fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision) {
-    let Some(bring) = &decision.bring else {
+    let Some(copy_plan) = &decision.copy_plan else {
         if let Some(from) = before.from {
             let _ = writeln!(
                 out,
@@ -87,9 +87,9 @@ fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision)
         }
         return;
     };
-    let release = bring.release.as_deref().unwrap_or("an unknown release");
-    let soname = escape::escape_bytes(&bring.soname);
-    match before.from.filter(|_| !bring.files.is_empty()) {
+    let release = copy_plan.release.as_deref().unwrap_or("an unknown release");
+    let soname = escape::escape_bytes(&copy_plan.soname);
+    match before.from.filter(|_| !copy_plan.files.is_empty()) {
         Some(from) => {
             let wants = find_wanted_cupti(before.facts).words();
             let why = if wants.is_empty() {
@@ -110,16 +110,16 @@ fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision)
             "  the image's own, of {release}, stays where no search path leads: without --cupti-from it is put on one"
         );
     }
-    for file in &bring.files {
+    for file in &copy_plan.files {
         let (bytes, because) = (format_size(file.bytes), &file.because);
         let _ = writeln!(out, "  + {} {bytes}: {because}", file.to);
     }
-    for link in &bring.links {
+    for link in &copy_plan.links {
         let (to, because) = (escape::escape_bytes(&link.to), &link.because);
         let _ = writeln!(out, "  + {} -> {to}: {because}", link.at);
     }
-    if let FolderDiscovery::Conf(file) = &bring.search.by {
-        let (folder, because) = (&bring.search.folder, &bring.search.because);
+    if let FolderDiscovery::Conf(file) = &copy_plan.search.by {
+        let (folder, because) = (&copy_plan.search.folder, &copy_plan.search.because);
         let _ = writeln!(out, "  + {file} names {folder}: {because}");
     }
 }

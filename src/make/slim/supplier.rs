@@ -16,16 +16,13 @@ use super::provenance::ContentOrigin;
 use super::staging_files::{create_staging_file, io_error, open_staging_file};
 use crate::judge::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::image_reading::ReadOptions;
-use image_linkage::layer::rewrite::extract_files;
+use image_linkage::layer::extract_files;
 use image_linkage::layer::{
     IndexOptions, KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, read_file_facts,
 };
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 use image_source::{Image, ImageConfig, LayerDescriptor, OpenedImage, OpenedLayers, Platform, SourceKind};
-
-/// The bytes that a wheel's files may have for each of its own; the largest seen have 4.
-const RATIO: u64 = 100;
 
 /// A source of CUPTI that was read.
 pub(crate) struct CuptiSupplier {
@@ -119,7 +116,7 @@ impl CuptiSupplier {
         match &self.kind {
             SupplierKind::Image(original) => from_image(original, paths, limits, folder),
             SupplierKind::Wheel(wheel) => {
-                let mut archive = archive(wheel)?;
+                let mut archive = archive(wheel, limits)?;
                 one_by_one(paths, folder, |path, to| {
                     let name = image_linkage::escape::escape_bytes(path.as_bytes());
                     let file = archive.by_name(&name);
@@ -143,11 +140,8 @@ fn broken(wheel: &Path, error: &zip::result::ZipError) -> SlimError {
     SlimError::Cannot(format!("{} is no wheel: {error}", wheel.display()))
 }
 
-/// The files of a wheel. Those of CUPTI have some 60, and PyTorch's 12,000.
-const WHEEL_FILES: u16 = 30_000;
-
 /// Refuses a wheel of too many files before its directory is read, which is held in memory whole.
-fn check_wheel_files(wheel: &Path) -> Result<(), SlimError> {
+fn check_wheel_files(wheel: &Path, limit: usize) -> Result<(), SlimError> {
     // The record of the end: 22 bytes, and a comment of at most 65,535 (APPNOTE.TXT, 4.3.16).
     const LONGEST: u64 = 22 + 0xffff;
     let mut file = open_staging_file(wheel)?;
@@ -159,30 +153,34 @@ fn check_wheel_files(wheel: &Path) -> Result<(), SlimError> {
     let record = end.windows(12).rev().find(|record| record.starts_with(b"PK\x05\x06"));
     // 65,535 says that a ZIP64 record has the number.
     match record {
-        Some([.., low, high]) if u16::from_le_bytes([*low, *high]) > WHEEL_FILES => {
-            let text = format!("{} holds more than the limit of {WHEEL_FILES} files", wheel.display());
-            Err(SlimError::Cannot(text))
+        Some([.., low, high]) if usize::from(u16::from_le_bytes([*low, *high])) > limit => {
+            Err(too_many_files(wheel, limit))
         }
         _ => Ok(()),
     }
 }
 
-fn archive(wheel: &Path) -> Result<zip::ZipArchive<File>, SlimError> {
-    check_wheel_files(wheel)?;
+fn too_many_files(wheel: &Path, limit: usize) -> SlimError {
+    let wheel = wheel.display();
+    SlimError::Cannot(format!(
+        "{wheel} holds more than the limit of {limit} files (archive-files)"
+    ))
+}
+
+fn archive(wheel: &Path, limits: &Limits) -> Result<zip::ZipArchive<File>, SlimError> {
+    check_wheel_files(wheel, limits.archive_files)?;
     zip::ZipArchive::new(open_staging_file(wheel)?).map_err(|error| broken(wheel, &error))
 }
 
 /// What a wheel holds, as pip would put it into a folder.
 fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimError> {
     let limits = &options.limits;
-    let mut archive = archive(wheel)?;
-    if archive.len() > limits.layer_entries {
-        let limit = limits.layer_entries;
-        let text = format!("{} holds more than the limit of {limit} files", wheel.display());
-        return Err(SlimError::Cannot(text));
+    let mut archive = archive(wheel, limits)?;
+    if archive.len() > limits.archive_files {
+        return Err(too_many_files(wheel, limits.archive_files));
     }
     let most = open_staging_file(wheel)?.metadata().map_err(at(wheel))?.len();
-    let most = most.saturating_mul(RATIO);
+    let most = most.saturating_mul(limits.archive_ratio);
     let mut index = LayerIndex::empty();
     let mut kept = KeptBudget::default();
     for number in 0..archive.len() {
@@ -200,7 +198,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
         let (mut facts, large) = read_file_facts(&path, mode, &mut bounded, options).map_err(at(wheel))?;
         if bounded.limit() == 0 && left > 0 {
             let text = format!(
-                "{} holds more than {most} bytes, the limit for its size",
+                "{} holds more than {most} bytes, the limit for its size (archive-ratio)",
                 wheel.display()
             );
             return Err(SlimError::Cannot(text));
@@ -210,7 +208,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
             let (path, kind) = (path.clone(), ProblemKind::Unread);
             index.problems.push(LayerProblem { path, what, kind });
         }
-        index.entries.insert(path, LayerEntry::File(Arc::new(facts)));
+        index.entries.insert(&path, LayerEntry::File(Arc::new(facts)));
     }
     Ok(index)
 }

@@ -28,8 +28,10 @@ pub fn detect_compression(start: &[u8]) -> Compression {
 }
 
 /// Decompresses a blob whose compression is recognised on the first read.
+pub struct DecompressedReader<R: BufRead>(ReaderState<R>);
+
 #[expect(clippy::large_enum_variant, reason = "there is one of it for each layer")]
-pub enum DecompressedReader<R: BufRead> {
+enum ReaderState<R: BufRead> {
     /// Nothing has been read.
     Unknown(Option<R>),
     /// The tar as it is, passed through.
@@ -43,16 +45,16 @@ pub enum DecompressedReader<R: BufRead> {
 impl<R: BufRead> DecompressedReader<R> {
     /// Decompresses the blob that `inner` gives.
     pub fn new(inner: R) -> Self {
-        Self::Unknown(Some(inner))
+        Self(ReaderState::Unknown(Some(inner)))
     }
 
     /// The reader of the stored bytes, where it stands.
     pub(crate) fn into_inner(self) -> Option<R> {
-        match self {
-            Self::Unknown(inner) => inner,
-            Self::Plain(inner) => Some(inner),
-            Self::Gzip(members) => members.member.map(GzDecoder::into_inner),
-            Self::Zstd(decoder) => Some(decoder.finish()),
+        match self.0 {
+            ReaderState::Unknown(inner) => inner,
+            ReaderState::Plain(inner) => Some(inner),
+            ReaderState::Gzip(members) => members.member.map(GzDecoder::into_inner),
+            ReaderState::Zstd(decoder) => Some(decoder.finish()),
         }
     }
 }
@@ -60,22 +62,22 @@ impl<R: BufRead> DecompressedReader<R> {
 impl<R: BufRead> Read for DecompressedReader<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         loop {
-            match self {
-                Self::Plain(inner) => return inner.read(buf),
-                Self::Gzip(members) => return members.read(buf),
-                Self::Zstd(decoder) => return decoder.read(buf),
-                Self::Unknown(inner) => {
+            match &mut self.0 {
+                ReaderState::Plain(inner) => return inner.read(buf),
+                ReaderState::Gzip(members) => return members.read(buf),
+                ReaderState::Zstd(decoder) => return decoder.read(buf),
+                ReaderState::Unknown(inner) => {
                     let Some(mut inner) = inner.take() else {
                         return Ok(0);
                     };
-                    *self = match detect_compression(inner.fill_buf()?) {
-                        Compression::None => Self::Plain(inner),
-                        Compression::Gzip => Self::Gzip(GzipMembers {
+                    self.0 = match detect_compression(inner.fill_buf()?) {
+                        Compression::None => ReaderState::Plain(inner),
+                        Compression::Gzip => ReaderState::Gzip(GzipMembers {
                             member: Some(GzDecoder::new(inner)),
                         }),
                         // Goes on from frame to frame, of which zstd:chunked has one for each file. libzstd bounds
                         // the window to 128 MiB.
-                        Compression::Zstd => Self::Zstd(Box::new(zstd::Decoder::with_buffer(inner)?)),
+                        Compression::Zstd => ReaderState::Zstd(Box::new(zstd::Decoder::with_buffer(inner)?)),
                     };
                 }
             }
@@ -84,7 +86,7 @@ impl<R: BufRead> Read for DecompressedReader<R> {
 }
 
 /// The members of a gzip file, one after the other. Zero bytes after a member are padding, as gzip(1) has it.
-pub struct GzipMembers<R: BufRead> {
+struct GzipMembers<R: BufRead> {
     member: Option<GzDecoder<R>>,
 }
 

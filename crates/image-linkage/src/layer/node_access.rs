@@ -13,15 +13,6 @@ pub struct NodeAccess {
     pub gid: u32,
 }
 
-impl NodeAccess {
-    /// A directory that stands in no layer: engines make it so on the way to what lies below it.
-    pub const MADE: Self = Self {
-        mode: 0o755,
-        uid: 0,
-        gid: 0,
-    };
-}
-
 /// What the attribute `security.capability` of a file gives a process, as far as the loader can tell, as
 /// capabilities(7) has it under "File capabilities".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -166,7 +166,7 @@ impl BoundedDigest {
         self.bytes += chunk.len() as u64;
         if self.bytes > self.limit {
             return Err(io::Error::other(format!(
-                "more than the limit of {} uncompressed bytes",
+                "more than the limit of {} uncompressed bytes (layer-bytes, image-bytes, layer-ratio)",
                 self.limit
             )));
         }

@@ -46,7 +46,7 @@ impl<R: BufRead> TarInput<R> {
         let bytes = bytes.max(self.buffered().len() + 1);
         if bytes > limit {
             return Err(format!(
-                "the header at byte {} is longer than the limit of {limit} bytes",
+                "the header at byte {} is longer than the limit of {limit} bytes (tar-metadata)",
                 self.position
             ));
         }

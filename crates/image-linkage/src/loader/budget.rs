@@ -4,40 +4,50 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::resolution::LoadResolution;
 use super::trace::SearchStep;
-use crate::limits::{KEPT_TRACES, LOADER_STEPS};
+use crate::limits::Limits;
 
 /// The steps that the simulated processes of one image have together.
 #[derive(Debug)]
 pub struct LoaderBudget {
     left: AtomicU64,
+    /// The steps that were taken since the image was opened.
+    taken: AtomicU64,
     /// The bytes that are left for what is kept of searches.
     room: AtomicU64,
 }
 
 impl Default for LoaderBudget {
     fn default() -> Self {
-        Self::new(LOADER_STEPS)
+        Self::new(&Limits::default())
     }
 }
 
 impl LoaderBudget {
-    /// A budget of so many directories and names that are looked at.
-    pub fn new(steps: u64) -> Self {
+    /// A budget of so many directories and names that are looked at, and of so much that is kept of it.
+    pub fn new(limits: &Limits) -> Self {
         Self {
-            left: AtomicU64::new(steps),
-            room: AtomicU64::new(KEPT_TRACES),
+            left: AtomicU64::new(limits.loader_steps),
+            taken: AtomicU64::new(0),
+            room: AtomicU64::new(limits.loader_traces),
         }
     }
 
     /// Takes steps, and says whether there were so many.
     pub fn spend(&self, steps: usize) -> bool {
         take(&self.left, steps);
+        let taken = u64::try_from(steps).unwrap_or(u64::MAX);
+        self.taken.store(self.taken().saturating_add(taken), Ordering::Relaxed);
         self.end().is_none()
     }
 
     /// Leaves at least so many steps, for one question more that somebody else counts.
     pub fn refill(&self, steps: u64) {
         self.left.fetch_max(steps, Ordering::Relaxed);
+    }
+
+    /// The steps that were taken so far: who refills a budget keeps count of them.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
     }
 
     /// Counts a trace that is kept for the reports.
@@ -60,7 +70,8 @@ impl LoaderBudget {
         let mut counters = [&self.left, &self.room].into_iter();
         let is_spent = counters.any(|counter| counter.load(Ordering::Relaxed) == 0);
         is_spent.then(|| {
-            "the image asks the dynamic loader for more steps than are followed; what comes of that cannot be foretold"
+            "the image asks the dynamic loader for more steps than are followed; what comes of that cannot be foretold \
+             (loader-steps, loader-traces)"
                 .to_owned()
         })
     }

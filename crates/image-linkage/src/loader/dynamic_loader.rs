@@ -93,13 +93,14 @@ impl DynamicLoader {
         found.map(|(_, _, who)| who).next_back()
     }
 
-    /// What the loader takes of a cache.
-    pub fn cache_criteria(&self) -> CacheCriteria<'_> {
-        CacheCriteria {
+    /// The path that the loader takes for `name` out of its cache.
+    pub fn cached_path(&self, name: &[u8]) -> Option<&[u8]> {
+        let criteria = CacheCriteria {
             arch: self.arch,
             levels: &self.levels,
             hardware: self.hardware,
             isa_bits: self.isa_bits,
-        }
+        };
+        self.cache.as_ref()?.lookup(name, &criteria)
     }
 }

@@ -56,7 +56,7 @@ pub struct CacheEntry {
 
 /// What a loader takes of a cache.
 #[derive(Debug, Clone, Copy)]
-pub struct CacheCriteria<'a> {
+pub(super) struct CacheCriteria<'a> {
     /// The processor that the loader is for.
     pub arch: &'a Arch,
     /// The `glibc-hwcaps` levels, the best first.
@@ -93,7 +93,7 @@ impl LdCache {
 
     /// The path that the loader takes for `name`: the best usable `glibc-hwcaps` entry, else the
     /// first plain one with no more than the bits of its hardware (elf/dl-cache.c, `search_cache`).
-    pub fn lookup(&self, name: &[u8], by: &CacheCriteria<'_>) -> Option<&[u8]> {
+    pub(super) fn lookup(&self, name: &[u8], by: &CacheCriteria<'_>) -> Option<&[u8]> {
         let entries = self.entries.get(&compared(name))?;
         // An entry for another processor is passed over, not refused: the file serves all loaders of an image.
         let flags = by.arch.cache_flags;

@@ -1,6 +1,6 @@
 //! The objects of a process (`struct link_map`), and what it runs in.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::dynamic_loader::DynamicLoader;
@@ -44,24 +44,6 @@ pub struct LoaderEnvironment {
     pub tunables: Option<ByteString>,
     /// The working directory, absolute; empty means `/`.
     pub working_dir: ByteString,
-}
-
-impl LoaderEnvironment {
-    /// The directories of `LD_LIBRARY_PATH` as they are written, tokens and all: each once, with a final `/`; the empty
-    /// one is the working directory. A search expands them.
-    pub fn library_directories(&self) -> Vec<ByteString> {
-        let path = self.library_path.as_deref().unwrap_or_default();
-        let mut list: Vec<ByteString> = Vec::new();
-        // An empty variable counts as none, not as one empty element (`_dl_init_paths`).
-        let elements = path.split(|byte| b":;".contains(byte));
-        let mut known = BTreeSet::new();
-        for directory in elements.filter(|_| !path.is_empty()).map(with_slash) {
-            if known.insert(directory.clone()) {
-                list.push(directory);
-            }
-        }
-        list
-    }
 }
 
 /// Who puts a system error into words.

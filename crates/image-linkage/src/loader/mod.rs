@@ -15,7 +15,7 @@ pub mod trace_text;
 
 pub mod ld_cache;
 mod ld_cache_file;
-pub mod ld_cache_writer;
+mod ld_cache_writer;
 mod legacy_hwcaps;
 
 mod dynamic_loader;
@@ -39,6 +39,7 @@ mod process;
 pub use budget::LoaderBudget;
 pub use dynamic_loader::DynamicLoader;
 pub use glibc::glibc_version;
+pub use ld_cache_writer::write_cache;
 pub use legacy_hwcaps::LegacyHwcaps;
 pub use link_map::{LoaderEnvironment, ProcessSetup};
 pub use machine::{Arch, CpuLevel, Libc};

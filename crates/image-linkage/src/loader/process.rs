@@ -254,16 +254,24 @@ impl<'a> SimulatedProcess<'a> {
         }
         // As started: the chain of DT_RPATH and the tokens of LD_LIBRARY_PATH ask for the executable.
         process.list(main, None, &path, 0, Vec::new(), SearchStage::Start);
-        let lists = process.search.search_path(&process.maps, Some(main));
+        process.directories(Some(main))
+    }
+
+    /// The same for what a process opens whose program is not known: those of `LD_LIBRARY_PATH`.
+    pub fn plain_search_path(setup: &'a ProcessSetup<'a>) -> Vec<(SearchStage, ByteString)> {
+        Self::new(setup).directories(None)
+    }
+
+    fn directories(&self, requester: Option<usize>) -> Vec<(SearchStage, ByteString)> {
         let absolute = |directory: &[u8]| {
             // The empty element of a path is the working directory. musl's are without a final slash.
             let directory = if directory.is_empty() { b"." } else { directory };
-            let path = process.maps.absolute(directory);
+            let path = self.maps.absolute(directory);
             let path = path.strip_suffix(b"/").unwrap_or(&path);
             [path, b"/"].concat().into()
         };
+        let lists = self.search.search_path(&self.maps, requester).into_iter();
         lists
-            .into_iter()
             .flat_map(|(how, list)| list.into_iter().map(move |directory| (how, directory)))
             .map(|(how, directory)| (how, absolute(&directory)))
             .collect()

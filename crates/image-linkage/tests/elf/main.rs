@@ -9,7 +9,7 @@ mod real;
 
 use std::sync::LazyLock;
 
-use image_linkage::elf::mentions::NameMatcher;
+use image_linkage::elf::NameMatcher;
 use image_linkage::elf::{ElfFacts, ElfStream};
 
 /// What the layer stage looks for, in short.

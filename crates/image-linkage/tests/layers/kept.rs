@@ -1,7 +1,7 @@
 //! Is the index of a layer the same after it was kept?
 
 use image_linkage::layer::LayerIndex;
-use image_linkage::layer::index_codec::{read_index, write_index};
+use image_linkage::layer::{read_index, write_index};
 use testkit::elf::Elf;
 use testkit::layer::Layer;
 

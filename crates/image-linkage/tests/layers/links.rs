@@ -332,7 +332,7 @@ fn b09_directories_that_no_entry_stands_for_are_counted() {
     let error = index_with(&tar(10), &limits).unwrap_err();
     assert_eq!(
         error,
-        "layer L: its entries lie in more than the limit of 2000 directories"
+        "layer L: its entries lie in more than the limit of 2000 directories, twice that of entries (layer-entries)"
     );
 }
 

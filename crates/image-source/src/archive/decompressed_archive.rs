@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use image_linkage::layer::decompress::{Compression, DecompressedReader, detect_compression};
+use image_linkage::layer::{Compression, DecompressedReader, detect_compression};
 use image_linkage::limits::Limits;
 
 /// Bytes read at a time from the stored stream.
@@ -49,7 +49,7 @@ impl<R: Read> Read for DecompressedArchive<R> {
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
                 format!(
-                    "it holds more than {} bytes for each compressed one, which is the limit",
+                    "it holds more than {} bytes for each compressed one, which is the limit (layer-ratio)",
                     self.ratio
                 ),
             ));
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(read(&zeros(10_000)), "10000 bytes");
         assert_eq!(
             read(&zeros(1_000_000)),
-            "it holds more than 100 bytes for each compressed one, which is the limit"
+            "it holds more than 100 bytes for each compressed one, which is the limit (layer-ratio)"
         );
     }
 }

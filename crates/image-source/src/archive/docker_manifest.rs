@@ -207,7 +207,7 @@ fn image(
     }
     if in_manifest > request.limits().layers {
         return Err(not_an_image(format!(
-            "it has {in_manifest} layers, more than the limit of {}",
+            "it has {in_manifest} layers, more than the limit of {} (layers)",
             request.limits().layers
         )));
     }

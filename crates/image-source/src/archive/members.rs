@@ -112,7 +112,7 @@ impl<R: Read> SkipRead for SkipStream<R> {
         self.allowance = self.allowance.checked_sub(bytes).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::FileTooLarge,
-                "the members that are no layers hold more than the limit of a layer's bytes",
+                "the members that are no layers hold more than the limit of a layer's bytes (layer-bytes)",
             )
         })?;
         match io::copy(&mut (&mut self.inner).take(bytes), &mut io::sink())? {
@@ -171,7 +171,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
             // Extension headers may follow one another without end, and are held until the member itself comes.
             if need > self.header_limit {
                 return Err(self.not_a_tar(&format!(
-                    "the header of a member is larger than the limit of {} bytes",
+                    "the header of a member is larger than the limit of {} bytes (tar-metadata)",
                     self.header_limit
                 )));
             }

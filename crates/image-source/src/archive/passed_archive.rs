@@ -16,8 +16,8 @@ use crate::image_error::ImageError;
 use crate::platform::Platform;
 use crate::source::{OpenRequest, OpenedImage, OpenedLayers, ProgressReader};
 use image_linkage::digest::Digest;
-use image_linkage::layer::decompress::{Compression, detect_compression};
 use image_linkage::layer::{self, ExpectedBlob, LayerError, LayerIndex, is_tar};
+use image_linkage::layer::{Compression, detect_compression};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
@@ -130,7 +130,7 @@ fn pass<R: Read + Send>(
 fn too_many_layers(what: &str, limit: usize) -> ImageError {
     ImageError::not_an_image(
         what,
-        format!("it holds more layers than the limit of {limit}; save fewer images at once"),
+        format!("it holds more layers than the limit of {limit} (layers); save fewer images at once"),
     )
 }
 
@@ -267,7 +267,7 @@ impl DocumentStore for PassedMembers {
             Some(MemberContent::Document(bytes)) => {
                 return Ok(Some((Box::new(&**bytes), bytes.len() as u64)));
             }
-            Some(MemberContent::Layer(_)) => "it is no JSON document within the limit of bytes".to_owned(),
+            Some(MemberContent::Layer(_)) => "it is no JSON document within the limit of bytes (document)".to_owned(),
             Some(MemberContent::Sparse) => sparse_reason(name),
         };
         Err(ImageError::not_an_image(name_member(self, name), reason))

@@ -16,7 +16,7 @@ use crate::image::{Image, LayerDescriptor};
 use crate::source::ImageDocuments;
 use image_linkage::digest::Digest;
 use image_linkage::layer::LayerIndex;
-use image_linkage::layer::index_codec::{read_index, write_index};
+use image_linkage::layer::{read_index, write_index};
 pub use sealed_folder::{CacheContent, KEPT_BYTES};
 use sealed_folder::{SealedFolder, list_folder, remove_files};
 

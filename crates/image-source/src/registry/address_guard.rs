@@ -16,11 +16,11 @@ pub(super) fn is_loopback(host: &str) -> bool {
 
 /// Whether plain HTTP to `host` and `port` is allowed: this machine, or a host the user named as insecure.
 pub(super) fn allows_plain(host: &str, port: Option<u16>, insecure: &[String]) -> bool {
-    is_loopback(host) || is_insecure(host, port, insecure)
+    is_loopback(host) || is_listed(host, port, insecure)
 }
 
 /// Whether the user named `host` as insecure. An entry is `HOST:PORT`, or `HOST` for all its ports.
-pub(super) fn is_insecure(host: &str, port: Option<u16>, insecure: &[String]) -> bool {
+pub(super) fn is_listed(host: &str, port: Option<u16>, insecure: &[String]) -> bool {
     let with_port = port.map(|port| format!("{host}:{port}"));
     insecure.iter().any(|entry| {
         let entry = entry
@@ -143,7 +143,7 @@ mod tests {
 
     use reqwest::Url;
 
-    use super::{allows_plain, check_address, is_insecure};
+    use super::{allows_plain, check_address, is_listed};
 
     fn verdict(registry: &str, from: &str, to: &str) -> String {
         let resolve = |host: &str, _| -> Vec<IpAddr> {
@@ -266,6 +266,6 @@ mod tests {
         ] {
             assert_eq!(allows_plain(host, port, &insecure), expected, "{host}");
         }
-        assert!(!is_insecure("localhost", None, &insecure));
+        assert!(!is_listed("localhost", None, &insecure));
     }
 }

@@ -14,12 +14,9 @@ use reqwest::header::{CONTENT_RANGE, HeaderMap};
 use super::client::RepositoryClient;
 use super::request_errors::remote_error;
 use super::retry::{AttemptFailure, RetryWaits};
+use super::steady_body::{HEADWAY, SteadyBody};
 use crate::image_error::ImageError;
 use image_linkage::digest::Digest;
-
-/// The bytes that must arrive before broken connections are counted anew: a server that breaks each one
-/// after a few bytes does not get to go on for ever.
-const HEADWAY: u64 = 64 << 10;
 
 /// Opens the blob `digest` of `size` bytes at its start.
 ///
@@ -36,7 +33,6 @@ pub(super) fn open_blob(
         at: 0,
         mended_at: 0,
         begun: Instant::now(),
-        window: (Instant::now(), 0),
         waits: RetryWaits::new(&client.patience),
         body: None,
     };
@@ -56,10 +52,8 @@ pub(super) struct BlobReader {
     mended_at: u64,
     /// When the first byte was asked for.
     begun: Instant,
-    /// When it was last looked at how fast the body comes, and where the reader stood.
-    window: (Instant, u64),
     waits: RetryWaits,
-    body: Option<Response>,
+    body: Option<SteadyBody>,
 }
 
 impl BlobReader {
@@ -67,28 +61,26 @@ impl BlobReader {
     fn connect(&mut self) -> Result<(), ImageError> {
         while self.body.is_none() {
             match self.attempt() {
-                Ok(body) => {
-                    self.body = Some(body);
-                    self.window = (Instant::now(), self.at);
-                }
+                Ok(body) => self.body = Some(body),
                 Err(failure) => self.waits.pause(failure)?,
             }
         }
         Ok(())
     }
 
-    fn attempt(&self) -> Result<Response, AttemptFailure> {
+    fn attempt(&self) -> Result<SteadyBody, AttemptFailure> {
         let part = format!("blobs/{}", self.digest);
         let answer = self.client.attempt(&part, HeaderMap::new(), self.at)?;
         // From here on a body that breaks off is mended, and each wait for it is bounded by `RetryPolicy::stall`.
-        let mut body = answer.response;
+        let (status, first) = (answer.response.status(), starts_at(&answer.response));
+        let mut body = answer.body(self.begun.checked_add(self.client.patience.blob));
         if self.at == 0 {
             return Ok(body);
         }
-        if body.status() == StatusCode::PARTIAL_CONTENT {
+        if status == StatusCode::PARTIAL_CONTENT {
             // A cache on the way that sends another range would shift all bytes after it, and the digest shows
             // it only at the end.
-            return if starts_at(&body) == Some(self.at) {
+            return if first == Some(self.at) {
                 Ok(body)
             } else {
                 Err(AttemptFailure::passing(
@@ -111,31 +103,18 @@ impl BlobReader {
         // The body is dropped with its connection: the next attempt starts from the
         // registry, with a fresh signed address.
         self.body = None;
-        if self.at - self.mended_at >= HEADWAY {
-            self.mended_at = self.at;
-            self.waits = RetryWaits::new(&self.client.patience);
-        }
-        let failure = AttemptFailure::passing(self.broken(why));
-        self.waits.pause(failure)
-    }
-
-    /// Takes a body that only drips for a broken one: each part of it arrives in time, and the blob never would.
-    fn expect_headway(&mut self) -> io::Result<()> {
         let patience = &self.client.patience;
         if self.begun.elapsed() > patience.blob {
             let hours = patience.blob.as_secs() / 3600;
-            let late = self.broken(&format!("it takes longer than {hours} hours"));
-            return Err(io::Error::other(late));
+            return Err(self.broken(&format!("it takes longer than {hours} hours (blob-seconds)")));
         }
-        let (since, from) = self.window;
-        if since.elapsed() < patience.slowest {
-            return Ok(());
+        // A server that breaks each connection after a few bytes does not get to go on for ever.
+        if self.at - self.mended_at >= HEADWAY {
+            self.mended_at = self.at;
+            self.waits = RetryWaits::new(patience);
         }
-        self.window = (Instant::now(), self.at);
-        if self.at - from < HEADWAY {
-            return self.mend("it came too slowly").map_err(io::Error::other);
-        }
-        Ok(())
+        let failure = AttemptFailure::passing(self.broken(why));
+        self.waits.pause(failure)
     }
 
     fn broken(&self, why: &str) -> ImageError {
@@ -173,7 +152,6 @@ impl Read for BlobReader {
                 Ok(0) => self.mend("the body was too short").map_err(io::Error::other)?,
                 Ok(n) => {
                     self.at += n as u64;
-                    self.expect_headway()?;
                     return Ok(n);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -197,6 +175,7 @@ fn cause(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<reqwest::Error>());
     match inner {
         Some(inner) if inner.is_timeout() => "nothing more arrived in time".to_owned(),
+        None if error.kind() == io::ErrorKind::TimedOut => "it came too slowly (slowest-seconds)".to_owned(),
         _ => "the connection broke".to_owned(),
     }
 }

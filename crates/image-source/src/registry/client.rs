@@ -29,6 +29,7 @@ pub(super) struct RepositoryClient {
     pub(super) patience: RetryPolicy,
     pub(super) transport: HttpTransport,
     source: CredentialSource,
+    token_servers: Vec<String>,
     /// The host that is asked, with port, and whether it turned out to speak plain HTTP.
     address: String,
     plain: OnceLock<bool>,
@@ -69,6 +70,7 @@ impl RepositoryClient {
                 options.patience.clone(),
             ),
             source: options.credentials.clone(),
+            token_servers: options.token_servers.clone(),
             address: address.to_owned(),
             plain: OnceLock::new(),
             pass: Mutex::default(),
@@ -154,6 +156,7 @@ impl RepositoryClient {
             registry: &self.registry,
             scopes: &self.scopes,
             transport: &self.transport,
+            servers: &self.token_servers,
             credential: find_credential(&self.source, &self.registry, &self.repository)?,
         };
         let fresh = asking.answer_challenge(answer)?;
@@ -231,7 +234,7 @@ impl RepositoryClient {
             404 => Err(ImageError::NotFound(format!(
                 "no such image or tag: {} is not in {host}{}",
                 self.written,
-                read_error_body(answer.response)
+                read_error_body(answer.body(None))
             ))
             .into()),
             // Only a resumed blob asks for a range, which begins within the size that the manifest states.
@@ -256,7 +259,7 @@ impl RepositoryClient {
         {
             return credentials_refused(&self.registry, found_in.as_deref());
         }
-        let said = read_error_body(answer.response);
+        let said = read_error_body(answer.body(None));
         // Docker Hub denies access to what does not exist, too, so as not to tell which private names there are:
         // both causes are named.
         remote_error(match pass.and_then(|pass| pass.found_in.as_ref()) {

@@ -110,7 +110,7 @@ fn attempt(client: &RepositoryClient, wanted: &str, limit: u64) -> Result<Fetche
         .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let mut bytes = Vec::new();
     answer
-        .response
+        .body(None)
         .take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
         .map_err(|_| {

@@ -15,6 +15,7 @@ mod options;
 mod push;
 mod request_errors;
 mod retry;
+mod steady_body;
 mod token_exchange;
 mod transport;
 

@@ -15,6 +15,9 @@ pub struct RegistryOptions {
     pub ca_cert: Option<PathBuf>,
     /// Where credentials are looked up, once the registry asks for them.
     pub credentials: CredentialSource,
+    /// The hosts, as `HOST` or `HOST:PORT`, that may be the registry's token server, beside the registry itself; with
+    /// none, each that it names may be.
+    pub token_servers: Vec<String>,
     /// How long and how often to try.
     pub patience: RetryPolicy,
 }

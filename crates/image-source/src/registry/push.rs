@@ -184,7 +184,7 @@ impl RegistryPush {
             status if wanted.contains(&status) => Ok(answer.response),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 let repository = &self.client.repository;
-                let said = read_error_body(answer.response);
+                let said = read_error_body(answer.body(None));
                 Err(remote_error(format!(
                     "{registry} denied the push to {repository}{said}; docker login {registry} as who may push there"
                 ))
@@ -195,7 +195,7 @@ impl RegistryPush {
                 if status.is_client_error()
                     && !matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT) =>
             {
-                let said = read_error_body(answer.response);
+                let said = read_error_body(answer.body(None));
                 Err(remote_error(format!("{registry} refused a part of the image: {status}{said}")).into())
             }
             _ => Err(status_failure(registry, answer)),

@@ -3,7 +3,7 @@
 //! Everything a registry wrote is escaped and cut; addresses are shown without their query, which may hold a signature.
 
 use std::error::Error as _;
-use std::io::Read as _;
+use std::io::Read;
 
 use reqwest::blocking::Response;
 use reqwest::header::CONTENT_TYPE;
@@ -143,10 +143,10 @@ struct ReportedError {
 }
 
 /// What an error's body says, as `: CODE: message`; empty when it says nothing that can be shown.
-pub(super) fn read_error_body(response: Response) -> String {
+pub(super) fn read_error_body(answer: impl Read) -> String {
     let mut body = Vec::new();
     // What arrived before the connection broke is as good.
-    let _ = response.take(ERROR_BODY).read_to_end(&mut body);
+    let _ = answer.take(ERROR_BODY).read_to_end(&mut body);
     // Only a registry's own JSON is shown: the HTML page of a proxy would fill the screen and explain nothing.
     let Some(first) = serde_json::from_slice::<ErrorEnvelope>(&body)
         .ok()

@@ -43,6 +43,40 @@ impl Default for RetryPolicy {
     }
 }
 
+/// A part of the patience that a user may set, by its name, and how it is set.
+type PatienceSetter = (&'static str, fn(&mut RetryPolicy, u64));
+
+const SETTERS: [PatienceSetter; 5] = [
+    ("tries", |patience, value| {
+        patience.tries = usize::try_from(value).unwrap_or(usize::MAX);
+    }),
+    ("wait-seconds", |patience, value| {
+        patience.longest_wait = Duration::from_secs(value);
+    }),
+    ("stall-seconds", |patience, value| {
+        patience.stall = Duration::from_secs(value);
+    }),
+    ("slowest-seconds", |patience, value| {
+        patience.slowest = Duration::from_secs(value);
+    }),
+    ("blob-seconds", |patience, value| {
+        patience.blob = Duration::from_secs(value);
+    }),
+];
+
+impl RetryPolicy {
+    /// The names of what can be set.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        SETTERS.iter().map(|(name, _)| *name)
+    }
+
+    /// Sets what has this name; says whether anything has.
+    pub fn set(&mut self, name: &str, value: u64) -> bool {
+        let setter = SETTERS.iter().find(|(known, _)| *known == name);
+        setter.map(|(_, set)| set(self, value)).is_some()
+    }
+}
+
 /// Why one attempt failed, and whether another may do better.
 #[derive(Debug)]
 pub(super) enum AttemptFailure {

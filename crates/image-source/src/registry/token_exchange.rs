@@ -6,7 +6,7 @@ use reqwest::Url;
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
 
-use super::address_guard::url_authority;
+use super::address_guard::{is_listed, url_authority};
 use super::challenge::{self, Challenge};
 use super::credentials::{Credential, CredentialSecret};
 use super::request_errors::{connection_failure, credentials_refused, remote_error, shorten_text};
@@ -40,6 +40,8 @@ pub(super) struct TokenRequest<'a> {
     /// What the token is to allow: `repository:NAME:ACTION`, each.
     pub(super) scopes: &'a [String],
     pub(super) transport: &'a HttpTransport,
+    /// The hosts that may be the token server, beside the registry itself; with none, each may be.
+    pub(super) servers: &'a [String],
     pub(super) credential: Option<Credential>,
 }
 
@@ -106,6 +108,16 @@ impl TokenRequest<'_> {
                 self.registry
             ))
         })?;
+        let host = url.host_str().unwrap_or_default();
+        let is_own = url.origin() == refusal.url.origin();
+        if !is_own && !self.servers.is_empty() && !is_listed(host, url.port_or_known_default(), self.servers) {
+            return Err(remote_error(format!(
+                "refused to ask the token server that {} names: {} is none of those that --token-server allows",
+                self.registry,
+                url_authority(&url)
+            ))
+            .into());
+        }
         Ok(url)
     }
 
@@ -169,7 +181,7 @@ impl TokenRequest<'_> {
         // A hostile server may send without end; a longer token is cut, and then it is no JSON.
         let mut body = Vec::new();
         answer
-            .response
+            .body(None)
             .take(TOKEN_BODY)
             .read_to_end(&mut body)
             .map_err(|error| {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use reqwest::blocking::{Body, Client, RequestBuilder, Response};
 use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
@@ -17,6 +17,7 @@ use reqwest::{Certificate, Method, Url};
 use super::address_guard;
 use super::request_errors::{connection_failure, read_error_body, remote_error, shorten_text};
 use super::retry::{AttemptFailure, RetryPolicy, retry_after};
+use super::steady_body::SteadyBody;
 use crate::http_client::client_builder;
 use crate::image_error::ImageError;
 use crate::small_file::read_small_file;
@@ -52,12 +53,19 @@ pub(super) struct FinalResponse {
     pub(super) url: Url,
     /// Whether it came from the origin that was asked first.
     pub(super) same_origin: bool,
+    /// The time in which a part of the body has to arrive.
+    slowest: Duration,
 }
 
 impl FinalResponse {
     /// Host and port of the answer, for errors.
     pub(super) fn host(&self) -> String {
         address_guard::url_authority(&self.url)
+    }
+
+    /// The body, which has to come at the lowest rate, and before the deadline where there is one.
+    pub(super) fn body(self, deadline: Option<Instant>) -> SteadyBody {
+        SteadyBody::new(self.response, self.slowest, deadline)
     }
 }
 
@@ -135,6 +143,7 @@ impl HttpTransport {
             let Some(next) = self.redirect(&at, &response)? else {
                 return Ok(FinalResponse {
                     same_origin: same_origin(url, &at),
+                    slowest: self.patience.slowest,
                     response,
                     url: at,
                 });
@@ -171,13 +180,25 @@ impl HttpTransport {
         if let Some(authorization) = authorization {
             request = authorization.sign(request);
         }
-        send_once(request, url)
+        self.send_once(request, url)
     }
 
     /// Posts a form; a redirect is an answer like any other.
     pub(super) fn post(&self, url: &Url, form: &[(&str, &str)]) -> Result<FinalResponse, AttemptFailure> {
         let request = self.client(url)?.post(url.clone()).form(form);
-        send_once(request, url)
+        self.send_once(request, url)
+    }
+
+    fn send_once(&self, request: RequestBuilder, url: &Url) -> Result<FinalResponse, AttemptFailure> {
+        match request.send() {
+            Ok(response) => Ok(FinalResponse {
+                response,
+                url: url.clone(),
+                same_origin: true,
+                slowest: self.patience.slowest,
+            }),
+            Err(error) => Err(connection_failure(&address_guard::url_authority(url), &error)),
+        }
     }
 
     /// Where an answer redirects to; `None` when it does not.
@@ -212,7 +233,7 @@ impl HttpTransport {
     fn client(&self, url: &Url) -> Result<Client, ImageError> {
         let host = url.host_str().unwrap_or_default();
         let kind = ClientKind {
-            insecure: address_guard::is_insecure(host, url.port_or_known_default(), &self.insecure),
+            insecure: address_guard::is_listed(host, url.port_or_known_default(), &self.insecure),
             loopback: address_guard::is_loopback(host),
         };
         // One client for each kind of trust, not for each request: a client keeps its connections, and a TLS handshake
@@ -252,17 +273,6 @@ impl HttpTransport {
     }
 }
 
-fn send_once(request: RequestBuilder, url: &Url) -> Result<FinalResponse, AttemptFailure> {
-    match request.send() {
-        Ok(response) => Ok(FinalResponse {
-            response,
-            url: url.clone(),
-            same_origin: true,
-        }),
-        Err(error) => Err(connection_failure(&address_guard::url_authority(url), &error)),
-    }
-}
-
 /// Why no final answer came.
 pub(super) enum SendError {
     /// The first address did not answer; whether to try another way is up to the caller.
@@ -281,7 +291,7 @@ impl<T: Into<AttemptFailure>> From<T> for SendError {
 pub(super) fn status_failure(host: &str, answer: FinalResponse) -> AttemptFailure {
     let wait = asked_wait(&answer.response);
     let status = answer.response.status();
-    let said = read_error_body(answer.response);
+    let said = read_error_body(answer.body(None));
     match status.as_u16() {
         429 => {
             // Docker Hub counts anonymous pulls by address, which a whole office or CI provider shares.

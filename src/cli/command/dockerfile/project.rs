@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::knowledge::Phase;
 use crate::knowledge::packages::GitSource;
 use crate::make::dockerfile::DockerfileTemplates;
 use crate::make::dockerfile::project::{BuildTimeouts, BuilderPage, ProjectDockerfile};
@@ -10,16 +11,15 @@ use crate::make::remedy::builder_stage::choose_builder_stage;
 
 use super::{CommandError, DockerfileInputs, cuda};
 
-/// The phases of a project in their order; those that the program knows are targets.
-const PHASES: [&str; 4] = ["prototype", "training", "profiling", "inference"];
-
 /// The Dockerfile, and the configuration of Cloud Build where it is asked for.
 pub fn render_project(
     asked: &DockerfileInputs<'_>,
     templates: &DockerfileTemplates,
 ) -> Result<(String, Option<String>), CommandError> {
-    let known = PHASES.iter().filter(|phase| asked.knowledge.phase(phase).is_ok());
-    let pages = known.map(|phase| asked.page(phase));
+    let mut phases: Vec<&Phase> = asked.knowledge.phases.iter().collect();
+    phases.retain(|phase| phase.stage.is_some());
+    phases.sort_by_key(|phase| (phase.stage, &phase.name));
+    let pages = phases.iter().map(|phase| asked.page(&phase.name));
     let project = ProjectDockerfile {
         pages: pages.collect::<Result<_, _>>()?,
         builder: builder(asked)?,

@@ -1,6 +1,7 @@
 //! `env [OPTION]… [NAME=VALUE]… [COMMAND]` (coreutils, src/env.c).
 
 use super::{CommandFollower, known};
+use crate::judge::facts::entry_problem::EntryProblem;
 use crate::judge::facts::shell_script::VariableValue;
 
 /// The options that take a value, and the long names of all that change something.
@@ -50,7 +51,7 @@ impl CommandFollower<'_> {
         words.reverse();
         self.words = words;
         if is_listed && !self.words.is_empty() {
-            self.problem = Some("the container's command does not start: env takes no command with -0".to_owned());
+            self.problem = Some(EntryProblem::NotStarted("env takes no command with -0".to_owned()));
             self.words.clear();
         }
         !self.words.is_empty()

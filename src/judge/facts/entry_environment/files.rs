@@ -1,6 +1,7 @@
 //! The files of the image as its commands and scripts find them.
 
 use super::CommandFollower;
+use crate::judge::facts::entry_problem::EntryProblem;
 use crate::judge::facts::shell_script::{LOADER, ScriptFiles, VariableValue};
 use image_linkage::escape;
 use image_linkage::loader::ldconfig::expand_pattern;
@@ -61,7 +62,7 @@ impl CommandFollower<'_> {
     /// Says why what is at `path` does not start.
     pub(super) fn fail(&mut self, path: &str, why: &str) {
         let path = escape::escape_bytes(path.as_bytes());
-        self.problem = Some(format!("the container's command does not start: {path}: {why}"));
+        self.problem = Some(EntryProblem::NotStarted(format!("{path}: {why}")));
     }
 
     /// A path from the root, where the working directory is known.
@@ -125,10 +126,7 @@ impl ScriptFiles for CommandFollower<'_> {
     fn some_part_sets(&self) -> bool {
         let children = |folder: &&str| {
             let node = self.rootfs.lookup(folder.as_bytes()).ok()?.node;
-            match &self.rootfs.node(node).kind {
-                NodeKind::Directory(children) => Some(&**children),
-                _ => None,
-            }
+            matches!(self.rootfs.node(node).kind, NodeKind::Directory(_)).then(|| self.rootfs.children(node))
         };
         let mut parts = PARTS.iter().filter_map(children).flatten().peekable();
         let sets = |text: &[u8]| {
@@ -138,7 +136,7 @@ impl ScriptFiles for CommandFollower<'_> {
         };
         // Without such a folder, what is read lies anywhere.
         parts.peek().is_none()
-            || parts.any(|(_, node)| match &self.rootfs.node(*node).kind {
+            || parts.any(|(_, node)| match &self.rootfs.node(node).kind {
                 NodeKind::File(facts) => facts.kept.as_deref().is_none_or(sets),
                 _ => true,
             })

@@ -10,7 +10,7 @@ use image_linkage::loader::ProcessSetup;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
-/// The files of baggage by the names under which they may be asked for.
+/// The files of dead weight by the names under which they may be asked for.
 pub(super) struct NameIndex<'f> {
     pub files: &'f [DeadWeightFile],
     pub by_name: BTreeMap<ByteString, BTreeSet<usize>>,
@@ -76,7 +76,7 @@ impl<'f> NameIndex<'f> {
     }
 }
 
-/// The links that lead to each file of baggage.
+/// The links that lead to each file of dead weight.
 pub(super) fn links_to(
     rootfs: &Rootfs,
     files: &[DeadWeightFile],

@@ -16,7 +16,7 @@ use image_linkage::elf::ByteString;
 use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
 use image_linkage::path::RootPath;
 
-/// The ties of what the objects need, are filters for, and hold as strings.
+/// The references of what the objects need, are filters for, and hold as strings.
 pub(super) fn of_objects(
     contexts: &ByWorld<ProcessContext>,
     library: &LibraryProfile,
@@ -37,25 +37,25 @@ pub(super) fn of_objects(
         profiles,
     };
     let mut plain = BTreeMap::new();
-    let mut ties = Vec::new();
+    let mut references = Vec::new();
     for (path, facts) in &inventory.objects {
         let Some(elf) = &facts.elf else { continue };
-        if ties.len() > REFERENCES {
-            ties = not_followed(names);
+        if references.len() > REFERENCES {
+            references = not_followed(names);
             break;
         }
         // What an object is a filter for is loaded with it, as what it needs is (glibc elf/dl-deps.c).
         let filtered = elf.filters.iter().map(|(name, _)| name);
         for name in elf.needed.iter().chain(filtered) {
-            ties.extend(search.needed(path, name, &mut plain));
+            references.extend(search.needed(path, name, &mut plain));
         }
-        // A name such as libcuda.so is that of many files, a stub among them: it ties no program to one.
+        // A name such as libcuda.so is that of many files, a stub among them: it leads no program to one.
         let mentions = elf.mentions.iter().filter(|text| library.names_family(text));
         for text in mentions.chain(&elf.dlopen_notes) {
-            ties.extend(search.string_references(path, text));
+            references.extend(search.string_references(path, text));
         }
     }
-    ties
+    references
 }
 
 /// References that are followed, at most: thousands of files of one name and thousands that need it are millions of
@@ -64,16 +64,16 @@ const REFERENCES: usize = 100_000;
 
 /// What keeps all files where more leads to them than is followed.
 fn not_followed(names: &NameIndex<'_>) -> Vec<FileReference> {
-    let tie = |file: &DeadWeightFile| FileReference {
+    let reference = |file: &DeadWeightFile| FileReference {
         file: file.path.clone(),
         by: FileReferrer::Setting("more objects than are followed".to_owned()),
         name: file.path.name().into(),
         how: ReferenceKind::MayNeed,
     };
-    names.files.iter().map(tie).collect()
+    names.files.iter().map(reference).collect()
 }
 
-/// The files of baggage on the search path of an object that is opened by a link to it: ld.so takes `$ORIGIN` from the path
+/// The files of dead weight on the search path of an object that is opened by a link to it: ld.so takes `$ORIGIN` from the path
 /// by which an object was opened, not from where the link leads (glibc elf/dl-object.c, `_dl_new_object`).
 fn reached_by_link(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
     let has_origin = |path: &RootPath| {
@@ -100,23 +100,23 @@ fn reached_by_link(context: &ProcessContext, names: &NameIndex<'_>, inventory: &
     context.with_setup(search).unwrap_or_default()
 }
 
-/// The files of baggage that an object outside of their kind has on its search path, and that not every process has.
+/// The files of dead weight that an object outside of their kind has on its search path, and that not every process has.
 fn reached(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
-    let everywhere: BTreeSet<ByteString> = context.environment.library_directories().into_iter().collect();
     let search = |setup: &ProcessSetup<'_>| {
+        let everywhere: BTreeSet<_> = SimulatedProcess::plain_search_path(setup).into_iter().collect();
         let mut known: BTreeMap<ByteString, Vec<usize>> = BTreeMap::new();
         let mut reached = BTreeSet::new();
         for (path, _) in &inventory.objects {
             let own = names.at(path).map(|own| own.kind);
-            for (_, folder) in SimulatedProcess::search_path(setup, path) {
+            for searched in SimulatedProcess::search_path(setup, path) {
                 if !setup.linker.budget.spend(2) {
                     return reached;
                 }
-                // Where a process without search paths looks, `plain` looks too. A token in LD_LIBRARY_PATH means
-                // nothing to it, so that a folder that such an element names is not among these.
-                if everywhere.contains(&folder) {
+                // Where a process without search paths looks, `plain` looks too, in the same place of the order.
+                if everywhere.contains(&searched) {
                     continue;
                 }
+                let (_, folder) = searched;
                 // Thousands of objects share a few directories: each is looked up once.
                 let numbers = known
                     .entry(folder)
@@ -146,7 +146,7 @@ struct ReferenceSearch<'a> {
 }
 
 impl ReferenceSearch<'_> {
-    /// The ties of one `DT_NEEDED` entry.
+    /// The references of one `DT_NEEDED` entry.
     fn needed(
         &self,
         path: &RootPath,
@@ -157,7 +157,7 @@ impl ReferenceSearch<'_> {
         if files.is_empty() {
             return Vec::new();
         }
-        let tie = |file: &RootPath, how| FileReference {
+        let reference = |file: &RootPath, how| FileReference {
             file: file.clone(),
             by: FileReferrer::Object(path.clone()),
             name: name.clone(),
@@ -168,10 +168,10 @@ impl ReferenceSearch<'_> {
             // They stay or go together, so that it need not be known which is meant.
             return files
                 .iter()
-                .map(|file| tie(&file.path, ReferenceKind::MayNeed))
+                .map(|file| reference(&file.path, ReferenceKind::MayNeed))
                 .collect();
         }
-        let mut ties = self.unforeseen(name, tie);
+        let mut references = self.unforeseen(name, reference);
         // Only what lies on somebody's own search path needs the asker's process; else one answer serves each name.
         let by_path = self.names.numbers(name).any(|number| self.reached.contains(&number));
         let found = if self.contexts.as_is.linker.is_none() || self.contexts.as_is.budget_end().is_some() {
@@ -184,24 +184,30 @@ impl ReferenceSearch<'_> {
         };
         match found {
             Some(found) => {
-                // Where the loader gets elsewhere, nothing of the baggage is needed for this name.
-                let of_baggage = found.iter().filter(|found| self.names.at(found).is_some());
-                ties.extend(of_baggage.map(|found| tie(found, ReferenceKind::Needs)));
+                // Where the loader gets elsewhere, nothing of the dead weight is needed for this name.
+                let of_dead_weight = found.iter().filter(|found| self.names.at(found).is_some());
+                references.extend(of_dead_weight.map(|found| reference(found, ReferenceKind::Needs)));
             }
-            None => ties.extend(files.iter().map(|file| tie(&file.path, ReferenceKind::MayNeed))),
+            None => references.extend(files.iter().map(|file| reference(&file.path, ReferenceKind::MayNeed))),
         }
-        ties
+        references
     }
 
-    /// The ties to the files of a name that a process may get, and the one that is followed here does not: those that are
+    /// The references to the files of a name that a process may get, and the one that is followed here does not: those that are
     /// led to from a link to the asker, and those for a better processor than the one that is asked about.
-    fn unforeseen(&self, name: &[u8], tie: impl Fn(&RootPath, ReferenceKind) -> FileReference) -> Vec<FileReference> {
+    fn unforeseen(
+        &self,
+        name: &[u8],
+        reference: impl Fn(&RootPath, ReferenceKind) -> FileReference,
+    ) -> Vec<FileReference> {
         let numbers = self.names.numbers(name);
         let files = numbers.filter_map(|number| Some((number, self.names.files.get(number)?)));
         let may_be =
             |(number, file): &(usize, &DeadWeightFile)| self.by_link.contains(number) || is_for_processor(&file.path);
         let files = files.filter(may_be);
-        files.map(|(_, file)| tie(&file.path, ReferenceKind::MayNeed)).collect()
+        files
+            .map(|(_, file)| reference(&file.path, ReferenceKind::MayNeed))
+            .collect()
     }
 
     /// Where a process without search paths gets to, in each world.
@@ -244,7 +250,7 @@ impl ReferenceSearch<'_> {
         Some(found)
     }
 
-    /// The ties of a string that may be the name of something opened at run time. What CUPTI opens itself is in
+    /// The references of a string that may be the name of something opened at run time. What CUPTI opens itself is in
     /// the table of its APIs, and what known programs open is in their profiles.
     fn string_references(&self, path: &RootPath, text: &ByteString) -> Vec<FileReference> {
         // The text of a `.note.dlopen` is JSON with several names in it (ELF dlopen metadata, UAPI group).

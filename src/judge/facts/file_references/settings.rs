@@ -13,7 +13,7 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 use image_source::Image;
 
-/// The ties of what is preloaded, of the variables of the environment, and of the command.
+/// The references of what is preloaded, of the variables of the environment, and of the command.
 pub(super) fn of_settings(
     image: &Image,
     contexts: &ByWorld<ProcessContext>,
@@ -24,36 +24,36 @@ pub(super) fn of_settings(
         let found = path.starts_with('/').then(|| rootfs.lookup(path.as_bytes()).ok());
         names.at(&found.flatten()?.path)
     };
-    let mut ties = Vec::new();
+    let mut references = Vec::new();
     for (key, value) in &image.config.env {
         // ld.so splits LD_PRELOAD at spaces and colons, and other variables hold lists with commas.
         for word in value.split([':', ' ', ',']) {
-            ties.extend(at(word).map(|file| tie(&file.path, key, word.as_bytes())));
+            references.extend(at(word).map(|file| reference(&file.path, key, word.as_bytes())));
         }
     }
     // The words of a health check may be one text for a shell, and a path may stand behind an option's name.
     let check = image.config.settings.healthcheck.iter().flat_map(|check| &check.test);
     for text in check.chain(&image.config.command) {
         for word in text.split([' ', '=', '"', '\'', ';']) {
-            ties.extend(at(word).map(|file| tie(&file.path, "the command of the image", word.as_bytes())));
+            references.extend(at(word).map(|file| reference(&file.path, "the command of the image", word.as_bytes())));
         }
     }
     for word in &image.config.command {
         // A bare word is looked for on PATH when the container starts: the name alone is enough to keep a file.
         let called = names.files.iter().find(|file| file.path.name() == word.as_bytes());
-        ties.extend(called.map(|file| tie(&file.path, "the command of the image", word.as_bytes())));
+        references.extend(called.map(|file| reference(&file.path, "the command of the image", word.as_bytes())));
     }
-    ties.extend(of_preload(contexts, names));
-    ties
+    references.extend(of_preload(contexts, names));
+    references
 }
 
-/// The ties of `LD_PRELOAD` and of `/etc/ld.so.preload`.
+/// The references of `LD_PRELOAD` and of `/etc/ld.so.preload`.
 fn of_preload(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>) -> Vec<FileReference> {
     const PRELOADED: &str = "what is preloaded";
     // By name alone: `$LIB`, `$ORIGIN` and a DT_RPATH in a preload's search mean what they mean to each program.
     let words = contexts.as_is.preloaded_names();
-    let mut ties: Vec<FileReference> = words
-        .flat_map(|word| names.of(word).map(move |file| tie(&file.path, PRELOADED, word)))
+    let mut references: Vec<FileReference> = words
+        .flat_map(|word| names.of(word).map(move |file| reference(&file.path, PRELOADED, word)))
         .collect();
     // What is preloaded brings what it needs.
     let started = ByWorld::map(contexts, |context| {
@@ -63,12 +63,16 @@ fn of_preload(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>) -> Vec<
     let objects = [&started.as_is, &started.nvidia]
         .into_iter()
         .flat_map(|started| &started.objects);
-    let of_baggage = objects.filter(|object| names.at(&object.real_path).is_some());
-    ties.extend(of_baggage.map(|object| tie(&object.real_path, PRELOADED, &object.name)));
-    ties
+    let of_dead_weight = objects.filter(|object| names.at(&object.real_path).is_some());
+    references.extend(of_dead_weight.map(|object| reference(&object.real_path, PRELOADED, &object.name)));
+    references
 }
 
-/// The ties of the scripts and settings of programs that name a file by an absolute path.
+/// Where `slim` says in an image what it brought and took: it names files, and reads none.
+// /usr/share is for files of programs that are the same on every processor (FHS 3.0, section 4.11).
+pub const PROVENANCE_PLACE: &str = "usr/share/cupti-audit/proof.json";
+
+/// The references of the scripts and settings of programs that name a file by an absolute path.
 pub(super) fn of_texts(
     rootfs: &Rootfs,
     names: &NameIndex<'_>,
@@ -78,23 +82,24 @@ pub(super) fn of_texts(
     let files = names.files.iter().map(|file| &file.path);
     let known: BTreeSet<&[u8]> = files.chain(links.values().flatten()).map(RootPath::name).collect();
     let is_path = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(byte);
-    let mut ties = Vec::new();
-    for (text, facts) in &inventory.texts {
+    let mut references = Vec::new();
+    let proof = RootPath::from(PROVENANCE_PLACE);
+    for (text, facts) in inventory.texts.iter().filter(|(text, _)| *text != proof) {
         let words = facts.kept.as_deref().unwrap_or_default().split(|byte| !is_path(byte));
         // A path is looked up only where its name is that of such a file: most lines name others.
         let paths = words.filter(|word| word.starts_with(b"/") && known.contains(last_part(word)));
         for path in paths.collect::<BTreeSet<_>>() {
             let file = rootfs.lookup(path).ok().and_then(|found| names.at(&found.path));
-            ties.extend(file.map(|file| FileReference {
+            references.extend(file.map(|file| FileReference {
                 by: FileReferrer::Object(text.clone()),
-                ..tie(&file.path, "", path)
+                ..reference(&file.path, "", path)
             }));
         }
     }
-    ties
+    references
 }
 
-fn tie(file: &RootPath, by: &str, name: &[u8]) -> FileReference {
+fn reference(file: &RootPath, by: &str, name: &[u8]) -> FileReference {
     FileReference {
         file: file.clone(),
         by: FileReferrer::Setting(by.to_owned()),

@@ -4,6 +4,7 @@ use image_linkage::escape;
 
 use super::script_run::{Doubt, ScriptRun, ShellKind, Success, VariableValue};
 use super::variables::UNKNOWN;
+use crate::judge::facts::entry_problem::EntryProblem;
 
 impl ScriptRun<'_> {
     pub(super) fn declare(&mut self, by: &str, words: &[Option<String>]) {
@@ -139,13 +140,13 @@ impl ScriptRun<'_> {
     }
 
     /// A file that cannot be read is the end of a script, but for bash.
-    fn read_nothing(&mut self, path: &str, why: &str) -> bool {
+    fn read_nothing(&mut self, path: &str, why: &'static str) -> bool {
         if !self.state.is_bash() {
             self.forget_all();
             if self.doubt == Doubt::Sure {
                 let path = escape::escape_bytes(path.as_bytes());
                 self.ending.is_over = true;
-                self.ending.problem = Some(format!("the container's command stops at {path}, which {why}"));
+                self.ending.problem = Some(EntryProblem::StopsAt(path, why));
             }
         }
         false

@@ -5,6 +5,7 @@
 use image_linkage::escape;
 
 use super::script_run::{Doubt, ScriptRun, Success};
+use crate::judge::facts::entry_problem::EntryProblem;
 
 /// Whether and why a script comes to its end.
 #[derive(Debug, Clone, Default)]
@@ -18,13 +19,11 @@ pub(super) struct ScriptEnding {
     /// What it says of its success there.
     pub success: Success,
     /// What that comes to, once there is a program that is not reached.
-    pub problem: Option<String>,
+    pub problem: Option<EntryProblem>,
     /// The same for one of which only a run could tell.
     pub doubt: Option<String>,
 }
 
-/// How it is told of a script that ends before its program.
-pub(in crate::judge::facts) const SCRIPT_ENDS: &str = "the container's command ends before";
 /// The bytes of a command that are shown.
 const SHOWN: usize = 60;
 
@@ -69,8 +68,8 @@ impl ScriptRun<'_> {
         let ending = &mut self.ending;
         match (ending.is_over, &ending.why, &ending.may) {
             (true, Some(why), _) => {
-                let said = format!("{SCRIPT_ENDS} it starts {program}: {why}");
-                ending.problem.get_or_insert(said);
+                let ends = EntryProblem::EndsBefore(program, why.clone());
+                ending.problem.get_or_insert(ends);
             }
             (false, _, Some(why)) => {
                 let whether = format!("only a run could tell whether the container's command starts {program}");

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::changed_user::ChangedUser;
 use super::endings::ScriptEnding;
+use crate::judge::facts::entry_problem::EntryProblem;
 use crate::judge::facts::shell_words::ShellToken;
 
 /// What is known of a variable.
@@ -59,7 +60,7 @@ pub(in crate::judge::facts) struct StartedProgram {
     /// The working directory, as far as it is known.
     pub directory: Option<String>,
     /// Why the script ends before it, if so.
-    pub problem: Option<String>,
+    pub problem: Option<EntryProblem>,
     /// Why only a run could tell whether it comes to it.
     pub doubt: Option<String>,
 }

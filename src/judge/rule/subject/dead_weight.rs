@@ -34,7 +34,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 
 fn subject(table: &DeadWeightTable, weight: WeightPurpose, files: &[&DeadWeightFile]) -> RuleSubject {
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
-    SubjectKind::Baggage
+    SubjectKind::DeadWeight
         .subject([
             ("weight", text(weight.name())),
             ("bytes", text(format_size(bytes))),

@@ -2,6 +2,7 @@
 //!
 //! One file per kind of subject: it fills the fields, which `knowledge/rule/subject_fields.rs` lists, from the facts.
 
+mod build_step;
 mod consumer;
 mod container_runtime;
 mod copies;
@@ -18,15 +19,19 @@ mod framework;
 mod image;
 mod injection;
 mod ld_cache;
+mod link;
 mod misnamed;
 mod nvperf;
 mod rule_subject;
 mod start;
 mod suppression;
+mod tool;
 mod undecided;
 mod unmet_need;
 
+pub use build_step::BuildStepFacts;
 pub use evidence::Evidence;
+pub use link::link_subjects;
 pub use rule_subject::RuleSubject;
 pub use unmet_need::UnmetNeed;
 
@@ -58,4 +63,37 @@ pub fn image_subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         dead_weight::subjects,
     ];
     of.iter().flat_map(|subjects| subjects(facts)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::judge::facts::{CuptiStatus, OwnerKind};
+    use crate::knowledge::rule::{FieldValue, SubjectKind};
+
+    #[test]
+    fn every_word_that_a_subject_says_can_be_asked_for() {
+        let statuses = [
+            CuptiStatus::Loadable,
+            CuptiStatus::Unloadable,
+            CuptiStatus::HeadersOnly,
+            CuptiStatus::Absent,
+        ];
+        let owners = [
+            OwnerKind::Pip,
+            OwnerKind::Deb,
+            OwnerKind::Conda,
+            OwnerKind::Bundled,
+            OwnerKind::Unknown,
+        ];
+        for (kind, field, words) in [
+            (SubjectKind::Image, "status", statuses.map(CuptiStatus::name).to_vec()),
+            (SubjectKind::Copy, "owner", owners.map(OwnerKind::name).to_vec()),
+        ] {
+            let field = kind.fields().iter().find(|known| known.name == field).unwrap();
+            for word in words {
+                assert!(field.allows(&FieldValue::Text(word.to_owned())), "{word}");
+            }
+            assert!(!field.allows(&FieldValue::Text("loadabel".to_owned())));
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! A process that gets libcupti and not `libnvperf_host.so`, which CUPTI opens by its bare name for counters.
+//! A process that gets libcupti and not a library that CUPTI opens by its bare name for counters (`libnvperf_host.so`).
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, flag, text};
@@ -6,9 +6,6 @@ use crate::judge::facts::{CompanionLookup, CuptiAccess, CuptiProcess, ImageFacts
 use crate::knowledge::api::LibraryRequester;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::loader::trace_text;
-
-// cuptiProfilerHostInitialize opens this bare name (LD_DEBUG=libs, CUPTI 12.8 and 13.0).
-const HOST: &str = "libnvperf_host.so";
 
 /// The processes that get libcupti and not the library.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
@@ -30,9 +27,8 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 fn host(reach: &CuptiAccess) -> Option<&CompanionLookup> {
     // Without libcupti nobody opens the library; that process is another finding.
     reach.cupti.as_ref()?;
-    let is_host =
-        |companion: &&CompanionLookup| companion.library == HOST && companion.got == LibraryRequester::ByCupti;
-    reach.companions.iter().find(is_host)
+    let mut companions = reach.companions.iter();
+    companions.find(|companion| companion.got == LibraryRequester::ByCupti)
 }
 
 fn subject(facts: &ImageFacts, asker: &CuptiProcess, companion: &CompanionLookup, others: bool) -> RuleSubject {
@@ -42,7 +38,7 @@ fn subject(facts: &ImageFacts, asker: &CuptiProcess, companion: &CompanionLookup
         .dead_weight
         .iter()
         // The exact name: a file with a number behind it does not answer a bare request.
-        .filter(|file| file.path.name() == HOST.as_bytes())
+        .filter(|file| file.path.name() == companion.library.as_bytes())
         .collect();
     let words = match files.first() {
         Some(file) => format!("it lies in {}, on no search path of it", file.path.parent()),

@@ -116,7 +116,7 @@ impl RunningSearch<'_, '_> {
             .as_ref()
             .err()
             .filter(|error| matches!(error, LookupError::Denied(_)));
-        let Some(cache) = linker.cache.as_ref().filter(|_| denied.is_none()) else {
+        if linker.cache.is_none() || denied.is_some() {
             self.trace.push(match denied {
                 Some(error) => SearchStep::Tried {
                     how: SearchStage::Cache,
@@ -132,8 +132,8 @@ impl RunningSearch<'_, '_> {
                 self.last_error = Some(error);
             }
             return SearchFlow::Continue(());
-        };
-        let Some(path) = cache.lookup(self.request.name, &linker.cache_criteria()) else {
+        }
+        let Some(path) = linker.cached_path(self.request.name) else {
             self.trace.push(SearchStep::NotInCache);
             return SearchFlow::Continue(());
         };

@@ -1,0 +1,48 @@
+//! What the fuzz targets ask of this crate that nobody else may: `tests/support/fuzz_targets.rs` calls them.
+
+use std::path::Path;
+
+use super::config::ConfigFile;
+use crate::judge::outcome::{AuditedImage, FailOn};
+use crate::knowledge::rule::Rule;
+use crate::make::dockerfile::quote::{comment_line, quote_env, require_literal, require_plain, require_writable};
+use crate::report::ReportWriter;
+use crate::report::github::GitHubAnnotations;
+use crate::report::html::HtmlReport;
+use crate::report::json::JsonReport;
+use crate::report::markdown::MarkdownReport;
+use crate::report::text::{TextDetail, TextLayout, TextReport};
+use crate::shell_quote::quote_shell;
+
+/// The sentences on what is wrong with the text of a config.
+pub fn config_mistakes(text: &str) -> Vec<String> {
+    let read = ConfigFile::read("config", Path::new("/"), text);
+    let mistakes = read.err().unwrap_or_default();
+    mistakes.iter().map(ToString::to_string).collect()
+}
+
+/// A text as the shell, `ENV` and a comment have it, where a Dockerfile can hold it.
+pub fn quoted(text: &str) -> Option<[String; 3]> {
+    let text = require_writable("text", text).ok()?;
+    Some([quote_shell(text), quote_env(text), comment_line(text)])
+}
+
+/// A name as a Dockerfile has it that is not quoted, and as JSON and the shell's quotes have it.
+pub fn unquoted(name: &[u8]) -> [Option<String>; 2] {
+    [require_plain("name", name).ok(), require_literal("name", name).ok()]
+}
+
+/// What the forms of the report say of an image: text, JSON, Markdown, annotations, a page.
+pub fn reports(audit: &AuditedImage, rules: &[Rule]) -> [String; 5] {
+    let layout = TextLayout {
+        width: 100,
+        detail: TextDetail::All,
+    };
+    [
+        TextReport::new(layout).audited(audit),
+        JsonReport::new(FailOn::Never).audited(audit),
+        MarkdownReport.audited(audit),
+        GitHubAnnotations.audited(audit),
+        HtmlReport::new(rules, "CUPTI").audited(audit),
+    ]
+}

@@ -1,0 +1,146 @@
+//! Each fuzz target with its seeds and what comes of changing them, for a bounded time, in processes whose memory is
+//! bounded. `CUPTI_AUDIT_FUZZ_SECONDS` gives each target more time; the same time and seed give other numbers of
+//! executions on other machines, and never another outcome of one.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use super::fuzz_targets::{FuzzTarget, TARGETS};
+use super::loader_random::Random;
+
+/// Names the target that a process shall run as the one that is bounded.
+const BOUNDED: &str = "CUPTI_AUDIT_FUZZED";
+/// The KiB of address space of a process: what libc, two threads and their stacks take, and some hundred MiB.
+const MEMORY: &str = "2000000";
+/// The bytes of an input that are changed at most; what is larger is cut.
+const LONGEST: usize = 64 << 10;
+
+/// Numbers at which sizes and counts turn over.
+const ODD: [u64; 8] = [0, 1, 7, 0x7f, 0xff, 0x7fff_ffff, u64::MAX >> 1, u64::MAX];
+
+/// One change of an input: bits, numbers, pieces taken out, doubled, or of another seed.
+fn change(random: &mut Random, bytes: &mut Vec<u8>, seeds: &[Vec<u8>]) {
+    if bytes.is_empty() {
+        bytes.push(0);
+    }
+    let at = random.below(bytes.len());
+    let end = at + 1 + random.below((bytes.len() - at).min(64));
+    match random.below(8) {
+        0 => bytes[at] ^= 1 << random.below(8),
+        1 => bytes[at] = u8::try_from(random.below(256)).unwrap(),
+        2 => {
+            let number = random.one_of(&ODD).to_le_bytes();
+            let width = (1 << random.below(4)).min(bytes.len() - at);
+            bytes[at..at + width].copy_from_slice(&number[..width]);
+        }
+        3 => drop(bytes.drain(at..end.min(bytes.len()))),
+        4 => {
+            let piece = bytes[at..end.min(bytes.len())].to_vec();
+            let times = 1 + random.below(16);
+            bytes.splice(at..at, piece.repeat(times));
+        }
+        5 => bytes.truncate(at),
+        6 => {
+            let other = random.one_of(seeds);
+            let from = random.below(other.len().max(1)).min(other.len());
+            let piece = &other[from..(from + 1 + random.below(64)).min(other.len())];
+            bytes.splice(at..at, piece.iter().copied());
+        }
+        _ => {
+            let word = random.pick(&[
+                "..",
+                "/",
+                "*",
+                "{",
+                "${",
+                "\n",
+                "\0",
+                "'",
+                "\"",
+                "%s",
+                "\u{1b}[0m",
+                ".wh.",
+                "sha256:",
+            ]);
+            bytes.splice(at..at, word.bytes());
+        }
+    }
+    bytes.truncate(LONGEST);
+}
+
+/// Runs a target until the time is over; gives the number of its executions.
+fn execute(target: &FuzzTarget, time: Duration) -> usize {
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fuzz/kept")
+        .join(target.name);
+    let kept = fs::read_dir(kept).into_iter().flatten().flatten();
+    // What once went wrong is asked for ever.
+    let mut seeds: Vec<Vec<u8>> = kept.map(|entry| fs::read(entry.path()).unwrap()).collect();
+    seeds.extend((target.seeds)());
+    let mut random = Random::new(env::var("CUPTI_AUDIT_FUZZ_SEED").map_or(1, |seed| seed.parse().unwrap()));
+    let begun = Instant::now();
+    let mut count = 0;
+    while count < seeds.len() || begun.elapsed() < time {
+        let mut bytes = match seeds.get(count) {
+            Some(seed) => seed.clone(),
+            None => random.one_of(&seeds).clone(),
+        };
+        if count >= seeds.len() {
+            (0..=random.below(6)).for_each(|_| change(&mut random, &mut bytes, &seeds));
+        }
+        let asked = Instant::now();
+        let outcome = catch_unwind(AssertUnwindSafe(|| (target.run)(&bytes)));
+        let is_slow = asked.elapsed() > Duration::from_secs(30);
+        if outcome.is_err() || is_slow {
+            let file = env::temp_dir().join(format!("fuzz-{}-{count}", target.name));
+            fs::write(&file, &bytes).unwrap();
+            panic!("{} of {} bytes: {}", target.name, bytes.len(), file.display());
+        }
+        count += 1;
+    }
+    count
+}
+
+/// Runs a target in a process of its own whose memory is bounded: an allocation past it aborts the process.
+fn execute_bounded(target: &FuzzTarget) -> usize {
+    let ended = Command::new("sh")
+        .args(["-c", "ulimit -v \"$0\" && exec \"$@\"", MEMORY])
+        .arg(env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "fuzz_runs::each_target_takes_whatever_it_is_given",
+            "--nocapture",
+        ])
+        .env(BOUNDED, target.name)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    let count = said
+        .lines()
+        .find_map(|line| line.strip_prefix("executed ")?.parse().ok());
+    count.unwrap_or_else(|| panic!("{said}{}", String::from_utf8_lossy(&ended.stderr)))
+}
+
+#[test]
+fn each_target_takes_whatever_it_is_given() {
+    let seconds = env::var("CUPTI_AUDIT_FUZZ_SECONDS").map_or(1.2, |seconds| seconds.parse().unwrap());
+    if let Ok(name) = env::var(BOUNDED) {
+        let target = TARGETS.iter().find(|target| target.name == name).unwrap();
+        // A whole image takes fifty times as long as anything else.
+        let share = if name == "image" { 5.0 } else { 1.0 };
+        let time = Duration::from_secs_f64(seconds * share);
+        println!("\nexecuted {}", execute(target, time));
+        return;
+    }
+    let only = env::var("CUPTI_AUDIT_FUZZ").unwrap_or_default();
+    for target in TARGETS.iter().filter(|target| target.name.starts_with(&only)) {
+        println!(
+            "fuzz: {}: {} executions, no fault",
+            target.name,
+            execute_bounded(target)
+        );
+    }
+}
