@@ -791,7 +791,7 @@ fn a_copy_that_an_unknown_program_opens_by_a_link_stays() {
     let opens = |text: &str| {
         Elf::executable()
             .needed("libc.so.6")
-            .import("dlopen")
+            .import_weak("dlopen")
             .string(text)
             .build()
     };

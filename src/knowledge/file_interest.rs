@@ -6,7 +6,7 @@ use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 60] = [
+const KEPT: [&str; 61] = [
     // Scripts that stand between the container's command and its program, by where they are in practice.
     "/*.sh",
     "/start",
@@ -74,6 +74,8 @@ const KEPT: [&str; 60] = [
     // What every Python runs as it starts, where it is there.
     "**/sitecustomize.py",
     "**/usercustomize.py",
+    // What the import of a package runs before its modules are there.
+    "**/__init__.py",
     // Where setuptools' import hook finds a package that is installed in place.
     "**/site-packages/__editable__*_finder.py",
     "**/dist-packages/__editable__*_finder.py",
