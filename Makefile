@@ -1,9 +1,12 @@
 # The chores of this repository by name; CI runs `make test`, `make test-builds` and `make lint`.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: test test-builds test-all parts environments static bench lint deny fuzz reproducible sbom
+.PHONY: test test-builds test-all parts environments static bench dist docs lint deny fuzz reproducible sbom
 
 LOG := target/test.log
+# Programs that tests/parts.sh gets lie behind those of the machine.
+PARTS := $(abspath $(or $(CUPTI_AUDIT_PARTS),target/parts))
+export PATH := $(PATH):$(PARTS)/mdbook:$(PARTS)/zizmor
 # Where `make static` puts the program as docs/ci/Dockerfile compiles it.
 MUSL := x86_64-unknown-linux-musl
 STATIC := $(CURDIR)/target/$(MUSL)/debug/cupti-audit
@@ -46,12 +49,22 @@ bench: parts
 	cargo build --profile dist --bin cupti-audit
 	python3 -B tests/bench.py
 
+# What a release holds for this processor, offline, into target/dist: see packaging/dist.sh.
+dist:
+	packaging/dist.sh
+
+# The site of docs/ into target/book, where mdbook is there; the tests see to its links and to what its blocks show.
+docs:
+	@if command -v mdbook >/dev/null; then mdbook build docs; else echo 'docs: mdbook is missing'; fi
+
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo xtask fixtures --check
 	cargo xtask docs --check
 	cargo xtask layers --circles
+	@$(MAKE) --no-print-directory docs
+	@if command -v zizmor >/dev/null; then zizmor --offline --quiet action.yml docs/ci/github-actions.yml .github/workflows; fi
 	@if command -v cargo-deny >/dev/null; then $(MAKE) --no-print-directory deny; fi
 
 # The fuzz targets with libFuzzer, each for so many seconds; needs a nightly compiler and cargo-fuzz. What it finds goes
@@ -75,9 +88,9 @@ reproducible:
 	sha256sum target/cupti-audit.1 target/cupti-audit.2
 	cmp target/cupti-audit.1 target/cupti-audit.2
 
-# What the program is made of, as CycloneDX; needs cargo-cyclonedx.
+# What the program is made of, as CycloneDX, into target/cupti-audit.cdx.json.
 sbom:
-	cargo cyclonedx --format json --describe binaries --override-filename cupti-audit.cdx
+	packaging/sbom.py $(MUSL) "$$(git log -1 --format=%ct)" > target/cupti-audit.cdx.json
 
 # Licences, advisories and duplicate versions of the dependencies; needs cargo-deny.
 deny:

@@ -260,6 +260,83 @@ fn github_pushes_only_what_passes_and_shows_it_either_way() {
     assert!(summary.contains("`headers-only-cupti`"), "{summary}");
 }
 
+/// The lines of our action that audit, run as a runner of GitHub does; gives the exit code, the annotations, the outputs
+/// and the summary.
+fn action(images: &str, phases: &str) -> (i32, [String; 3]) {
+    let text = fs::read_to_string(repository("action.yml")).unwrap();
+    let file: Value = serde_saphyr::from_str(&text).unwrap();
+    let steps = file["runs"]["steps"].as_array().unwrap();
+    let audit = steps.iter().find(|step| step["id"] == "audit").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let program = Path::new(env!("CARGO_BIN_EXE_cupti-audit")).parent().unwrap();
+    let ran = Command::new("bash")
+        .args(["--noprofile", "--norc", "-eo", "pipefail", "-c"])
+        .arg(audit["run"].as_str().unwrap())
+        .current_dir(repository(""))
+        .env_clear()
+        .env("PATH", "/usr/bin:/bin")
+        .env("PROGRAM", program)
+        .env("RUNNER_TEMP", dir.path())
+        .env("GITHUB_OUTPUT", at("outputs"))
+        .env("GITHUB_STEP_SUMMARY", at("summary"))
+        .envs([
+            ("IMAGES", images),
+            ("CUPTI_AUDIT_PHASE", phases),
+            ("CUPTI_AUDIT_FAIL_ON", "error"),
+        ])
+        .env("CUPTI_AUDIT_CACHE_DIR", at("layers"))
+        .output()
+        .unwrap();
+    let read = |name: &str| fs::read_to_string(at(name)).unwrap_or_default();
+    let printed = String::from_utf8(ran.stdout).unwrap();
+    let outputs = read("outputs").replace(&dir.path().display().to_string(), "TEMP");
+    (ran.status.code().unwrap(), [printed, outputs, read("summary")])
+}
+
+#[test]
+fn our_action_shows_what_was_found_and_fails_where_it_does_not_pass() {
+    let outputs = |code: i32| format!("exit-code={code}\nsarif=TEMP/cupti-audit.sarif\n");
+    let (code, [printed, said, summary]) = action("oci:testdata/images/devel", "training,profiling");
+    assert_eq!((code, said), (0, outputs(0)));
+    assert!(!printed.contains("::error"), "{printed}");
+    assert!(summary.starts_with("## ✓ CUPTI can be loaded"), "{summary}");
+
+    // By spaces or lines, and the gravest counts.
+    let both = "oci:testdata/images/devel\n  oci:testdata/images/headers-only ";
+    let (code, [printed, said, summary]) = action(both, "");
+    assert_eq!((code, said), (1, outputs(1)));
+    assert!(printed.contains("::error title=headers-only-cupti"), "{printed}");
+    assert_eq!(summary.matches("\n## ").count(), 1, "{summary}");
+
+    let (code, [_, said, summary]) = action("oci:testdata/images/not-there", "training");
+    assert_eq!((code, said), (2, outputs(2)));
+    assert!(summary.contains("was not audited"), "{summary}");
+    // What looks like an option is an image that is not there.
+    assert_eq!(action("--version", "").0, 2);
+}
+
+#[test]
+fn every_action_that_is_used_is_pinned_by_its_commit() {
+    let files = [
+        "action.yml",
+        "docs/ci/github-actions.yml",
+        ".github/workflows/release.yml",
+        ".github/workflows/docs.yml",
+    ];
+    for file in files {
+        let text = fs::read_to_string(repository(file)).unwrap();
+        for line in text
+            .lines()
+            .filter(|line| line.trim_start().trim_start_matches("- ").starts_with("uses: "))
+        {
+            let (_, commit) = line.split_once('@').unwrap();
+            let (commit, version) = commit.split_once(" # v").unwrap_or_else(|| panic!("{file}: {line}"));
+            assert!(commit.len() == 40 && !version.is_empty(), "{file}: {line}");
+        }
+    }
+}
+
 #[test]
 fn gitlab_pushes_only_what_passes_and_shows_it_either_way() {
     let Some(site) = Site::start() else {

@@ -8,7 +8,11 @@
     reason = "the tests run the real program"
 )]
 
+#[path = "support/documentation.rs"]
+mod documentation;
 mod support;
+#[path = "support/terminal_picture.rs"]
+mod terminal_picture;
 
 use std::path::Path;
 use std::process::Output;
@@ -219,12 +223,44 @@ fn several_images_are_one_object_a_line_each() {
 }
 
 #[test]
-fn the_readme_shows_what_the_program_says() {
-    let readme = include_str!("../README.md");
+fn every_command_that_a_page_shows_says_just_that() {
+    for page in documentation::pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        documentation::compare(&page, &documentation::remade(&text));
+    }
+}
+
+#[test]
+fn the_picture_in_the_readme_is_what_a_terminal_shows() {
     let image = "oci:testdata/images/headers-only";
-    let command = format!("$ cargo run --release -- {image}\n");
-    let shown = readme.split(&command).nth(1).unwrap().split("```").next().unwrap();
-    assert_eq!(shown, page(&[image]));
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+        .arg(image)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_clear()
+        .env("CLICOLOR_FORCE", "1")
+        .output()
+        .unwrap();
+    let picture = terminal_picture::draw(&format!("cupti-audit {image}"), &text(&output.stdout));
+    documentation::compare(Path::new("docs/terminal.svg"), &picture);
+}
+
+#[test]
+fn no_link_of_a_page_leads_nowhere_and_no_page_is_left_out_of_the_contents() {
+    let broken: Vec<String> = documentation::pages()
+        .iter()
+        .flat_map(|page| documentation::broken_links(page))
+        .collect();
+    assert_eq!(broken, [""; 0]);
+    assert_eq!(documentation::unlisted_pages(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn the_program_knows_every_option_that_a_page_names() {
+    let unknown: Vec<String> = documentation::pages()
+        .iter()
+        .flat_map(|page| documentation::unknown_options(page))
+        .collect();
+    assert_eq!(unknown, [""; 0]);
 }
 
 #[test]

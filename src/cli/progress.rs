@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -18,8 +18,18 @@ use image_source::ReadProgress;
 pub struct ProgressBars {
     all: MultiProgress,
     // Layers are read two at a time, each by threads of its own.
-    bars: Mutex<BTreeMap<usize, ProgressBar>>,
+    bars: Mutex<BTreeMap<usize, PendingBar>>,
 }
+
+/// A bar that nobody sees until what it shows has taken a while.
+struct PendingBar {
+    bar: ProgressBar,
+    since: Instant,
+    is_drawn: bool,
+}
+
+/// How long something takes before it is shown: what is read from the cache or a small file would only flicker.
+const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Whether bars may be drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,14 +82,14 @@ impl ProgressBars {
     }
 
     // Bars are only drawn: what a thread that panicked left in the map does no harm, so a poisoned lock is taken.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, ProgressBar>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, PendingBar>> {
         self.bars.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn with(&self, layer: usize, act: impl FnOnce(&ProgressBar)) {
-        if let Some(bar) = self.lock().get(&layer) {
-            act(bar);
-        }
+    fn keep(&self, layer: usize, bar: ProgressBar) {
+        let since = Instant::now();
+        let is_drawn = false;
+        self.lock().insert(layer, PendingBar { bar, since, is_drawn });
     }
 }
 
@@ -90,35 +100,49 @@ const KNOWN: &str = "  {prefix} {wide_bar} {decimal_bytes:>9} of {decimal_total_
 /// The columns of one whose end is not.
 const UNKNOWN: &str = "  {prefix} {spinner} {decimal_bytes:>9} {decimal_bytes_per_sec:>12}";
 
+/// A bar that is not drawn yet.
+fn hidden_bar(bytes: Option<u64>) -> ProgressBar {
+    ProgressBar::with_draw_target(bytes, ProgressDrawTarget::hidden())
+}
+
 impl ReadProgress for ProgressBars {
     fn wait(&self, what: &str) {
-        let bar = self.all.add(ProgressBar::new_spinner().with_message(what.to_owned()));
-        bar.enable_steady_tick(Duration::from_millis(200));
-        self.lock().insert(WAITING, bar);
+        let bar = hidden_bar(None).with_message(what.to_owned());
+        self.keep(WAITING, bar.clone());
+        let all = self.all.clone();
+        // Nothing comes while something is waited for, so that nobody but a thread can see that time goes by.
+        std::thread::spawn(move || {
+            std::thread::sleep(PATIENCE);
+            if !bar.is_finished() {
+                all.add(bar).enable_steady_tick(Duration::from_millis(200));
+            }
+        });
     }
 
     fn start(&self, layer: usize, bytes: Option<u64>) {
         self.finish(WAITING);
-        let (bar, template) = match bytes {
-            // Not every source knows how large a layer is before it has read it.
-            Some(bytes) => (ProgressBar::new(bytes), KNOWN),
-            None => (ProgressBar::new_spinner(), UNKNOWN),
-        };
+        // Not every source knows how large a layer is before it has read it.
+        let template = bytes.map_or(UNKNOWN, |_| KNOWN);
         let style = ProgressStyle::with_template(template).expect("the templates are constants that a test draws");
-        let bar = self.all.add(
-            bar.with_style(style)
-                // People count from 1; the padding keeps the bars below each other.
-                .with_prefix(format!("layer {:<3}", layer + 1)),
-        );
-        self.lock().insert(layer, bar);
+        // People count from 1; the padding keeps the bars below each other.
+        let prefix = format!("layer {:<3}", layer + 1);
+        self.keep(layer, hidden_bar(bytes).with_style(style).with_prefix(prefix));
     }
 
     fn advance(&self, layer: usize, bytes: u64) {
-        self.with(layer, |bar| bar.inc(bytes));
+        let mut bars = self.lock();
+        let Some(pending) = bars.get_mut(&layer) else { return };
+        pending.bar.inc(bytes);
+        if !pending.is_drawn && pending.since.elapsed() > PATIENCE {
+            pending.is_drawn = true;
+            self.all.add(pending.bar.clone());
+        }
     }
 
     fn finish(&self, layer: usize) {
-        self.with(layer, ProgressBar::finish_and_clear);
+        if let Some(pending) = self.lock().get(&layer) {
+            pending.bar.finish_and_clear();
+        }
     }
 }
 

@@ -123,13 +123,13 @@ impl Block<'_> {
                 let _ = writeln!(out, "          {command}");
                 *out += &wrap_paragraph("          ", &source.brings, width);
             }
+            Self::Gaps(facts) => *out += &gap_lines(facts, width),
             Self::Styled { text, .. } => *out += &wrap_paragraph("", text, width),
             Self::Code(code) => {
                 for line in code_lines(code) {
                     let _ = writeln!(out, "       {}", styled(DIM, line));
                 }
             }
-            Self::Gaps(facts) => *out += &gap_lines(facts),
             Self::TextLines(lines) => *out += lines,
             Self::TextOnly(blocks) => {
                 for block in blocks {

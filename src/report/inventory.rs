@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::text_layout::{BAD, BOLD, DIM, DOUBTFUL, TextDetail, TextLayout, count_words, search_table, styled};
+use super::text_layout::{
+    BAD, BOLD, DIM, DOUBTFUL, TextDetail, TextLayout, count_words, search_table, styled, wrap_line, wrap_paragraph,
+};
 use super::words::{
     ColouredFact, consumer_outcome, copy_reach, layer_words, owner_words, request_words, soname_words, version_words,
 };
@@ -29,7 +31,7 @@ pub(super) fn write_copies(out: &mut String, facts: &ImageFacts, layout: TextLay
         styled(BOLD, format!("copies of {}", facts.library.file_stem()))
     );
     for copy in shown {
-        write_copy(out, copy, facts);
+        write_copy(out, copy, facts, layout.width);
     }
     if !decoys.is_empty() {
         let owners: BTreeSet<&str> = decoys.iter().map(|copy| &*copy.owner.name).collect();
@@ -41,9 +43,9 @@ pub(super) fn write_copies(out: &mut String, facts: &ImageFacts, layout: TextLay
     out.push('\n');
 }
 
-fn write_copy(out: &mut String, copy: &CuptiCopy, facts: &ImageFacts) {
+fn write_copy(out: &mut String, copy: &CuptiCopy, facts: &ImageFacts, width: usize) {
     let (version, soname) = (version_words(copy), soname_words(copy));
-    let _ = writeln!(out, "  {version}  {soname}  {}", copy.real_path);
+    out.push_str(&wrap_line(&format!("  {version}  {soname}  {}", copy.real_path), width));
     let mut words = vec![
         format_size(copy.bytes),
         copy.machine.clone().unwrap_or_default(),
@@ -51,13 +53,14 @@ fn write_copy(out: &mut String, copy: &CuptiCopy, facts: &ImageFacts) {
         format!("layer {}", copy.layer + 1),
     ];
     words.retain(|word| !word.is_empty());
-    let _ = writeln!(out, "    {}", styled(DIM, words.join(", ")));
-    let _ = writeln!(out, "    {}", coloured(&copy_reach(copy, facts)));
-    for problem in &copy.problems {
-        let _ = writeln!(out, "    {}", styled(DOUBTFUL, problem));
-    }
-    if let Some(denial) = &copy.denial {
-        let _ = writeln!(out, "    {}", styled(BAD, format!("permission denied: {denial}")));
+    let denial = copy
+        .denial
+        .iter()
+        .map(|denial| styled(BAD, format!("permission denied: {denial}")));
+    let problems = copy.problems.iter().map(|problem| styled(DOUBTFUL, problem));
+    let about = [styled(DIM, words.join(", ")), coloured(&copy_reach(copy, facts))];
+    for words in about.into_iter().chain(problems).chain(denial) {
+        out.push_str(&wrap_paragraph("    ", &words, width));
     }
 }
 
@@ -75,17 +78,19 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
         let gets = &consumer.outcome.as_is;
         let (name, asks) = (styled(BOLD, &consumer.name), request_words(consumer));
         let object = styled(DIM, consumer.object.to_string());
-        let _ = writeln!(out, "  {name} {asks}  {object}");
-        let _ = writeln!(out, "    {}", coloured(&consumer_outcome(consumer)));
+        out.push_str(&wrap_line(&format!("  {name} {asks}  {object}"), layout.width));
+        let outcome = coloured(&consumer_outcome(consumer));
+        out.push_str(&wrap_paragraph("    ", &outcome, layout.width));
         if !gets.missing_symbols.is_empty() {
             let symbols = escaped(&gets.missing_symbols).join(", ");
             let lacks = styled(BAD, "symbols the copy lacks");
-            let _ = writeln!(out, "    {lacks}: {symbols}");
+            out.push_str(&wrap_paragraph("    ", &format!("{lacks}: {symbols}"), layout.width));
         }
         // The first failure is told above. The loader stops there, but whoever mends it meets the others next.
         let told = consumer.start_failure().is_some() || consumer.unmet_by_itself().is_some();
         for failure in gets.other_failures.iter().filter(|_| !told) {
-            let _ = writeln!(out, "    {}", styled(DIM, format!("also: {}", failure.message)));
+            let also = styled(DIM, format!("also: {}", failure.message));
+            out.push_str(&wrap_paragraph("    ", &also, layout.width));
         }
         if layout.detail == TextDetail::All {
             let steps = trace_text::trace_lines(&gets.trace, &gets.objects);

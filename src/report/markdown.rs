@@ -60,6 +60,11 @@ fn head(out: &mut String, audit: &AuditedImage) {
         let _ = write!(out, "  \n`{digest}`");
     }
     out.push_str("\n\n");
+    if let Some(command) = &audit.mended_by {
+        let command = escape::escape_bytes(command.as_bytes());
+        let fence = fence(std::slice::from_ref(&command));
+        let _ = writeln!(out, "To mend it:\n\n{fence}sh\n{command}\n{fence}\n");
+    }
 }
 
 fn findings(out: &mut String, audit: &AuditedImage) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::text_layout::{BOLD, DIM, TextDetail, TextLayout, count_words, styled};
+use super::text_layout::{BOLD, DIM, TextDetail, TextLayout, count_words, styled, wrap_line, wrap_paragraph};
 use super::words::ReportTone;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem};
@@ -14,7 +14,7 @@ use crate::size::format_size;
 pub(super) fn write_phases(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     // Whoever names a phase wants to know what to change for it; else the verdicts are enough.
     if audit.phases.is_empty() {
-        table(out, &audit.plans);
+        table(out, &audit.plans, layout.width);
         return;
     }
     let asked = |plan: &&Plan| audit.phases.contains(&plan.phase);
@@ -23,7 +23,7 @@ pub(super) fn write_phases(out: &mut String, audit: &AuditedImage, layout: TextL
     }
 }
 
-fn table(out: &mut String, plans: &[Plan]) {
+fn table(out: &mut String, plans: &[Plan], width: usize) {
     if plans.is_empty() {
         return;
     }
@@ -34,14 +34,16 @@ fn table(out: &mut String, plans: &[Plan]) {
         words.extend((!plan.because.is_empty()).then(|| plan.because.join(", ")));
         words.retain(|words| !words.is_empty());
         let verdict = verdict(plan);
-        let _ = write!(out, "  {:name$}  {verdict}", plan.phase);
-        if !words.is_empty() {
-            // The longest verdict, `unknown`, and two spaces. The style around the verdict has no width, but format
-            // would count it.
-            let room = 9_usize.saturating_sub(plan.verdict.name().len());
-            let _ = write!(out, "{:room$}{}", "", styled(DIM, words.join("; ")));
-        }
-        out.push('\n');
+        // The longest verdict, `unknown`, and two spaces. The style around the verdict has no width, but format would
+        // count it.
+        let room = 9_usize.saturating_sub(plan.verdict.name().len());
+        let line = format!(
+            "  {:name$}  {verdict}{:room$}{}",
+            plan.phase,
+            "",
+            styled(DIM, words.join("; "))
+        );
+        out.push_str(&wrap_line(&line, width));
     }
     out.push('\n');
 }
@@ -49,9 +51,10 @@ fn table(out: &mut String, plans: &[Plan]) {
 fn section(out: &mut String, plan: &Plan, tables: &KnowledgeTables, layout: TextLayout) {
     let name = styled(BOLD, format!("phase {}:", plan.phase));
     let _ = writeln!(out, "{name} {}", verdict(plan));
-    let _ = writeln!(out, "  {}", styled(DIM, &plan.summary));
+    out.push_str(&wrap_paragraph("  ", &styled(DIM, &plan.summary), layout.width));
     if !plan.because.is_empty() {
-        let _ = writeln!(out, "  because of {}", plan.because.join(", "));
+        let because = plan.because.join(", ");
+        out.push_str(&wrap_paragraph("  because of ", &because, layout.width));
     }
     let bytes = bytes(plan);
     if !bytes.is_empty() {

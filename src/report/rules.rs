@@ -113,5 +113,11 @@ fn section(out: &mut String, rule: &Rule) {
 
 /// Text with what stands in angle brackets as code, so that no reader of Markdown takes it for a tag.
 fn in_code(text: &str) -> String {
-    text.replace('<', "`<").replace('>', ">`")
+    // A bracket that no other one opened is a sign of order, as in `cuda>=12`.
+    let mut pieces = text.split('<');
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |out, piece| match piece.split_once('>') {
+        Some((field, rest)) => format!("{out}`<{field}>`{rest}"),
+        None => format!("{out}<{piece}"),
+    })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::links::asked_words;
-use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_paragraph};
+use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_line, wrap_paragraph};
 pub(crate) use super::text_layout::{TextDetail, TextLayout};
 use super::words::{
     ReportTone, gap_lines, image_name, layer_words, layers_words, platform_name, split_evidence, suppression_words,
@@ -48,7 +48,7 @@ fn report(audit: &AuditedImage, layout: TextLayout) -> String {
     let mut out = String::new();
     let tone = ReportTone::of_image(audit);
     let verdict = format!("{} {}", tone.mark(), audit.verdict());
-    let _ = writeln!(out, "{}", styled(tone.style(), verdict));
+    out.push_str(&wrap_line(&styled(tone.style(), verdict), layout.width));
     headline(&mut out, facts);
     findings(&mut out, audit, layout);
     if let Some(links) = &audit.links {
@@ -72,7 +72,7 @@ fn report(audit: &AuditedImage, layout: TextLayout) -> String {
     if layout.detail == TextDetail::All {
         inventory::write_layers_and_loader(&mut out, facts);
     }
-    out.push_str(&gap_lines(facts));
+    out.push_str(&gap_lines(facts, layout.width));
     mending_command(&mut out, audit);
     summary(&mut out, audit, layout);
     out
@@ -106,7 +106,7 @@ fn findings(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
         self::finding(out, finding, &audit.facts, layout, &mut tables);
     }
     for note in &short {
-        let _ = writeln!(out, "{}: {}", label(note), note.message);
+        out.push_str(&wrap_line(&format!("{}: {}", label(note), note.message), layout.width));
     }
     if !short.is_empty() {
         out.push('\n');
@@ -120,7 +120,7 @@ fn findings(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
 
 fn suppressed(out: &mut String, finding: &Finding, suppressed: &SuppressionMark, layout: TextLayout) {
     let label = styled(DIM, format!("suppressed {}", name(finding)));
-    let _ = writeln!(out, "{label}: {}", finding.message);
+    out.push_str(&wrap_line(&format!("{label}: {}", finding.message), layout.width));
     let why = suppression_words(suppressed);
     out.push_str(&wrap_paragraph("  because ", &why, layout.width));
     out.push('\n');
@@ -143,7 +143,7 @@ fn name(finding: &Finding) -> String {
 /// A finding; a search that one before it has shown is not shown again.
 fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: TextLayout, tables: &mut BTreeSet<String>) {
     let message = styled(BOLD, &finding.message);
-    let _ = writeln!(out, "{}: {message}", label(finding));
+    out.push_str(&wrap_line(&format!("{}: {message}", label(finding)), layout.width));
     // A library that is missing may be asked for by hundreds.
     let shown = match layout.detail {
         TextDetail::All => finding.locations.len(),
@@ -152,7 +152,8 @@ fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Text
     for location in finding.locations.iter().take(shown) {
         let _ = writeln!(out, "  at   {}", location.path);
         if let Some(layer) = location.layer {
-            let _ = writeln!(out, "       {}", styled(DIM, layer_words(facts, layer)));
+            let made = styled(DIM, layer_words(facts, layer));
+            out.push_str(&wrap_paragraph("       ", &made, layout.width));
         }
     }
     if let Some(more @ 1..) = finding.locations.len().checked_sub(shown) {
@@ -202,5 +203,5 @@ fn summary(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
         hint.push_str(", -v shows all");
     }
     let hint = styled(DIM, hint);
-    let _ = writeln!(out, "{words}{hint}");
+    out.push_str(&wrap_line(&format!("{words}{hint}"), layout.width));
 }

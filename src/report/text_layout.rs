@@ -62,24 +62,35 @@ pub(super) fn search_table<L: Borrow<TraceLine>>(lines: &[L], indent: &str) -> S
 
 /// A paragraph whose first line begins with `label` and whose others are indented as far.
 pub(super) fn wrap_paragraph(label: &str, text: &str, width: usize) -> String {
-    let indent = " ".repeat(label.chars().count());
+    wrap(label, text, &" ".repeat(label.chars().count()), width)
+}
+
+/// A line, styled or not, that goes on below with an indent of four where it is wider than the terminal.
+pub(super) fn wrap_line(line: &str, width: usize) -> String {
+    wrap("", line, "    ", width)
+}
+
+fn wrap(label: &str, text: &str, indent: &str, width: usize) -> String {
     // Wider lines than 110 columns are hard to follow. Paths and sonames stay whole, for they are copied, and a hyphen
     // at the end of a line would be taken for a part of them.
     let options = textwrap::Options::new(width.clamp(40, 110))
         .initial_indent(label)
-        .subsequent_indent(&indent)
+        .subsequent_indent(indent)
         .break_words(false)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
     textwrap::fill(text, options) + "\n"
 }
 
-/// The first `length` characters of a text, with a mark where it was cut.
+/// The words of a text that fit into `length` characters, with a mark where it was cut; of one long word its beginning.
 pub(super) fn shorten(text: &str, length: usize) -> String {
     if text.chars().count() <= length {
         return text.to_owned();
     }
     let head: String = text.chars().take(length).collect();
-    format!("{head}…")
+    match head.rsplit_once(' ') {
+        Some((words, _)) if words.chars().count() * 2 > length => format!("{words} …"),
+        _ => format!("{head}…"),
+    }
 }
 
 /// The text with its first letter, of ASCII, as a capital.
@@ -100,7 +111,25 @@ pub(super) fn count_words(number: usize, thing: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::count_words;
+    use super::{BOLD, count_words, shorten, styled, wrap_line};
+
+    #[test]
+    fn nothing_is_cut_within_a_word_where_a_word_ends_before() {
+        assert_eq!(
+            shorten("RUN apt-get install cuda-command-line-tools", 26),
+            "RUN apt-get install …"
+        );
+        assert_eq!(shorten("COPY /a/long/path /", 10), "COPY /a/lo…");
+        assert_eq!(shorten("short", 5), "short");
+        let line = format!("{}: of a hundred words not one is broken", styled(BOLD, "a note"));
+        assert_eq!(
+            wrap_line(&line, 40),
+            format!(
+                "{}: of a hundred words not one is\n    broken\n",
+                styled(BOLD, "a note")
+            )
+        );
+    }
 
     #[test]
     fn numbers_read_well() {

@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 
-use super::text_layout::{BAD, DOUBTFUL, GOOD, REMARK, count_words, shorten, styled};
+use super::text_layout::{BAD, DOUBTFUL, GOOD, REMARK, count_words, shorten, styled, wrap_line};
 use crate::judge::facts::{ConsumerOutcome, CuptiConsumer, CuptiCopy, CuptiStatus, ImageFacts, RequestKind};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Verdict;
@@ -130,10 +130,10 @@ pub(super) fn gap_words(facts: &ImageFacts) -> impl Iterator<Item = String> {
 }
 
 /// What could not be checked, for a terminal.
-pub(super) fn gap_lines(facts: &ImageFacts) -> String {
+pub(super) fn gap_lines(facts: &ImageFacts, width: usize) -> String {
     let mark = styled(DOUBTFUL, "not checked:");
     let gaps = facts.gaps.iter();
-    let lines = gaps.map(|gap| format!("{mark} {}: {}\n", gap.what, gap.why));
+    let lines = gaps.map(|gap| wrap_line(&format!("{mark} {}: {}", gap.what, gap.why), width));
     lines.collect::<Vec<_>>().concat()
 }
 

@@ -15,6 +15,7 @@ use self::name_index::{NameIndex, links_to};
 use self::object_references::of_objects;
 pub(super) use self::reference::ObjectInventory;
 pub use self::reference::{FileReference, FileReferrer, ReferenceKind};
+pub use self::settings::PROVENANCE_PLACE;
 use self::settings::{of_settings, of_texts};
 use super::consumers::CuptiConsumer;
 use super::dead_weight::DeadWeightFile;

@@ -58,7 +58,7 @@ pub use entry_environment::{EntryEnvironment, WorkingDirectory};
 pub use entry_problem::EntryProblem;
 pub use file_owner::{FileOwner, OwnerKind};
 pub use file_references::{
-    FileReference, FileReferrer, ReferenceKind, is_for_processor, keep_referenced, retained_files,
+    FileReference, FileReferrer, PROVENANCE_PLACE, ReferenceKind, is_for_processor, keep_referenced, retained_files,
 };
 pub use gather::gaps::loader_gaps;
 pub use gather::{MergedLayers, ReadLayers, gather_facts, gather_from_rootfs};

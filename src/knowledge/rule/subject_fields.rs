@@ -123,6 +123,8 @@ pub(super) const IMAGE: &[SubjectField] = &[
     flag("concerns_cupti"),
     // That of the dynamic loader.
     word("libc", LIBC),
+    // The packages that bring the library of the image's CUDA, as a sentence names them.
+    text("matching_package"),
 ];
 
 pub(super) const COPY: &[SubjectField] = &[
@@ -182,6 +184,8 @@ pub(super) const FAILURE: &[SubjectField] = &[
     text("glibc_here"),
     // Whether the C library of the image is musl.
     flag("musl"),
+    // As of an image.
+    text("matching_package"),
 ];
 
 pub(super) const UNSERVED: &[SubjectField] = &[

@@ -7,11 +7,13 @@ use std::path::Path;
 use super::SlimError;
 use super::added_members::{AddedMember, AddedMembers};
 use super::decision::SlimDecision;
-use super::provenance::{self, AddedFile, ChangedVariable, DroppedFile, LinkedFile, SlimProvenance, WrittenEntry};
+use super::provenance::{
+    AddedFile, ChangedVariable, ContentOrigin, DroppedFile, LinkedFile, SlimProvenance, WrittenEntry,
+};
 use super::staging_files::{self, create_staging_file, io_error};
 use super::supplier::{CuptiSupplier, ExtractedFile};
 use super::twin_files::TwinFiles;
-use crate::judge::facts::ImageFacts;
+use crate::judge::facts::{ImageFacts, PROVENANCE_PLACE};
 use crate::make::remedy::copy_plan::{CopiedFile, CopyPlan};
 use crate::make::remedy::install_folder::FolderDiscovery;
 use image_linkage::digest::Digest;
@@ -62,7 +64,7 @@ pub(crate) fn gather_added_layer(making: &SlimInput<'_>) -> Result<AddedLayer, S
     layer.proof.written.sort_by(|one, other| one.path.cmp(&other.path));
     // Last, when all that it tells of is known. It does not tell of itself.
     let proof = AddedMember::Written(layer.proof.text().into_bytes());
-    layer.members.add(&rootfs, &provenance::PLACE.into(), proof)?;
+    layer.members.add(&rootfs, &PROVENANCE_PLACE.into(), proof)?;
     Ok(layer)
 }
 
@@ -94,7 +96,7 @@ pub(super) fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
         proof_version: 1,
         made_by: concat!("cupti-audit ", env!("CARGO_PKG_VERSION")).to_owned(),
         phase: making.phase.to_owned(),
-        image: provenance::ContentOrigin::image(&making.facts.image),
+        image: ContentOrigin::image(&making.facts.image),
         added: Vec::new(),
         written: Vec::new(),
         dropped,

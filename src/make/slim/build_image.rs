@@ -270,6 +270,6 @@ fn history(decision: &SlimDecision, phase: &str) -> LayerHistory {
     }
     LayerHistory {
         created_by: format!("cupti-audit slim --phase {phase}"),
-        comment: format!("{}; see /{}", words.join("; "), super::provenance::PLACE),
+        comment: format!("{}; see /{}", words.join("; "), crate::judge::facts::PROVENANCE_PLACE),
     }
 }

@@ -6,10 +6,6 @@ use serde::Serialize;
 
 use image_source::Image;
 
-/// Where it lies in the image.
-// /usr/share is for files of programs that are the same on every processor (FHS 3.0, section 4.11).
-pub(crate) const PLACE: &str = "usr/share/cupti-audit/proof.json";
-
 /// What was done to an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

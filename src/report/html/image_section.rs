@@ -45,6 +45,9 @@ pub(super) fn image_section(
             }
             // Above all else: what could not be checked may change what follows.
             (gaps(facts))
+            @if let Some(command) = &audit.mended_by {
+                p { b { "To mend it: " } code { (escape::escape_bytes(command.as_bytes())) } }
+            }
             // Another library than CUPTI has no phases.
             @if !audit.plans.is_empty() {
                 h3 { "Phases" }

@@ -4,6 +4,8 @@
 
 use maud::{Markup, html};
 
+use crate::report::text_layout::shorten;
+
 /// The width of a picture in its own units.
 pub(super) const WIDTH: usize = 360;
 
@@ -58,7 +60,7 @@ fn cut(text: &str, room: usize, keep: KeptEnd) -> String {
     }
     let kept = room.saturating_sub(1);
     match keep {
-        KeptEnd::First => text.chars().take(kept).chain(['…']).collect(),
+        KeptEnd::First => shorten(text, kept),
         KeptEnd::Last => "…".chars().chain(text.chars().skip(length - kept)).collect(),
     }
 }

@@ -68,6 +68,10 @@ fn of_preload(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>) -> Vec<
     references
 }
 
+/// Where `slim` says in an image what it brought and took: it names files, and reads none.
+// /usr/share is for files of programs that are the same on every processor (FHS 3.0, section 4.11).
+pub const PROVENANCE_PLACE: &str = "usr/share/cupti-audit/proof.json";
+
 /// The references of the scripts and settings of programs that name a file by an absolute path.
 pub(super) fn of_texts(
     rootfs: &Rootfs,
@@ -79,7 +83,8 @@ pub(super) fn of_texts(
     let known: BTreeSet<&[u8]> = files.chain(links.values().flatten()).map(RootPath::name).collect();
     let is_path = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(byte);
     let mut references = Vec::new();
-    for (text, facts) in &inventory.texts {
+    let proof = RootPath::from(PROVENANCE_PLACE);
+    for (text, facts) in inventory.texts.iter().filter(|(text, _)| *text != proof) {
         let words = facts.kept.as_deref().unwrap_or_default().split(|byte| !is_path(byte));
         // A path is looked up only where its name is that of such a file: most lines name others.
         let paths = words.filter(|word| word.starts_with(b"/") && known.contains(last_part(word)));

@@ -1,5 +1,6 @@
 //! What keeps libcupti, or a program that asks for it, from being loaded.
 
+use super::cuda_driver::matching_package;
 use super::evidence::{self, Evidence};
 use super::rule_subject::{RuleSubject, flag, text};
 use crate::judge::facts::cuda_runtime::site_packages_of;
@@ -117,6 +118,7 @@ fn failure(
             ),
             ("glibc_here", text(here)),
             ("musl", flag(libc == "musl")),
+            ("matching_package", text(matching_package(facts))),
         ])
         .shown_by(words.chain(evidence))
 }

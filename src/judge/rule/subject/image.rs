@@ -1,5 +1,6 @@
 //! The image as a whole.
 
+use super::cuda_driver::matching_package;
 use super::evidence;
 use super::failure::c_library;
 use super::rule_subject::{RuleSubject, flag, text};
@@ -24,6 +25,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         ("import_broken", flag(broken)),
         ("concerns_cupti", flag(facts.concerns_cupti())),
         ("libc", text(c_library(facts).0)),
+        ("matching_package", text(matching_package(facts))),
     ]);
     let headers = headers.iter().map(|(path, layer)| (path, Some(*layer)));
     let evidence = evidence::plain_open_evidence(&facts.plain.as_is);

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# What a release holds for one processor, offline: a static program in an archive, a Debian package, a list of what is
+# in it, and their digests, in target/dist. Of one commit and toolchain the same bytes, whatever folder it is built in.
+#
+#   packaging/dist.sh [TARGET]     the target of Rust; without it that of this machine, by musl
+#   PROFILE=dev packaging/dist.sh  compiled in a tenth of the time, for trying this script
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=${1:-$(uname -m)-unknown-linux-musl}
+profile=${PROFILE:-dist}
+machine=${target%%-*}
+cargo_home=${CARGO_HOME:-$HOME/.cargo}
+built=${CARGO_TARGET_DIR:-target}
+dist=target/dist
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH
+
+# The folders of this machine, by names that are the same everywhere: for Rust and for the C that ring and zstd are.
+rust_flags=() c_flags=()
+for pair in "$PWD=/source" "$cargo_home=/cargo" "$(rustc --print sysroot)=/rust"; do
+  rust_flags+=("--remap-path-prefix=$pair")
+  c_flags+=("-ffile-prefix-map=$pair")
+done
+# crt-static is the default for musl, and asked for where the target is glibc's.
+RUSTFLAGS="${rust_flags[*]} -Ctarget-feature=+crt-static" CFLAGS="${c_flags[*]}" \
+  cargo build --locked --bin cupti-audit --profile "$profile" --target "$target"
+
+version=$(cargo metadata --locked --no-deps --format-version 1 |
+  python3 -c 'import json, sys; print(next(p["version"] for p in json.load(sys.stdin)["packages"] if p["name"] == "cupti-audit"))')
+name=cupti-audit-$version-$machine-linux
+rm -rf "${dist:?}/$name"*
+mkdir -p "$dist/$name"
+# Cargo's folder for the profile `dev` is called debug.
+install -m 755 "$built/$target/${profile/#dev/debug}/cupti-audit" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$dist/$name/"
+chmod 644 "$dist/$name"/*[A-Z]*
+packaging/sbom.py "$target" "$SOURCE_DATE_EPOCH" >"$dist/$name.cdx.json"
+find "$dist/$name" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
+tar --sort=name --format=ustar --owner=0 --group=0 --numeric-owner -C "$dist" -c "$name" | gzip --no-name --best >"$dist/$name.tar.gz"
+if command -v dpkg-deb >/dev/null; then
+  packaging/deb.sh "$dist/$name" "$version" "$machine" "$dist"
+else
+  echo 'dist: no Debian package: dpkg-deb is missing'
+fi
+packaging/sums.sh "$dist"
