@@ -144,9 +144,8 @@ impl Block<'_> {
             Self::Title(text) | Self::Answer(_, text) => format!("## {}\n", escape_markdown(text)),
             Self::Heading(text) => format!("### {}\n", capital(text)),
             Self::Caption(text) => format!("{}:\n", capital(text)),
-            Self::Paragraph(_, text) | Self::Line(text) | Self::Styled { plain: text, .. } => {
-                escape_markdown(text) + "\n"
-            }
+            Self::Paragraph(_, text) | Self::Line(text) => escape_markdown(text) + "\n",
+            Self::Styled { plain, .. } => format!("**{}**\n", escape_markdown(plain)),
             Self::Code(code) => {
                 let lines: Vec<String> = code_lines(code).collect();
                 let fence = fence(&lines);
