@@ -6,6 +6,7 @@
 mod connection;
 mod image_load;
 mod kind;
+mod podman_storage;
 mod unpacked_layers;
 
 pub use connection::EngineEnvironment;
@@ -114,7 +115,7 @@ impl EngineImage {
         facts: &InspectedImage,
         request: &OpenRequest<'_>,
     ) -> Option<OpenedImage> {
-        if !connection.is_local || self.brand != EngineKind::Docker {
+        if !connection.is_local {
             return None;
         }
         let limit = request.limits().document;
@@ -123,11 +124,12 @@ impl EngineImage {
             .and_then(|answer| connection.accept(answer, limit))
             .ok()?;
         let storage: EngineStorage = serde_json::from_reader(answer.take(limit)).ok()?;
-        let document = storage.read_config(&facts.id.as_ref()?.parse().ok()?, limit)?;
+        let id: Digest = facts.id.as_ref()?.parse().ok()?;
+        let document = storage.read_config(self.brand, &id, limit)?;
         let (platform, config) = read_image_config(&self.reference, &document).ok()?;
         let layers = archive::describe_plain_layers(&config);
         let blobs = storage
-            .find_layers(&config.diff_ids)
+            .find_layers(self.brand, &id, &config.diff_ids)
             .filter(|_| layers.len() <= request.limits().layers)?;
         Some(OpenedImage {
             image: Image {
