@@ -8,9 +8,14 @@ mod progress;
 
 mod audit;
 mod cache;
+mod check;
+mod diff;
 mod dockerfile;
+mod links;
 mod option_values;
+mod profiles;
 mod rules;
+mod setup;
 mod shared_args;
 mod slim;
 mod tools;
@@ -19,8 +24,13 @@ mod word_order;
 
 use audit::AuditArgs;
 use cache::CacheArgs;
+use check::CheckArgs;
+use diff::DiffArgs;
 use dockerfile::DockerfileArgs;
+use links::LinksArgs;
+use profiles::ProfilesArgs;
 use rules::RulesArgs;
+use setup::{CompletionsArgs, ConfigFileArgs, ManArgs, SchemaArgs};
 use slim::SlimArgs;
 use tools::{AdviseArgs, ProfilersArgs};
 use tree::TreeArgs;
@@ -47,12 +57,16 @@ Examples:
   docker save trainer | cupti-audit --format json -
   cupti-audit tree pytorch/pytorch libtorch_cpu.so";
 
+/// The commands that -h leaves to --help.
+const RARE_COMMANDS: [&str; 6] = ["cache", "completions", "config", "man", "profiles", "schema"];
+
 /// What -h has below the options, so that all of it stays on a screen.
 const AFTER_SHORT_HELP: &str = "\
 Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
         docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, or a path
 Exit codes: 0 pass, 1 findings, 2 not done, or the verdict is open
-Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04";
+Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04
+More commands: cache, completions, config, man, profiles, schema (--help has all)";
 
 /// The ways to name an image are said by the crate that reads them.
 fn after_help() -> String {
@@ -85,6 +99,14 @@ enum CliCommand {
     /// Audit images: the verdict, its reasons, who gets CUPTI
     #[command(after_help = AFTER_SHORT_HELP, after_long_help = after_help())]
     Audit(AuditArgs),
+    /// Say what every program and library of an image lacks
+    ///
+    /// By the library that is missing, with who needs it.
+    Links(LinksArgs),
+    /// Say what a Dockerfile will not bring of CUPTI, before it is built
+    Check(CheckArgs),
+    /// Compare two images: bytes, CUPTI, who gets it, phases, findings
+    Diff(DiffArgs),
     /// Show how the loader resolves an object of an image, step by step
     Tree(TreeArgs),
     /// Say which profiling tools would work in an image, and why not
@@ -108,8 +130,16 @@ enum CliCommand {
     Cache(CacheArgs),
     /// List the rules, or explain one
     Rules(RulesArgs),
-    /// Print the JSON Schema of the JSON report
-    Schema,
+    /// List the phases, programs, tools and tables that are known, or print one
+    Profiles(ProfilesArgs),
+    /// Write a config for a project, or the schema of one
+    Config(ConfigFileArgs),
+    /// Print the JSON Schema of a document in JSON
+    Schema(SchemaArgs),
+    /// Print the script by which a shell completes commands and options
+    Completions(CompletionsArgs),
+    /// Print a page of the manual
+    Man(ManArgs),
 }
 
 /// Runs the command that the command line names; its outcome is the exit code.
@@ -118,6 +148,9 @@ pub fn run() -> RunExit {
     let outcome = match cli.command {
         None => command::run_audit(cli.audit),
         Some(CliCommand::Audit(args)) => command::run_audit(args),
+        Some(CliCommand::Links(args)) => command::run_links(args),
+        Some(CliCommand::Check(args)) => command::run_check(&args),
+        Some(CliCommand::Diff(args)) => command::run_diff(args),
         Some(CliCommand::Tree(args)) => command::run_tree(args),
         Some(CliCommand::Profilers(args)) => command::run_profilers(args),
         Some(CliCommand::Advise(args)) => command::run_advise(&args),
@@ -125,7 +158,11 @@ pub fn run() -> RunExit {
         Some(CliCommand::Slim(args)) => command::run_slim(*args),
         Some(CliCommand::Cache(args)) => command::run_cache(&args),
         Some(CliCommand::Rules(args)) => command::run_rules(&args),
-        Some(CliCommand::Schema) => Ok(command::run_schema()),
+        Some(CliCommand::Profiles(args)) => command::run_profiles(&args),
+        Some(CliCommand::Config(args)) => command::run_config(&args),
+        Some(CliCommand::Schema(args)) => Ok(command::run_schema(&args)),
+        Some(CliCommand::Completions(args)) => Ok(command::run_completions(&args, Cli::command())),
+        Some(CliCommand::Man(args)) => command::run_man(&args, Cli::command()),
     };
     outcome.unwrap_or_else(command::CommandError::report)
 }
@@ -144,11 +181,17 @@ fn parse_command_line() -> Cli {
     let given: Vec<_> = std::env::args_os().collect();
     // The names of the variables would make -h twice as long; --help has them.
     let brief = given.iter().any(|argument| argument == "-h") || given.len() == 1;
+    let is_long_version = given.iter().any(|argument| argument == "--version");
     let adjust = |arg: Arg| without_empty(arg).hide_env(brief);
     // By hand, as the derive cannot leave a variable out for its value.
     let mut command = Cli::command()
         .mut_args(adjust)
-        .mut_subcommands(|command| command.mut_args(adjust));
+        .mut_subcommands(|command| command.mut_args(adjust))
+        // What one needs once in a while would push the options off the screen.
+        .mut_subcommands(|command| {
+            let is_rare = RARE_COMMANDS.contains(&command.get_name());
+            command.hide(brief && is_rare)
+        });
     let arguments = match word_order::command_first(&command, given) {
         Ok(arguments) => arguments,
         Err(error) => command.error(ErrorKind::InvalidSubcommand, error).exit(),
@@ -156,7 +199,12 @@ fn parse_command_line() -> Cli {
     let parsed = command.try_get_matches_from(arguments);
     parsed
         .and_then(|matches| Cli::from_arg_matches(&matches))
-        .unwrap_or_else(|error| command::refuse_arguments(&error))
+        .unwrap_or_else(|error| {
+            if error.kind() == ErrorKind::DisplayVersion && is_long_version {
+                command::show_version();
+            }
+            command::refuse_arguments(&error)
+        })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! How a command reads images: the options of the command line, the config's, and what is known.
 
-use crate::cli::dockerfile::ViaArg;
+use crate::cli::config::ProjectConfig;
 use crate::cli::option_values::PlatformArg;
 use crate::cli::progress::{BarVisibility, ProgressBars};
 use crate::cli::shared_args::{ImageArgs, ReadArgs};
@@ -24,6 +24,8 @@ pub(super) struct ImageReader {
     knowledge: Knowledge,
     pub(super) bars: ProgressBars,
     cache: Option<LayerCache>,
+    /// Compiled once, for the cache and for all images.
+    index: IndexOptions,
 }
 
 impl ImageReader {
@@ -34,8 +36,10 @@ impl ImageReader {
             BarVisibility::OnTerminal
         });
         bars.clear_on_interrupt();
+        let index = index_options(&args.image, knowledge);
         Self {
-            cache: open_cache(&args.image, &index_options(&args.image, knowledge)),
+            cache: open_cache(&args.image, &index),
+            index,
             options: args.image.clone(),
             knowledge: knowledge.clone(),
             bars,
@@ -55,14 +59,10 @@ impl ImageReader {
             },
             knowledge: &self.knowledge,
             conditions: self.conditions(),
-            index: self.index(),
+            index: self.index.clone(),
             progress: &self.bars,
             cache: self.cache.as_ref(),
         }
-    }
-
-    fn index(&self) -> IndexOptions {
-        index_options(&self.options, &self.knowledge)
     }
 
     fn patience(&self) -> RetryPolicy {
@@ -78,7 +78,7 @@ impl ImageReader {
         GatherOptions {
             environment: self.options.environment.clone(),
             cpu: self.options.cpu.unwrap_or(CpuLevel::V3),
-            limits: self.index().limits,
+            limits: self.index.limits.clone(),
         }
     }
 
@@ -132,8 +132,8 @@ pub(super) const ONE_PLATFORM: &str = "only an audit takes all platforms; name o
 pub(super) struct PreparedCommand {
     pub(super) knowledge: Knowledge,
     pub(super) platform: Option<Platform>,
-    /// The ways of `dockerfile` that the config asks for.
-    pub(super) via: Vec<ViaArg>,
+    /// The config, or an empty one.
+    pub(super) config: ProjectConfig,
     pub(super) reader: ImageReader,
 }
 
@@ -155,7 +155,7 @@ impl PreparedCommand {
         Ok(Self {
             knowledge,
             platform,
-            via: file.map(|file| file.config.via).unwrap_or_default(),
+            config: file.map(|file| file.config).unwrap_or_default(),
             reader,
         })
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 mod asked_processes;
-mod gaps;
+pub(super) mod gaps;
 mod rootfs_scan;
 
 use self::asked_processes::{AskedProcesses, ask_processes};
@@ -102,7 +102,7 @@ fn join_facts(
     let (dead_weight_links, references) = find_references(
         &image,
         &contexts,
-        knowledge.library,
+        (knowledge.library, &knowledge.tables.shared_folders),
         files,
         &scan.inventory,
         asking,
