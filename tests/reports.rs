@@ -213,15 +213,15 @@ fn sarif_keeps_to_the_published_schema() {
     let names: Vec<&str> = fixtures.iter().map(String::as_str).collect();
     let sarif: Value = serde_json::from_str(&report("sarif", &names)).unwrap();
     assert_valid(&validator, &sarif, "all fixtures");
-    let run = &sarif["runs"][0];
+    let only = &sarif["runs"][0];
     // What GitHub's code scanning asks for beyond the schema.
-    for result in run["results"].as_array().unwrap() {
+    for result in only["results"].as_array().unwrap() {
         let place = &result["locations"][0]["physicalLocation"];
         assert!(place["artifactLocation"]["uri"].is_string(), "{result}");
         assert_eq!(place["region"]["startLine"], 1, "{result}");
         assert_eq!(result["suppressions"], Value::Array(Vec::new()));
         let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
-        assert_eq!(run["tool"]["driver"]["rules"][index]["id"], result["ruleId"]);
+        assert_eq!(only["tool"]["driver"]["rules"][index]["id"], result["ruleId"]);
     }
     // A Dockerfile's findings, with their fixes, keep to it too.
     let folder = tempfile::tempdir().unwrap();
