@@ -15,13 +15,16 @@ use std::ops::Range;
 use parse_dockerfile::Dockerfile;
 
 use self::stage_state::{StageWalk, StepProblem};
-use self::stages::{BuildStage, StepAction, find_stage, read_stages};
+use self::stages::{BuildStage, find_stage, read_stages};
 use crate::judge::facts::Gap;
 use crate::judge::rule::{self, Finding};
 use crate::knowledge::Knowledge;
 
 /// The ONBUILD instructions of a file, at most.
 const TRIGGERS: usize = 100;
+
+/// The stages of a file, at most.
+const STAGES: usize = 1000;
 
 /// What was found in a Dockerfile.
 pub struct BuildFileReport {
@@ -72,12 +75,17 @@ pub fn check_build_file(
         return Err(format!("it has more than {TRIGGERS} ONBUILD instructions"));
     }
     let file: Dockerfile<'_> = parse_dockerfile::parse(text).map_err(|error| error.to_string())?;
+    // Each may begin from any earlier one.
+    if file.stages().len() > STAGES {
+        return Err(format!("it has more than {STAGES} stages"));
+    }
     let stages = read_stages(&file);
     let last = match target {
         None => stages.len().checked_sub(1),
         Some(name) => find_stage(&stages, name),
     };
     let last = last.ok_or_else(|| format!("there is no stage {}", target.unwrap_or_default()))?;
+    let line_ends: Vec<usize> = text.match_indices('\n').map(|(end, _)| end).collect();
     let is_concerned = text.to_lowercase().contains("cupti");
     let mut walk = StageWalk::new(&stages, knowledge);
     let chain = stage_chain(&stages, last);
@@ -87,9 +95,9 @@ pub fn check_build_file(
     let problems = chain.iter().enumerate().flat_map(|(at, number)| {
         let later = chain.get(at + 1..).unwrap_or_default();
         let later = later.iter().filter_map(|number| stages.get(*number));
-        let later: Vec<&StepAction> = later.flat_map(|stage| &stage.steps).map(|step| &step.action).collect();
+        let later = later.flat_map(|stage| &stage.steps);
         let own = walk.problems_of(*number).iter();
-        own.filter(move |problem| !problem.is_mended_by(&later))
+        own.filter(move |problem| !problem.is_mended_by(later.clone()))
     });
     let problems: Vec<&StepProblem> = problems.collect();
     let findings = problems.into_iter().flat_map(|problem| {
@@ -97,7 +105,7 @@ pub fn check_build_file(
         let found = rule::judge_subjects(&knowledge.rules, &[subject], &asked);
         found.into_iter().map(|finding| StepFinding {
             finding,
-            lines: lines_of(text, &problem.span),
+            lines: lines_of(text, &line_ends, &problem.span),
             instruction: text.get(problem.span.clone()).unwrap_or_default().to_owned(),
             replacement: problem.replacement(text),
         })
@@ -133,9 +141,9 @@ fn stage_chain(stages: &[BuildStage], last: usize) -> Vec<usize> {
     chain
 }
 
-/// The first and the last line of a part of a text.
-fn lines_of(text: &str, span: &Range<usize>) -> (usize, usize) {
-    let line = |end: usize| 1 + text.get(..end).unwrap_or(text).matches('\n').count();
+/// The first and the last line of a part of a text whose lines end at these bytes.
+fn lines_of(text: &str, line_ends: &[usize], span: &Range<usize>) -> (usize, usize) {
+    let line = |place: usize| 1 + line_ends.partition_point(|end| *end < place);
     let written = text.get(span.clone()).unwrap_or_default();
     (line(span.start), line(span.start + written.trim_end().len()))
 }

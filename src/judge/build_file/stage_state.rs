@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::installed_packages::{CommandEffect, NamedPackage, read_command, speaks_of_it};
-use super::stages::{BuildStage, CopyAction, StepAction, find_stage};
+use super::stages::{BuildStage, BuildStep, CopyAction, StepAction, find_stage};
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::rule::{BuildStepFacts, RuleSubject};
 use crate::knowledge::Knowledge;
@@ -68,7 +68,7 @@ impl StepProblem {
     }
 
     /// Whether a later stage, which begins from this one, leads to the folder of the library.
-    pub(super) fn is_mended_by(&self, later: &[&StepAction]) -> bool {
+    pub(super) fn is_mended_by<'s>(&self, later: impl Iterator<Item = &'s BuildStep>) -> bool {
         self.facts.brings == "off-path" && is_searched(&self.facts.folder, Some(&[]), later)
     }
 
@@ -140,8 +140,7 @@ impl<'a> StageWalk<'a> {
                 }
                 StepAction::Copy(copy) => {
                     let later = stage.steps.get(at + 1..).unwrap_or_default();
-                    let later: Vec<&StepAction> = later.iter().map(|step| &step.action).collect();
-                    let found = self.copy(&mut now, copy, &later);
+                    let found = self.copy(&mut now, copy, later);
                     problems.extend(found.map(|(facts, edit)| StepProblem {
                         span: step.span.clone(),
                         facts,
@@ -295,7 +294,7 @@ impl<'a> StageWalk<'a> {
         &self,
         state: &mut StageState,
         copy: &CopyAction,
-        later: &[&StepAction],
+        later: &[BuildStep],
     ) -> Option<(BuildStepFacts, Option<StepEdit>)> {
         // What the context holds the file does not say.
         let Some(from) = &copy.from else {
@@ -331,7 +330,7 @@ impl<'a> StageWalk<'a> {
             CopiedPart::Headers => {
                 facts.brings = "headers";
                 let folder = format!("{}/lib64", copy.target.trim_end_matches('/'));
-                facts.searched = is_searched(&folder, state.library_path.as_deref(), later);
+                facts.searched = is_searched(&folder, state.library_path.as_deref(), later.iter());
                 let more = is_in_source
                     .then(|| format!("COPY --from={from} {LIBRARIES} {}\nRUN ldconfig", library_folder(state)));
                 Some((facts, more.map(StepEdit::Append)))
@@ -349,7 +348,7 @@ impl<'a> StageWalk<'a> {
                     return Some((facts, None));
                 }
                 let folder = target_folder(copy);
-                let is_searched = is_searched(&folder, state.library_path.as_deref(), later);
+                let is_searched = is_searched(&folder, state.library_path.as_deref(), later.iter());
                 if is_searched {
                     return None;
                 }
@@ -461,14 +460,14 @@ fn library_folder(state: &StageState) -> &'static str {
 
 /// Whether the loader comes to a folder of the finished stage: by the folders of `LD_LIBRARY_PATH`, where they are known,
 /// or by what the later steps do.
-fn is_searched(folder: &str, path: Option<&[String]>, later: &[&StepAction]) -> bool {
+fn is_searched<'s>(folder: &str, path: Option<&[String]>, mut later: impl Iterator<Item = &'s BuildStep>) -> bool {
     let is_it = |own: &str| own.trim_end_matches('/') == folder;
     let is_default = DEFAULT_FOLDERS.iter().any(|own| {
         let rest = folder.strip_prefix(own);
         // A folder of a processor, such as x86_64-linux-gnu.
         rest.is_some_and(|rest| rest.is_empty() || rest.ends_with("-linux-gnu"))
     });
-    let leads = |step: &&StepAction| match step {
+    let leads = |step: &BuildStep| match &step.action {
         StepAction::Env(variables) => {
             let value = variables.get("LD_LIBRARY_PATH");
             value.is_some_and(|value| value.split(':').any(is_it))
@@ -481,7 +480,7 @@ fn is_searched(folder: &str, path: Option<&[String]>, later: &[&StepAction]) -> 
         StepAction::Copy(_) => false,
     };
     let is_named = path.is_none_or(|path| path.iter().any(|own| is_it(own)));
-    is_default || is_named || later.iter().any(leads)
+    is_default || is_named || later.any(leads)
 }
 
 fn words((major, minor): CudaVersion) -> String {
