@@ -26,13 +26,13 @@ impl ToolkitVersion {
     /// Reads a row of the table.
     ///
     /// Errors: What is wrong with a field.
-    pub(super) fn read(fields: &[&str]) -> Result<Self, String> {
-        let [cuda, cupti] = fields else {
-            return Err("expected the fields cuda,cupti".to_owned());
-        };
+    pub(super) fn read([cuda, cupti]: [&str; 2]) -> Result<Self, String> {
+        if let Some(version) = [cuda, cupti].iter().find(|version| version_numbers(version).len() < 2) {
+            return Err(format!("{version:?} is no version, such as 12.4.1"));
+        }
         Ok(Self {
-            cuda: (*cuda).to_owned(),
-            cupti: (*cupti).to_owned(),
+            cuda: cuda.to_owned(),
+            cupti: cupti.to_owned(),
         })
     }
 }
@@ -41,19 +41,16 @@ impl MinimumDriver {
     /// Reads a row of the table.
     ///
     /// Errors: What is wrong with a field.
-    pub(super) fn read(fields: &[&str]) -> Result<Self, String> {
-        let [cuda, driver, branch] = fields else {
-            return Err("expected the fields cuda,driver,minor_compatibility".to_owned());
-        };
+    pub(super) fn read([cuda, driver, branch]: [&str; 3]) -> Result<Self, String> {
         // Rows are looked up by major and minor, so that one without both would never be found.
         if version_numbers(cuda).len() < 2 {
             return Err(format!("{cuda:?} is no version of CUDA, such as 12.4.1"));
         }
         Ok(Self {
-            cuda: (*cuda).to_owned(),
-            driver: (*driver).to_owned(),
+            cuda: cuda.to_owned(),
+            driver: driver.to_owned(),
             // Minor-version compatibility came with CUDA 11; toolkits before it have no branch.
-            minor_compatibility: (!branch.is_empty()).then(|| (*branch).to_owned()),
+            minor_compatibility: (!branch.is_empty()).then(|| branch.to_owned()),
         })
     }
 }

@@ -30,20 +30,18 @@ pub struct ReleaseTable {
 }
 
 impl ReleaseFile {
-    /// Reads a row of the table, without its hash.
+    /// Reads a row of the table: its hash, and what that is of.
     ///
     /// Errors: What is wrong with a field.
-    pub(super) fn read(fields: &[&str]) -> Result<Self, String> {
-        let [versions, bundle, arch, file, bytes] = fields else {
-            return Err("expected the fields versions,bundle,arch,file,bytes".to_owned());
-        };
-        Ok(Self {
+    pub(super) fn read([hash, versions, bundle, arch, file, bytes]: [&str; 6]) -> Result<(String, Self), String> {
+        let release = Self {
             versions: versions.split_whitespace().map(str::to_owned).collect(),
-            bundle: (!bundle.is_empty()).then(|| (*bundle).to_owned()),
-            arch: (*arch).to_owned(),
-            file: (*file).to_owned(),
+            bundle: (!bundle.is_empty()).then(|| bundle.to_owned()),
+            arch: arch.to_owned(),
+            file: file.to_owned(),
             bytes: bytes.parse().map_err(|_| format!("{bytes:?} is no number of bytes"))?,
-        })
+        };
+        Ok((hash.to_owned(), release))
     }
 }
 

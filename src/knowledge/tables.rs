@@ -41,10 +41,10 @@ pub const TABLE_FILES: [&str; 14] = [
 /// The name of the one table beside the folders.
 pub const ADVICE_FILE: &str = "advice.yaml";
 
-const DRIVERS_HEADER: &str = "cuda,driver,minor_compatibility";
-const RELEASES_HEADER: &str = "sha256,versions,bundle,arch,file,bytes";
-const TOOLKITS_HEADER: &str = "cuda,cupti";
-const WHEELS_HEADER: &str = "package,version,arch,sha256";
+const DRIVERS: [&str; 3] = ["cuda", "driver", "minor_compatibility"];
+const RELEASES: [&str; 6] = ["sha256", "versions", "bundle", "arch", "file", "bytes"];
+const TOOLKITS: [&str; 2] = ["cuda", "cupti"];
+const WHEELS: [&str; 4] = ["package", "version", "arch", "sha256"];
 
 /// The tables, and the libraries that an image can be asked about.
 #[derive(Debug, Clone, Default)]
@@ -187,7 +187,7 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
         unread: BTreeSet::new(),
     };
     let kinds = reader.rows("dead-weight", |kind: &DeadWeightKind| Some(kind.id.clone()));
-    let mut drivers = reader.csv("drivers", (DRIVERS_HEADER, 1), MinimumDriver::read);
+    let mut drivers = reader.csv("drivers", (DRIVERS, 1), MinimumDriver::read);
     // A report takes the first row of a version: the toolkit without updates.
     drivers.sort_by_key(|row| version_numbers(&row.cuda));
     let mut tables = KnowledgeTables {
@@ -203,10 +203,10 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
         packages: CuptiPackages::default(),
         releases: ReleaseTable::default(),
         shared_folders: SharedFolders::default(),
-        toolkits: reader.csv("toolkits", (TOOLKITS_HEADER, 1), ToolkitVersion::read),
+        toolkits: reader.csv("toolkits", (TOOLKITS, 1), ToolkitVersion::read),
         wheels: WheelTable {
             wheels: reader
-                .csv("wheels", (WHEELS_HEADER, 3), ListedWheel::read)
+                .csv("wheels", (WHEELS, 3), ListedWheel::read)
                 .into_iter()
                 .collect(),
         },
@@ -215,10 +215,7 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
         libraries: Vec::new(),
     };
     read_documents(&mut reader, &mut tables, known);
-    let releases = reader.csv("releases", (RELEASES_HEADER, 1), |fields| match fields {
-        [hash, rest @ ..] => Ok(((*hash).to_owned(), ReleaseFile::read(rest)?)),
-        [] => Err("the row is empty".to_owned()),
-    });
+    let releases = reader.csv("releases", (RELEASES, 1), ReleaseFile::read);
     tables.releases.by_hash.extend(releases);
     match DeadWeightTable::new(kinds) {
         Ok(table) => tables.dead_weight = table,
@@ -336,12 +333,13 @@ impl<'f> TableReader<'f> {
 
     /// The rows of all files of a table of values with commas between them, below a line that names the columns; the first
     /// `keys` of them are what no two rows share.
-    fn csv<T>(
+    fn csv<const N: usize, T>(
         &mut self,
         id: &'static str,
-        (header, keys): (&str, usize),
-        read: impl Fn(&[&str]) -> Result<T, String>,
+        (columns, keys): ([&str; N], usize),
+        read: impl Fn([&str; N]) -> Result<T, String>,
     ) -> Vec<T> {
+        let header = columns.join(",");
         let mut taken = BTreeMap::new();
         let mut rows = Vec::new();
         for file in self.named(id) {
@@ -364,14 +362,14 @@ impl<'f> TableReader<'f> {
             for (line, number) in lines {
                 // Nothing is quoted, as no value of these tables holds a comma.
                 let fields: Vec<&str> = line.split(',').collect();
-                if fields.len() != header.split(',').count() {
-                    let what = format!("expected {header}, found {} fields", fields.len());
-                    mistake(number, what);
+                let count = fields.len();
+                let Ok(fields) = <[&str; N]>::try_from(fields) else {
+                    mistake(number, format!("expected {header}, found {count} fields"));
                     continue;
-                }
+                };
                 let key = fields.get(..keys).unwrap_or_default().join(",");
                 let place = format!("{}:{number}", file.file);
-                match already_there(&mut taken, key, place).map_or_else(|| read(&fields), Err) {
+                match already_there(&mut taken, key, place).map_or_else(|| read(fields), Err) {
                     Ok(row) => rows.push(row),
                     Err(what) => mistake(number, what),
                 }

@@ -29,18 +29,15 @@ impl ListedWheel {
     /// Reads a row of the table.
     ///
     /// Errors: What is wrong with a field.
-    pub(super) fn read(fields: &[&str]) -> Result<Self, String> {
-        let [package, version, arch, sha256] = fields else {
-            return Err("expected the fields package,version,arch,sha256".to_owned());
-        };
+    pub(super) fn read([package, version, arch, sha256]: [&str; 4]) -> Result<Self, String> {
         if version_numbers(version).len() < 2 {
             return Err(format!("{version:?} is no version, such as 12.4.127"));
         }
         Ok(Self {
-            package: (*package).to_owned(),
-            version: (*version).to_owned(),
-            arch: (*arch).to_owned(),
-            sha256: (*sha256).to_owned(),
+            package: package.to_owned(),
+            version: version.to_owned(),
+            arch: arch.to_owned(),
+            sha256: sha256.to_owned(),
         })
     }
 }

@@ -12,6 +12,7 @@ mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use self::name_index::is_for_processor;
 use self::name_index::{NameIndex, links_to};
 use self::named_paths::NamedPaths;
 use self::object_references::of_objects;
@@ -97,11 +98,6 @@ fn of_other_processors(references: &[FileReference], names: &NameIndex<'_>) -> V
         })
     });
     others.collect()
-}
-
-/// Whether a file is for processors of one level (ld.so(8), "Hardware capabilities").
-pub fn is_for_processor(path: &RootPath) -> bool {
-    path.split_components().any(|part| part == b"glibc-hwcaps")
 }
 
 /// The files that a pattern such as `libcupti.so.%d` may come to, whatever folder a program puts before it.

@@ -84,6 +84,11 @@ impl<'f> NameIndex<'f> {
     }
 }
 
+/// Whether a file is for processors of one level (ld.so(8), "Hardware capabilities").
+pub fn is_for_processor(path: &RootPath) -> bool {
+    path.split_components().any(|part| part == b"glibc-hwcaps")
+}
+
 /// The links that lead to each file of dead weight.
 pub(super) fn links_to(
     rootfs: &Rootfs,
