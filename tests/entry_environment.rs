@@ -283,11 +283,40 @@ fn compare(judge: &Judge, case: &Case) -> Result<Answer, String> {
 }
 
 /// Cases that are known to the last variable.
+#[expect(clippy::too_many_lines, reason = "one case behind the other")]
 fn known_cases() -> Vec<Case> {
     let path = "LD_LIBRARY_PATH";
     let exec = "exec \"$@\"\n";
     vec![
         command(&[PRINT]).with(path, "/opt/a"),
+        script(
+            "/bin/bash",
+            &format!("DIR=\"$(cd ./opt && pwd)\"\nexport LD_LIBRARY_PATH=$DIR/lib\n{exec}"),
+        ),
+        script(
+            "/bin/bash",
+            &format!("A=(/opt/a); A+=(\"$1\")\nexport LD_PRELOAD=${{A[1]}}\n{exec}"),
+        ),
+        script(
+            "/bin/bash",
+            "cmd=(\"$@\")\nexport LD_LIBRARY_PATH=/array\nexec \"${cmd[@]}\"\n",
+        ),
+        script(
+            "/bin/sh",
+            &format!(
+                "export LD_LIBRARY_PATH=/x\ni=0\nwhile [ $i -lt 3 ]; do LD_LIBRARY_PATH=$B; B=$C; C=/y; i=$((i+1)); done\n{exec}"
+            ),
+        ),
+        script("/bin/sh", "exec $(echo env -u LD_LIBRARY_PATH /usr/bin/print)\n").with(path, "/x"),
+        // As the images of databases read their secrets.
+        script(
+            "/bin/bash",
+            &format!(
+                "file_env() {{ local var=\"$1\" file=\"${{1}}_FILE\" def=\"${{2:-}}\"; local val=\"$def\"\n\
+                 if [ \"${{!var:-}}\" ]; then val=\"${{!var}}\"; elif [ \"${{!file:-}}\" ]; then val=\"$(< \"${{!file}}\")\"; fi\n\
+                 export \"$var\"=\"$val\"; unset \"$file\"; }}\nfile_env LD_LIBRARY_PATH /default\n{exec}"
+            ),
+        ),
         command(&["env", "LD_LIBRARY_PATH=/opt/cupti", PRINT]),
         command(&["/usr/bin/env", "A=b", "LD_LIBRARY_PATH=/opt/a:", PRINT]).with(path, "/opt/b"),
         command(&["env", "-i", "LD_PRELOAD=", PRINT]).with(path, "/opt/b"),
@@ -533,7 +562,7 @@ fn what_a_command_and_its_scripts_set_is_what_the_program_gets() {
 }
 
 /// Scripts that end before the program, and the reason that is told.
-const ENDINGS: [(&str, &str, &str); 12] = [
+const ENDINGS: [(&str, &str, &str); 24] = [
     (
         "/bin/sh",
         ": \"${MODEL:?is not set}\"",
@@ -578,7 +607,167 @@ const ENDINGS: [(&str, &str, &str); 12] = [
         "`exit 4` comes first",
     ),
     ("/bin/bash", "[[ -r /opt/none ]] || exit 5", "`exit 5` comes first"),
+    (
+        "/bin/sh",
+        "set -e\ncat /opt/none",
+        "`cat /opt/none` fails, and `set -e` is set",
+    ),
+    (
+        "/bin/bash",
+        "set -e\nA=$(none_such)",
+        "`$(none_such)` fails, and `set -e` is set",
+    ),
+    (
+        "/bin/sh",
+        "set -e\n[[ -n x ]]",
+        "`[[ -n x ]]` fails, and `set -e` is set",
+    ),
+    (
+        "/bin/sh",
+        "exec none_such x",
+        "`exec none_such x` finds no such program in the image",
+    ),
+    (
+        "/bin/bash",
+        "exec none_such x || true",
+        "`exec none_such x` finds no such program in the image",
+    ),
+    (
+        "/bin/sh",
+        "echo ${1//a/b}",
+        "an expansion of bash is a bad substitution for dash",
+    ),
+    ("/bin/sh", "shift 9", "`shift 9` finds fewer arguments"),
+    ("/bin/sh", "readonly R=1\nR=2", "R is read only"),
+    ("/bin/sh", "local A=1", "`local` stands in no function"),
+    (
+        "/bin/sh",
+        "export -f A",
+        "`export` has an option that dash does not know",
+    ),
+    (
+        "/bin/sh",
+        ": > /opt/none/x",
+        "a redirection to or from /opt/none/x is not in the image, which `:` is redirected to or from",
+    ),
+    (
+        "/bin/bash",
+        "set -e\n[ -n \"$(none_such)\" ]",
+        "`[ -n  ]` fails, and `set -e` is set",
+    ),
 ];
+
+/// Scripts that no shell reads to their end, and where it stops.
+const UNREADABLE: [(&str, &str, &str); 9] = [
+    (
+        "/bin/sh",
+        "echo \"open",
+        "at something that nothing closes, or that its shell does not know",
+    ),
+    ("/bin/bash", "if true; then echo", "before it is whole"),
+    ("/bin/bash", "echo a\nfi", "at `fi`"),
+    ("/bin/sh", "A=(1 2)", "at `A=`"),
+    ("/bin/sh", "echo )", "at a parenthesis"),
+    ("/bin/sh", "function f { :; }", "at `}`"),
+    (
+        "/bin/sh",
+        "read x <<< y",
+        "at something that nothing closes, or that its shell does not know",
+    ),
+    (
+        "/bin/sh",
+        "while read x; do :; done < <(echo)",
+        "at something that nothing closes, or that its shell does not know",
+    ),
+    ("/bin/bash", "for do", "at `exec`"),
+];
+
+#[test]
+fn a_script_that_its_shell_cannot_read_ends_there() {
+    let Some(judge) = Judge::new() else { return };
+    for (shell, text, place) in UNREADABLE {
+        let case = script(shell, &format!("{text}\nexec \"$@\"\n"));
+        let expected = format!(
+            "the container's command ends before it starts its program: a syntax error ends its script {place}"
+        );
+        let told = case.ours().problem.map(|told| told.to_string());
+        assert_eq!((told, judge.real(&case)), (Some(expected), None), "{text}");
+        // What stands before it has run.
+        let behind = script(shell, &format!("exec \"$@\"\n{text}\n"));
+        assert_eq!(
+            (behind.ours().problem, judge.real(&behind).is_some()),
+            (None, true),
+            "{text}"
+        );
+    }
+    // Another shell reads the same.
+    for text in ["A=(1 2)", "function f { :; }", "read x <<< y"] {
+        let case = script("/bin/bash", &format!("{text}\nexec \"$@\"\n"));
+        assert_eq!(
+            (case.ours().problem, judge.real(&case).is_some()),
+            (None, true),
+            "{text}"
+        );
+    }
+}
+
+/// The kind of a shell is that of the file that the first line names, whatever `PATH` finds, and whatever it is called.
+#[test]
+fn a_shell_is_what_lies_where_the_first_line_says() {
+    let Some(judge) = Judge::new() else { return };
+    judge.place("opt/own", &fs::read(judge.path("bin/bash")).unwrap());
+    std::os::unix::fs::symlink("/bin/dash", judge.path("opt/other")).unwrap();
+    for (shell, reads) in [("/opt/own", "bin/bash"), ("/opt/other", "bin/dash")] {
+        let case = script(shell, "A=(1 2)\nexec \"$@\"\n");
+        let layer = Layer::new().executable(&PRINT[1..], Elf::executable().build());
+        let entry = case
+            .facts(layer.symlink(&shell[1..], format!("/{reads}")))
+            .contexts
+            .as_is
+            .entry;
+        assert_eq!(
+            entry.problem.is_none(),
+            judge.real(&case).is_some(),
+            "{shell} {:?}",
+            entry.problem
+        );
+    }
+}
+
+#[test]
+fn a_command_that_passes_its_program_over_starts_nothing() {
+    let Some(judge) = Judge::new() else { return };
+    for text in [
+        "[ -f /opt/none ] && exec \"$@\"",
+        "case \"$1\" in server) exec \"$@\";; *) exit 1;; esac",
+        "main() { return 0; exec \"$@\"; }\nmain \"$@\"",
+        "cd /opt/none && exec \"$@\"",
+        "check() { return 1; }\nif check; then exec \"$@\"; fi",
+        "none_such \"$@\"",
+    ] {
+        let case = script("/bin/sh", &format!("{text}\n"));
+        let problem = case.ours().problem.map(|told| told.to_string()).unwrap_or_default();
+        let begin = "the container's command ends before it starts ";
+        assert!(problem.starts_with(begin), "{text} {problem}");
+        assert_eq!(judge.real(&case), None, "{text}");
+    }
+    for text in [
+        "[ -f /mnt/x ] && exec \"$@\"",
+        "if [ -n \"$HOSTNAME\" ]; then \"$@\"; fi",
+    ] {
+        assert!(script("/bin/sh", text).ours().doubt.is_some(), "{text}");
+    }
+    // Where each way leads to it, it is started.
+    for text in [
+        "if [ -n \"$HOSTNAME\" ]; then exec \"$@\"; else exec /usr/bin/print; fi",
+        "case \"$HOSTNAME\" in a) exec \"$@\";; *) exec /usr/bin/print;; esac",
+        "while getopts a: o; do case $o in *) exit 1;; esac; done\nshift $((OPTIND-1))\nexec \"$@\"",
+    ] {
+        let case = script("/bin/sh", text);
+        assert_eq!((case.ours().problem, case.ours().doubt), (None, None), "{text}");
+        assert!(judge.real(&case).is_some(), "{text}");
+    }
+}
 
 #[test]
 fn a_script_that_ends_before_its_program_starts_nothing() {
@@ -637,7 +826,6 @@ fn what_only_a_run_could_tell_is_said_to_be_unknown() {
         "while read -r line; do export \"$line\"; done < /etc/env\n",
         "while read -r LD_LIBRARY_PATH; do :; done\nexport LD_LIBRARY_PATH\n",
         "export LD_LIBRARY_PATH=/x\nfor name in $NAMES_OF_THE_HOST $(cat names); do unset $name; done\n",
-        "export LD_LIBRARY_PATH=/x\ni=0\nwhile [ $i -lt 3 ]; do LD_LIBRARY_PATH=$B; B=$C; C=/y; i=$((i+1)); done\n",
         "[ -e /mnt/done ] || cd /opt/one\nexport LD_LIBRARY_PATH=$PWD\n",
         "case $(uname -m) in x86_64) export LD_LIBRARY_PATH=/x;; esac\n",
         "eval \"$(/opt/conda/bin/conda shell.bash hook)\"\n",
@@ -654,10 +842,21 @@ fn what_only_a_run_could_tell_is_said_to_be_unknown() {
         "alias go='env -u LD_LIBRARY_PATH'\n",
         "declare -n r=LD_LIBRARY_PATH\n",
         "typeset +x LD_LIBRARY_PATH\n",
-        "exec $(echo env -u LD_LIBRARY_PATH /usr/bin/print)\n",
     ] {
-        let ours = script("/bin/sh", &format!("{text}{exec}"))
+        // dash ends at some of what bash knows.
+        let of_bash = ["export -n", "declare", "typeset", "DEBUG", "exec -c"];
+        let shell = if of_bash.iter().any(|word| text.contains(word)) {
+            "/bin/bash"
+        } else {
+            "/bin/sh"
+        };
+        let ours = script(shell, &format!("{text}{exec}"))
             .and("/usr/bin/python3", "#!/bin/sh\n")
+            .and("/usr/bin/find", "#!/bin/sh\n")
+            .and("/usr/bin/cat", "#!/bin/sh\n")
+            .and("/usr/bin/ls", "#!/bin/sh\n")
+            .and("/usr/bin/uname", "#!/bin/sh\n")
+            .and("/opt/conda/bin/conda", "#!/bin/sh\n")
             .ours();
         assert_eq!(
             ours.unknown.first().map(String::as_str),
@@ -665,7 +864,7 @@ fn what_only_a_run_could_tell_is_said_to_be_unknown() {
             "{text} {ours:?}"
         );
     }
-    for starter in ["chroot /", "flock /x", "sudo"] {
+    for starter in ["chroot /mnt", "flock /x", "sudo"] {
         let ours = command(&format!("{starter} {PRINT}").split(' ').collect::<Vec<_>>()).ours();
         assert_eq!(ours.unknown.len(), 4, "{ours:?}");
     }
@@ -766,7 +965,8 @@ fn the_user_that_a_command_goes_on_as_is_known() {
     assert_eq!(user(&command(&["nice", "-n", "5", "gosu", "app", PRINT])), is("app"));
     // As the images of databases begin: who runs the script is asked first.
     let again = "if [ \"$(id -u)\" = 0 ]; then exec gosu app \"$0\" \"$@\"; fi\nexec \"$@\"\n";
-    assert_eq!(user(&script("/bin/sh", again)), is("app"));
+    let gosu = script("/bin/sh", again).and("/usr/bin/gosu", "#!/bin/sh\n");
+    assert_eq!(user(&gosu), is("app"));
     assert_eq!(user(&script("/bin/sh", "exec \"$@\"\n")), None);
     assert_eq!(user(&command(&["tini", "--", PRINT])), None);
 }
@@ -812,6 +1012,7 @@ fn a_script_that_its_user_may_not_read_does_not_start() {
         };
         let layer = Layer::new()
             .file("etc/passwd", b"app:x:1000:1000::/home/app:\n")
+            .executable(&PRINT[1..], Elf::executable().build())
             .entry(entrypoint);
         let case = Case {
             user: Some(user.to_owned()),
@@ -901,6 +1102,81 @@ const STATEMENTS: &[&str] = &[
     "env A=b",
     "if [ -n \"$F\" -a -d /opt/one ]; then export NVTX_INJECTION64_PATH=/both; fi",
     "[ -z \"$F\" -o \"$F\" = /opt/cupti ] && LD_LIBRARY_PATH=/either",
+    "cat /opt/none 2>/dev/null",
+    "cd /opt/none 2>/dev/null && F=/in/none",
+    "A=$(cd /opt/one && pwd); export LD_LIBRARY_PATH=$A/lib",
+    "V=$(missing_program_x 2>/dev/null)",
+    "V=$(false); export LD_PRELOAD=/after.so",
+    "export V=$(false) LD_PRELOAD=/export.so",
+    "F=$(echo \"${F:-/opt/e}\"/x)",
+    "(local G=1) 2>/dev/null",
+    "shift 9 2>/dev/null",
+    "readonly R=/r; R=/s",
+    "readonly LD_PRELOAD=/kept.so",
+    "exec missing_program_y 2>/dev/null",
+    "[ \"$F\" == /opt/cupti ] && export LD_PRELOAD=/eq.so",
+    "inner() { local LD_LIBRARY_PATH=/inner; F=/of/inner; }; inner",
+    "fails() { return 1; }; fails || F=/failed",
+    "fails && F=/never",
+    "case \"$F\" in esac",
+    "set -- $(echo /usr/bin/print a b)",
+    "eval 'F=/evaluated'",
+    "eval \"export LD_PRELOAD=\\$F\"",
+    "echo a > /opt/none/x",
+    ": > /opt/none/x",
+    "exec 3< /opt/none",
+    "if missing_program_x 2>/dev/null; then F=/m; else F=/n; fi",
+    "i=1; i=$((i+1)); export LD_LIBRARY_PATH=/$i",
+    "A+=b 2>/dev/null",
+    "source /opt/none.sh 2>/dev/null",
+    "trap : ERR",
+    "return 0 2>/dev/null",
+    "false && /usr/bin/print",
+    "true || /usr/bin/print",
+];
+
+/// What no shell reads, or not each of them: at it a script ends, but for what bash knows.
+const SLIPS: &[&str] = &[
+    "fi",
+    "done",
+    "if true; then :",
+    "if true; then\nfi",
+    "echo \"open",
+    "echo 'open",
+    "echo ${F",
+    "echo $(true",
+    "echo `true",
+    "A=(1 2)",
+    "A=(\"$@\"); set -- \"${A[@]}\"",
+    "echo ${F//o/x}",
+    "echo ${F:0:2}",
+    "echo ${F^^}",
+    "[[ -n x ]] && F=/double",
+    "[[ $F =~ ^(a|b)$ ]] && F=/regex",
+    "function h { :; }; h",
+    "function h() { F=/h; }; h",
+    "read x <<< y",
+    "read x < <(echo y)",
+    "( true",
+    "echo a )",
+    "{ true;",
+    "case x in",
+    "echo a ;;",
+    "case x in x) F=/x;& *) :;; esac",
+    "&& true",
+    "true |",
+    "F= ; ; true",
+    "if ; then true; fi",
+    "while do true; done",
+    "my-function() { F=/dashed; }; my-function",
+    "export -n F",
+    "for ((i=0; i<2; i++)); do F=$F; done",
+    "(( 1 > 2 )) || F=/arithmetic",
+    "N=F; export LD_PRELOAD=\"${!N}\"",
+    "echo a &> /dev/null",
+    "echo a |& :",
+    "local L=1",
+    "declare D=1",
 ];
 
 /// Statements that bash alone knows.
@@ -914,10 +1190,16 @@ const OF_BASH: &[&str] = &[
     "if [ \"${1:0:1}\" = - ]; then exit 1; fi",
     "[[ $EUID -eq 0 ]] || exit 1",
     "command -v load >/dev/null && load",
+    "[ \"${#FUNCNAME[@]}\" -ge 2 ] && exit 1",
+    "export LD_LIBRARY_PATH=${BASH_SOURCE[0]}.d",
+    "A=(/opt/a \"$F\"); A+=(/opt/b); export LD_LIBRARY_PATH=${A[0]}:${A[2]}",
+    "named() { local name=$1; export \"$name\"=\"${!name:-/none}\"; }; named LD_PRELOAD",
+    "declare -A M; M[x]=1",
+    "source /opt/none.sh",
 ];
 
 /// The generated scripts of one run.
-const SCRIPTS: usize = 200;
+const SCRIPTS: usize = 300;
 
 fn generated(seed: u64) -> Case {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -936,7 +1218,9 @@ fn generated(seed: u64) -> Case {
         "/bin/sh -eu",
     ][below(5)];
     for _ in 0..=below(7) {
-        let list = if shell.contains("bash") && below(4) == 0 {
+        let list = if below(24) == 0 {
+            SLIPS
+        } else if shell.contains("bash") && below(4) == 0 {
             OF_BASH
         } else {
             STATEMENTS
@@ -985,7 +1269,7 @@ fn generated_entry_scripts_agree_with_real_shells() {
         wrong.is_empty(),
         "{} differ\n{}",
         wrong.len(),
-        wrong.iter().take(3).cloned().collect::<String>()
+        wrong.iter().take(12).cloned().collect::<String>()
     );
     assert!(answers["Known"] > 100 && answers["Ends"] > 30, "{answers:?}");
 }

@@ -6,7 +6,7 @@ use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 61] = [
+const KEPT: [&str; 62] = [
     // Scripts that stand between the container's command and its program, by where they are in practice.
     "/*.sh",
     "/start",
@@ -36,6 +36,7 @@ const KEPT: [&str; 61] = [
     "etc/environment",
     "etc/profile",
     "etc/bash.bashrc",
+    "**/etc/profile.d/*.sh",
     ".profile",
     ".bashrc",
     ".bash_profile",
@@ -112,8 +113,20 @@ const FOLDERS: [&str; 2] = ["/opt/", "/usr/local/"];
 /// The functions of the C library that open a library (dlopen(3)).
 pub const LIBRARY_OPENERS: [&str; 2] = ["dlopen", "dlmopen"];
 
-/// The functions of the C library that change an environment, or hand one to a program (environ(7), exec(3)).
-pub const ENVIRONMENT_CALLS: [&str; 5] = ["setenv", "putenv", "clearenv", "execve", "execle"];
+/// The functions of the C library that change a variable of the environment (environ(7)).
+pub const ENVIRONMENT_CALLS: [&str; 3] = ["setenv", "putenv", "unsetenv"];
+/// What else shows that a program makes an environment for others: what empties its own, what hands one over, and its own
+/// by its names.
+const ENVIRONMENT_MARKS: [&str; 8] = [
+    "clearenv",
+    "execve",
+    "execle",
+    "execvpe",
+    "posix_spawn",
+    "environ",
+    "__environ",
+    "_environ",
+];
 /// The variable that a program names which sets up the loader for another.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
@@ -141,7 +154,10 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
     let own = Some(&library.symbols).filter(|own| !own.is_empty());
     let symbols = own.into_iter().chain(&library.companion_symbols).cloned();
     // Who imports none of these opens nothing, whatever texts it holds.
-    let openers = LIBRARY_OPENERS.iter().chain(&ENVIRONMENT_CALLS);
+    let openers = LIBRARY_OPENERS
+        .iter()
+        .chain(&ENVIRONMENT_CALLS)
+        .chain(&ENVIRONMENT_MARKS);
     let openers = openers.map(|name| (*name).to_owned());
     // A link of any name may lead to the library.
     let file_names = [".so", LIBRARY_PATH].map(str::to_owned);

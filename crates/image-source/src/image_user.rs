@@ -48,6 +48,7 @@ pub fn find_user(spec: &str, passwd: &[u8], group: &[u8]) -> Result<FileCredenti
             .filter(|name| name.len() <= NAME)
             .map(|name| String::from_utf8_lossy(name).into_owned()),
         real: None,
+        no_new_privileges: false,
     })
 }
 

@@ -237,7 +237,7 @@ fn consumer(
     }
     let (open, other_copies) = circumstances
         .variants
-        .open_reasons(&outcome.as_is, |context| ask(context, &asker));
+        .open_reasons(object, &outcome.as_is, |context| ask(context, &asker));
     let open = open.or_else(|| contexts.as_is.budget_end());
     let gets = &outcome.as_is;
     let is_damaged = gets.outcome == RequestOutcome::Refused && is_unforetold(&gets.trace);

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use super::entry_problem::EntryProblem;
 use super::python::is_interpreter_name;
+pub use super::shell_script::CacheChange;
 use super::shell_script::{ChangedUser, LOADER, VariableValue, new_user};
 use image_linkage::escape;
 use image_linkage::layer::FileFacts;
@@ -45,6 +46,12 @@ pub struct EntryEnvironment {
     pub problem: Option<EntryProblem>,
     /// Why only a run could tell whether it comes to its program: a script may end before it.
     pub doubt: Option<String>,
+    /// Whether the bits and capabilities of files count for nothing: `setpriv --no-new-privs`.
+    pub no_new_privileges: bool,
+    /// What becomes of `ld.so.cache` before the program starts.
+    pub cache: CacheChange,
+    /// The program that hands an environment of its own making to those that it starts.
+    pub launcher: Option<RootPath>,
     /// What the command names and the image does not hold: it starts where something is mounted there.
     pub absent: Option<String>,
     /// The file that is executed in the end, without links.
@@ -98,6 +105,9 @@ pub(super) fn entry_environment(
         problem: None,
         doubt: None,
         absent: None,
+        no_new_privileges: false,
+        cache: CacheChange::Kept,
+        launcher: None,
         script: None,
         is_direct: true,
         by_loader: false,
@@ -124,6 +134,9 @@ struct CommandFollower<'r> {
     problem: Option<EntryProblem>,
     doubt: Option<String>,
     absent: Option<String>,
+    no_new_privileges: bool,
+    cache: CacheChange,
+    launcher: Option<RootPath>,
     /// The script whose first line is followed.
     script: Option<String>,
     /// Whether no shell has come between, which has commands of its own and may go on without one.
@@ -208,6 +221,11 @@ impl CommandFollower<'_> {
         {
             return false;
         }
+        // A shell is what lies there, by whatever name a script's first line calls it.
+        let real = path.as_deref().map(|path| self.real_directory(path));
+        let real = real
+            .and_then(|path| Some(path.rsplit('/').next()?.to_owned()))
+            .unwrap_or_default();
         let is_set = path.as_deref().is_some_and(|path| self.sets_user(path));
         let raises = path.as_deref().is_some_and(|path| self.drop_untrusted(path));
         let goes_on = match base.as_str() {
@@ -218,7 +236,7 @@ impl CommandFollower<'_> {
                 !self.words.is_empty()
             }
             python if is_interpreter_name(python.as_bytes()) => self.python(),
-            shell if SHELLS.contains(&shell) => self.shell(&base),
+            shell if SHELLS.contains(&shell) || SHELLS.contains(&real.as_str()) => self.shell(&base, &real),
             loader if is_loader(loader) => self.loader(),
             "su" | "runuser" | "setpriv" => self.change_user(&base),
             "chroot" => self.change_root(),
@@ -252,6 +270,7 @@ impl CommandFollower<'_> {
         let Some(text) = self.kept_text(&path) else {
             // What it is cannot be told of a file that was not kept, but for objects and what pip makes of a module.
             if self.makes_environment(&path) {
+                self.launcher = self.executable();
                 return self.lose();
             }
             let is_script = |facts: &FileFacts| facts.elf.is_none() && facts.bytes > 0;
@@ -339,9 +358,20 @@ impl CommandFollower<'_> {
 
     /// `chroot [OPTION]… ROOT COMMAND`: with another root, nothing of what is known of this one counts.
     fn change_root(&mut self) -> bool {
-        let mut words = self.words.iter().skip(1);
-        let root = words.find(|word| word.as_deref().is_none_or(|word| !is_option(word)));
-        if let Some(Some(root)) = root.filter(|root| root.as_deref() != Some("/")) {
+        let mut words = self.words.get(1..).unwrap_or_default().to_vec().into_iter().peekable();
+        let mut user = None;
+        while let Some(Some(option)) = words.next_if(|word| word.as_deref().is_some_and(is_option)) {
+            user = option.strip_prefix("--userspec=").map(str::to_owned).or(user);
+        }
+        let root = words.next().flatten();
+        if root.as_deref().is_none_or(|root| root.trim_matches('/').is_empty()) && root.is_some() {
+            self.words = words.collect();
+            self.directory = Some("/".to_owned());
+            // It takes on the numbers alone (coreutils, src/chroot.c).
+            self.user.name = user.or(self.user.name.take());
+            return !self.words.is_empty();
+        }
+        if let Some(root) = root {
             let root = escape::escape_bytes(root.as_bytes());
             self.problem = Some(EntryProblem::OtherRoot(root));
         }
@@ -394,6 +424,9 @@ impl CommandFollower<'_> {
             problem: self.problem,
             doubt: self.doubt,
             absent: self.absent,
+            no_new_privileges: self.no_new_privileges,
+            cache: self.cache,
+            launcher: self.launcher,
             ..EntryEnvironment::default()
         };
         for name in LOADER {

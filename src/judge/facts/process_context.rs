@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use super::credentials::{ImageUser, image_user};
-use super::entry_environment::{EntryEnvironment, WorkingDirectory, entry_environment};
+use super::entry_environment::{CacheChange, EntryEnvironment, WorkingDirectory, entry_environment};
 use super::library_aliases::last_part;
 use super::python::{PythonEnvironment, PythonSettings, SettingSources};
 use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
@@ -19,7 +19,7 @@ use image_linkage::loader::{
     SearchStage, SimulatedProcess, StartMode, UnresolvedRequest, ldconfig,
 };
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{NodeKind, Rootfs};
+use image_linkage::rootfs::{FileCredentials, NodeKind, Rootfs};
 use image_source::Image;
 
 /// How the loader is to be set up, beyond what the image says.
@@ -81,13 +81,21 @@ pub fn build_contexts(
     // Who gives the value of a variable has asked a run for it.
     let is_given = |name: &String| conditions.environment.iter().any(|(given, _)| given == name);
     entry.unknown.retain(|name| !is_given(name));
-    let as_is = ProcessContext {
+    let credentials = image_user(&image.config, entry.user.as_deref(), &entry.effective, rootfs);
+    let user = ImageUser {
+        credentials: FileCredentials {
+            no_new_privileges: entry.no_new_privileges,
+            ..credentials.credentials
+        },
+        ..credentials
+    };
+    let mut as_is = ProcessContext {
         world: World::AsIs,
         rootfs: Arc::clone(rootfs),
         linker,
         relinked: LinkChanges::default(),
         environment: process_environment(image, &entry),
-        user: image_user(&image.config, entry.user.as_deref(), &entry.effective, rootfs),
+        user,
         entry,
         cpu: conditions.cpu,
         capabilities: capabilities.map(str::to_owned),
@@ -95,16 +103,20 @@ pub fn build_contexts(
         python: Arc::default(),
         library_names: Arc::default(),
     };
-    let nvidia = in_world(World::Nvidia, &as_is, image.layers.len());
+    if as_is.entry.cache == CacheChange::Remade {
+        as_is = with_new_cache(&as_is, image.layers.len());
+    }
+    let nvidia = ProcessContext {
+        world: World::Nvidia,
+        ..with_new_cache(&as_is, image.layers.len())
+    };
     ByWorld { as_is, nvidia }
 }
 
-/// The same image in another world; the links that `ldconfig` makes are of the layer with the number `layers`.
-fn in_world(world: World, as_is: &ProcessContext, layers: usize) -> ProcessContext {
-    let mut context = ProcessContext { world, ..as_is.clone() };
-    if world.remakes_cache()
-        && let Some(linker) = &mut context.linker
-    {
+/// The same image once `ldconfig` has run; the links that it makes are of the layer with the number `layers`.
+fn with_new_cache(as_is: &ProcessContext, layers: usize) -> ProcessContext {
+    let mut context = as_is.clone();
+    if let Some(linker) = &mut context.linker {
         let made = ldconfig::run_ldconfig(&as_is.rootfs, linker);
         if made.relinked != LinkChanges::default() {
             // Without new links both worlds share one file system in memory.

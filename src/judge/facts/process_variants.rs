@@ -3,7 +3,7 @@
 
 use super::consumer_outcome::ConsumerOutcome;
 use super::cupti_files::CuptiFiles;
-use super::entry_environment::WorkingDirectory;
+use super::entry_environment::{CacheChange, WorkingDirectory};
 use super::process_context::ProcessContext;
 use super::resolved_objects::elf_at;
 use image_linkage::elf::ByteString;
@@ -20,6 +20,8 @@ pub(super) struct ProcessVariants {
     why: String,
     /// Why none of them starts, or none in this root, if that is known.
     never: Option<String>,
+    /// The program that is started as it is known, and starts others as it likes.
+    launcher: Option<RootPath>,
 }
 
 /// The folders that are put on a search path, or may be the working directory.
@@ -38,10 +40,12 @@ impl ProcessVariants {
         let is_unknown = |name: &str| entry.unknown.iter().any(|unknown| unknown == name);
         let unknown = ["LD_LIBRARY_PATH", "LD_PRELOAD"].map(is_unknown);
         let is_lost = entry.working_dir == WorkingDirectory::Unknown;
+        let is_remade = entry.cache == CacheChange::Unknown;
         let what: Vec<&str> = [
             unknown.first().filter(|unknown| **unknown).map(|_| "LD_LIBRARY_PATH"),
             unknown.last().filter(|unknown| **unknown).map(|_| "LD_PRELOAD"),
             is_lost.then_some("the working directory"),
+            is_remade.then_some("ld.so.cache"),
         ]
         .into_iter()
         .flatten()
@@ -52,9 +56,13 @@ impl ProcessVariants {
             contexts: Vec::new(),
             why,
             never,
+            launcher: entry.launcher.clone(),
         };
         if unknown.contains(&true) {
             variants.add_environments(context, found, unknown);
+        } else if is_remade {
+            // What ldconfig may find anywhere, a search path that leads to every copy finds as well.
+            variants.add_environments(context, found, [true, false]);
         }
         if is_lost {
             variants.add_directories(context, found);
@@ -109,10 +117,13 @@ impl ProcessVariants {
     /// in all variants.
     pub(super) fn open_reasons(
         &self,
+        object: &RootPath,
         gets: &ConsumerOutcome,
         ask: impl Fn(&ProcessContext) -> ConsumerOutcome,
     ) -> (Option<String>, Option<String>) {
-        let others: Vec<ConsumerOutcome> = self.contexts.iter().map(ask).collect();
+        let is_known = self.launcher.as_ref() == Some(object);
+        let contexts = self.contexts.iter().filter(|_| !is_known);
+        let others: Vec<ConsumerOutcome> = contexts.map(ask).collect();
         let is_loaded = |gets: &ConsumerOutcome| gets.outcome == RequestOutcome::Loaded;
         let differs = others.iter().any(|other| is_loaded(other) != is_loaded(gets));
         // Who does not start in any of them is lost, whoever starts it.

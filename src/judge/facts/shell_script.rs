@@ -3,6 +3,7 @@
 //!
 //! What a command says is not known, nor is what depends on it: a variable that is set there is unknown from then on.
 
+mod arithmetic;
 mod builtins;
 mod changed_user;
 mod commands;
@@ -11,50 +12,33 @@ mod conditions;
 mod endings;
 mod grammar;
 mod loops;
+mod programs;
 mod script_run;
+mod simple;
+mod substitution;
+mod syntax;
 mod variables;
 
-use std::collections::BTreeMap;
-
-pub(super) use builtins::letter_of;
+pub(super) use builtins::{SOURCE, letter_of};
 pub(super) use changed_user::{ChangedUser, new_user};
 use commands::exported;
-use endings::ScriptEnding;
-use script_run::{Doubt, ScriptRun};
+pub use script_run::CacheChange;
+use script_run::ScriptRun;
 pub(super) use script_run::{ScriptFiles, ShellKind, ShellState, StartedProgram, VariableValue};
 pub(super) use variables::LOADER;
 
-/// The commands that are followed in one script, those in functions each time.
-const COMMANDS: usize = 1_000;
-
 /// The last program that a script starts, the one that takes its place; else no words, and what the script leaves.
 pub(super) fn run_script(script: &str, state: ShellState, files: &dyn ScriptFiles) -> StartedProgram {
-    let mut run = ScriptRun {
-        files,
-        state,
-        functions: BTreeMap::new(),
-        last: None,
-        user: None,
-        doubt: Doubt::Sure,
-        returned: Doubt::Sure,
-        jumped: Doubt::Sure,
-        left: COMMANDS,
-        depth: 0,
-        ending: ScriptEnding::default(),
-        at_exit: None,
-        failed: String::new(),
-        is_tested: false,
-        is_of_program: false,
-        has_started: false,
-    };
+    let mut run = ScriptRun::new(files, state);
     run.script(script);
     run.finish();
-    let (state, user, ending) = (run.state, run.user, run.ending);
+    let (state, user, ending, cache) = (run.state, run.user, run.ending, run.cache);
     let left = || StartedProgram {
         words: Vec::new(),
         variables: exported(&state),
         user: None,
         directory: state.directory.clone(),
+        cache,
         problem: None,
         doubt: None,
     };

@@ -1,6 +1,7 @@
 //! The words of a shell script (POSIX.1-2017, Shell Command Language, 2.3 and 2.6), without what they come to.
 
 mod expansions;
+mod redirections;
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -22,8 +23,31 @@ pub(super) enum WordPart {
     Arguments,
     /// A sign that stands for names of files: `*`, `?` or `[`.
     Wildcard(char),
-    /// What only a run could tell: a command's output, arithmetic, other expansions.
+    /// What commands say, and whether it stands in quotes: `$(…)`.
+    Command(Vec<ShellToken>, bool),
+    /// The elements of an array of bash: `(…)` behind `NAME=`.
+    List(Vec<ShellToken>),
+    /// `$((…))`
+    Arithmetic(String),
+    /// What only a run could tell: other expansions.
     Unknown,
+    /// An expansion that this shell does not know: it ends at it.
+    Refused,
+}
+
+/// What shells do differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum ShellKind {
+    /// bash, and not as `sh`: it goes on where a file that it reads cannot be read, which POSIX forbids (2.8.1), and
+    /// knows more expansions.
+    Bash,
+    /// dash, which knows nothing beyond POSIX but `local`.
+    Dash,
+    /// busybox, which has no arrays.
+    Busybox,
+    /// bash as `sh`, or nothing that is known.
+    #[default]
+    Other,
 }
 
 /// What is made of a variable's value (POSIX.1-2017, Shell Command Language, 2.6.2).
@@ -66,8 +90,12 @@ pub(super) enum Extent {
 pub(super) enum ShellToken {
     /// A word, and whether some of it was quoted: then it is there even if it is empty.
     Word(Vec<WordPart>, bool),
-    /// `;` or the end of a line.
+    /// Where a command reads from or writes to: what it does with a file of that name, if it names one.
+    Redirection(Option<FileDirection>, Vec<WordPart>),
+    /// `;`
     End,
+    /// The end of a line.
+    Line,
     /// `&`: the command runs beside the script.
     Background,
     And,
@@ -77,35 +105,56 @@ pub(super) enum ShellToken {
     Close,
     /// `;;` of a `case`.
     CaseEnd,
+    /// A quote, brace or parenthesis that nothing closes, or a sign where none may stand.
+    Broken,
 }
 
-/// The words of a script; `None` where a quote or a brace has no end, or there are too many.
-pub(super) fn shell_tokens(script: &str) -> Option<Vec<ShellToken>> {
-    let mut reader = WordReader {
+/// What a redirection does with its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FileDirection {
+    Read,
+    Write,
+}
+
+impl ShellToken {
+    /// The word where it stands as it is, such as `if`.
+    pub(super) fn keyword(&self) -> Option<&str> {
+        match self {
+            Self::Word(parts, false) => match parts.as_slice() {
+                [WordPart::Text(text)] => Some(text),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// The words of a script, up to one that has no end; `None` where there are too many.
+pub(super) fn shell_tokens(script: &str, kind: ShellKind) -> Option<Vec<ShellToken>> {
+    WordReader {
         rest: script.chars().peekable(),
+        kind,
         tokens: Vec::new(),
         documents: Vec::new(),
         depth: 0,
         is_test: false,
-    };
-    while reader.token()? {
-        if reader.tokens.len() > TOKENS {
-            return None;
-        }
+        left: TOKENS,
     }
-    reader.tokens.push(ShellToken::End);
-    Some(reader.tokens)
+    .all()
 }
 
 /// The words of one script that are read; entry points have some hundreds.
 const TOKENS: usize = 20_000;
+/// How deep expansions stand in expansions.
+const DEPTH: usize = 16;
 /// The parts of one value in which `~` is looked for.
 const ELEMENTS: usize = 64;
 /// The words behind which a command stands.
-const BEFORE_COMMANDS: [&str; 9] = ["if", "elif", "while", "until", "!", "then", "else", "do", "{"];
+const BEFORE_COMMANDS: [&str; 10] = ["if", "elif", "while", "until", "!", "then", "else", "do", "{", "for"];
 
 struct WordReader<'s> {
     rest: Peekable<Chars<'s>>,
+    kind: ShellKind,
     tokens: Vec<ShellToken>,
     /// The ends of here-documents whose text begins at the next line.
     documents: Vec<String>,
@@ -113,11 +162,30 @@ struct WordReader<'s> {
     depth: usize,
     /// Whether `[[` is open, in which `<` and `>` compare.
     is_test: bool,
+    /// The tokens that may still be read; none once it is too deep.
+    left: usize,
 }
 
 impl WordReader<'_> {
-    /// Reads one token; whether there was one.
+    fn all(mut self) -> Option<Vec<ShellToken>> {
+        loop {
+            match self.token() {
+                Some(true) => {}
+                Some(false) => break,
+                None if self.left == 0 => return None,
+                None => {
+                    self.tokens.push(ShellToken::Broken);
+                    break;
+                }
+            }
+        }
+        self.tokens.push(ShellToken::Line);
+        Some(self.tokens)
+    }
+
+    /// Reads one token; whether there was one, and nothing where it has no end.
     fn token(&mut self) -> Option<bool> {
+        self.left = self.left.checked_sub(1)?;
         let Some(&next) = self.rest.peek() else {
             return Some(false);
         };
@@ -127,13 +195,13 @@ impl WordReader<'_> {
             '\n' => {
                 self.rest.next();
                 self.skip_documents();
-                self.tokens.push(ShellToken::End);
+                self.tokens.push(ShellToken::Line);
             }
             ';' => self.operator(';', ShellToken::End, ShellToken::CaseEnd),
             '|' => self.operator('|', ShellToken::Pipe, ShellToken::Or),
             '&' => {
                 self.rest.next();
-                if self.rest.next_if_eq(&'>').is_some() {
+                if self.kind != ShellKind::Dash && self.rest.next_if_eq(&'>').is_some() {
                     self.redirection('>')?;
                 } else if self.rest.next_if_eq(&'&').is_some() {
                     self.tokens.push(ShellToken::And);
@@ -164,99 +232,56 @@ impl WordReader<'_> {
     fn operator(&mut self, sign: char, one: ShellToken, two: ShellToken) {
         self.rest.next();
         let is_two = self.rest.next_if_eq(&sign).is_some();
-        self.tokens.push(if is_two { two } else { one });
+        let token = if is_two { two } else { one };
+        // `|&`, `;;&` and `;&` of bash.
+        let is_longer = matches!(token, ShellToken::Pipe | ShellToken::CaseEnd | ShellToken::End);
+        let is_longer = is_longer && self.kind != ShellKind::Dash && self.rest.next_if_eq(&'&').is_some();
+        self.tokens.push(match token {
+            ShellToken::End if is_longer => ShellToken::CaseEnd,
+            token => token,
+        });
     }
 
-    /// `((…))` where a command may stand; it is read as a command of that name.
-    fn arithmetic(&mut self) -> bool {
-        let before = match self.tokens.last() {
-            Some(ShellToken::Word(parts, false)) => match parts.as_slice() {
-                [WordPart::Text(text)] => Some(text.as_str()),
-                _ => Some(""),
-            },
-            Some(ShellToken::Word(_, true)) => Some(""),
-            _ => None,
-        };
-        let may_stand = before.is_none_or(|word| BEFORE_COMMANDS.contains(&word));
-        if !may_stand || self.rest.peek() != Some(&'(') {
-            return false;
+    /// Whether a command may begin behind the tokens up to a number.
+    fn is_command_place(&self, at: usize) -> bool {
+        match at.checked_sub(1).and_then(|at| self.tokens.get(at)) {
+            Some(ShellToken::Redirection(..)) => false,
+            Some(word @ ShellToken::Word(..)) => word.keyword().is_some_and(|word| BEFORE_COMMANDS.contains(&word)),
+            _ => true,
         }
-        let mut ahead = Self {
-            rest: self.rest.clone(),
-            tokens: Vec::new(),
-            documents: Vec::new(),
-            depth: 0,
-            is_test: false,
-        };
-        let is_arithmetic = ahead.parentheses().is_some_and(|inside| inside.ends_with(')'));
-        if is_arithmetic {
-            self.rest = ahead.rest;
-            let word = vec![WordPart::Text("((".to_owned())];
-            self.tokens.push(ShellToken::Word(word, false));
+    }
+
+    /// `((…))` where a command may stand; it is read as a command of that name with one word.
+    fn arithmetic(&mut self) -> bool {
+        let may_stand = self.kind != ShellKind::Dash && self.is_command_place(self.tokens.len());
+        let text = if may_stand { self.arithmetic_text() } else { None };
+        let is_arithmetic = text.is_some();
+        for part in text
+            .map(|text| [WordPart::Text("((".to_owned()), WordPart::Arithmetic(text)])
+            .into_iter()
+            .flatten()
+        {
+            self.tokens.push(ShellToken::Word(vec![part], false));
         }
         is_arithmetic
     }
 
-    /// What follows the sign of a redirection: no word of the command.
-    fn redirection(&mut self, sign: char) -> Option<()> {
-        if self.is_test {
-            self.tokens.push(ShellToken::Word(vec![WordPart::Unknown], true));
-            return Some(());
-        }
-        let is_document = sign == '<' && self.rest.next_if_eq(&'<').is_some();
-        let is_text = is_document && self.rest.next_if_eq(&'<').is_some();
-        while self
-            .rest
-            .next_if(|&next| matches!(next, '>' | '&' | '|' | '-'))
-            .is_some()
-        {}
-        while self.rest.next_if(|&next| matches!(next, ' ' | '\t')).is_some() {}
-        // A descriptor in front of the sign was read as a word.
-        let is_number = |parts: &[WordPart]| matches!(parts, [WordPart::Text(text)] if text.bytes().all(|byte| byte.is_ascii_digit()));
-        if matches!(self.tokens.last(), Some(ShellToken::Word(parts, false)) if is_number(parts)) {
-            self.tokens.pop();
-        }
-        if self.rest.next_if_eq(&'(').is_some() {
-            return self.parentheses().map(drop);
-        }
-        let (parts, _) = self.word()?;
-        if is_document && !is_text {
-            let text = parts.iter().filter_map(|part| match part {
-                WordPart::Text(text) => Some(text.as_str()),
-                _ => None,
-            });
-            self.documents.push(text.collect());
-        }
-        Some(())
-    }
-
-    fn skip_documents(&mut self) {
-        for end in std::mem::take(&mut self.documents) {
-            let mut line = String::new();
-            for sign in self.rest.by_ref() {
-                if sign != '\n' {
-                    line.push(sign);
-                    continue;
-                }
-                if line.trim_start_matches('\t') == end {
-                    break;
-                }
-                line.clear();
-            }
-        }
-    }
-
     fn word_token(&mut self) -> Option<()> {
-        let (parts, is_quoted) = self.word()?;
+        let (mut parts, is_quoted) = self.word()?;
         // `NAME=(…)` is an array of bash.
         let is_array = matches!(parts.last(), Some(WordPart::Text(text)) if text.ends_with('='));
-        let mut parts = parts;
-        if is_array && self.rest.next_if_eq(&'(').is_some() {
-            self.parentheses()?;
-            parts.push(WordPart::Unknown);
+        let has_arrays = !matches!(self.kind, ShellKind::Dash | ShellKind::Busybox);
+        if is_array && has_arrays && self.rest.next_if_eq(&'(').is_some() {
+            parts.push(WordPart::List(self.substitution()?));
         }
         if let ([WordPart::Text(text)], false) = (parts.as_slice(), is_quoted) {
-            self.is_test = (self.is_test || text == "[[") && text != "]]";
+            let begins = text == "[[" && self.kind != ShellKind::Dash && self.is_command_place(self.tokens.len());
+            self.is_test = (self.is_test || begins) && text != "]]";
+            // The number of what is redirected is no word.
+            let is_redirected = matches!(self.rest.peek(), Some('<' | '>'));
+            if is_redirected && !self.is_test && text.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Some(());
+            }
         }
         if !parts.is_empty() || is_quoted {
             self.tokens.push(ShellToken::Word(parts, is_quoted));
@@ -310,7 +335,7 @@ impl WordReader<'_> {
             '[' if matches!(before, [WordPart::Text(first)] if first == "[") => None,
             '*' | '?' | '[' => Some(WordPart::Wildcard(sign)),
             // bash makes several words of `{a,b}`, and dash does not.
-            '{' if !is_last => Some(WordPart::Unknown),
+            '{' if self.kind != ShellKind::Dash && self.is_listed() => Some(WordPart::Unknown),
             '~' if before.is_empty() || begins_value(before) => Some(match next {
                 None | Some('/' | ':' | ' ' | '\t' | '\n' | ';' | '&' | '|' | ')') => WordPart::Variable {
                     name: "HOME".to_owned(),
@@ -359,24 +384,19 @@ impl WordReader<'_> {
         }
     }
 
-    /// What stands before the parenthesis that closes one which has been read.
-    fn parentheses(&mut self) -> Option<String> {
-        let mut inside = String::new();
-        let mut open = 1_usize;
-        loop {
-            let sign = self.rest.next()?;
-            match sign {
-                '(' => open += 1,
-                ')' if open == 1 => return Some(inside),
-                ')' => open -= 1,
-                '\\' => inside.extend(self.rest.next()),
-                quote @ ('\'' | '"') => while self.rest.next()? != quote {},
-                _ => {}
-            }
-            inside.push(sign);
-        }
+    /// Whether what stands behind a brace makes several words: `{a,b}` and `{1..3}`.
+    fn is_listed(&self) -> bool {
+        let inside = self
+            .rest
+            .clone()
+            .take_while(|sign| !sign.is_whitespace() && *sign != '}');
+        let inside: String = inside.take(BRACES).collect();
+        inside.contains(',') || inside.contains("..") || inside.chars().count() == BRACES
     }
 }
+
+/// The signs between braces in which a list is looked for.
+const BRACES: usize = 256;
 
 /// Whether a value, or an element of one, begins behind these parts: there `~` stands for a folder.
 fn begins_value(before: &[WordPart]) -> bool {

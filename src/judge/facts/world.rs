@@ -20,11 +20,6 @@ impl World {
         }
     }
 
-    /// Whether `ldconfig` runs before the program does.
-    pub(super) fn remakes_cache(self) -> bool {
-        self == Self::Nvidia
-    }
-
     /// Whether a library of this name comes from the host. In the image as it is too: no image can hold the driver,
     /// and what needs it is not broken for that.
     pub(super) fn provides(self, table: &[DriverCapability], name: &[u8], capabilities: Option<&str>) -> bool {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::layer::FileFacts;
+use crate::layer::{FileCapabilities, FileFacts};
 use crate::rootfs::FileCredentials;
 
 /// Why the kernel tells the loader not to trust the environment: `AT_SECURE` (getauxval(3)).
@@ -45,17 +45,29 @@ pub(super) struct ProcessIdentity {
 /// `cap_bprm_creds_from_file`). What mounts, namespaces and engines add to it is no matter of an image.
 pub(super) fn execute_program(user: &FileCredentials, program: &FileFacts) -> ProcessIdentity {
     let mut effective = user.clone();
-    if program.mode & 0o4000 != 0 {
+    // Nothing is gained then, but capabilities that the file makes effective still make it secure: the kernel looks at
+    // them before it takes them away.
+    let kept = |file: FileCapabilities| FileCapabilities {
+        raises: file.effective,
+        effective: false,
+        reads_all: false,
+        ..file
+    };
+    let (mode, capabilities) = if user.no_new_privileges {
+        (0, program.capabilities.map(kept))
+    } else {
+        (program.mode, program.capabilities)
+    };
+    if mode & 0o4000 != 0 {
         effective.uid = program.uid;
     }
     // Without the bit for the group to execute it, set-group-ID is a mark of old lock files.
-    if program.mode & 0o2010 == 0o2010 {
+    if mode & 0o2010 == 0o2010 {
         effective.gid = program.gid;
     }
     // What a program takes on is compared with the real user and group of who executes it (`__is_setuid`).
     let (real_user, real_group) = user.real.unwrap_or((user.uid, user.gid));
     let is_root = real_user == 0;
-    let capabilities = program.capabilities;
     let secure = if effective.uid != real_user {
         Some(match effective.uid {
             uid if uid == user.uid => SecureExecution::EffectiveUser(uid),
@@ -131,6 +143,7 @@ mod tests {
             reads_all: user == 0,
             name: None,
             real,
+            no_new_privileges: false,
         };
         let identity = execute_program(&user, program);
         assert_eq!(

@@ -21,6 +21,8 @@ pub struct FileCredentials {
     pub name: Option<String>,
     /// The real user and group, where they are others than those by which files are opened (credentials(7)).
     pub real: Option<(u32, u32)>,
+    /// Whether the set-user-ID bits and the capabilities of programs count for nothing (`PR_SET_NO_NEW_PRIVS`, prctl(2)).
+    pub no_new_privileges: bool,
 }
 
 impl Default for FileCredentials {
@@ -33,6 +35,7 @@ impl Default for FileCredentials {
             reads_all: true,
             name: Some("root".to_owned()),
             real: None,
+            no_new_privileges: false,
         }
     }
 }
@@ -133,6 +136,7 @@ mod tests {
             reads_all: false,
             name: None,
             real: None,
+            no_new_privileges: false,
         }
     }
 

@@ -59,6 +59,18 @@ impl CommandFollower<'_> {
         false
     }
 
+    /// A script that an interpreter is given and that is not in the image: it may be mounted.
+    pub(super) fn miss(&mut self, interpreter: &str, script: &str) {
+        let path = self
+            .absolute(script)
+            .filter(|path| self.is_direct && !self.is_filled(path));
+        if path.is_some_and(|path| self.rootfs.lookup(path.as_bytes()) == Err(LookupError::NotFound)) {
+            let script = escape::escape_bytes(script.as_bytes());
+            let said = || format!("{interpreter}: {script}: No such file or directory");
+            self.absent.get_or_insert_with(said);
+        }
+    }
+
     /// Says why what is at `path` does not start.
     pub(super) fn fail(&mut self, path: &str, why: &str) {
         let path = escape::escape_bytes(path.as_bytes());
@@ -145,6 +157,11 @@ impl ScriptFiles for CommandFollower<'_> {
     fn text(&self, path: &str) -> Option<String> {
         let opened = self.rootfs.open_as(path.as_bytes(), &self.credentials(), FileUse::Read);
         opened.is_ok().then(|| self.kept_text(path))?
+    }
+
+    fn real_path(&self, path: &str) -> Option<String> {
+        let found = self.rootfs.lookup(path.as_bytes()).ok()?;
+        String::from_utf8(found.path.absolute()).ok()
     }
 
     fn has_program(&self, name: &str) -> Option<bool> {

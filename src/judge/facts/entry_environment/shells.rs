@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::{CommandFollower, is_option};
-use crate::judge::facts::shell_script::{ShellKind, ShellState, VariableValue, letter_of, run_script};
+use crate::judge::facts::shell_script::{SOURCE, ShellKind, ShellState, VariableValue, letter_of, run_script};
 use crate::judge::facts::shell_words::USER_NUMBER;
 use image_linkage::rootfs::FileUse;
 
 impl CommandFollower<'_> {
     /// A shell: its `-c` text, or the script that it is given.
-    pub(super) fn shell(&mut self, base: &str) -> bool {
+    pub(super) fn shell(&mut self, base: &str, real: &str) -> bool {
         let mut at = 1;
         let (mut is_text, mut is_login, mut is_interactive) = (false, false, false);
         let mut flags = BTreeSet::new();
@@ -50,14 +50,25 @@ impl CommandFollower<'_> {
             {
                 return false;
             }
+            self.miss(base, &word);
             self.kept_text(&word)
         };
-        match (text, self.start_files(base, is_login, is_interactive)) {
+        let kind = shell_kind(base, real);
+        let before = self.start_files(base, real, is_login, is_interactive);
+        // The letter of `pipefail`, which a shell is asked for before anything else.
+        let before = before.map(|before| {
+            if flags.contains(&'p') {
+                format!("set -o pipefail\n{before}")
+            } else {
+                before
+            }
+        });
+        match (text, before) {
             (Some(text), Some(before)) => {
                 let state = ShellState {
                     arguments: rest,
                     flags,
-                    kind: self.shell_kind(base),
+                    kind,
                     script,
                     ..ShellState::default()
                 };
@@ -68,9 +79,13 @@ impl CommandFollower<'_> {
     }
 
     /// What a shell reads before what it is given, as a script; `None` where only a run could tell.
-    fn start_files(&self, base: &str, is_login: bool, is_interactive: bool) -> Option<String> {
+    fn start_files(&self, base: &str, real: &str, is_login: bool, is_interactive: bool) -> Option<String> {
         let is_bash = base == "bash";
-        let mut all = self.functions(base);
+        let mut all = if is_bash || real == "bash" {
+            self.functions()
+        } else {
+            String::new()
+        };
         if is_login {
             all.push_str("[ -e /etc/profile ] && . /etc/profile\n");
             let own: &[&str] = if is_bash {
@@ -98,10 +113,7 @@ impl CommandFollower<'_> {
     }
 
     /// The functions that bash takes from its environment, as a script; also as `sh` (variables.c, `initialize_shell_variables`).
-    fn functions(&self, base: &str) -> String {
-        if base != "bash" && self.real_shell(base) != "bash" {
-            return String::new();
-        }
+    fn functions(&self) -> String {
         let functions = self.variables.iter().filter_map(|(name, value)| {
             let name = name.strip_prefix("BASH_FUNC_")?.strip_suffix("%%")?;
             match value {
@@ -110,21 +122,6 @@ impl CommandFollower<'_> {
             }
         });
         functions.collect()
-    }
-
-    fn shell_kind(&self, base: &str) -> ShellKind {
-        match (base, self.real_shell(base).as_str()) {
-            ("bash", _) => ShellKind::Bash,
-            (_, "dash") => ShellKind::Dash,
-            _ => ShellKind::Other,
-        }
-    }
-
-    /// The name of the program that a shell is, behind the link that `sh` mostly is.
-    fn real_shell(&self, base: &str) -> String {
-        let path = self.program(base).map(|path| self.real_directory(&path));
-        path.and_then(|path| Some(path.rsplit('/').next()?.to_owned()))
-            .unwrap_or_default()
     }
 
     fn run(&mut self, text: &str, state: ShellState) -> bool {
@@ -150,14 +147,31 @@ impl CommandFollower<'_> {
                 state.local.push(name.to_owned());
             }
         }
+        if let Some(script) = state.script.as_ref().filter(|_| state.kind == ShellKind::Bash) {
+            state.arrays.insert(SOURCE.to_owned(), vec![Some(script.clone())]);
+        }
         let started = run_script(text, state, self);
         self.is_direct = false;
         self.problem = started.problem.or(self.problem.take());
         self.doubt = self.doubt.take().or(started.doubt);
         self.variables = started.variables;
         self.directory = started.directory;
+        if self.credentials().uid == 0 {
+            self.cache = self.cache.max(started.cache);
+        }
         self.become_user(started.user);
         self.words = started.words;
         !self.words.is_empty()
+    }
+}
+
+fn shell_kind(base: &str, real: &str) -> ShellKind {
+    match (base, real) {
+        (_, "dash") => ShellKind::Dash,
+        (_, "busybox") => ShellKind::Busybox,
+        ("bash", _) => ShellKind::Bash,
+        // As `sh`, it follows POSIX.
+        (name, "bash") if name != "sh" => ShellKind::Bash,
+        _ => ShellKind::Other,
     }
 }

@@ -3,7 +3,7 @@
 use super::CommandFollower;
 use crate::judge::facts::credentials::{home_of, image_user};
 use crate::judge::facts::shell_script::{ChangedUser, VariableValue, new_user};
-use image_linkage::layer::FileFacts;
+use image_linkage::layer::{FileCapabilities, FileFacts};
 use image_linkage::rootfs::{FileCredentials, FileUse, LookupError};
 
 impl CommandFollower<'_> {
@@ -34,6 +34,8 @@ impl CommandFollower<'_> {
                 _ => names_user = true,
             }
         }
+        let is_kept = |word: &Option<String>| matches!(word.as_deref(), Some("--no-new-privs" | "--nnp"));
+        self.no_new_privileges |= is_setpriv && self.words.iter().any(is_kept);
         self.words = words.collect();
         match user {
             Some(user) if keeps_home => self.user = user,
@@ -78,13 +80,16 @@ impl CommandFollower<'_> {
 
     /// Who runs the command now; root where that is not known.
     pub(super) fn credentials(&self) -> FileCredentials {
-        image_user(
+        let user = image_user(
             self.config,
             self.user.name.as_deref(),
             &self.user.effective,
             self.rootfs,
-        )
-        .credentials
+        );
+        FileCredentials {
+            no_new_privileges: self.no_new_privileges,
+            ..user.credentials
+        }
     }
 
     /// Whether the user may not use a file, which then is the end of the command.
@@ -102,7 +107,11 @@ impl CommandFollower<'_> {
     pub(super) fn drop_untrusted(&mut self, path: &str) -> bool {
         let who = self.credentials();
         let file = self.rootfs.file(path.as_bytes());
-        let raises = |file: &&FileFacts| file.capabilities.is_some_and(|file| file.raises);
+        let is_kept = who.no_new_privileges;
+        let raises = |file: &&FileFacts| {
+            let raises = |file: FileCapabilities| if is_kept { file.effective } else { file.raises };
+            file.capabilities.is_some_and(raises)
+        };
         let Some(elf) = file.filter(raises).and_then(|file| file.elf.as_ref()) else {
             return false;
         };
@@ -126,7 +135,7 @@ impl CommandFollower<'_> {
         let sets = |file: &FileFacts| {
             let user = file.mode & 0o4000 != 0 && file.uid != who.uid;
             let group = file.mode & 0o2010 == 0o2010 && file.gid != who.gid;
-            file.elf.is_some() && (user || group)
+            file.elf.is_some() && (user || group) && !who.no_new_privileges
         };
         self.rootfs.file(path.as_bytes()).is_some_and(sets)
     }

@@ -7,7 +7,45 @@ use super::variables::UNKNOWN;
 use crate::judge::facts::entry_problem::EntryProblem;
 
 impl ScriptRun<'_> {
-    pub(super) fn declare(&mut self, by: &str, words: &[Option<String>]) {
+    /// `export`, `readonly`, `local` and `declare` with their words; their success.
+    pub(super) fn declare_all(&mut self, by: &str, words: &[Option<String>]) -> Success {
+        if by == "local" && self.calls == 0 {
+            return self.refuse_as_dash("`local` stands in no function");
+        }
+        let names = words.iter().flatten();
+        let names = names.map(|word| word.split_once('=').map_or(word.as_str(), |(name, _)| name));
+        let names: Vec<String> = names.map(|name| name.trim_end_matches('+').to_owned()).collect();
+        // dash takes `-p` alone, and takes other options of `local` for names.
+        let is_foreign = |name: &&String| name.starts_with('-') && *name != "-p" && *name != "--";
+        if self.state.kind == ShellKind::Dash && names.iter().any(|name| is_foreign(&name)) {
+            return self.refuse_as_dash(&format!("`{by}` has an option that dash does not know"));
+        }
+        let is_own = by == "local" || self.calls > 0 && matches!(by, "declare" | "typeset");
+        for name in names.iter().filter(|name| is_own && !name.starts_with('-')) {
+            let before = self.state.variables.get(name).cloned();
+            let is_exported = before.is_some() && !self.state.local.contains(name);
+            self.locals.push((name.clone(), before, is_exported));
+        }
+        self.declare(by, words);
+        if by == "readonly" {
+            self.state.readonly.extend(names);
+        }
+        Some(true)
+    }
+
+    /// What dash ends at; bash goes on, and of others it is not known.
+    pub(super) fn refuse_as_dash(&mut self, why: &str) -> Success {
+        match self.state.kind {
+            ShellKind::Dash => {
+                self.end(why.to_owned());
+                Some(false)
+            }
+            ShellKind::Bash => Some(false),
+            ShellKind::Busybox | ShellKind::Other => None,
+        }
+    }
+
+    fn declare(&mut self, by: &str, words: &[Option<String>]) {
         let options: Vec<&str> = words
             .iter()
             .flatten()
@@ -111,6 +149,7 @@ impl ScriptRun<'_> {
 
     pub(super) fn source(&mut self, words: &[Option<String>]) -> Success {
         let Some(name) = words.first().and_then(Option::as_deref) else {
+            self.has_unknown = true;
             if self.files.some_part_sets() {
                 self.forget_all();
             }
@@ -121,25 +160,32 @@ impl ScriptRun<'_> {
             .filter(|name| name.contains('/'))
             .and_then(|name| self.path(name));
         let Some(path) = path else {
-            self.forget_all();
+            self.forget_commands();
             return None;
         };
         match (self.files.text(&path), self.file_test('e', &path)) {
             (Some(text), _) => {
                 let before = std::mem::replace(&mut self.returned, Doubt::Sure);
-                self.script(&text);
+                self.sources += 1;
+                let source = self.state.arrays.insert(SOURCE.to_owned(), vec![Some(name.to_owned())]);
+                let is_read = self.script(&text);
                 self.returned = before;
+                self.sources -= 1;
+                self.state
+                    .arrays
+                    .extend(source.map(|source| (SOURCE.to_owned(), source)));
+                return if is_read { self.status } else { Some(false) };
             }
             (None, Some(false)) => return Some(self.read_nothing(&path, "is not in the image")),
             (None, Some(true)) if self.files.test('r', &path) == Some(false) => {
                 return Some(self.read_nothing(&path, "may not be read by its user"));
             }
-            (None, _) => self.forget_all(),
+            (None, _) => self.forget_commands(),
         }
-        Some(true)
+        None
     }
 
-    /// A file that cannot be read is the end of a script, but for bash.
+    /// A file that cannot be read is the end of a script, but for bash (2.8.1).
     fn read_nothing(&mut self, path: &str, why: &'static str) -> bool {
         if !self.state.is_bash() {
             self.forget_all();
@@ -189,10 +235,14 @@ impl ScriptRun<'_> {
     }
 }
 
+/// The array of bash that holds the file that is read.
+pub(in crate::judge::facts) const SOURCE: &str = "BASH_SOURCE";
+
 /// The letter of an option of `set -o`.
 pub(in crate::judge::facts) fn letter_of(name: &str) -> Option<char> {
     match name {
         "allexport" => Some('a'),
+        "pipefail" => Some('p'),
         "errexit" => Some('e'),
         "nounset" => Some('u'),
         _ => None,

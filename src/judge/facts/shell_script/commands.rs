@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use super::changed_user::new_user;
 use super::grammar::TokenReader;
-use super::script_run::{Doubt, ScriptRun, ShellState, StartedProgram, Success, VariableValue};
+use super::programs::is_harmless;
+use super::script_run::{Doubt, ScriptRun, ShellKind, ShellState, StartedProgram, Success, VariableValue};
+use crate::judge::facts::shell_words::ShellToken;
 
 impl ScriptRun<'_> {
     /// Runs a command by its name.
@@ -12,14 +14,43 @@ impl ScriptRun<'_> {
         let (name, rest) = fields.split_first()?;
         let known = name.as_deref().unwrap_or_default();
         if let Some(body) = self.functions.get(known).cloned() {
-            let arguments = std::mem::replace(&mut self.state.arguments, rest.to_vec());
-            let returned = std::mem::replace(&mut self.returned, Doubt::Sure);
-            let success = self.block(&mut TokenReader { tokens: &body, at: 0 }, &[]);
-            self.returned = returned;
-            self.state.arguments = arguments;
-            return success;
+            return self.call(known, &body, rest);
         }
         self.run_own(assignments, fields)
+    }
+
+    /// Runs a function of the script.
+    fn call(&mut self, name: &str, body: &[ShellToken], rest: &[Option<String>]) -> Success {
+        let callers = self.enter_function(name);
+        let arguments = std::mem::replace(&mut self.state.arguments, rest.to_vec());
+        let returned = std::mem::replace(&mut self.returned, Doubt::Sure);
+        let locals = std::mem::take(&mut self.locals);
+        self.calls += 1;
+        let mut success = self.block(&mut TokenReader { tokens: body, at: 0 }, &[]);
+        if self.returned == Doubt::Skipped {
+            success = self.status;
+        }
+        self.calls -= 1;
+        self.state.arrays.insert(FUNCTIONS.to_owned(), callers);
+        for (name, value, is_exported) in std::mem::replace(&mut self.locals, locals).into_iter().rev() {
+            self.restore(&name, value, is_exported);
+        }
+        self.returned = returned;
+        self.state.arguments = arguments;
+        success
+    }
+
+    /// bash has the functions that are run in each other in an array, with `main` at its end; what was in it before.
+    fn enter_function(&mut self, name: &str) -> Vec<Option<String>> {
+        let callers = self.state.arrays.remove(FUNCTIONS).unwrap_or_default();
+        let own = [name.to_owned()].into_iter().map(Some);
+        let all = if callers.is_empty() {
+            own.chain([Some("main".to_owned())]).collect()
+        } else {
+            own.chain(callers.iter().cloned()).collect()
+        };
+        self.state.arrays.insert(FUNCTIONS.to_owned(), all);
+        callers
     }
 
     /// Runs a command that is no function of the script.
@@ -28,27 +59,50 @@ impl ScriptRun<'_> {
         let known = name.as_deref().unwrap_or_default();
         let begins_with_option = || first_word(rest).is_some_and(|word| word.starts_with('-'));
         self.is_of_program = false;
+        self.asks = false;
+        if self.is_foreign(known) {
+            return self.run_program(assignments, fields);
+        }
         match known {
-            "mkdir" | "ln" | "ldconfig" | "chmod" => {
-                self.has_started = true;
+            "true" | ":" | "umask" | "ulimit" => Some(true),
+            "echo" | "printf" | "pwd" => {
+                if known == "printf" && first_word(rest) == Some("-v") {
+                    return self.change_variables("read", rest).unwrap_or_default();
+                }
+                self.say_own(known, rest);
                 Some(true)
             }
-            "true" | ":" | "echo" | "umask" | "ulimit" => Some(true),
             "false" => Some(false),
-            "[" | "test" => self.test(rest),
-            "cd" => self.change_directory(rest),
-            "." | "source" => self.source(rest),
-            "exec" => {
-                self.exec(assignments, rest);
-                Some(true)
+            "[" | "test" => {
+                let holds = self.test(rest);
+                self.asks = holds.is_none();
+                holds
             }
+            "cd" => {
+                let success = self.change_directory(rest);
+                self.is_of_program = success.is_none();
+                success
+            }
+            "." | "source" => {
+                let success = self.source(rest);
+                self.is_of_program |= success.is_none();
+                success
+            }
+            "exec" => Some(self.exec(assignments, rest)),
             "exit" => {
                 self.exit(first_word(rest));
                 None
             }
+            // bash goes on where it leads out of nothing.
+            "return" if self.state.is_bash() && self.calls == 0 && self.sources == 0 => Some(false),
             "return" => {
+                if self.doubt == Doubt::Sure
+                    && let Some(status) = first_word(rest)
+                {
+                    self.status = status.parse().ok().map(|number: i64| number == 0);
+                }
                 self.returned = self.returned.max(self.jump());
-                None
+                self.status
             }
             "break" | "continue" => {
                 self.jumped = self.jumped.max(self.jump());
@@ -56,33 +110,59 @@ impl ScriptRun<'_> {
             }
             "command" | "builtin" if !begins_with_option() => self.run_own(assignments, rest),
             "command" | "type" | "which" | "hash" => self.finds(rest),
-            "builtin" | "((" | "let" | "wait" | "shopt" | "enable" | "complete" | "times" | "jobs" => None,
-            _ if let Some(success) = self.change_variables(known, rest) => success,
-            program => {
-                let is_missing = name.is_some() && self.files.has_program(program) == Some(false);
-                self.start(assignments, fields);
-                self.has_started = true;
-                self.is_of_program = !is_missing;
-                is_missing.then_some(false)
+            "((" | "let" => {
+                let number = first_word(rest)
+                    .filter(|_| known == "((")
+                    .and_then(|text| text.parse().ok());
+                self.asks = number.is_none();
+                number.map(|number: i64| number != 0)
             }
+            "builtin" | "wait" | "shopt" | "enable" | "complete" | "times" | "jobs" | "kill" | "disown" => {
+                self.is_of_program = true;
+                None
+            }
+            _ if let Some(success) = self.change_variables(known, rest) => success,
+            _ => self.run_program(assignments, fields),
         }
+    }
+
+    /// Whether dash has no such command, and bash has.
+    pub(super) fn is_foreign(&self, name: &str) -> bool {
+        self.state.kind == ShellKind::Dash && OF_BASH.contains(&name)
     }
 
     /// Runs a command that changes variables, or what words mean; nothing where it is another one.
     fn change_variables(&mut self, name: &str, rest: &[Option<String>]) -> Option<Success> {
         match name {
-            "export" | "declare" | "typeset" | "readonly" | "local" => self.declare(name, rest),
+            "export" | "declare" | "typeset" | "readonly" | "local" => return Some(self.declare_all(name, rest)),
             "unset" => self.unset_all(rest),
             "set" => self.set(rest),
             "shift" => {
-                let count = first_word(rest).and_then(|word| word.parse().ok()).unwrap_or(1);
-                self.state.arguments = self.state.arguments.get(count..).unwrap_or_default().to_vec();
+                let count = match rest.first() {
+                    Some(None) => None,
+                    Some(Some(word)) => word.parse().ok(),
+                    None => Some(1),
+                };
+                let Some(count) = count else {
+                    self.state.arguments = vec![None];
+                    return Some(None);
+                };
+                match self.state.arguments.get(count..) {
+                    Some(left) => self.state.arguments = left.to_vec(),
+                    // More than there are: dash ends at it.
+                    None if self.state.is_bash() => return Some(Some(false)),
+                    None => return Some(self.refuse_as_dash(&format!("`shift {count}` finds fewer arguments"))),
+                }
             }
             "trap" => {
                 // It runs before every command that follows.
                 let mut words = rest.iter();
                 if words.any(|word| word.as_deref().is_none_or(|word| word == "DEBUG")) {
                     self.forget_all();
+                }
+                let is_foreign = |word: &Option<String>| matches!(word.as_deref(), Some("ERR" | "DEBUG" | "RETURN"));
+                if self.state.kind == ShellKind::Dash && rest.iter().skip(1).any(is_foreign) {
+                    return Some(Some(false));
                 }
                 let is_end = |word: &Option<String>| matches!(word.as_deref(), Some("EXIT" | "0"));
                 if rest.iter().skip(1).any(is_end) {
@@ -91,18 +171,32 @@ impl ScriptRun<'_> {
             }
             // What the words mean from here on.
             "alias" => self.forget_all(),
-            "eval" | "pushd" | "popd" => {
+            "eval" => {
+                let words: Option<Vec<String>> = rest.iter().cloned().collect();
+                let Some(words) = words.filter(|_| self.depth < EVALUATED) else {
+                    self.forget_commands();
+                    self.is_of_program = true;
+                    return Some(None);
+                };
+                self.script(&words.join(" "));
+                return Some(self.status);
+            }
+            "pushd" | "popd" => {
                 self.forget_all();
                 return Some(None);
             }
-            // `printf -v NAME` sets a variable, too.
-            "read" | "mapfile" | "readarray" | "getopts" | "printf" => {
-                if name != "printf" && rest.contains(&None) {
+            "getopts" if !first_word(&self.state.arguments).is_none_or(|word| word.starts_with('-')) => {
+                return Some(Some(false));
+            }
+            "read" | "mapfile" | "readarray" | "getopts" => {
+                if rest.contains(&None) {
                     self.forget_all();
                 }
                 for name in rest.iter().flatten() {
                     self.assign(name, VariableValue::Unknown);
+                    self.state.arrays.remove(name);
                 }
+                self.asks = matches!(name, "read" | "getopts");
                 return Some(None);
             }
             _ => return None,
@@ -111,20 +205,31 @@ impl ScriptRun<'_> {
     }
 
     /// `exec [COMMAND]`: without one, redirections alone.
-    fn exec(&mut self, assignments: &[(String, VariableValue)], rest: &[Option<String>]) {
+    fn exec(&mut self, assignments: &[(String, VariableValue)], rest: &[Option<String>]) -> bool {
         if rest.is_empty() {
-            return;
+            return true;
         }
         // `-c` empties the environment, and `-a` takes a name.
         if first_word(rest).is_some_and(|word| word.starts_with('-')) {
             self.forget_all();
         }
+        if let Some(Some(name)) = rest.first()
+            && !name.starts_with('-')
+            && self.has_program(name) == Some(false)
+        {
+            // Whether something stands behind `||` or not: the shell ends (POSIX.1-2017, 2.14, `exec`).
+            self.remember(rest);
+            let why = format!("`exec {}` finds no such program in the image", self.failed);
+            self.end(why);
+            return false;
+        }
         self.last = None;
-        self.start(assignments, rest);
+        self.take_place(assignments, rest);
         self.ending.is_over = self.doubt == Doubt::Sure;
         if self.ending.is_over {
             self.at_exit = None;
         }
+        true
     }
 
     /// Goes through what stands behind the end of the script, for the program that it would start.
@@ -137,7 +242,7 @@ impl ScriptRun<'_> {
             self.run(&[], fields);
         } else if known == "exec" {
             self.note_unreached(rest);
-        } else if !OWN.contains(&known) {
+        } else if !is_own(known) {
             self.note_unreached(fields);
         }
     }
@@ -150,8 +255,15 @@ impl ScriptRun<'_> {
         }
     }
 
-    /// A program is started; the last one is what the script is for.
+    /// A program is started; the last one is what the script is for, but for those that only say or move something.
     pub(super) fn start(&mut self, assignments: &[(String, VariableValue)], words: &[Option<String>]) {
+        let name = words.first().and_then(Option::as_deref);
+        if !name.is_some_and(is_harmless) {
+            self.take_place(assignments, words);
+        }
+    }
+
+    fn take_place(&mut self, assignments: &[(String, VariableValue)], words: &[Option<String>]) {
         if self.doubt != Doubt::Skipped {
             self.user = new_user(words).or(self.user.take());
         }
@@ -159,9 +271,11 @@ impl ScriptRun<'_> {
             self.note_unreached(words);
         }
         // What may not run is what the script is for only where nothing else is.
-        if self.doubt != Doubt::Sure && self.last.is_some() {
+        let is_next = self.doubt == Doubt::Program && !self.is_fallback;
+        if self.doubt != Doubt::Sure && !is_next && self.last.is_some() {
             return;
         }
+        self.begun = true;
         let mut variables = exported(&self.state);
         variables.extend(assignments.iter().cloned());
         self.last = Some(StartedProgram {
@@ -169,19 +283,65 @@ impl ScriptRun<'_> {
             variables,
             user: None,
             directory: self.state.directory.clone(),
+            cache: self.cache,
             problem: None,
             doubt: None,
         });
     }
 }
 
+/// The array of bash that holds the functions which are run.
+const FUNCTIONS: &str = "FUNCNAME";
+/// How deep a script stands in others before `eval` is not followed.
+const EVALUATED: usize = 8;
+
 /// The commands of shells, and those that prepare what a program is started in: behind the end of a script they are none
 /// that it is for.
-const OWN: [&str; 40] = [
+const OWN: [&str; 41] = [
     "", ".", ":", "[", "((", "alias", "break", "builtin", "cd", "chmod", "chown", "command", "continue", "cat", "cp",
     "declare", "echo", "eval", "exit", "export", "false", "local", "ln", "mkdir", "printf", "read", "readonly",
     "return", "rm", "set", "shift", "shopt", "sleep", "source", "test", "touch", "trap", "true", "unset", "wait",
+    "typeset",
 ];
+
+/// The commands of bash that dash does not have.
+const OF_BASH: [&str; 21] = [
+    "[[",
+    "((",
+    "bind",
+    "builtin",
+    "caller",
+    "compgen",
+    "complete",
+    "coproc",
+    "declare",
+    "dirs",
+    "disown",
+    "enable",
+    "function",
+    "let",
+    "mapfile",
+    "popd",
+    "pushd",
+    "readarray",
+    "shopt",
+    "source",
+    "typeset",
+];
+
+/// Whether a name is that of a command of shells, or of one that prepares what a program is started in.
+pub(super) fn is_own(name: &str) -> bool {
+    OWN.contains(&name)
+}
+
+/// Whether a shell runs a command of this name by itself.
+pub(super) fn is_builtin(name: &str) -> bool {
+    let is_program = matches!(
+        name,
+        "" | "cat" | "chmod" | "chown" | "cp" | "ln" | "mkdir" | "rm" | "sleep" | "touch"
+    );
+    is_own(name) && !is_program || matches!(name, "exec" | "hash" | "type" | "umask" | "pwd" | "kill" | "getopts")
+}
 
 pub(super) fn exported(state: &ShellState) -> BTreeMap<String, VariableValue> {
     let variables = state.variables.iter();

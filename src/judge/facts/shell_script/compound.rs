@@ -2,6 +2,7 @@
 
 use super::grammar::TokenReader;
 use super::script_run::{Doubt, ScriptRun, Success};
+use super::syntax::pass_command;
 use crate::judge::facts::shell_words::{ShellToken, WordPart};
 
 impl ScriptRun<'_> {
@@ -10,6 +11,7 @@ impl ScriptRun<'_> {
         // Whether one of the conditions before was true.
         let mut chosen = Some(false);
         let mut open = Doubt::Sure;
+        let mut branches = BranchOutcomes::new(self.begun);
         loop {
             let word = reader.keyword().map(str::to_owned);
             reader.at += 1;
@@ -17,6 +19,9 @@ impl ScriptRun<'_> {
                 Some("if" | "elif") => {
                     let holds = self.tested(|run| run.block(reader, &["then"]));
                     reader.at += 1;
+                    if chosen == Some(false) {
+                        branches.begun = self.begun;
+                    }
                     holds
                 }
                 Some("else") => Some(true),
@@ -33,16 +38,19 @@ impl ScriptRun<'_> {
             if runs.is_open() {
                 open = runs;
             }
+            self.begun = branches.begun;
             self.doubt = outer.max(runs);
-            self.block(reader, &["elif", "else", "fi"]);
+            let success = self.block(reader, &["elif", "else", "fi"]);
             self.doubt = outer;
+            branches.add(runs, success, &mut self.begun);
+            branches.is_whole |= word.as_deref() == Some("else");
             chosen = match (chosen, holds) {
                 (Some(true), _) | (Some(false), Some(true)) => Some(true),
                 (Some(false), Some(false)) => Some(false),
                 _ => None,
             };
         }
-        None
+        branches.join(chosen, &mut self.begun)
     }
 
     /// `case WORD in [(]PATTERN[|PATTERN]…) …;; esac`
@@ -59,9 +67,10 @@ impl ScriptRun<'_> {
             reader.at += 1;
         }
         reader.at += 1;
-        while reader.take(&ShellToken::End) {}
+        reader.skip_lines();
         let outer = self.doubt;
         let mut chosen = Some(false);
+        let mut branches = BranchOutcomes::new(self.begun);
         while reader.peek().is_some() && reader.keyword() != Some("esac") {
             let fits = self.patterns(reader, word.as_deref());
             let runs = match (chosen, fits) {
@@ -70,18 +79,21 @@ impl ScriptRun<'_> {
                 _ => Doubt::Open,
             };
             self.doubt = outer.max(runs);
-            self.block(reader, &["esac"]);
+            let success = self.block(reader, &["esac"]);
             self.doubt = outer;
+            branches.add(runs, success, &mut self.begun);
+            branches.is_whole |= fits == Some(true);
             reader.take(&ShellToken::CaseEnd);
             chosen = match (chosen, fits) {
                 (Some(true), _) | (Some(false), Some(true)) => Some(true),
                 (Some(false), Some(false)) => Some(false),
                 _ => None,
             };
-            while reader.take(&ShellToken::End) {}
+            reader.skip_lines();
         }
         reader.at += 1;
-        None
+        branches.is_whole |= chosen == Some(true);
+        branches.join(chosen, &mut self.begun)
     }
 
     /// Whether a word fits one of the patterns in front of a parenthesis.
@@ -93,7 +105,8 @@ impl ScriptRun<'_> {
             match token {
                 ShellToken::Close => break,
                 ShellToken::Word(parts, _) if fits != Some(true) => {
-                    let this = word.and_then(|word| self.fits(word, parts));
+                    let fits_all = (*parts == [WordPart::Wildcard('*')]).then_some(true);
+                    let this = fits_all.or_else(|| word.and_then(|word| self.fits(word, parts)));
                     fits = if this == Some(false) { fits } else { this };
                 }
                 _ => {}
@@ -111,28 +124,56 @@ impl ScriptRun<'_> {
     }
 
     pub(super) fn function(&mut self, name: &[WordPart], reader: &mut TokenReader<'_>) {
-        reader.at += 1;
-        reader.take(&ShellToken::Close);
-        while reader.take(&ShellToken::End) {}
-        let body = self.skipped(reader, |run, reader| {
-            run.command(reader);
-        });
-        if let [WordPart::Text(name)] = name {
-            self.functions.insert(name.clone(), body.to_vec());
+        // bash lets the parentheses away behind `function`.
+        if reader.take(&ShellToken::Open) {
+            reader.take(&ShellToken::Close);
+        }
+        reader.skip_lines();
+        let start = reader.at;
+        pass_command(reader, self.state.kind);
+        let body = reader.tokens.get(start..reader.at).unwrap_or_default();
+        if let ([WordPart::Text(name)], true) = (name, self.doubt != Doubt::Skipped) {
+            self.functions.insert(name.clone(), body.into());
+        }
+    }
+}
+
+/// What the branches of a command come to together.
+struct BranchOutcomes {
+    /// Whether a program was started before them.
+    begun: bool,
+    /// Whether one is started in each of those that may be run.
+    all_begin: bool,
+    /// Whether one of them is run for sure.
+    is_whole: bool,
+    success: Success,
+}
+
+impl BranchOutcomes {
+    fn new(begun: bool) -> Self {
+        Self {
+            begun,
+            all_begin: true,
+            is_whole: false,
+            success: Some(true),
         }
     }
 
-    /// Reads something to see where it ends, without running it: its tokens.
-    pub(super) fn skipped<'t>(
-        &mut self,
-        reader: &mut TokenReader<'t>,
-        read: impl FnOnce(&mut Self, &mut TokenReader<'t>),
-    ) -> &'t [ShellToken] {
-        let start = reader.at;
-        let outer = (self.doubt, self.state.clone());
-        self.doubt = Doubt::Skipped;
-        read(self, reader);
-        (self.doubt, self.state) = outer;
-        reader.tokens.get(start..reader.at).unwrap_or_default()
+    fn add(&mut self, runs: Doubt, success: Success, begun: &mut bool) {
+        let has_begun = std::mem::replace(begun, self.begun);
+        if runs == Doubt::Skipped {
+            return;
+        }
+        self.all_begin &= has_begun;
+        self.success = if runs == Doubt::Sure { success } else { None };
+    }
+
+    /// The success of the branch that is run; with nothing known of which, that of none.
+    fn join(self, chosen: Option<bool>, begun: &mut bool) -> Success {
+        *begun = self.begun || self.all_begin && (self.is_whole || chosen == Some(true));
+        match chosen {
+            Some(_) => self.success,
+            None => None,
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! What is tested: `[`, `[[`, and whether there is a program.
 
+use super::commands::is_builtin;
 use super::grammar::TokenReader;
-use super::script_run::{ScriptRun, Success};
+use super::script_run::{ScriptRun, ShellKind, Success};
 use super::variables::UNKNOWN;
 use crate::judge::facts::shell_words::{ShellToken, WordPart};
 use image_linkage::loader::ldconfig::matches_text;
@@ -44,6 +45,8 @@ impl ScriptRun<'_> {
             [] => Some(false),
             ["-n", text] | [text] => Some(!text.is_empty()),
             ["-z", text] => Some(text.is_empty()),
+            // dash: unexpected operator.
+            [_, "==", _] if self.state.kind == ShellKind::Dash => Some(false),
             [one, "=" | "==", other] => Some(one == other),
             [one, "!=", other] => Some(one != other),
             [one, sign, other] => numbers_compare(one, sign, other),
@@ -69,7 +72,7 @@ impl ScriptRun<'_> {
         // What was not understood is passed over.
         while let Some(token) = reader.peek() {
             let is_end = reader.keyword() == Some("]]");
-            if *token == ShellToken::End {
+            if matches!(token, ShellToken::End | ShellToken::Line) {
                 break;
             }
             reader.at += 1;
@@ -97,7 +100,7 @@ impl ScriptRun<'_> {
     ) -> Success {
         let mut holds = next(self, reader);
         while reader.take(sign) {
-            while reader.take(&ShellToken::End) {}
+            reader.skip_lines();
             holds = joined([holds, next(self, reader)], *sign == ShellToken::Or);
         }
         holds
@@ -144,7 +147,11 @@ impl ScriptRun<'_> {
         let mut names = names?.into_iter().filter(|name| !name.starts_with('-')).peekable();
         names.peek()?;
         let is_function = |name: &str| self.functions.contains_key(name).then_some(true);
-        let found = names.map(|name| is_function(name).or_else(|| self.files.has_program(name)));
+        let is_own = |name: &str| (!self.is_foreign(name) && is_builtin(name)).then_some(true);
+        let found = names.map(|name| {
+            let own = is_function(name).or_else(|| is_own(name));
+            own.or_else(|| self.has_program(name))
+        });
         let found: Option<Vec<bool>> = found.collect();
         found.map(|found| found.iter().all(|is_there| *is_there))
     }

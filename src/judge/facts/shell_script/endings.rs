@@ -6,6 +6,7 @@ use image_linkage::escape;
 
 use super::script_run::{Doubt, ScriptRun, Success};
 use crate::judge::facts::entry_problem::EntryProblem;
+use crate::judge::facts::shell_words::ShellToken;
 
 /// Whether and why a script comes to its end.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +17,10 @@ pub(super) struct ScriptEnding {
     why: Option<String>,
     /// Why it may have.
     may: Option<String>,
+    /// A program that is not in the image, where one is to be started.
+    pub missing: Option<String>,
+    /// A program that is certainly passed over.
+    passed: Option<String>,
     /// What it says of its success there.
     pub success: Success,
     /// What that comes to, once there is a program that is not reached.
@@ -52,7 +57,47 @@ impl ScriptRun<'_> {
         } else {
             self.ending.is_over = self.doubt == Doubt::Sure;
         }
-        self.ending.success = is_known.then_some(!fails);
+        if self.doubt == Doubt::Sure {
+            self.ending.success = if is_known { Some(!fails) } else { self.status };
+        }
+    }
+
+    /// A command comes to its end: `set -e` asks for its success.
+    pub(super) fn end_by(&mut self, success: Success) {
+        let asks = std::mem::take(&mut self.asks);
+        if success == Some(false) {
+            self.fail();
+        } else if success.is_none() && asks {
+            let open = self.doubt.max(Doubt::Open);
+            let doubt = std::mem::replace(&mut self.doubt, open);
+            self.fail();
+            self.doubt = doubt;
+        }
+    }
+
+    /// The shell cannot read what follows, of which it runs nothing.
+    pub(super) fn refuse(&mut self, token: Option<&ShellToken>) {
+        let place = match token {
+            Some(ShellToken::Broken) => "at something that nothing closes, or that its shell does not know".to_owned(),
+            Some(token) if let Some(word) = token.keyword() => {
+                format!("at `{}`", shown(&[Some(word.to_owned())]))
+            }
+            Some(ShellToken::Open | ShellToken::Close) => "at a parenthesis".to_owned(),
+            _ => "before it is whole".to_owned(),
+        };
+        if self.ending.is_over {
+            return;
+        }
+        // bash goes on where it is a file that it reads with `.`.
+        if self.sources > 0 && self.state.is_bash() {
+            return self.forget_all();
+        }
+        let why = format!("a syntax error ends its script {place}");
+        if self.doubt == Doubt::Sure {
+            let ends = EntryProblem::EndsBefore("its program".to_owned(), why.clone());
+            self.ending.problem.get_or_insert(ends);
+        }
+        self.end(why);
     }
 
     /// `set -e`: a command fails, and nobody asks.
@@ -80,6 +125,46 @@ impl ScriptRun<'_> {
         }
     }
 
+    /// What comes of a script that starts no program for sure.
+    fn conclude(&mut self) {
+        let ending = &mut self.ending;
+        if ending.problem.is_some() || ending.doubt.is_some() {
+            return;
+        }
+        let fails = ending.is_over && ending.success == Some(false);
+        match (&self.last, &ending.missing, &ending.passed) {
+            (Some(last), ..) if !self.begun => {
+                let program = shown(last.words.get(..1).unwrap_or_default());
+                ending.doubt = Some(format!(
+                    "only a run could tell whether the container's command starts {program}"
+                ));
+            }
+            (Some(_), ..) => {}
+            (None, ..) if fails && ending.why.is_some() => {
+                let why = ending.why.as_deref().unwrap_or_default();
+                ending.problem = Some(EntryProblem::EndsBefore("a program".to_owned(), why.to_owned()));
+            }
+            (None, Some(program), _) => {
+                ending.problem = Some(EntryProblem::EndsBefore(
+                    program.clone(),
+                    "it is not in the image".to_owned(),
+                ));
+            }
+            (None, None, Some(program)) => {
+                ending.problem = Some(EntryProblem::EndsBefore(
+                    program.clone(),
+                    "it passes it over".to_owned(),
+                ));
+            }
+            (None, None, None) => {
+                let may = ending.may.as_ref();
+                ending.doubt = may.map(|why| {
+                    format!("only a run could tell what the container's command starts: it may be that {why}")
+                });
+            }
+        }
+    }
+
     /// What is left for the end of the script: `trap COMMAND EXIT`, where no program has run.
     pub(super) fn finish(&mut self) {
         if let Some(text) = self.at_exit.take().filter(|_| self.last.is_none()) {
@@ -87,11 +172,31 @@ impl ScriptRun<'_> {
             self.doubt = Doubt::Sure;
             self.script(&text);
         }
+        self.conclude();
     }
 
     /// A command as it is shown once it fails.
     pub(super) fn remember(&mut self, words: &[Option<String>]) {
         self.failed = shown(words);
+    }
+}
+
+impl ScriptEnding {
+    /// A program is certainly not started.
+    pub(super) fn pass_over(&mut self, words: &[Option<String>]) {
+        self.passed
+            .get_or_insert_with(|| shown(words.get(..1).unwrap_or_default()));
+    }
+
+    /// Whether only a run could tell whether it has come.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.may.is_some()
+    }
+
+    /// A program is not there to be started.
+    pub(super) fn miss(&mut self, words: &[Option<String>]) {
+        self.missing
+            .get_or_insert_with(|| shown(words.get(..1).unwrap_or_default()));
     }
 }
 

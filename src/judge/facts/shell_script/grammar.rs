@@ -1,8 +1,8 @@
 //! The grammar of a script: lists, pipelines and what groups commands (POSIX.1-2017, Shell Command Language, 2.9).
 
-use super::script_run::{Doubt, ScriptRun, Success, VariableValue};
-use super::variables::assignment;
-use crate::judge::facts::shell_words::{ShellToken, WordPart, shell_tokens};
+use super::script_run::{Doubt, ScriptRun, Success};
+use super::syntax::{SyntaxFault, end_of_line, pass_pipeline};
+use crate::judge::facts::shell_words::{ShellKind, ShellToken, shell_tokens};
 
 /// How deep functions, scripts and groups stand in each other.
 const DEPTH: usize = 24;
@@ -22,12 +22,13 @@ impl<'t> TokenReader<'t> {
 
     /// The next token where it is a word that stands as it is, such as `if`.
     pub(super) fn keyword(&self) -> Option<&'t str> {
-        match self.peek()? {
-            ShellToken::Word(parts, false) => match parts.as_slice() {
-                [WordPart::Text(text)] => Some(text),
-                _ => None,
-            },
-            _ => None,
+        self.peek()?.keyword()
+    }
+
+    /// Passes over ends of lines, and over `;`.
+    pub(super) fn skip_lines(&mut self) {
+        while matches!(self.peek(), Some(ShellToken::Line | ShellToken::End)) {
+            self.at += 1;
         }
     }
 
@@ -39,23 +40,46 @@ impl<'t> TokenReader<'t> {
 }
 
 impl ScriptRun<'_> {
-    /// Runs a script in this shell.
-    pub(super) fn script(&mut self, text: &str) {
-        match shell_tokens(text).filter(|_| self.depth < DEPTH) {
-            Some(tokens) => {
-                self.depth += 1;
-                self.block(&mut TokenReader { tokens: &tokens, at: 0 }, &[]);
-                self.depth -= 1;
+    /// Runs a script in this shell; whether it could be read.
+    pub(super) fn script(&mut self, text: &str) -> bool {
+        let Some(tokens) = shell_tokens(text, self.state.kind).filter(|_| self.depth < DEPTH) else {
+            self.forget_all();
+            return true;
+        };
+        self.depth += 1;
+        let is_read = self.lines(&tokens);
+        self.depth -= 1;
+        is_read
+    }
+
+    /// Runs commands line by line, as a shell reads them; whether it can.
+    pub(super) fn lines(&mut self, tokens: &[ShellToken]) -> bool {
+        let mut at = 0;
+        while at < tokens.len() && self.left > 0 {
+            match end_of_line(tokens, at, self.state.kind) {
+                Ok(end) => {
+                    let line = tokens.get(at..end).unwrap_or_default();
+                    self.block(&mut TokenReader { tokens: line, at: 0 }, &[]);
+                    at = end;
+                }
+                Err(SyntaxFault::TooDeep) => {
+                    self.forget_all();
+                    return true;
+                }
+                Err(SyntaxFault::At(place)) => {
+                    self.refuse(tokens.get(place));
+                    return self.ending.is_over;
+                }
             }
-            None => self.forget_all(),
         }
+        true
     }
 
     /// Runs commands up to one of the words, which is left to the caller.
     pub(super) fn block(&mut self, reader: &mut TokenReader<'_>, ends: &[&str]) -> Success {
         let mut success = Some(true);
         while let Some(token) = reader.peek() {
-            if matches!(token, ShellToken::End | ShellToken::Background) {
+            if matches!(token, ShellToken::End | ShellToken::Line | ShellToken::Background) {
                 reader.at += 1;
                 continue;
             }
@@ -66,7 +90,11 @@ impl ScriptRun<'_> {
             }
             let outer = self.doubt;
             self.doubt = outer.max(self.returned).max(self.jumped);
-            success = self.list(reader);
+            let said = self.list(reader);
+            if self.doubt != Doubt::Skipped {
+                success = said;
+                self.status = said;
+            }
             self.doubt = outer;
             if self.left == 0 || self.state.variables.len() > VARIABLES {
                 self.forget_all();
@@ -87,8 +115,9 @@ impl ScriptRun<'_> {
                 Some(ShellToken::Or) => success.map(|success| !success),
                 _ => break,
             };
+            let is_or = reader.peek() == Some(&ShellToken::Or);
             reader.at += 1;
-            while reader.take(&ShellToken::End) {}
+            reader.skip_lines();
             let runs = match known {
                 Some(true) => Doubt::Sure,
                 Some(false) => Doubt::Skipped,
@@ -96,11 +125,22 @@ impl ScriptRun<'_> {
             };
             self.doubt = outer.0.max(runs);
             self.is_tested = outer.1 || self.is_joined(reader);
-            let next = self.pipeline(reader);
+            let (begun, fallback) = (self.begun, self.is_fallback);
+            self.is_fallback |= is_or;
+            let (is_of_program, next) = (self.is_of_program, self.pipeline(reader));
+            self.is_fallback = fallback;
+            if runs == Doubt::Open || known.is_none() && is_or {
+                self.begun = begun;
+            }
             success = match known {
                 Some(true) => next,
                 Some(false) => success,
-                None => None,
+                // Either is true, or what stands behind `||`.
+                None if is_or && next == Some(true) => next,
+                None => {
+                    self.is_of_program &= is_of_program;
+                    None
+                }
             };
             self.doubt = outer.0;
         }
@@ -123,9 +163,7 @@ impl ScriptRun<'_> {
             return false;
         }
         let start = reader.at;
-        self.skipped(reader, |run, reader| {
-            run.pipeline(reader);
-        });
+        pass_pipeline(reader, self.state.kind);
         let is_joined = matches!(reader.peek(), Some(ShellToken::And | ShellToken::Or));
         reader.at = start;
         is_joined
@@ -144,17 +182,24 @@ impl ScriptRun<'_> {
         let mut success = self.command(reader);
         let mut is_pipe = false;
         while reader.take(&ShellToken::Pipe) {
-            while reader.take(&ShellToken::End) {}
+            reader.skip_lines();
             is_pipe = true;
+            let is_asked = self.state.flags.contains(&'p');
+            let (first, asks) = (success.filter(|success| !success && is_asked), self.asks && is_asked);
             success = self.command(reader);
+            self.asks |= asks;
             self.is_of_program |= success.is_none();
+            success = first.or(success);
         }
         if is_pipe || reader.peek() == Some(&ShellToken::Background) {
             // Each command of a pipe, and what runs beside the script, has a shell of its own.
-            (self.state, self.last, self.ending) = before;
+            let inner = std::mem::replace(&mut self.last, before.1);
+            (self.state, self.ending) = (before.0, before.2);
+            self.last = self.last.take().or(inner);
+            self.output = None;
         }
-        if success == Some(false) && !negates {
-            self.fail();
+        if !negates && !self.ending.is_over {
+            self.end_by(success);
         }
         self.is_tested = outer_tested;
         if negates {
@@ -173,21 +218,41 @@ impl ScriptRun<'_> {
             return None;
         }
         self.depth += 1;
+        self.asks = false;
         let success = self.command_within(reader);
         self.depth -= 1;
         success
     }
 
     pub(super) fn command_within(&mut self, reader: &mut TokenReader<'_>) -> Success {
-        let word = reader.keyword().map(str::to_owned);
-        match word.as_deref() {
+        let start = reader.at;
+        let success = self.compound(reader);
+        if reader.at == start {
+            return self.simple(reader);
+        }
+        // Where the output of all goes.
+        while matches!(reader.peek(), Some(ShellToken::Redirection(..))) {
+            self.output = None;
+            reader.at += 1;
+        }
+        success
+    }
+
+    /// A command that holds others; nothing is read where it is none.
+    fn compound(&mut self, reader: &mut TokenReader<'_>) -> Success {
+        let is_dash = self.state.kind == ShellKind::Dash;
+        match reader.keyword() {
             Some("if") => self.conditional(reader),
-            Some("for" | "select") => self.for_loop(reader),
+            Some("for") => self.for_loop(reader),
+            Some("select") if !is_dash => self.for_loop(reader),
             Some("while" | "until") => self.while_loop(reader),
             Some("case") => self.case(reader),
-            Some("[[") => {
+            Some("[[") if !is_dash => {
                 self.is_of_program = false;
-                self.bash_test(reader)
+                let holds = self.bash_test(reader);
+                self.asks = holds.is_none();
+                "[[ … ]]".clone_into(&mut self.failed);
+                holds
             }
             Some("{") => {
                 reader.at += 1;
@@ -195,9 +260,15 @@ impl ScriptRun<'_> {
                 reader.at += 1;
                 success
             }
-            Some("function") => {
+            Some("function") if !is_dash => {
                 reader.at += 1;
-                self.simple(reader)
+                let name = match reader.peek() {
+                    Some(ShellToken::Word(parts, _)) => parts.clone(),
+                    _ => Vec::new(),
+                };
+                reader.at += 1;
+                self.function(&name, reader);
+                Some(true)
             }
             _ if reader.take(&ShellToken::Open) => {
                 let outer = (self.state.clone(), self.ending.clone());
@@ -215,68 +286,7 @@ impl ScriptRun<'_> {
                 }
                 said
             }
-            _ => self.simple(reader),
+            _ => None,
         }
-    }
-
-    /// A command of words, or a function that is told.
-    pub(super) fn simple(&mut self, reader: &mut TokenReader<'_>) -> Success {
-        let mut words: Vec<(Vec<WordPart>, bool)> = Vec::new();
-        while let Some(ShellToken::Word(parts, is_quoted)) = reader.peek() {
-            words.push((parts.clone(), *is_quoted));
-            reader.at += 1;
-        }
-        if let ([(name, _)], Some(ShellToken::Open)) = (words.as_slice(), reader.peek()) {
-            self.function(&name.clone(), reader);
-            return Some(true);
-        }
-        if words.is_empty() {
-            // Something that no command begins with: no step would be made.
-            reader.at += 1;
-            return None;
-        }
-        if self.doubt == Doubt::Skipped {
-            return None;
-        }
-        for (parts, _) in &words {
-            self.expand(parts);
-        }
-        let assigned = words
-            .iter()
-            .take_while(|(parts, _)| assignment(parts).is_some())
-            .count();
-        let (assignments, words) = words.split_at_checked(assigned)?;
-        let fields: Vec<Option<String>> = words
-            .iter()
-            .flat_map(|(parts, quoted)| self.fields(parts, *quoted))
-            .collect();
-        let assignments: Vec<(String, VariableValue)> = assignments
-            .iter()
-            .filter_map(|(parts, _)| self.assigned(parts))
-            .collect();
-        if fields.is_empty() && !self.ending.is_over {
-            self.is_of_program = false;
-            let is_known = assignments.iter().all(|(_, value)| *value != VariableValue::Unknown);
-            for (name, value) in assignments {
-                self.assign(&name, value);
-            }
-            return is_known.then_some(true);
-        }
-        if self.ending.is_over {
-            self.run_unreached(&fields);
-            return None;
-        }
-        let asks_status = |parts: &Vec<WordPart>| {
-            parts
-                .iter()
-                .any(|part| matches!(part, WordPart::Variable { name, .. } if name == "?"))
-        };
-        let is_of_program = words.iter().any(|(parts, _)| asks_status(parts));
-        let success = self.run(&assignments, &fields);
-        self.is_of_program |= is_of_program;
-        if success == Some(false) {
-            self.remember(&fields);
-        }
-        success
     }
 }

@@ -2,7 +2,8 @@
 
 use super::grammar::TokenReader;
 use super::script_run::{Doubt, ScriptRun, Success, VariableValue};
-use crate::judge::facts::shell_words::{ShellToken, WordPart};
+use super::syntax::pass_list;
+use crate::judge::facts::shell_words::ShellToken;
 
 /// The rounds of a loop that are followed.
 const ROUNDS: usize = 64;
@@ -16,8 +17,9 @@ impl ScriptRun<'_> {
         let is_select = reader.keyword() == Some("select");
         reader.at += 1;
         let name = reader.keyword().map(str::to_owned);
-        reader.at += 1;
-        while reader.take(&ShellToken::End) {}
+        let is_counted = name.as_deref() == Some("((");
+        reader.at += 1 + usize::from(is_counted);
+        reader.skip_lines();
         let mut words = self.state.arguments.clone();
         if reader.keyword() == Some("in") {
             reader.at += 1;
@@ -33,24 +35,28 @@ impl ScriptRun<'_> {
             return None;
         }
         let known: Option<Vec<String>> = words.into_iter().collect();
-        let known = known.filter(|words| words.len() <= ROUNDS && !is_select && !body.iter().any(is_jump));
+        let name = name.filter(|_| !is_counted);
+        let known =
+            known.filter(|words| words.len() <= ROUNDS && !is_select && !is_counted && !body.iter().any(is_jump));
         let (Some(name), Some(words)) = (&name, known) else {
             return self.repeat(&[body], name.as_deref());
         };
+        // Without a round, its success is that of a command that did nothing.
+        let mut success = Some(true);
         for word in words {
             self.assign(name, VariableValue::Text(word));
-            self.block(&mut TokenReader { tokens: body, at: 0 }, &[]);
+            success = self.block(&mut TokenReader { tokens: body, at: 0 }, &[]);
         }
-        None
+        success
     }
 
     /// `while …; do …; done`
     pub(super) fn while_loop(&mut self, reader: &mut TokenReader<'_>) -> Success {
         let is_until = reader.keyword() == Some("until");
         reader.at += 1;
-        let condition = self.skipped(reader, |run, reader| {
-            run.block(reader, &["do"]);
-        });
+        let start = reader.at;
+        pass_list(reader, "do", self.state.kind);
+        let condition = reader.tokens.get(start..reader.at).unwrap_or_default();
         let body = self.loop_body(reader);
         if self.doubt == Doubt::Skipped {
             return None;
@@ -83,21 +89,22 @@ impl ScriptRun<'_> {
     }
 
     /// What stands between `do` and `done`.
-    fn loop_body<'t>(&mut self, reader: &mut TokenReader<'t>) -> &'t [ShellToken] {
-        while reader.peek().is_some() && reader.keyword() != Some("do") {
+    fn loop_body<'t>(&self, reader: &mut TokenReader<'t>) -> &'t [ShellToken] {
+        while reader.peek().is_some() && !matches!(reader.keyword(), Some("do" | "{")) {
             reader.at += 1;
         }
+        let end = if reader.keyword() == Some("{") { "}" } else { "done" };
         reader.at += 1;
-        let body = self.skipped(reader, |run, reader| {
-            run.block(reader, &["done"]);
-        });
+        let start = reader.at;
+        pass_list(reader, end, self.state.kind);
+        let body = reader.tokens.get(start..reader.at).unwrap_or_default();
         reader.at += 1;
         body
     }
 
     /// Goes through commands that may run any number of times, the first time with a variable of any value.
     fn repeat(&mut self, parts: &[&[ShellToken]], variable: Option<&str>) -> Success {
-        let outer = self.doubt;
+        let (outer, begun) = (self.doubt, self.begun);
         self.doubt = outer.max(Doubt::Open);
         for pass in 0..=PASSES {
             let before = self.state.clone();
@@ -115,16 +122,13 @@ impl ScriptRun<'_> {
                 self.forget_all();
             }
         }
-        self.doubt = outer;
+        (self.doubt, self.begun) = (outer, begun);
         None
     }
 }
 
 fn is_word(token: &ShellToken, word: &str) -> bool {
-    match token {
-        ShellToken::Word(parts, false) => matches!(parts.as_slice(), [WordPart::Text(text)] if text == word),
-        _ => false,
-    }
+    token.keyword() == Some(word)
 }
 
 fn is_jump(token: &ShellToken) -> bool {

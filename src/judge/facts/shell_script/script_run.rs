@@ -1,10 +1,13 @@
 //! What is known while a script is followed, and what it comes to.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use super::changed_user::ChangedUser;
 use super::endings::ScriptEnding;
 use crate::judge::facts::entry_problem::EntryProblem;
+pub(in crate::judge::facts) use crate::judge::facts::shell_words::ShellKind;
 use crate::judge::facts::shell_words::ShellToken;
 
 /// What is known of a variable.
@@ -24,12 +27,17 @@ pub(in crate::judge::facts) struct ShellState {
     pub local: Vec<String>,
     /// `$1` and so on, each as far as it is known.
     pub arguments: Vec<Option<String>>,
-    /// The options that are set, of `-a` (all is exported), `-e` (what fails ends it) and `-u` (what is not set does).
+    /// The options that are set, of `-a` (all is exported), `-e` (what fails ends it), `-u` (what is not set does), and `p` for
+    /// `pipefail`.
     pub flags: BTreeSet<char>,
     /// The names that were exported before they had a value.
     pub marked: Vec<String>,
     /// The variables of which only a run could tell whether they are exported.
     pub doubtful: Vec<String>,
+    /// The variables that may not be set any more.
+    pub readonly: BTreeSet<String>,
+    /// The arrays of bash, as far as their elements are known.
+    pub arrays: BTreeMap<String, Vec<Option<String>>>,
     pub kind: ShellKind,
     /// `$0`, as far as it is known.
     pub script: Option<String>,
@@ -37,17 +45,16 @@ pub(in crate::judge::facts) struct ShellState {
     pub directory: Option<String>,
 }
 
-/// What shells do differently.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::judge::facts) enum ShellKind {
-    /// bash, and not as `sh`: it goes on where a file that it reads cannot be read, which POSIX forbids (2.8.1), and
-    /// knows more expansions.
-    Bash,
-    /// dash, which ends at an option that it does not know.
-    Dash,
-    /// busybox, or bash as `sh`.
+/// What becomes of the loader's cache on the way to a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum CacheChange {
+    /// It stays as it is in the image.
     #[default]
-    Other,
+    Kept,
+    /// `ldconfig` makes it anew.
+    Remade,
+    /// Only a run could tell what it holds.
+    Unknown,
 }
 
 /// A program that a script starts: its words and what it is started with.
@@ -59,6 +66,7 @@ pub(in crate::judge::facts) struct StartedProgram {
     pub user: Option<ChangedUser>,
     /// The working directory, as far as it is known.
     pub directory: Option<String>,
+    pub cache: CacheChange,
     /// Why the script ends before it, if so.
     pub problem: Option<EntryProblem>,
     /// Why only a run could tell whether it comes to it.
@@ -75,6 +83,8 @@ pub(in crate::judge::facts) trait ScriptFiles {
     fn has_program(&self, name: &str) -> Option<bool>;
     /// The paths that a pattern from the root stands for, sorted; `None` where only a run could tell.
     fn names(&self, pattern: &str) -> Option<Vec<String>>;
+    /// A path without links; `None` where it is not in the image.
+    fn real_path(&self, path: &str) -> Option<String>;
     /// Whether a script that is read one after the other with its like may set a variable of the loader.
     fn some_part_sets(&self) -> bool;
 }
@@ -91,10 +101,22 @@ pub(super) enum Doubt {
     Skipped,
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a question that the commands of a script answer on their way"
+)]
 pub(super) struct ScriptRun<'f> {
     pub files: &'f dyn ScriptFiles,
     pub state: ShellState,
-    pub functions: BTreeMap<String, Vec<ShellToken>>,
+    pub functions: BTreeMap<String, Rc<[ShellToken]>>,
+    /// What `local` puts back behind the function that is run: name, value, whether it is exported.
+    pub locals: Vec<(String, Option<VariableValue>, bool)>,
+    /// Whether functions may be there that nothing is known of.
+    pub has_unknown: bool,
+    /// How many files are read in each other.
+    pub sources: usize,
+    /// How many functions are run in each other.
+    pub calls: usize,
     pub last: Option<StartedProgram>,
     pub user: Option<ChangedUser>,
     pub doubt: Doubt,
@@ -113,12 +135,67 @@ pub(super) struct ScriptRun<'f> {
     pub is_tested: bool,
     /// Whether it is a program whose success is not known.
     pub is_of_program: bool,
+    /// Whether what ran last was run to learn what only a run could tell: `grep`, `read`.
+    pub asks: bool,
+    /// What the last command says of its success: `$?`.
+    pub status: Success,
+    /// Whether a program is started for sure, on the way that is followed.
+    pub begun: bool,
+    /// Whether what runs stands behind `||`.
+    pub is_fallback: bool,
+    pub cache: CacheChange,
+    /// Whether what ldconfig reads may have been changed.
+    pub changes_paths: bool,
+    /// What is said on the standard output, as far as it is known.
+    pub output: Option<String>,
+    /// The substitutions of commands that may still be followed.
+    pub substitutions: Rc<Cell<usize>>,
     /// Whether a program has run that may have made files.
     pub has_started: bool,
 }
 
 /// What a command says of its success; `None` where only a run could tell.
 pub(super) type Success = Option<bool>;
+
+impl<'f> ScriptRun<'f> {
+    pub(super) fn new(files: &'f dyn ScriptFiles, state: ShellState) -> Self {
+        Self {
+            files,
+            state,
+            functions: BTreeMap::new(),
+            locals: Vec::new(),
+            has_unknown: false,
+            sources: 0,
+            calls: 0,
+            last: None,
+            user: None,
+            doubt: Doubt::Sure,
+            returned: Doubt::Sure,
+            jumped: Doubt::Sure,
+            left: COMMANDS,
+            depth: 0,
+            ending: ScriptEnding::default(),
+            at_exit: None,
+            failed: String::new(),
+            is_tested: false,
+            is_of_program: false,
+            asks: false,
+            status: Some(true),
+            begun: false,
+            is_fallback: false,
+            cache: CacheChange::Kept,
+            changes_paths: false,
+            output: Some(String::new()),
+            substitutions: Rc::new(Cell::new(SUBSTITUTIONS)),
+            has_started: false,
+        }
+    }
+}
+
+/// The commands that are followed in one script, those in functions each time.
+const COMMANDS: usize = 1_000;
+/// The substitutions of commands that are followed in one script.
+const SUBSTITUTIONS: usize = 500;
 
 impl ShellState {
     pub(super) fn is_bash(&self) -> bool {

@@ -31,6 +31,31 @@ impl ScriptRun<'_> {
                 .filter(|_| is_known)
                 .map_or(VariableValue::Unknown, VariableValue::Text);
         }
+        if let Some(name) = name.strip_prefix('!') {
+            return match self.value(name) {
+                VariableValue::Text(other) if !other.starts_with('!') => self.value(&other),
+                // bash refuses it, and goes on.
+                _ => VariableValue::Unknown,
+            };
+        }
+        if let Some(value) = self.element(name) {
+            return value;
+        }
+        if let Some(name) = name.strip_prefix('#').filter(|name| !name.is_empty()) {
+            return match self.value(name) {
+                VariableValue::Text(text) => VariableValue::Text(text.chars().count().to_string()),
+                VariableValue::Unset => VariableValue::Text("0".to_owned()),
+                VariableValue::Unknown => VariableValue::Unknown,
+            };
+        }
+        if matches!(name, "@" | "*") {
+            let all: Option<Vec<String>> = self.state.arguments.iter().cloned().collect();
+            return match all {
+                Some(all) if all.is_empty() => VariableValue::Unset,
+                Some(all) => VariableValue::Text(all.join(" ")),
+                None => VariableValue::Unknown,
+            };
+        }
         // The shell keeps it, whatever its environment says.
         if name == "PWD" {
             return self
@@ -47,7 +72,34 @@ impl ScriptRun<'_> {
         self.state.variables.get(name).cloned().unwrap_or(unset)
     }
 
+    /// What is known of an array's element: `NAME[0]`, `#NAME[@]`, and `NAME` for the first; nothing where it is no array.
+    fn element(&self, name: &str) -> Option<VariableValue> {
+        let (array, index) = name.split_once('[').unwrap_or((name, "0]"));
+        let elements = self.state.arrays.get(array.strip_prefix('#').unwrap_or(array));
+        let index = index.trim_end_matches(']');
+        if !name.contains('[') && name.starts_with('#') || elements.is_none() && !name.contains('[') {
+            return None;
+        }
+        let is_known = |elements: &&Vec<Option<String>>| elements.iter().all(Option::is_some);
+        let Some(elements) = elements.filter(is_known) else {
+            return Some(VariableValue::Unknown);
+        };
+        if name.starts_with('#') && index == "@" {
+            return Some(VariableValue::Text(elements.len().to_string()));
+        }
+        let element = index.parse().ok().map(|at: usize| elements.get(at).cloned().flatten());
+        Some(match element.filter(|_| !name.starts_with('#')) {
+            Some(Some(text)) => VariableValue::Text(text),
+            Some(None) => VariableValue::Unset,
+            None => VariableValue::Unknown,
+        })
+    }
+
     pub(super) fn assign(&mut self, name: &str, value: VariableValue) {
+        if self.state.readonly.contains(name) {
+            self.refuse_as_dash(&format!("{} is read only", escape::escape_bytes(name.as_bytes())));
+            return;
+        }
         let state = &mut self.state;
         let is_known = state.variables.contains_key(name) || state.marked.iter().any(|marked| marked == name);
         let exports_all = state.flags.contains(&'a');
@@ -115,6 +167,12 @@ impl ScriptRun<'_> {
         self.state.directory = None;
     }
 
+    /// Something was read that nothing is known of: it may set any variable, and define any function.
+    pub(super) fn forget_commands(&mut self) {
+        self.has_unknown = true;
+        self.forget_all();
+    }
+
     /// The variable and value of an assignment.
     pub(super) fn assigned(&self, parts: &[WordPart]) -> Option<(String, VariableValue)> {
         let (name, appends, rest) = assignment(parts)?;
@@ -132,15 +190,32 @@ impl ScriptRun<'_> {
 
     /// The fields that a word comes to: none, one, or all arguments.
     pub(super) fn fields(&self, parts: &[WordPart], is_quoted: bool) -> Vec<Option<String>> {
-        if parts == [WordPart::Arguments] {
-            return self.state.arguments.clone();
+        match parts {
+            [WordPart::Arguments] => return self.state.arguments.clone(),
+            [WordPart::Variable { name, alternative, .. }] => {
+                let stands_aside = alternative
+                    .as_ref()
+                    .is_none_or(|other| matches!(other.change, ValueChange::Default));
+                if name == "@" && stands_aside && !self.state.arguments.is_empty() {
+                    return self.state.arguments.clone();
+                }
+                if let Some(array) = name.strip_suffix("[@]").filter(|name| !name.starts_with('#')) {
+                    return self.state.arrays.get(array).cloned().unwrap_or_else(|| vec![None]);
+                }
+            }
+            _ => {}
         }
         // An assignment in the words of `export` keeps its name, whatever its value.
         let Some(text) = self.text(parts) else {
             let name = assignment(parts).map(|(name, _, _)| format!("{name}={UNKNOWN}"));
             return vec![name];
         };
-        let splits = |part: &WordPart| matches!(part, WordPart::Variable { is_quoted: false, .. });
+        let splits = |part: &WordPart| {
+            matches!(
+                part,
+                WordPart::Variable { is_quoted: false, .. } | WordPart::Command(_, false)
+            )
+        };
         let is_assignment = assignment(parts).is_some();
         if !is_assignment && parts.iter().any(|part| matches!(part, WordPart::Wildcard(_))) {
             return self.file_names(parts).unwrap_or_else(|| vec![None]);
@@ -186,7 +261,9 @@ impl ScriptRun<'_> {
     pub(super) fn part(&self, part: &WordPart) -> Option<String> {
         match part {
             WordPart::Text(text) => Some(text.clone()),
-            WordPart::Unknown => None,
+            WordPart::Unknown | WordPart::Refused | WordPart::List(_) => None,
+            WordPart::Arithmetic(text) => self.calculate(text).map(|number| number.to_string()),
+            WordPart::Command(commands, _) => self.substitute(commands).output,
             WordPart::Wildcard(sign) => Some(sign.to_string()),
             WordPart::Arguments => {
                 let all: Option<Vec<String>> = self.state.arguments.iter().cloned().collect();
@@ -216,7 +293,9 @@ impl ScriptRun<'_> {
             ValueChange::Instead if !is_set => Some(String::new()),
             ValueChange::Default | ValueChange::Assigned | ValueChange::Instead => self.text(&other.parts),
             ValueChange::CutFront(_) | ValueChange::CutEnd(_) => self.cut(&text, other),
-            ValueChange::Part if self.state.is_bash() => part_of(&text, &self.text(&other.parts)?),
+            ValueChange::Part if self.state.is_bash() && !matches!(name, "@" | "*") => {
+                part_of(&text, &self.text(&other.parts)?)
+            }
             ValueChange::Demanded | ValueChange::Part => None,
         }
     }
@@ -269,12 +348,26 @@ impl ScriptRun<'_> {
         if let Some(why) = self.fault(parts) {
             self.end(why);
         }
+        // What runs there may make files as any program does.
+        for part in parts {
+            if let WordPart::Command(commands, _) = part {
+                self.has_started |= self.substitute(commands).has_started;
+            }
+        }
+        for part in parts {
+            if let WordPart::Arithmetic(text) = part {
+                self.forget_in(text);
+            }
+        }
         self.assign_defaults(parts);
     }
 
     /// Why a word ends the script, if it does: a variable in it has to be set and is not.
     fn fault(&self, parts: &[WordPart]) -> Option<String> {
         parts.iter().find_map(|part| {
+            if *part == WordPart::Refused {
+                return Some("an expansion of bash is a bad substitution for dash".to_owned());
+            }
             let WordPart::Variable { name, alternative, .. } = part else {
                 return None;
             };
@@ -345,7 +438,7 @@ fn part_of(text: &str, place: &str) -> Option<String> {
 }
 
 /// The longest value that is followed.
-const VALUE: usize = 4 << 10;
+pub(super) const VALUE: usize = 4 << 10;
 /// What stands for a part of a word that only a run could tell.
 pub(super) const UNKNOWN: char = '\u{0}';
 /// The variables that loaders and the driver look at.

@@ -1,16 +1,12 @@
 //! What begins with `$` or a backquote: variables, what commands say (POSIX.1-2017, Shell Command Language, 2.6).
 
-use super::{Alternative, Extent, ValueChange, WordPart, WordReader, push_text};
-
-/// How deep expansions stand in expansions.
-const DEPTH: usize = 16;
+use super::{Alternative, Extent, ShellKind, ShellToken, ValueChange, WordPart, WordReader, push_text};
 
 impl WordReader<'_> {
     /// What begins with `$` or a backquote.
     pub(super) fn expansion(&mut self, is_quoted: bool) -> Option<WordPart> {
         if self.rest.next()? == '`' {
-            let command: String = self.rest.by_ref().take_while(|&sign| sign != '`').collect();
-            return Some(said_by(&command, is_quoted));
+            return self.backquoted(is_quoted);
         }
         let variable = |name: String| WordPart::Variable {
             name,
@@ -20,12 +16,14 @@ impl WordReader<'_> {
         match self.rest.peek().copied() {
             Some('(') => {
                 self.rest.next();
-                let command = self.parentheses()?;
-                Some(said_by(&command, is_quoted))
+                if let Some(text) = self.arithmetic_text() {
+                    return Some(WordPart::Arithmetic(text));
+                }
+                Some(said_by(self.substitution()?, is_quoted))
             }
             Some('{') => {
                 self.rest.next();
-                self.depth += 1;
+                self.deeper()?;
                 let part = self.braced(is_quoted);
                 self.depth -= 1;
                 part
@@ -43,7 +41,7 @@ impl WordReader<'_> {
                 self.rest.next();
                 Some(variable("#".to_owned()))
             }
-            Some('\'') if !is_quoted => {
+            Some('\'') if !is_quoted && self.kind != ShellKind::Dash => {
                 self.rest.next();
                 self.escaped()
             }
@@ -53,6 +51,34 @@ impl WordReader<'_> {
             }
             _ => Some(WordPart::Text("$".to_owned())),
         }
+    }
+
+    /// What stands between backquotes, where a backslash takes the meaning of what follows.
+    fn backquoted(&mut self, is_quoted: bool) -> Option<WordPart> {
+        self.deeper()?;
+        let mut text = String::new();
+        loop {
+            match self.rest.next()? {
+                '`' => break,
+                '\\' => match self.rest.next()? {
+                    sign @ ('`' | '\\' | '$') => text.push(sign),
+                    sign => text.extend(['\\', sign]),
+                },
+                sign => text.push(sign),
+            }
+        }
+        let inner = WordReader {
+            rest: text.chars().peekable(),
+            kind: self.kind,
+            tokens: Vec::new(),
+            documents: Vec::new(),
+            depth: self.depth,
+            is_test: false,
+            left: self.left,
+        };
+        self.left = self.left.saturating_sub(text.len());
+        self.depth -= 1;
+        Some(said_by(inner.all()?, is_quoted))
     }
 
     /// `$'…'`, which bash alone takes for one text.
@@ -76,20 +102,35 @@ impl WordReader<'_> {
 
     /// What follows `${`, up to its brace.
     fn braced(&mut self, is_quoted: bool) -> Option<WordPart> {
-        let name = match self.rest.next_if(|&sign| matches!(sign, '@' | '*')) {
+        let is_special = |sign: &char| matches!(sign, '@' | '*' | '?' | '$' | '-');
+        // `!` in front takes the variable whose name it holds, `#` the length of its value.
+        let mark = self.rest.next_if(|&sign| matches!(sign, '!' | '#'));
+        let name = match self.rest.next_if(is_special) {
             Some(sign) => sign.to_string(),
             None => self.name(),
         };
+        let name = mark.into_iter().chain(name.chars()).collect::<String>();
+        let refused = if self.kind == ShellKind::Dash {
+            WordPart::Refused
+        } else {
+            WordPart::Unknown
+        };
+        let is_indirect = mark == Some('!') && name.len() > 1;
         if self.rest.next_if_eq(&'}').is_some() {
             return Some(match name.as_str() {
                 "@" | "*" => WordPart::Arguments,
-                "" => WordPart::Unknown,
+                "" | "!" | "?" | "$" | "-" => WordPart::Unknown,
+                _ if is_indirect && self.kind == ShellKind::Dash => refused,
                 _ => WordPart::Variable {
                     name,
                     alternative: None,
                     is_quoted,
                 },
             });
+        }
+        let is_element = self.rest.peek() == Some(&'[');
+        if is_element && self.kind != ShellKind::Dash {
+            return self.element(&name, is_quoted);
         }
         let empty_counts = self.rest.next_if_eq(&':').is_some();
         let sign = self.rest.next()?;
@@ -104,15 +145,18 @@ impl WordReader<'_> {
             ('+', _) => Some(ValueChange::Instead),
             ('#', false) => Some(ValueChange::CutFront(extent)),
             ('%', false) => Some(ValueChange::CutEnd(extent)),
-            (digit, true) if digit.is_ascii_digit() => {
+            (digit, true) if digit.is_ascii_digit() && self.kind != ShellKind::Dash => {
                 parts.insert(0, WordPart::Text(digit.to_string()));
                 Some(ValueChange::Part)
             }
             _ => None,
         };
         let Some(change) = change else {
-            return Some(WordPart::Unknown);
+            return Some(if name.is_empty() { WordPart::Unknown } else { refused });
         };
+        if is_indirect && self.kind == ShellKind::Dash {
+            return Some(refused);
+        }
         Some(WordPart::Variable {
             name,
             alternative: Some(Alternative {
@@ -124,10 +168,30 @@ impl WordReader<'_> {
         })
     }
 
-    fn until_brace(&mut self, is_quoted: bool) -> Option<Vec<WordPart>> {
-        if self.depth > DEPTH {
-            return None;
+    /// `NAME[@]}` and `NAME[NUMBER]}` of an array; what else stands there only a run could tell.
+    fn element(&mut self, name: &str, is_quoted: bool) -> Option<WordPart> {
+        let inside = self.rest.clone().take(ALL.len());
+        let is_all = inside.eq(ALL.chars());
+        let parts = self.until_brace(is_quoted)?;
+        let index = match parts.as_slice() {
+            _ if is_all => "@]".to_owned(),
+            [WordPart::Wildcard('['), WordPart::Text(index)] => index.clone(),
+            _ => String::new(),
+        };
+        let is_index = index
+            .strip_suffix(']')
+            .is_some_and(|at| at == "@" || at.parse::<usize>().is_ok());
+        if !is_index || name.starts_with('!') {
+            return Some(WordPart::Unknown);
         }
+        Some(WordPart::Variable {
+            name: format!("{name}[{index}"),
+            alternative: None,
+            is_quoted,
+        })
+    }
+
+    fn until_brace(&mut self, is_quoted: bool) -> Option<Vec<WordPart>> {
         let mut parts = Vec::new();
         loop {
             match *self.rest.peek()? {
@@ -164,12 +228,17 @@ impl WordReader<'_> {
 /// The command that says the number of the user, and the variable that stands for what it says.
 pub(in crate::judge::facts) const USER_NUMBER: &str = "id -u";
 
-/// What a command says, of those few of which it is known.
-fn said_by(command: &str, is_quoted: bool) -> WordPart {
-    let name = match command.trim() {
-        "pwd" => "PWD",
-        USER_NUMBER => USER_NUMBER,
-        _ => return WordPart::Unknown,
+/// What stands behind the name of an array for all its elements, and closes the brace.
+const ALL: &str = "[@]}";
+
+/// What commands say, of those few that a variable holds.
+fn said_by(commands: Vec<ShellToken>, is_quoted: bool) -> WordPart {
+    let words = commands.iter().filter(|token| !matches!(token, ShellToken::Line));
+    let words: Option<Vec<&str>> = words.map(ShellToken::keyword).collect();
+    let name = match words.unwrap_or_default().as_slice() {
+        ["pwd"] => "PWD",
+        ["id", "-u"] => USER_NUMBER,
+        _ => return WordPart::Command(commands, is_quoted),
     };
     WordPart::Variable {
         name: name.to_owned(),
