@@ -17,7 +17,7 @@ use super::range::ElfEncoding;
 use super::symbol_hash::gnu_hash;
 use super::tables::{DynamicSection, DynamicTable, until_nul};
 
-/// The bytes of the symbols and of their names beyond which they are not looked at. libtorch_cuda, which has the most, has
+/// The bytes of the symbols and of their names beyond which they are not looked at. `libtorch_cuda`, which has the most, has
 /// 11 MB of names.
 const TABLES: u64 = 16 << 20;
 
