@@ -144,19 +144,20 @@ impl ScriptRun<'_> {
                 let why = ending.why.as_deref().unwrap_or_default();
                 ending.problem = Some(EntryProblem::EndsBefore("a program".to_owned(), why.to_owned()));
             }
-            (None, Some(program), _) => {
+            // Who goes on without it, and well, means to.
+            (None, Some(program), _) if self.status != Some(true) => {
                 ending.problem = Some(EntryProblem::EndsBefore(
                     program.clone(),
                     "it is not in the image".to_owned(),
                 ));
             }
-            (None, None, Some(program)) => {
+            (None, _, Some(program)) => {
                 ending.problem = Some(EntryProblem::EndsBefore(
                     program.clone(),
                     "it passes it over".to_owned(),
                 ));
             }
-            (None, None, None) => {
+            (None, _, None) => {
                 let may = ending.may.as_ref();
                 ending.doubt = may.map(|why| {
                     format!("only a run could tell what the container's command starts: it may be that {why}")
