@@ -240,7 +240,8 @@ fn without_shell(builder: &Builder) {
     );
     builder.must_build("small:1", &image);
     // With CUPTI in a folder that nothing leads to, it only gets names.
-    let lying = format!("FROM small:1\nCOPY devel/{LIB} /opt/prof\n");
+    let unwinder = "/lib/x86_64-linux-gnu/libgcc_s.so.1";
+    let lying = format!("FROM small:1\nCOPY --from=debian:12 {unwinder} {unwinder}\nCOPY devel/{LIB} /opt/prof\n");
     builder.must_build("lying:1", &lying);
     for by in builder.builders() {
         let names = ["libcupti.so.12", "libnvperf_host.so"];

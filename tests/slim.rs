@@ -930,8 +930,8 @@ fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() 
             .file(format!("{include}/cupti.h"), "#include <cupti_result.h>\n")
             .file(format!("{include}/cupti_result.h"), "\n");
         let config = config.as_object().unwrap().clone();
-        let place = Place::new();
-        let from = on_debian(&place, &[layer], |image| {
+        let folder = Place::new();
+        let from = on_debian(&folder, &[layer], |image| {
             config.iter().fold(image, |image, (key, value)| {
                 match value[0].as_str().filter(|_| key == "Env") {
                     Some(pair) => image.env(pair.split('=').next().unwrap(), pair.split('=').nth(1).unwrap()),

@@ -246,7 +246,7 @@ impl FoundMentions {
         self.hits += 1;
         let (before, after) = window.split_at(at.min(window.len()));
         let letter = |unit: &[u8]| match unit.split_first() {
-            Some((&byte, [rest @ ..])) if byte.is_ascii_graphic() || byte == b' ' => {
+            Some((&byte, rest)) if byte.is_ascii_graphic() || byte == b' ' => {
                 rest.iter().all(|&byte| byte == 0).then_some(byte)
             }
             _ => None,
