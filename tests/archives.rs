@@ -64,7 +64,7 @@ fn words(opened: Result<OpenedImage, ImageError>) -> String {
 fn read_layers(opened: OpenedImage) -> Result<(image_source::Image, Vec<Vec<String>>), ImageError> {
     let names = |index: &LayerIndex| {
         let paths = index.entries.keys();
-        paths.map(ToString::to_string).collect()
+        paths.map(|path| path.to_string()).collect()
     };
     let layers = match opened.layers {
         OpenedLayers::Indexed(indexes) => indexes.iter().map(names).collect(),

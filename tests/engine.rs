@@ -73,7 +73,7 @@ fn layers(opened: Result<OpenedImage, ImageError>) -> Vec<String> {
         .zip(&image.layers)
         .map(|(index, layer)| {
             assert_eq!(Some(&index.diff_id), layer.diff_id.as_ref());
-            let files: Vec<String> = index.entries.keys().map(ToString::to_string).collect();
+            let files: Vec<String> = index.entries.keys().map(|path| path.to_string()).collect();
             let gone: Vec<String> = index.whiteouts.iter().map(ToString::to_string).collect();
             format!("{files:?} without {gone:?} {}", index.diff_id)
         })

@@ -168,3 +168,20 @@ fn a_phase_is_refused_for_a_library_that_has_none() {
     );
     assert_eq!(said.lines().count(), 1, "{said}");
 }
+
+#[test]
+fn a_command_that_is_for_cupti_alone_is_refused_for_another_library() {
+    let image = "oci:testdata/images/empty";
+    for command in [
+        &["slim", image, "--phase", "training", "--dry-run"][..],
+        &["dockerfile", image, "--phase", "training"],
+        &["profilers", image],
+        &["advise"],
+    ] {
+        let output = support::run(&[command, &["--library", "nccl"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {said}");
+        assert!(said.contains("this command is for CUPTI alone"), "{command:?}: {said}");
+    }
+    assert!(support::run(&["advise", "--library", "cupti"]).status.success());
+}

@@ -172,7 +172,7 @@ fn a_full_disk_is_a_sentence_and_leaves_nothing() {
         assert_eq!(code, Some(2), "{words:?}: {error}");
         assert!(error.contains("No space left on device"), "{words:?}: {error}");
         assert!(
-            !listed.contains("cupti-audit-unfinished") && !listed.lines().any(|line| line == "out"),
+            !listed.contains("image-unfinished") && !listed.lines().any(|line| line == "out"),
             "{words:?}: {listed}"
         );
     }

@@ -230,6 +230,22 @@ fn gke_path_is_named_where_ldconfig_reads_it() {
     }
 }
 
+/// `$LIB` is lib64 to ld.so of Red Hat's systems and lib/x86_64-linux-gnu to Debian's (ld.so(8), "Dynamic string tokens").
+#[test]
+fn gke_path_is_named_where_the_tokens_of_the_loader_lead() {
+    for (image, path, named) in [
+        ("rhel-devel", "/opt", false),
+        ("rhel-devel", "/usr/local/nvidia/$LIB", true),
+        ("debian-cupti", "/usr/local/nvidia/$LIB", false),
+        ("debian-cupti", "/usr/local/nvidia/lib64/", true),
+    ] {
+        let facts = facts(image, "linux/amd64", &[("LD_LIBRARY_PATH", path)]);
+        let judged = judge(image.to_owned(), &facts);
+        let is_missing = judged.rules().contains_key("gke-path-missing");
+        assert_eq!(!is_missing, named, "{path} in {image}");
+    }
+}
+
 /// 5000 lines that include 300 files each: the limit is told once, and with it nothing is said about the rest.
 #[test]
 fn too_many_includes_leave_open_what_is_named() {

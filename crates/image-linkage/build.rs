@@ -10,7 +10,13 @@ use std::{fs, io};
 fn main() -> io::Result<()> {
     // SipHash without keys: the same sources and the same compiler give the same hash on every machine.
     let mut hasher = DefaultHasher::new();
-    for part in ["src/layer", "src/elf", "src/path.rs", "src/digest.rs"] {
+    for part in [
+        "src/layer",
+        "src/elf",
+        "src/path.rs",
+        "src/digest.rs",
+        "src/name_map.rs",
+    ] {
         println!("cargo::rerun-if-changed={part}");
         hash_sources(Path::new(part), &mut hasher)?;
     }

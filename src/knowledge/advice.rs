@@ -56,10 +56,7 @@ impl GeneralAdvice {
                 let what = unknown_name("phase", phase, phases);
                 mistakes.push(document.mistake_in_key(&["tools", phase], what));
             }
-            for (number, id) in ids.iter().enumerate().filter(|(_, id)| !tools.contains(&id.as_str())) {
-                let what = unknown_name("profiler", id, tools);
-                mistakes.push(document.mistake(&["tools", phase, &number.to_string()], what));
-            }
+            mistakes.extend(document.unknown_names(&["tools", phase], ids, ("profiler", tools)));
         }
         mistakes
     }

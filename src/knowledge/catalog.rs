@@ -1,6 +1,6 @@
 //! The files by kind and id: which of them count, and what is wrong with each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
@@ -83,6 +83,17 @@ pub(super) struct DataEntry {
     file: String,
 }
 
+/// The ids of files, by kind.
+pub(super) struct FileIds(BTreeMap<DataKind, BTreeSet<String>>);
+
+impl FileIds {
+    /// Those of one kind, by name.
+    pub fn of(&self, kind: DataKind) -> Vec<&str> {
+        let ids = self.0.get(&kind).into_iter().flatten();
+        ids.map(String::as_str).collect()
+    }
+}
+
 /// The files that count, and the mistakes so far.
 pub(super) struct DataCatalog {
     /// In the order in which they were given.
@@ -93,10 +104,10 @@ pub(super) struct DataCatalog {
 impl DataCatalog {
     /// Takes the files in. A file whose id is taken is a mistake, unless it says `replace: true`: then it has the
     /// place of the file before it. So no file is lost by accident, and none hides another unsaid.
-    pub fn new(files: impl Iterator<Item = DataFile>, mistakes: Vec<FileMistake>) -> Self {
+    pub fn new(files: impl Iterator<Item = DataFile>) -> Self {
         let mut catalog = Self {
             entries: BTreeMap::new(),
-            mistakes,
+            mistakes: Vec::new(),
         };
         for file in files {
             catalog.add(file);
@@ -142,9 +153,8 @@ impl DataCatalog {
             }
             // A misspelt name would else add a second file where one was to be replaced.
             (None, true) => {
-                let known = self.ids(file.kind);
-                let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                let unknown = yaml_mistakes::unknown_name(file.kind.name(), &entry.id, &known);
+                let ids = self.ids();
+                let unknown = yaml_mistakes::unknown_name(file.kind.name(), &entry.id, &ids.of(file.kind));
                 let what = format!("nothing to replace: {unknown}");
                 self.mistaken(&entry.file, YamlMistake { place, what });
             }
@@ -158,14 +168,16 @@ impl DataCatalog {
         });
     }
 
-    /// The ids of one kind, by name.
-    pub fn ids(&self, kind: DataKind) -> Vec<String> {
-        let entries = self.entries.get(&kind).map(Vec::as_slice);
-        let entries = entries.unwrap_or_default().iter();
-        let mut ids: Vec<String> = entries.map(|entry| entry.id.clone()).collect();
-        // For messages that list them; the entries themselves keep the order in which they were given.
-        ids.sort();
-        ids
+    /// The ids of all files, also of those that cannot be read: a mistake in one is told once, not by all that name it.
+    pub fn ids(&self) -> FileIds {
+        let kinds = self.entries.iter();
+        let ids = |entries: &Vec<DataEntry>| entries.iter().map(|entry| entry.id.clone()).collect();
+        FileIds(kinds.map(|(kind, entries)| (*kind, ids(entries))).collect())
+    }
+
+    /// Takes in what was found wrong elsewhere.
+    pub fn add_mistakes(&mut self, mistakes: Vec<FileMistake>) {
+        self.mistakes.extend(mistakes);
     }
 
     /// Reads the files of one kind; what is wrong in them is kept for [`DataCatalog::finish`].

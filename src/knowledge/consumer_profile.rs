@@ -7,7 +7,7 @@ use super::api::Certainty;
 use super::library::DEFAULT_LIBRARY;
 use super::name_pattern::matches_name_pattern;
 use super::python_import::PythonImport;
-use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
+use yaml_mistakes::{YamlDocument, YamlMistake};
 
 /// How an object asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -172,8 +172,8 @@ impl ConsumerProfile {
     pub fn read(
         id: &str,
         document: &YamlDocument,
-        libraries: &[String],
-        consumers: &[String],
+        libraries: &[&str],
+        consumers: &[&str],
     ) -> Result<Self, Vec<YamlMistake>> {
         document.read_and(|mut profile: Self| {
             // The id is the name of the file, which its text does not hold.
@@ -191,16 +191,11 @@ impl ConsumerProfile {
                 _ => None,
             };
             let mut mistakes: Vec<YamlMistake> = mistake.into_iter().collect();
-            if !libraries.contains(&profile.library) {
-                let known: Vec<&str> = libraries.iter().map(String::as_str).collect();
-                let what = unknown_name("library", &profile.library, &known);
-                mistakes.push(document.mistake(&["library"], what));
-            }
-            let imported = profile.python.iter().flat_map(|python| &python.after);
-            for unknown in imported.filter(|id| !consumers.contains(id)) {
-                let known: Vec<&str> = consumers.iter().map(String::as_str).collect();
-                let what = unknown_name("consumer", unknown, &known);
-                mistakes.push(document.mistake(&["python", "after"], what));
+            let library = std::slice::from_ref(&profile.library);
+            mistakes.extend(document.unknown_names(&["library"], library, ("library", libraries)));
+            if let Some(python) = &profile.python {
+                let known = ("consumer", consumers);
+                mistakes.extend(document.unknown_names(&["python", "after"], &python.after, known));
             }
             (profile, mistakes)
         })

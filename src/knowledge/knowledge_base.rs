@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::api::CuptiApi;
-use super::catalog::{DataCatalog, DataEntry, DataFile, DataKind, FileMistake};
+use super::catalog::{DataCatalog, DataEntry, DataFile, DataKind, FileIds, FileMistake};
 use super::consumer_profile::ConsumerProfile;
 use super::data_files::built_in_files;
 use super::library::{DEFAULT_LIBRARY, LibraryProfile};
@@ -12,7 +12,7 @@ use super::name_pattern::matches_name_pattern;
 use super::phase::{Phase, SEVERITY_PHASES};
 use super::profiler::{KnownIds, Profiler};
 use super::rule::{Rule, compile_rule};
-use super::tables::{KnowledgeTables, NamedFiles, read_tables};
+use super::tables::{KnowledgeTables, read_tables};
 use yaml_mistakes::unknown_name;
 
 /// All that the program knows.
@@ -47,37 +47,23 @@ impl Knowledge {
     pub fn with_user_files(files: Vec<DataFile>) -> Result<Self, Vec<FileMistake>> {
         let all = built_in_files().chain(files);
         let (rows, files): (Vec<_>, Vec<_>) = all.partition(|file| file.kind == DataKind::Table);
+        let mut catalog = DataCatalog::new(files.into_iter());
+        let ids = catalog.ids();
         // Tables come first: what phases and tools name is checked against the rows of all files.
-        let ids = |kind| {
-            files
-                .iter()
-                .filter(move |file| file.kind == kind)
-                .map(|file| file.id.as_str())
-        };
-        let named = NamedFiles {
-            phases: ids(DataKind::Phase).collect(),
-            tools: ids(DataKind::Profiler).collect(),
-            consumers: ids(DataKind::Consumer).collect(),
-        };
-        let (mut tables, mistakes) = read_tables(&rows, &named);
-        let mut catalog = DataCatalog::new(files.into_iter(), mistakes);
-        // The ids of files, not of what could be read: a mistake in one is told once, not by all that name it.
-        let rules = catalog.ids(DataKind::Rule);
+        let (mut tables, mistakes) = read_tables(&rows, &ids);
+        catalog.add_mistakes(mistakes);
         tables.libraries = catalog.read(DataKind::Library, |entry| {
-            read_library(&entry.id, &entry.document, &rules)
+            read_library(&entry.id, &entry.document, &ids.of(DataKind::Rule))
         });
-        let libraries = catalog.ids(DataKind::Library);
-        let tools = catalog.ids(DataKind::Profiler);
-        let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
         let mut phases = catalog.read(DataKind::Phase, |entry| {
-            Phase::read(&entry.id, &entry.document, &tools, &tables)
+            Phase::read(&entry.id, &entry.document, &ids.of(DataKind::Profiler), &tables)
         });
-        let programs = catalog.ids(DataKind::Consumer);
+        let (libraries, programs) = (ids.of(DataKind::Library), ids.of(DataKind::Consumer));
         let consumers = catalog.read(DataKind::Consumer, |entry| {
             ConsumerProfile::read(&entry.id, &entry.document, &libraries, &programs)
         });
-        let profilers = profilers(&mut catalog, &tables);
-        let names = catalog.ids(DataKind::Phase);
+        let profilers = profilers(&mut catalog, &ids, &tables);
+        let names = ids.of(DataKind::Phase);
         let rule = |entry: &DataEntry| compile_rule(&entry.id, &entry.document, &names);
         let rules = catalog.read(DataKind::Rule, rule);
         // Only here, when all kinds were read: mistakes in one must not hide those in the next.
@@ -174,19 +160,16 @@ fn inherit_removal(phases: &mut [Phase]) {
     }
 }
 
-fn profilers(catalog: &mut DataCatalog, tables: &KnowledgeTables) -> Vec<Profiler> {
-    let (consumers, profilers) = (catalog.ids(DataKind::Consumer), catalog.ids(DataKind::Profiler));
-    let consumers: Vec<&str> = consumers.iter().map(String::as_str).collect();
-    let profilers: Vec<&str> = profilers.iter().map(String::as_str).collect();
+fn profilers(catalog: &mut DataCatalog, ids: &FileIds, tables: &KnowledgeTables) -> Vec<Profiler> {
     let apis: Vec<&str> = tables.apis.iter().map(|api| &*api.id).collect();
     let host: Vec<&str> = tables.host.iter().map(|known| &*known.id).collect();
     let capabilities = tables.driver_libraries.iter();
     let capabilities: Vec<&str> = capabilities.map(|driver| &*driver.capability).collect();
     let known = KnownIds {
         apis: &apis,
-        consumers: &consumers,
+        consumers: &ids.of(DataKind::Consumer),
         host: &host,
-        profilers: &profilers,
+        profilers: &ids.of(DataKind::Profiler),
         capabilities: &capabilities,
     };
     catalog.read(DataKind::Profiler, |entry| {

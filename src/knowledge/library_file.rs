@@ -10,7 +10,7 @@ use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 pub(super) fn read_library(
     id: &str,
     document: &YamlDocument,
-    rules: &[String],
+    rules: &[&str],
 ) -> Result<LibraryProfile, Vec<YamlMistake>> {
     document.read_and(|mut library: LibraryProfile| {
         id.clone_into(&mut library.id);
@@ -19,7 +19,7 @@ pub(super) fn read_library(
     })
 }
 
-fn find_mistakes(document: &YamlDocument, library: &LibraryProfile, rules: &[String]) -> Vec<YamlMistake> {
+fn find_mistakes(document: &YamlDocument, library: &LibraryProfile, rules: &[&str]) -> Vec<YamlMistake> {
     let mut mistakes = Vec::new();
     let mut add = |path: &[&str], what: &str| mistakes.push(document.mistake(path, what.to_owned()));
     // Without `.so`, `libx.a`, the static archive that lies beside many a library, would be a copy.
@@ -71,7 +71,7 @@ fn find_mistakes(document: &YamlDocument, library: &LibraryProfile, rules: &[Str
 }
 
 /// What is wrong with a pattern for rules.
-fn pattern_mistake(pattern: &str, has_apis: bool, rules: &[String]) -> Option<String> {
+fn pattern_mistake(pattern: &str, has_apis: bool, rules: &[&str]) -> Option<String> {
     // Most rules name CUPTI in their texts, and would say of it what was found of another library.
     if pattern == "*" && !has_apis {
         return Some(
@@ -81,8 +81,7 @@ fn pattern_mistake(pattern: &str, has_apis: bool, rules: &[String]) -> Option<St
     if rules.iter().any(|rule| matches_name_pattern(rule.as_bytes(), pattern)) {
         return None;
     }
-    let known: Vec<&str> = rules.iter().map(String::as_str).collect();
-    Some(unknown_name("rule", pattern, &known))
+    Some(unknown_name("rule", pattern, rules))
 }
 
 /// What is wrong with the braces of a name that a version is filled into.

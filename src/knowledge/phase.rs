@@ -156,18 +156,13 @@ fn mistakes(
     let kinds: Vec<&str> = tables.dead_weight.kinds.iter().map(|kind| &*kind.id).collect();
     let mut mistakes = of_wishes(document, "apis", &source.apis, ("API", &apis));
     let tools = ("profiler", profilers);
-    mistakes.extend(of_ids(document, &["serves"], &source.serves, tools));
+    mistakes.extend(document.unknown_names(&["serves"], &source.serves, tools));
     mistakes.extend(of_wishes(document, "profilers", &source.profilers, tools));
     for (key, ids) in [
         ("allows", &source.dead_weight.allows),
         ("forbids", &source.dead_weight.forbids),
     ] {
-        mistakes.extend(of_ids(
-            document,
-            &["dead_weight", key],
-            ids,
-            ("kind of dead weight", &kinds),
-        ));
+        mistakes.extend(document.unknown_names(&["dead_weight", key], ids, ("kind of dead weight", &kinds)));
     }
     match source.like.as_deref() {
         Some(like) if !SEVERITY_PHASES.contains(&like) => {
@@ -195,32 +190,13 @@ fn of_wishes(
     let mut mistakes = Vec::new();
     for (key, list) in [("needs", &wishes.needs), ("wants", &wishes.wants)] {
         for (number, wish) in list.iter().enumerate() {
-            let number = number.to_string();
-            match wish {
-                // The place of a lone id is its own entry; ids of a choice lie one level deeper.
-                IdChoice::One(id) => {
-                    mistakes.extend(of_id(document, &[part, key, &number], id, known));
-                }
-                IdChoice::Any(ids) => {
-                    mistakes.extend(of_ids(document, &[part, key, &number], ids, known));
-                }
-            }
+            mistakes.extend(document.unknown_names(&[part, key, &number.to_string()], wish.ids(), known));
         }
     }
     for (key, list) in [("allows", &wishes.allows), ("forbids", &wishes.forbids)] {
-        mistakes.extend(of_ids(document, &[part, key], list, known));
+        mistakes.extend(document.unknown_names(&[part, key], list, known));
     }
     mistakes
-}
-
-fn of_ids(document: &YamlDocument, path: &[&str], ids: &[String], known: (&str, &[&str])) -> Vec<YamlMistake> {
-    let one = |(number, id): (usize, &String)| of_id(document, &[path, &[&number.to_string()]].concat(), id, known);
-    ids.iter().enumerate().filter_map(one).collect()
-}
-
-fn of_id(document: &YamlDocument, path: &[&str], id: &str, (kind, known): (&str, &[&str])) -> Option<YamlMistake> {
-    // Nothing is known of a table with mistakes.
-    (!known.is_empty() && !known.contains(&id)).then(|| document.mistake(path, unknown_name(kind, id, known)))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::api::Certainty;
 use super::consumer_profile::ProfileEvidence;
-use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
+use yaml_mistakes::{YamlDocument, YamlMistake};
 
 /// A profiling tool (`profiles/profilers/<id>.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -186,14 +186,8 @@ fn mistakes(document: &YamlDocument, said: &ProfilerFile, known: KnownIds<'_>) -
             if condition.names_nothing() {
                 mistakes.push(document.mistake(&[key, &number], "the condition names nothing to look for".to_owned()));
             }
-            for (at, id) in condition.consumers.iter().enumerate() {
-                if !known.consumers.contains(&id.as_str()) {
-                    mistakes.push(document.mistake(
-                        &[key, &number, "consumers", &at.to_string()],
-                        unknown_name("consumer", id, known.consumers),
-                    ));
-                }
-            }
+            let path = [key, &number, "consumers"];
+            mistakes.extend(document.unknown_names(&path, &condition.consumers, ("consumer", known.consumers)));
         }
     }
     // APIs are looked for in the image's copy, which no other tool uses.
@@ -223,17 +217,9 @@ fn unknown_ids(document: &YamlDocument, said: &ProfilerFile, known: KnownIds<'_>
             known.capabilities,
         ),
     ];
-    let mut mistakes = Vec::new();
-    for (key, asked, kind, known) in lists {
-        for (number, id) in asked.iter().enumerate() {
-            // Nothing is known of a table with mistakes.
-            if !known.is_empty() && !known.contains(&id.as_str()) {
-                let at = [key, &number.to_string()];
-                mistakes.push(document.mistake(&at, unknown_name(kind, id, known)));
-            }
-        }
-    }
-    mistakes
+    let lists = lists.into_iter();
+    let told = lists.flat_map(|(key, asked, kind, known)| document.unknown_names(&[key], asked, (kind, known)));
+    told.collect()
 }
 
 impl ToolCondition {

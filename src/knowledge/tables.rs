@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::advice::{GeneralAdvice, InstallSource};
 use super::api::CuptiApi;
-use super::catalog::{DataFile, FileMistake};
+use super::catalog::{DataFile, DataKind, FileIds, FileMistake};
 use super::dead_weight::{DeadWeightKind, DeadWeightTable};
 use super::driver_libraries::DriverCapability;
 use super::host_conditions::HostCondition;
@@ -16,7 +16,8 @@ use super::minimum_driver::{MinimumDriver, ToolkitVersion};
 use super::packages::{CuptiPackages, PackageFile};
 use super::release_table::{ReleaseFile, ReleaseTable};
 use super::wheel_table::{ListedWheel, WheelTable};
-use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake, unknown_name};
+use image_linkage::escape;
+use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
 
 /// The names of the tables of `profiles/cupti`.
 pub const TABLE_FILES: [&str; 13] = [
@@ -105,13 +106,6 @@ pub struct ProfiledFramework {
     pub daemon: Option<String>,
 }
 
-/// What the rows of tables may name, by the ids of files.
-pub(super) struct NamedFiles<'f> {
-    pub phases: Vec<&'f str>,
-    pub tools: Vec<&'f str>,
-    pub consumers: Vec<&'f str>,
-}
-
 impl KnowledgeTables {
     /// The library of this id.
     pub fn library(&self, id: &str) -> Option<&LibraryProfile> {
@@ -167,9 +161,10 @@ impl KnowledgeTables {
 
 /// That there is a row of this key at another place already: nobody could see which of the two counts.
 fn already_there(taken: &mut BTreeMap<String, String>, key: String, place: String) -> Option<String> {
+    let shown = escape::escape_bytes(key.as_bytes());
     let before = taken
         .get(&key)
-        .map(|before| format!("there is a row \"{key}\" already, at {before}"));
+        .map(|before| format!("there is a row \"{shown}\" already, at {before}"));
     taken.entry(key).or_insert(place);
     before
 }
@@ -181,7 +176,7 @@ fn major_and_minor(version: &str) -> Option<(&str, &str)> {
 }
 
 /// Reads the tables from their files, the program's before the user's. The libraries are read elsewhere.
-pub(super) fn read_tables(files: &[DataFile], known: &NamedFiles<'_>) -> (KnowledgeTables, Vec<FileMistake>) {
+pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTables, Vec<FileMistake>) {
     let mut reader = TableReader {
         files,
         mistakes: Vec::new(),
@@ -214,38 +209,7 @@ pub(super) fn read_tables(files: &[DataFile], known: &NamedFiles<'_>) -> (Knowle
         frameworks: Vec::new(),
         libraries: Vec::new(),
     };
-    reader.documents("advice", |document, advice: GeneralAdvice| {
-        let mistakes = advice.mistakes(document, &known.phases, &known.tools);
-        tables.advice.add(advice);
-        mistakes
-    });
-    reader.documents("packages", |_, packages: PackageFile| {
-        tables.packages.add(packages);
-        Vec::new()
-    });
-    let by_name = &mut tables.releases.cuda_by_name;
-    reader.documents("file-names", |document, names: BTreeMap<String, String>| {
-        let mut mistakes = Vec::new();
-        for (name, cuda) in names {
-            let before = by_name
-                .insert(name.clone(), cuda.clone())
-                .filter(|before| *before != cuda);
-            let taken = before.map(|before| format!("there is a row \"{name}\" already, of CUDA {before}"));
-            mistakes.extend(taken.map(|what| document.mistake_in_key(&[&name], what)));
-        }
-        mistakes
-    });
-    reader.documents("frameworks", |document, rows: Vec<ProfiledFramework>| {
-        let strange = rows.iter().enumerate();
-        let strange = strange.filter(|(_, row)| !known.consumers.contains(&&*row.consumer));
-        let told = strange.map(|(number, row)| {
-            let what = unknown_name("consumer", &row.consumer, &known.consumers);
-            document.mistake(&[&number.to_string(), "consumer"], what)
-        });
-        let told = told.collect();
-        tables.frameworks.extend(rows);
-        told
-    });
+    read_documents(&mut reader, &mut tables, known);
     let releases = reader.csv("releases", (RELEASES_HEADER, 1), |fields| match fields {
         [hash, rest @ ..] => Ok(((*hash).to_owned(), ReleaseFile::read(rest)?)),
         [] => Err("the row is empty".to_owned()),
@@ -266,6 +230,45 @@ pub(super) fn read_tables(files: &[DataFile], known: &NamedFiles<'_>) -> (Knowle
         }
     }
     (tables, reader.mistakes)
+}
+
+/// The tables that are no lists of rows, and what names files of other kinds.
+fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, known: &FileIds) {
+    reader.documents("advice", |document, advice: GeneralAdvice| {
+        let mistakes = advice.mistakes(document, &known.of(DataKind::Phase), &known.of(DataKind::Profiler));
+        tables.advice.add(advice);
+        mistakes
+    });
+    reader.documents("packages", |_, packages: PackageFile| {
+        tables.packages.add(packages);
+        Vec::new()
+    });
+    let by_name = &mut tables.releases.cuda_by_name;
+    reader.documents("file-names", |document, names: BTreeMap<String, String>| {
+        let mut mistakes = Vec::new();
+        for (name, cuda) in names {
+            let before = by_name
+                .insert(name.clone(), cuda.clone())
+                .filter(|before| *before != cuda);
+            let shown = escape::escape_bytes(name.as_bytes());
+            let taken = before.map(|before| format!("there is a row \"{shown}\" already, of CUDA {before}"));
+            mistakes.extend(taken.map(|what| document.mistake_in_key(&[&name], what)));
+        }
+        mistakes
+    });
+    reader.documents("frameworks", |document, rows: Vec<ProfiledFramework>| {
+        let told = |(number, row): (usize, &ProfiledFramework)| {
+            let consumer = std::slice::from_ref(&row.consumer);
+            document.unknown_names(
+                &[&number.to_string(), "consumer"],
+                consumer,
+                ("consumer", &known.of(DataKind::Consumer)),
+            )
+        };
+        let mistakes = rows.iter().enumerate().flat_map(told).collect();
+        tables.frameworks.extend(rows);
+        mistakes
+    });
 }
 
 /// The files, and what was found wrong in them so far.

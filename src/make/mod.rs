@@ -5,7 +5,6 @@ pub(crate) mod mending;
 pub(crate) mod remedy;
 pub(crate) mod slim;
 pub(crate) mod still_works;
-pub(crate) mod unfinished_output;
 pub(crate) mod whole_file;
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::unfinished_output::create_unfinished_file;
+use image_source::create_unfinished_file;
 
 /// What happens to what is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

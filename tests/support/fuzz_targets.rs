@@ -361,7 +361,7 @@ fn seeds_of_rules() -> Vec<Vec<u8>> {
 
 fn read_rule(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let phases = ["training".to_owned(), "serving".to_owned()];
+    let phases = ["training", "serving"];
     if let Ok(document) = YamlDocument::parse(text) {
         drop(compile_rule("fuzzed", &document, &phases));
     }

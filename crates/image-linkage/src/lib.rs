@@ -8,6 +8,7 @@ pub mod digest;
 pub mod elf;
 pub mod layer;
 pub mod loader;
+mod name_map;
 pub mod rootfs;
 
 pub mod escape;

@@ -80,6 +80,15 @@ impl RootPath {
         Self::new(&[self.as_bytes(), b"/", name].concat())
     }
 
+    /// This path with `name`, one component, below it.
+    #[must_use]
+    pub(crate) fn child(&self, name: &[u8]) -> Self {
+        if self.0.is_empty() {
+            return Self(name.into());
+        }
+        Self([self.as_bytes(), b"/", name].concat().into_boxed_slice())
+    }
+
     /// Whether this path is `other` or lies below it, by components.
     pub(crate) fn starts_with(&self, other: &Self) -> bool {
         self.0

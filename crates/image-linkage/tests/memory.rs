@@ -241,7 +241,7 @@ fn many_files() {
 }
 
 #[test]
-fn b04_and_b05_many_small_files_take_less_than_192_mib() {
-    let peak = peak_mib("b04_and_b05_many_small_files_take_less_than_192_mib", many_files);
-    assert!(peak < 192, "{peak} MiB");
+fn b04_and_b05_many_small_files_take_less_than_80_mib() {
+    let peak = peak_mib("b04_and_b05_many_small_files_take_less_than_80_mib", many_files);
+    assert!(peak < 80, "{peak} MiB");
 }

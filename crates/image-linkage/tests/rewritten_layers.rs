@@ -50,8 +50,9 @@ fn shown(tar: &[u8]) -> Vec<String> {
         LayerEntry::Hardlink(target) => format!("is {target}"),
         other => format!("{other:?}"),
     };
-    let entries = index.entries.iter();
+    let entries: BTreeMap<_, _> = index.entries.iter().collect();
     entries
+        .into_iter()
         .map(|(path, found)| format!("{path} {}", entry(found)))
         .collect()
 }

@@ -25,6 +25,7 @@ mod rootfs_dir;
 mod small_file;
 mod source;
 mod source_kind;
+mod unfinished_output;
 mod verify;
 
 pub use archive::{PreferredDocument, WantedImage, open_stream};
@@ -47,3 +48,4 @@ pub use source::{
     BlobStore, ImageDocuments, ImageSource, NoProgress, OpenRequest, OpenedImage, OpenedLayers, ReadProgress,
 };
 pub use source_kind::{REFERENCE_HELP, SourceKind};
+pub use unfinished_output::{UnfinishedFolder, create_unfinished_file};

@@ -6,7 +6,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use crate::config::ImageConfig;
 use crate::image::{Image, LayerDescriptor};
@@ -15,8 +17,8 @@ use crate::platform::Platform;
 use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
 use image_linkage::layer::{
-    AccessList, FileCapabilities, FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, NodeAccess, ProblemKind,
-    read_sized_file,
+    AccessList, AlikeFiles, FileCapabilities, FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, NodeAccess,
+    ProblemKind, read_sized_file,
 };
 use image_linkage::path::RootPath;
 
@@ -81,6 +83,10 @@ fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError>
         pending: vec![(dir.to_owned(), RootPath::default())],
         device: fs::metadata(dir).map_err(&io_error)?.dev(),
         kept: KeptBudget::default(),
+        alike: AlikeFiles::default(),
+        files: Vec::new(),
+        keepable: 0,
+        found: 0,
         request,
     };
     while let Some((folder, at)) = walk.pending.pop() {
@@ -95,7 +101,8 @@ fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError>
         };
         for entry in entries {
             let path = at.join(entry.file_name().as_bytes());
-            if walk.index.entries.len() >= limit {
+            walk.found += 1;
+            if walk.found > limit {
                 return Err(too_many(dir, limit));
             }
             if let Err(error) = walk.enter(&entry, &path) {
@@ -103,6 +110,7 @@ fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError>
             }
         }
     }
+    walk.read_files();
     Ok(walk.finish())
 }
 
@@ -115,7 +123,10 @@ fn too_many(dir: &Path, limit: usize) -> ImageError {
 
 fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
     // All names at once: a folder that breaks off half-way is unreadable as a whole, not shorter than it is.
-    fs::read_dir(folder)?.collect()
+    let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+    // Which file is one too many for a limit must not be up to the file system.
+    entries.sort_unstable_by_key(DirEntry::file_name);
+    Ok(entries)
 }
 
 /// A walk under way.
@@ -127,7 +138,45 @@ struct FolderWalk<'a> {
     device: u64,
     /// What was kept of small files so far.
     kept: KeptBudget,
+    alike: AlikeFiles,
+    /// Files that were found and are not read yet, in their order.
+    files: Vec<FoundFile>,
+    /// The bytes that may be kept of them.
+    keepable: u64,
+    /// The names found so far.
+    found: usize,
     request: &'a OpenRequest<'a>,
+}
+
+/// A regular file that is to be read.
+struct FoundFile {
+    path: RootPath,
+    /// Where it lies on the host.
+    place: PathBuf,
+    metadata: Metadata,
+}
+
+/// The files that are read together.
+const TOGETHER: usize = 1024;
+/// The bytes that may be kept of them, before it is seen whether there is room for all.
+const KEEPABLE: u64 = 64 << 20;
+/// The files that are read at a time: each may hold the start of an object, which has up to 24 MiB.
+const READERS: usize = 4;
+
+impl FoundFile {
+    /// Reads it; the second value says that it was to be kept but is too large.
+    fn read(&self, request: &OpenRequest<'_>) -> io::Result<(FileFacts, bool)> {
+        let mut file = File::open(&self.place)?;
+        let access = access(&self.metadata);
+        let bytes = self.metadata.len();
+        let (mut facts, too_large) = read_sized_file(&self.path, access.mode, bytes, &mut file, request.index)?;
+        (facts.uid, facts.gid) = (access.uid, access.gid);
+        // What nobody may execute gives nobody anything.
+        facts.capabilities = (access.mode & 0o111 != 0).then(|| capabilities(&file)).flatten();
+        facts.access_list = access_list(&self.place);
+        request.progress.advance(0, facts.bytes);
+        Ok((facts, too_large))
+    }
 }
 
 impl FolderWalk<'_> {
@@ -147,30 +196,63 @@ impl FolderWalk<'_> {
             let target = fs::read_link(entry.path())?;
             LayerEntry::Symlink(target.as_os_str().as_bytes().into())
         } else if kind.is_file() {
-            let file = File::open(entry.path())?;
-            let mut facts = self.file(path, &metadata, file)?;
-            facts.access_list = access_list(&entry.path());
-            LayerEntry::File(Arc::new(facts))
+            self.add_file(FoundFile {
+                path: path.clone(),
+                place: entry.path(),
+                metadata,
+            });
+            return Ok(());
         } else {
             // It is not opened: a FIFO would wait for its writer for ever, and a device has no end.
             LayerEntry::Special
         };
-        self.index.entries.insert(path.clone(), found);
+        self.index.entries.insert(path, found);
         Ok(())
     }
 
-    fn file(&mut self, path: &RootPath, metadata: &Metadata, mut file: File) -> io::Result<FileFacts> {
-        let limits = self.request.limits();
-        let access = access(metadata);
-        let (mut facts, too_large) = read_sized_file(path, access.mode, metadata.len(), &mut file, self.request.index)?;
-        (facts.uid, facts.gid) = (access.uid, access.gid);
-        facts.capabilities = capabilities(&file).filter(|_| access.mode & 0o111 != 0);
+    fn add_file(&mut self, file: FoundFile) {
+        if self.request.index.interest.may_keep(&file.path) {
+            self.keepable += file.metadata.len().min(self.request.limits().kept_file);
+        }
+        self.files.push(file);
+        if self.files.len() >= TOGETHER || self.keepable > KEEPABLE {
+            self.read_files();
+        }
+    }
+
+    /// Reads the files that wait, several at a time, and enters them in their order.
+    fn read_files(&mut self) {
+        let (files, request) = (std::mem::take(&mut self.files), self.request);
+        self.keepable = 0;
+        let next = AtomicUsize::new(0);
+        let results = Mutex::new(Vec::new());
+        let work = || {
+            while let Some((at, file)) =
+                Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, files.get(at)?)))
+            {
+                let read = file.read(request);
+                results.lock().unwrap_or_else(PoisonError::into_inner).push((at, read));
+            }
+        };
+        let readers = thread::available_parallelism().map_or(1, |cores| cores.get().min(READERS));
+        thread::scope(|scope| (0..readers.min(files.len())).for_each(|_| drop(scope.spawn(work))));
+        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        results.sort_unstable_by_key(|(at, _)| *at);
+        for (file, (_, read)) in files.into_iter().zip(results) {
+            match read {
+                Ok((facts, too_large)) => self.enter_file(&file.path, facts, too_large),
+                Err(error) => self.unreadable(file.path, &error),
+            }
+        }
+    }
+
+    fn enter_file(&mut self, path: &RootPath, mut facts: FileFacts, too_large: bool) {
         self.index.bytes = self.index.bytes.saturating_add(facts.bytes);
-        self.request.progress.advance(0, facts.bytes);
-        if let Some(why) = self.kept.admit(&mut facts, too_large, limits) {
+        if let Some(why) = self.kept.admit(&mut facts, too_large, self.request.limits()) {
             self.unread(path.clone(), why);
         }
-        Ok(facts)
+        let entry = self.alike.shared(LayerEntry::File(Arc::new(facts)));
+        self.index.entries.insert(path, entry);
     }
 
     fn unreadable(&mut self, path: RootPath, error: &io::Error) {
@@ -238,6 +320,7 @@ fn is_kernels(path: &RootPath) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::{fs, path::Path};
 
@@ -276,8 +359,9 @@ mod tests {
             LayerEntry::Symlink(target) => format!("-> {}", String::from_utf8_lossy(target)),
             other => format!("{other:?}"),
         };
-        let entries = index.entries.iter();
+        let entries: BTreeMap<_, _> = index.entries.iter().collect();
         entries
+            .into_iter()
             .map(|(path, found)| format!("{path} {}", entry(found)))
             .collect()
     }

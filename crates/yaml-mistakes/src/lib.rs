@@ -75,6 +75,18 @@ impl YamlDocument {
         }
     }
 
+    /// The mistakes of the list at `path`, or the lone name there: names of a `kind` of which there is none. Where nothing
+    /// is known, every name may be one.
+    pub fn unknown_names(&self, path: &[&str], names: &[String], (kind, known): (&str, &[&str])) -> Vec<YamlMistake> {
+        let strange = names.iter().enumerate();
+        let strange = strange.filter(|(_, name)| !known.is_empty() && !known.contains(&name.as_str()));
+        let told = strange.map(|(number, name)| {
+            let number = number.to_string();
+            self.mistake(&[path, &[&number]].concat(), unknown_name(kind, name, known))
+        });
+        told.collect()
+    }
+
     /// A mistake at the key with which `path` ends.
     pub fn mistake_in_key(&self, path: &[&str], what: String) -> YamlMistake {
         let place = match path.split_last() {

@@ -8,7 +8,6 @@ use crate::cli::audit::AuditArgs;
 use crate::cli::option_values::{FailOnArg, ReportFormat};
 use crate::judge::outcome::RunExit;
 use crate::knowledge::Knowledge;
-use crate::make::unfinished_output::create_unfinished_file;
 use crate::make::whole_file::{ExistingOutput, OutputPlace, folder_of, look_at_place, settle, write_whole_file};
 use crate::report::ReportWriter;
 use crate::report::github::GitHubAnnotations;
@@ -18,6 +17,7 @@ use crate::report::junit::JunitReport;
 use crate::report::markdown::MarkdownReport;
 use crate::report::sarif::SarifReport;
 use crate::report::text::{TextDetail, TextLayout, TextReport};
+use image_source::create_unfinished_file;
 
 use super::terminal::{report_error, terminal_width, write_result};
 

@@ -20,8 +20,8 @@ use crate::make::slim::provenance::SlimProvenance;
 use crate::make::slim::slim_text::{self, OriginalState};
 use crate::make::slim::supplier::CuptiSupplier;
 use crate::make::slim::{SlimError, interrupt};
-use crate::make::unfinished_output::UnfinishedFolder;
 use crate::make::whole_file::{ExistingOutput, write_whole_file};
+use image_source::UnfinishedFolder;
 use image_source::engine::EngineEnvironment;
 
 use super::command_error::CommandError;

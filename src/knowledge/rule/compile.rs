@@ -68,13 +68,12 @@ struct RaiseSource {
 ///
 /// Errors: All mistakes in the file: a key that no rule has, a field that the subject has not, a value that the field never
 /// has, a phase nobody knows.
-pub fn compile_rule(id: &str, document: &YamlDocument, phases: &[String]) -> Result<Rule, Vec<YamlMistake>> {
-    let phases: Vec<&str> = phases.iter().map(String::as_str).collect();
+pub fn compile_rule(id: &str, document: &YamlDocument, phases: &[&str]) -> Result<Rule, Vec<YamlMistake>> {
     document.read_and(|source: RuleSource| {
         let mut compiler = RuleCompiler {
             document,
             kind: source.subject,
-            phases: &phases,
+            phases,
             mistakes: Vec::new(),
         };
         let rule = compiler.rule(id, source);
@@ -199,7 +198,7 @@ mod tests {
     fn a_rule_can_be_off_for_a_phase_and_where_none_was_asked_for() {
         let text = "summary: s\nsubject: image\nwhere: {}\nseverity: off\nmessage: m\nwhy: w\nfix: f\n\
                     phases: {inference: off, training: note, profiling: warning}\n";
-        let phases = ["inference", "training", "profiling"].map(str::to_owned);
+        let phases = ["inference", "training", "profiling"];
         let rule = super::compile_rule("x", &YamlDocument::parse(text).unwrap(), &phases).unwrap();
         assert!(rule.off.unasked);
         assert_eq!(rule.off.phases, ["inference".to_owned()].into());
@@ -212,7 +211,7 @@ mod tests {
         let text = "summary: s\nsubject: image\nwhere: {colour: red}\nseverity: note\n\
             phases: {lunch: note, training: note}\nraise:\n  - {where: {stats: absent}, severity: error, phases: [inference, trainin]}\n\
             message: \"{shape}\"\nwhy: w\nfix: f\n";
-        let phases = ["inference".to_owned(), "training".to_owned()];
+        let phases = ["inference", "training"];
         let compile = |text: &str| {
             let compiled = super::compile_rule("x", &YamlDocument::parse(text).unwrap(), &phases);
             let mistakes = compiled.err().unwrap_or_default();

@@ -127,7 +127,7 @@ fn with_new_cache(rootfs: &Rootfs, linker: &DynamicLoader, layer: usize) -> (Roo
     };
     index
         .entries
-        .insert(RootPath::from("etc/ld.so.cache"), LayerEntry::File(Arc::new(file)));
+        .insert(&RootPath::from("etc/ld.so.cache"), LayerEntry::File(Arc::new(file)));
     (remade.with_layer(layer, &index), bytes)
 }
 
@@ -151,7 +151,7 @@ struct MadeLayer<'a> {
 impl MadeLayer<'_> {
     fn put(&mut self, at: &RootPath, entry: LayerEntry) {
         let at = real_place(&self.target.contexts.as_is.rootfs, at);
-        self.index.entries.insert(at, entry);
+        self.index.entries.insert(&at, entry);
     }
 
     fn bytes(&self) -> u64 {

@@ -172,7 +172,7 @@ mod tests {
         let mut layer = LayerIndex::empty();
         for path in ["a/x/1", "a/x/y/2", "a/stays", "b/z/3", "a-b/4"] {
             let file = LayerEntry::File(std::sync::Arc::default());
-            layer.entries.insert(RootPath::from(path), file);
+            layer.entries.insert(&RootPath::from(path), file);
         }
         let (rootfs, _) = image_linkage::rootfs::merge_layers([&layer]);
         let gone = ["a/x/1", "a/x/y/2", "b/z/3"].map(RootPath::from);

@@ -78,7 +78,7 @@ impl SlimDecision {
     }
 
     /// The lists of installed files that may lose lines.
-    pub(crate) fn changed_lists<'l>(&'l self, layers: &'l [LayerIndex]) -> impl Iterator<Item = &'l RootPath> {
+    pub(crate) fn changed_lists<'l>(&'l self, layers: &'l [LayerIndex]) -> impl Iterator<Item = RootPath> {
         let cut = self.cuts.keys().filter_map(|&number| layers.get(number));
         let paths = cut.flat_map(|layer| layer.entries.keys());
         paths.filter(|path| InstalledList::of_path(path).is_some())

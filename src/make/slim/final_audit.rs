@@ -57,8 +57,8 @@ fn same_but(made: &NewImage<'_>, layers: &[LayerIndex], decision: &SlimDecision)
     let gone = decision.removed_paths();
     let added = made.added.iter();
     let added = added.flat_map(|members| members.paths().chain(members.folders()));
-    let lists = decision.changed_lists(&made.original.layers);
-    let meant: BTreeSet<&RootPath> = added.chain(&gone).chain(lists).collect();
+    let lists: Vec<RootPath> = decision.changed_lists(&made.original.layers).collect();
+    let meant: BTreeSet<&RootPath> = added.chain(&gone).chain(&lists).collect();
     // A folder that no layer has by itself is there for what lies in it alone.
     let paths = gone.iter().chain(decision.hidden.iter().map(|item| &item.path));
     let implied: BTreeSet<RootPath> = paths.flat_map(folders_above).collect();

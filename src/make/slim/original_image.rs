@@ -133,7 +133,7 @@ impl OriginalImage {
         let mut at = found.path;
         // A hard link may lead to a file of a layer below, where it may be one again.
         loop {
-            match self.layers.get(number)?.entries.get(&at) {
+            match self.layers.get(number)?.entries.get(at.as_bytes()) {
                 Some(LayerEntry::File(_)) => return Some((number, at)),
                 Some(LayerEntry::Hardlink(target)) if *target != at => at = target.clone(),
                 _ => number = number.checked_sub(1)?,

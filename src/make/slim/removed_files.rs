@@ -43,14 +43,14 @@ pub(super) fn leave_out(
 fn hidden_files(layers: &[LayerIndex], merged: &Rootfs, tables: &'static KnowledgeTables) -> Vec<PlanItem> {
     let mut hidden = Vec::new();
     for (number, layer) in layers.iter().enumerate() {
-        for (path, entry) in &layer.entries {
+        for (path, entry) in layer.entries.iter() {
             let LayerEntry::File(facts) = entry else { continue };
-            let Some(kind) = dead_weight_kind(tables, path, facts) else {
+            let Some(kind) = dead_weight_kind(tables, &path, facts) else {
                 continue;
             };
             let seen = merged.lookup_link(&path.absolute()).ok();
             let seen = seen
-                .filter(|found| found.path == *path)
+                .filter(|found| found.path == path)
                 .map(|found| merged.node(found.node));
             if seen.is_none_or(|node| node.layer != number) {
                 hidden.push(PlanItem {
@@ -104,12 +104,12 @@ fn linked_from_above(decision: &SlimDecision, layers: &[LayerIndex], merged: &Ro
     let real = |target: &RootPath| Some(merged.lookup_link(&target.absolute()).ok()?.path);
     for (number, layer) in layers.iter().enumerate() {
         let gone = decision.removed_from(number);
-        for (path, entry) in &layer.entries {
+        for (path, entry) in layer.entries.iter() {
             let LayerEntry::Hardlink(target) = entry else {
                 continue;
             };
             // A link to a file of its own layer takes that file over when the layer is written again.
-            if gone.contains(path) || resolve_hardlink(layer, target).is_some() {
+            if gone.contains(&path) || resolve_hardlink(layer, target).is_some() {
                 continue;
             }
             // The target as it is written, and as the merged file system has it behind links of folders.

@@ -208,7 +208,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
             let (path, kind) = (path.clone(), ProblemKind::Unread);
             index.problems.push(LayerProblem { path, what, kind });
         }
-        index.entries.insert(path, LayerEntry::File(Arc::new(facts)));
+        index.entries.insert(&path, LayerEntry::File(Arc::new(facts)));
     }
     Ok(index)
 }

@@ -28,11 +28,11 @@ impl TwinFiles {
 
 /// The twins of a layer among the files that `stays` has, by path. Only libraries whose identity is known are compared.
 pub(crate) fn find_twin_files(layer: &LayerIndex, stays: impl Fn(&RootPath) -> bool) -> Vec<TwinFiles> {
-    let mut groups: BTreeMap<_, Vec<(&RootPath, &FileFacts)>> = BTreeMap::new();
-    for (path, entry) in &layer.entries {
+    let mut groups: BTreeMap<_, Vec<(RootPath, &FileFacts)>> = BTreeMap::new();
+    for (path, entry) in layer.entries.iter() {
         let LayerEntry::File(facts) = entry else { continue };
         // One inode has one owner and one mode.
-        if let Some(sha256) = facts.sha256.as_deref().filter(|_| facts.elf.is_some() && stays(path)) {
+        if let Some(sha256) = facts.sha256.as_deref().filter(|_| facts.elf.is_some() && stays(&path)) {
             let key = (path.parent(), sha256, facts.mode, facts.uid, facts.gid);
             groups.entry(key).or_default().push((path, facts));
         }
@@ -42,9 +42,9 @@ pub(crate) fn find_twin_files(layer: &LayerIndex, stays: impl Fn(&RootPath) -> b
         let is_same = |(_, other): &&(_, &FileFacts)| {
             (other.capabilities, &other.access_list) == (facts.capabilities, &facts.access_list)
         };
-        let links: Vec<RootPath> = others.iter().filter(is_same).map(|(path, _)| (*path).clone()).collect();
+        let links: Vec<RootPath> = others.iter().filter(is_same).map(|(path, _)| path.clone()).collect();
         (!links.is_empty()).then(|| TwinFiles {
-            file: (*file).clone(),
+            file: file.clone(),
             links,
             bytes: facts.bytes,
         })

@@ -3,10 +3,11 @@
 //! A path is taken in the layer's own tree: where a directory of the path is a symbolic link of the same
 //! layer, the member lies behind the link, as it does when an engine unpacks the layer into an empty folder.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::access_list::AccessList;
 use super::index::{LayerEntry, LayerProblem, ProblemKind};
+use super::layer_entries::LayerEntries;
 use super::layer_links::LayerLinks;
 use crate::path::RootPath;
 
@@ -23,7 +24,7 @@ const OPAQUE: &[u8] = b".wh..wh..opq";
 #[derive(Debug, Default)]
 pub(crate) struct Changeset {
     /// What lies at each path.
-    pub entries: BTreeMap<RootPath, LayerEntry>,
+    pub entries: LayerEntries,
     /// Paths of lower layers that are deleted.
     pub whiteouts: BTreeSet<RootPath>,
     /// Directories whose content in lower layers is hidden.
@@ -123,31 +124,31 @@ impl Changeset {
     }
 
     /// Adds a member at its place. The last entry of a path wins, and what is no directory has nothing below it.
-    pub(crate) fn add(&mut self, path: RootPath, entry: LayerEntry) {
+    pub(crate) fn add(&mut self, path: &RootPath, entry: LayerEntry) {
         let name = path.name();
         // Before all else: the name makes a whiteout of a member, whatever its kind is.
         if let Some(hidden) = name.strip_prefix(WHITEOUT) {
-            return self.add_whiteout(&path, hidden);
+            return self.add_whiteout(path, hidden);
         }
         let is_directory = matches!(entry, LayerEntry::Directory(..));
-        if path == RootPath::default() {
+        if *path == RootPath::default() {
             if !is_directory {
-                self.problem(&path, "an entry that is no directory stands at the root; it is ignored");
+                self.problem(path, "an entry that is no directory stands at the root; it is ignored");
             }
             return;
         }
         if !is_directory {
-            self.remove_below(&path);
+            self.remove_below(path);
         }
-        if self.links.set(&path, matches!(entry, LayerEntry::Symlink(_))) {
+        if self.links.set(path, matches!(entry, LayerEntry::Symlink(_))) {
             self.last_parent = None;
         }
         // Never taken back: a tar that names one path again and again reaches the bound as well.
         self.held += (path.as_bytes().len() + weight(&entry)) as u64;
         if !self.hard_links.is_empty()
-            && let Some(before) = self.entries.remove(&path)
+            && let Some(before) = self.entries.get(path.as_bytes()).cloned()
         {
-            self.keep_linked(&path, &before);
+            self.keep_linked(path, &before);
         }
         if let LayerEntry::Hardlink(target) = &entry {
             self.hard_links.insert((target.clone(), path.clone()));
@@ -191,12 +192,16 @@ impl Changeset {
     /// Errors: The bound, when it is crossed.
     pub(crate) fn check_directories(&mut self, limit: usize, held: u64) -> Result<(), String> {
         let mut before = &RootPath::default();
-        let mut directories = 0;
-        for path in self.entries.keys() {
+        let (mut directories, mut unnamed) = (0, 0);
+        for (path, _) in self.entries.folders() {
             // The paths are sorted, so that what a path does not share with the one before it is new.
             let shared = before.split_components().zip(path.split_components());
             let shared = shared.take_while(|(one, other)| one == other).count();
-            directories += path.split_components().count() - shared;
+            let new = path.split_components().count() - shared;
+            let above = std::iter::successors(Some(path.clone()), |path| Some(path.parent()));
+            let is_unnamed = |path: &RootPath| self.entries.get(path.as_bytes()).is_none();
+            unnamed += above.take(new).filter(is_unnamed).count();
+            directories += new;
             before = path;
         }
         if directories > limit {
@@ -205,7 +210,6 @@ impl Changeset {
             ));
         }
         // A path of two thousand components stands for as many directories, which nothing else counts.
-        let unnamed = directories.saturating_sub(self.entries.len());
         self.held += DIRECTORY * unnamed as u64;
         self.check_held(held)
     }
@@ -230,10 +234,7 @@ impl Changeset {
     }
 
     fn remove_below(&mut self, path: &RootPath) {
-        // Behind the smallest name there can be, since none holds a NUL, what lies below stands together.
-        let first = RootPath::new(&[path.as_bytes(), b"/\x01"].concat());
-        let below = self.entries.range(first..).map(|(below, _)| below);
-        let gone: Vec<RootPath> = below.take_while(|below| below.starts_with(path)).cloned().collect();
+        let gone = self.entries.paths_below(path);
         if gone.is_empty() {
             return;
         }
@@ -301,14 +302,14 @@ mod tests {
         let mut changeset = Changeset::default();
         for (name, entry) in members {
             if let Some(path) = changeset.place(name.as_bytes(), 4096, 40).unwrap() {
-                changeset.add(path, entry.clone());
+                changeset.add(&path, entry.clone());
             }
         }
         changeset
     }
 
     fn paths(changeset: &Changeset) -> Vec<String> {
-        changeset.entries.keys().map(ToString::to_string).collect()
+        changeset.entries.keys().map(|path| path.to_string()).collect()
     }
 
     #[test]
@@ -349,7 +350,7 @@ mod tests {
             ("b", LayerEntry::Special),
             ("d", LayerEntry::Special),
         ]);
-        let [b, c, e] = ["b", "c", "e"].map(|name| found.entries[&RootPath::new(name.as_bytes())].clone());
+        let [b, c, e] = ["b", "c", "e"].map(|name| found.entries.get(name.as_bytes()).unwrap().clone());
         assert_eq!((b, c, e), (LayerEntry::Special, link("old"), link("new")));
     }
 

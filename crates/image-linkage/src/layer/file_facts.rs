@@ -1,10 +1,12 @@
 //! The facts of one file, taken as its bytes pass.
 
+use std::collections::HashMap;
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
 
-use super::index::FileFacts;
+use super::index::{FileFacts, LayerEntry};
 use super::interest::IndexOptions;
 use crate::digest::to_hex;
 use crate::elf::ElfStream;
@@ -158,6 +160,28 @@ impl KeptBudget {
         }
         self.bytes += bytes;
         None
+    }
+}
+
+/// Files without content that are all alike, which share their facts: those are most of the memory of a layer.
+#[derive(Debug, Default)]
+pub struct AlikeFiles(HashMap<PlainFile, Arc<FileFacts>>);
+
+/// All that is known of a file without content: its size, mode, user and group.
+type PlainFile = (u64, u16, u32, u32);
+/// The facts that are kept to be shared: a million files of an image have some ten thousand sizes.
+const SHARED: usize = 1 << 16;
+
+impl AlikeFiles {
+    /// The entry, with the facts of the first file like it. Objects do not share: of them one allocation is one inode.
+    pub fn shared(&mut self, entry: LayerEntry) -> LayerEntry {
+        match entry {
+            LayerEntry::File(facts) if facts.is_plain() && self.0.len() < SHARED => {
+                let key = (facts.bytes, facts.mode, facts.uid, facts.gid);
+                LayerEntry::File(Arc::clone(self.0.entry(key).or_insert(facts)))
+            }
+            other => other,
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! What a layer says: its entries, what it hides of the layers below, and what is odd about it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::access_list::AccessList;
+use super::layer_entries::LayerEntries;
 use serde::{Deserialize, Serialize};
 
 use super::node_access::{FileCapabilities, NodeAccess};
@@ -26,7 +27,7 @@ pub struct LayerIndex {
     /// The bytes of the uncompressed tar.
     pub bytes: u64,
     /// What lies at each path.
-    pub entries: BTreeMap<RootPath, LayerEntry>,
+    pub entries: LayerEntries,
     /// Paths of lower layers that are deleted.
     pub whiteouts: BTreeSet<RootPath>,
     /// Directories whose content in lower layers is hidden.
@@ -44,7 +45,7 @@ impl LayerIndex {
             compressed_bytes: 0,
             diff_id: nothing,
             bytes: 0,
-            entries: BTreeMap::new(),
+            entries: LayerEntries::default(),
             whiteouts: BTreeSet::new(),
             opaque: BTreeSet::new(),
             problems: Vec::new(),
@@ -54,7 +55,7 @@ impl LayerIndex {
     /// Where a hard link to `target` ends, and what the layer holds there: nothing where the file is one of a layer below.
     pub(crate) fn follow_hardlink<'l>(&'l self, mut target: &'l RootPath) -> (&'l RootPath, Option<&'l LayerEntry>) {
         for _ in 0..HARDLINK_DEPTH {
-            match self.entries.get(target) {
+            match self.entries.get(target.as_bytes()) {
                 Some(LayerEntry::Hardlink(next)) => target = next,
                 found => return (target, found),
             }

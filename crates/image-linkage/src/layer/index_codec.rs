@@ -1,19 +1,21 @@
 //! The index of a layer as bytes, for who keeps it: what the uncompressed tar says, not how the blob is stored.
 //!
-//! Frames follow each other, each with its length in front: the head, then entries by the thousand, and an empty frame
-//! at the end. Neither way is the whole ever held beside the index.
+//! Frames follow each other, each with its length in front: the head, then folders with a thousand entries together, and
+//! an empty frame at the end. Neither way is the whole ever held beside the index.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_bytes::Bytes;
 
+use super::file_facts::AlikeFiles;
 use super::index::{LayerEntry, LayerIndex, LayerProblem};
+use super::layer_entries::LayerEntries;
 use crate::digest::Digest;
 use crate::path::RootPath;
 
-/// The entries of one frame.
+/// The entries of one frame, at least, where there are more behind it; of one folder in it, at most.
 const FRAME_ENTRIES: usize = 1024;
 
 /// Diff id, bytes, whiteouts, opaque directories, problems.
@@ -32,35 +34,55 @@ pub fn write_index(index: &LayerIndex, to: &mut impl Write) -> io::Result<()> {
         ..
     } = index;
     write_frame(&(diff_id, bytes, whiteouts, opaque, problems), to)?;
-    let mut entries = index.entries.iter();
-    loop {
-        let frame: Vec<_> = entries.by_ref().take(FRAME_ENTRIES).collect();
-        write_frame(&frame, to)?;
-        if frame.is_empty() {
-            return Ok(());
+    let mut frame: Vec<(&RootPath, Vec<(&Bytes, &LayerEntry)>)> = Vec::new();
+    let mut entries = 0;
+    for (folder, names) in index.entries.folders() {
+        let mut names = names.iter().map(|(name, entry)| (Bytes::new(name), entry)).peekable();
+        while names.peek().is_some() {
+            let part: Vec<_> = names.by_ref().take(FRAME_ENTRIES).collect();
+            entries += part.len();
+            frame.push((folder, part));
+            if entries >= FRAME_ENTRIES {
+                write_frame(&frame, to)?;
+                frame.clear();
+                entries = 0;
+            }
         }
     }
+    if !frame.is_empty() {
+        write_frame(&frame, to)?;
+        frame.clear();
+    }
+    write_frame(&frame, to)
 }
 
 /// Reads what [`write_index`] has written, as the index of a blob that is not compressed.
 ///
 /// Errors: What `from` gives, and bytes that are no index; none make it panic.
 pub fn read_index(from: &mut impl Read) -> io::Result<LayerIndex> {
-    let (diff_id, bytes, whiteouts, opaque, problems): LayerHead = read_frame(from)?;
-    let mut entries: Vec<(RootPath, LayerEntry)> = Vec::new();
+    let head = read_frame(from)?;
+    let (diff_id, bytes, whiteouts, opaque, problems): LayerHead = decode(&head)?;
+    let mut entries = LayerEntries::default();
+    let mut alike = AlikeFiles::default();
     loop {
-        let frame: Vec<_> = read_frame(from)?;
-        if frame.is_empty() {
+        let frame = read_frame(from)?;
+        let folders: Vec<(RootPath, Vec<(&Bytes, LayerEntry)>)> = decode(&frame)?;
+        if folders.is_empty() {
             break;
         }
-        entries.extend(frame);
+        for (folder, names) in folders {
+            entries.extend(
+                folder,
+                names.into_iter().map(|(name, entry)| (&**name, alike.shared(entry))),
+            );
+        }
     }
     Ok(LayerIndex {
         digest: diff_id.clone(),
         compressed_bytes: bytes,
         diff_id,
         bytes,
-        entries: entries.into_iter().collect(),
+        entries,
         whiteouts,
         opaque,
         problems,
@@ -74,11 +96,15 @@ fn write_frame(frame: &impl Serialize, to: &mut impl Write) -> io::Result<()> {
     to.write_all(&bytes)
 }
 
-fn read_frame<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<T> {
+fn read_frame(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
     // No room is made for what the length only promises.
     let mut bytes = Vec::new();
     from.take(u32::from_le_bytes(length).into()).read_to_end(&mut bytes)?;
-    postcard::from_bytes(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    Ok(bytes)
+}
+
+fn decode<'f, T: Deserialize<'f>>(frame: &'f [u8]) -> io::Result<T> {
+    postcard::from_bytes(frame).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }

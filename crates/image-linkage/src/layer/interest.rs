@@ -96,6 +96,11 @@ impl FileInterest {
         hasher.finish()
     }
 
+    /// Whether the whole content of the file may be kept, for its place or for what it holds.
+    pub fn may_keep(&self, path: &RootPath) -> bool {
+        self.keeps_content(path) || self.wanted_words(path).is_some()
+    }
+
     /// Whether the whole content of the file is kept.
     pub(super) fn keeps_content(&self, path: &RootPath) -> bool {
         loader_reads(path) || self.kept.iter().any(|pattern| pattern.matches(path))

@@ -3,10 +3,11 @@
 //! A name costs time in proportion to its length, however deep it is and however many links there are: the
 //! hash of a path is made component by component, so that every directory on the way is looked up at once.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 
 use super::index::LayerEntry;
+use super::layer_entries::LayerEntries;
 use crate::path::{self, RootPath};
 
 /// The components that all links of a layer together may lead through.
@@ -72,7 +73,7 @@ impl LayerLinks {
         }
     }
 
-    fn target<'a>(&self, trail: &HashedPath, entries: &'a BTreeMap<RootPath, LayerEntry>) -> Option<&'a [u8]> {
+    fn target<'a>(&self, trail: &HashedPath, entries: &'a LayerEntries) -> Option<&'a [u8]> {
         let path = trail.path.as_slice();
         let is_link = self.hashes.contains(&trail.hasher.finish()) && self.paths.contains(path);
         match entries.get(path).filter(|_| is_link) {
@@ -87,7 +88,7 @@ impl LayerLinks {
     pub(crate) fn follow(
         &mut self,
         directory: &RootPath,
-        entries: &BTreeMap<RootPath, LayerEntry>,
+        entries: &LayerEntries,
         limit: usize,
     ) -> Result<Option<RootPath>, String> {
         if self.paths.is_empty() {

@@ -44,24 +44,26 @@ impl LayerCut {
             paths.contains(path)
                 && layer
                     .entries
-                    .get(path)
+                    .get(path.as_bytes())
                     .is_some_and(|entry| !matches!(entry, LayerEntry::Directory(..)))
         };
         let mut cut = Self {
-            gone: layer.entries.keys().filter(|path| goes(path)).cloned().collect(),
+            gone: layer.entries.keys().filter(goes).collect(),
             ..Self::default()
         };
-        for (path, entry) in &layer.entries {
-            let LayerEntry::Hardlink(target) = entry else {
-                continue;
-            };
-            let Some(file) = resolve_hardlink(layer, target).filter(|_| !goes(path)) else {
+        let links = layer.entries.iter().filter_map(|(path, entry)| match entry {
+            LayerEntry::Hardlink(target) => Some((path, target)),
+            _ => None,
+        });
+        // By path, as the first link is to take the file over.
+        for (path, target) in links.collect::<BTreeMap<_, _>>() {
+            let Some(file) = resolve_hardlink(layer, target).filter(|_| !goes(&path)) else {
                 continue;
             };
             if goes(file) {
                 let heir = cut.heirs.entry(file.clone()).or_insert_with(|| path.clone());
                 // The first link by name becomes the file; the others lead to it.
-                if heir != path {
+                if *heir != path {
                     cut.relinked.insert(path.clone(), heir.clone());
                 }
             } else if goes(target) {
@@ -81,17 +83,19 @@ impl LayerCut {
     pub fn apply(&self, layer: &LayerIndex) -> LayerIndex {
         let mut after = layer.clone();
         for (file, heir) in &self.heirs {
-            if let Some(entry) = layer.entries.get(file) {
-                after.entries.insert(heir.clone(), entry.clone());
+            if let Some(entry) = layer.entries.get(file.as_bytes()) {
+                after.entries.insert(heir, entry.clone());
             }
         }
         for (path, target) in &self.relinked {
-            after.entries.insert(path.clone(), LayerEntry::Hardlink(target.clone()));
+            after.entries.insert(path, LayerEntry::Hardlink(target.clone()));
         }
         for (path, first) in self.twins.iter().filter(|(path, first)| path != first) {
-            after.entries.insert(path.clone(), LayerEntry::Hardlink(first.clone()));
+            after.entries.insert(path, LayerEntry::Hardlink(first.clone()));
         }
-        after.entries.retain(|path, _| !self.gone.contains(path));
+        for path in &self.gone {
+            after.entries.remove(path);
+        }
         after.whiteouts.extend(self.whiteouts.iter().cloned());
         after
     }
@@ -197,7 +201,7 @@ fn member<'c, R: Read>(
                 ..change
             };
             write_headers(members.raw(), found, at, &change, out)?;
-            members.note(at.clone(), found)?;
+            members.note(at, found)?;
             return members.read(bytes, |_| ());
         }
         firsts.insert(group, path.clone());
@@ -213,7 +217,7 @@ fn member<'c, R: Read>(
         );
     }
     write_headers(members.raw(), found, at, &change, out)?;
-    members.note(at.clone(), found)?;
+    members.note(at, found)?;
     copy(members, bytes, out)
 }
 
@@ -267,7 +271,7 @@ fn shorten<R: Read>(
     let mut write = |bytes: &[u8]| out.write_all(bytes).map_err(|error| error.to_string());
     write(&content)?;
     write(zeros.get(..padding).unwrap_or_default())?;
-    members.note(path.clone(), found)
+    members.note(path, found)
 }
 
 fn copy<R: Read>(members: &mut TarMembers<'_, R>, bytes: u64, out: &mut dyn Write) -> Result<(), String> {
@@ -317,7 +321,7 @@ pub fn extract_files(
         }
         members.read(found.padding(), |_| ())?;
         if let Some(path) = place {
-            members.note(path, &found)?;
+            members.note(&path, &found)?;
         }
     }
 }

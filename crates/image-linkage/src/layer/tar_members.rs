@@ -55,7 +55,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
     }
 
     /// Takes note of a member, so that those behind a link of the layer are placed behind it.
-    pub(super) fn note(&mut self, path: RootPath, member: &TarMember) -> Result<(), String> {
+    pub(super) fn note(&mut self, path: &RootPath, member: &TarMember) -> Result<(), String> {
         let entry = match member.kind {
             EntryType::Symlink => LayerEntry::Symlink(member.link.as_slice().into()),
             EntryType::Directory => LayerEntry::Directory(member.access, None),

@@ -1,14 +1,13 @@
 //! Walks a tar stream: one pass, every byte seen once, nothing held but one header.
 
-use std::collections::HashMap;
 use std::io::BufRead;
 use std::sync::Arc;
 
 use tar_core::{EntryType, SparseEntry};
 
 use super::changeset::Changeset;
-use super::file_facts::{FileReader, KeptBudget};
-use super::index::{FileFacts, LayerEntry};
+use super::file_facts::{AlikeFiles, FileReader, KeptBudget};
+use super::index::LayerEntry;
 use super::interest::IndexOptions;
 use super::tar_headers::{TarHeaders, TarItem};
 use super::tar_member::TarMember;
@@ -29,7 +28,7 @@ pub(crate) fn read_changeset(reader: impl BufRead, options: &IndexOptions) -> Re
         kept: KeptBudget::default(),
         holes: 0,
         members: 0,
-        plain: HashMap::new(),
+        alike: AlikeFiles::default(),
     };
     loop {
         match walk.headers.next()? {
@@ -55,13 +54,8 @@ struct TarWalk<'a, R> {
     /// The bytes of holes that were passed as zeros so far.
     holes: u64,
     members: usize,
-    plain: HashMap<PlainFile, Arc<FileFacts>>,
+    alike: AlikeFiles,
 }
-
-/// All that is known of a file without content: its size, mode, user and group.
-type PlainFile = (u64, u16, u32, u32);
-/// The facts that are kept to be shared: a million files of an image have some ten thousand sizes.
-const SHARED: usize = 1 << 16;
 
 impl<R: BufRead> TarWalk<'_, R> {
     fn take(&mut self, member: &TarMember) -> Result<(), String> {
@@ -91,14 +85,14 @@ impl<R: BufRead> TarWalk<'_, R> {
                         self.changeset.problem(path, what);
                     }
                     let entry = self.file(path, member)?;
-                    self.changeset.add(path.clone(), entry);
+                    self.changeset.add(path, entry);
                     return self.headers.input.skip(after);
                 }
                 None => LayerEntry::Special,
             },
         };
         if let Some(path) = placed {
-            self.changeset.add(path, entry);
+            self.changeset.add(&path, entry);
         }
         self.headers.input.skip(stored)?;
         self.headers.input.skip(after)
@@ -127,17 +121,7 @@ impl<R: BufRead> TarWalk<'_, R> {
         if let Some(why) = self.kept.admit(&mut facts, too_large, self.limits) {
             self.changeset.unread(path, why);
         }
-        Ok(LayerEntry::File(self.shared(facts)))
-    }
-
-    /// Files that are all alike share their facts, which are most of the memory of a layer. Objects do not: of them one
-    /// allocation is one inode.
-    fn shared(&mut self, facts: FileFacts) -> Arc<FileFacts> {
-        if !facts.is_plain() || self.plain.len() >= SHARED {
-            return Arc::new(facts);
-        }
-        let key = (facts.bytes, facts.mode, facts.uid, facts.gid);
-        Arc::clone(self.plain.entry(key).or_insert_with(|| Arc::new(facts)))
+        Ok(self.alike.shared(LayerEntry::File(Arc::new(facts))))
     }
 
     /// Reads a sparse file: regions of data in the stream, zeros between them.

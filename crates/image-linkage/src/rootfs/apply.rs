@@ -6,8 +6,8 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use super::tree::{NodeId, NodeKind, ROOT, Rootfs, RootfsNode};
-use crate::layer::{AccessList, LayerEntry, LayerIndex, NodeAccess, ProblemKind};
+use super::tree::{DirectoryAccess, NodeId, NodeKind, ROOT, Rootfs, RootfsNode};
+use crate::layer::{LayerEntry, LayerIndex, ProblemKind};
 use crate::path::RootPath;
 
 /// Something in a layer that could not be applied.
@@ -45,13 +45,17 @@ impl Rootfs {
 
     fn apply(&mut self, number: usize, layer: &LayerIndex, problems: &mut Vec<ApplyProblem>) {
         // Hard links are resolved before anything is hidden: they may lead to a file of a lower layer.
-        let linked: Vec<(&RootPath, NodeKind)> = layer
+        let mut links: Vec<(RootPath, &RootPath)> = layer
             .entries
             .iter()
             .filter_map(|(path, entry)| match entry {
                 LayerEntry::Hardlink(target) => Some((path, target)),
                 _ => None,
             })
+            .collect();
+        links.sort_unstable();
+        let linked: Vec<(RootPath, NodeKind)> = links
+            .into_iter()
             .filter_map(|(path, target)| {
                 let kind = self.hardlink(layer, target);
                 if kind.is_none() {
@@ -78,21 +82,15 @@ impl Rootfs {
                 self.remove_link(parent, path.name());
             }
         }
-        for (path, entry) in &layer.entries {
-            let kind = match entry {
-                LayerEntry::Directory(access, list) => {
-                    self.place_directory(path, *access, list.as_ref(), number);
-                    continue;
-                }
-                LayerEntry::File(facts) => NodeKind::File(Arc::clone(facts)),
-                LayerEntry::Symlink(target) => NodeKind::Symlink(target.clone()),
-                LayerEntry::Special => NodeKind::Special,
-                LayerEntry::Hardlink(_) => continue,
-            };
-            self.place(path, kind, number);
+        for (folder, names) in layer.entries.folders() {
+            let parent = self.made_directory(folder, number);
+            for (name, entry) in names.iter() {
+                self.place(parent, name, entry, number);
+            }
         }
         for (path, kind) in linked {
-            self.place(path, kind, number);
+            let parent = self.made_directory(&path.parent(), number);
+            self.insert(parent, path.name(), RootfsNode { kind, layer: number });
         }
     }
 
@@ -136,30 +134,37 @@ impl Rootfs {
         })
     }
 
-    fn place(&mut self, path: &RootPath, kind: NodeKind, layer: usize) {
-        let parent = self.parent(path, layer);
-        self.insert(parent, path.name(), RootfsNode { kind, layer });
+    fn place(&mut self, parent: NodeId, name: &[u8], entry: &LayerEntry, layer: usize) {
+        let kind = match entry {
+            LayerEntry::Directory(access, list) => {
+                return self.place_directory(parent, name, (*access, list.clone()), layer);
+            }
+            LayerEntry::File(facts) => NodeKind::File(Arc::clone(facts)),
+            LayerEntry::Symlink(target) => NodeKind::Symlink(target.clone()),
+            LayerEntry::Special => NodeKind::Special,
+            // Placed last.
+            LayerEntry::Hardlink(_) => return,
+        };
+        self.insert(parent, name, RootfsNode { kind, layer });
     }
 
     /// A directory over another one keeps its content; mode and owner are those of the upper layer.
-    fn place_directory(&mut self, path: &RootPath, access: NodeAccess, list: Option<&Arc<AccessList>>, layer: usize) {
-        let parent = self.parent(path, layer);
-        let id = self.directory(parent, path.name(), layer);
-        if let Some(node) = self.nodes.get_mut(id.0) {
+    fn place_directory(&mut self, parent: NodeId, name: &[u8], access: DirectoryAccess, layer: usize) {
+        let id = self.directory(parent, name, layer);
+        if let Some(node) = self.nodes.get_mut(id.0 as usize) {
             node.layer = layer;
         }
-        if access.mode & 0o555 == 0o555 && list.is_none() {
+        if access.0.mode & 0o555 == 0o555 && access.1.is_none() {
             self.guarded.remove(&id);
         } else {
-            self.guarded.insert(id, (access, list.cloned()));
+            self.guarded.insert(id, access);
         }
     }
 
-    /// The directory of a path. A tar may leave out those on the way: engines make them, and keep what lower
+    /// The directory at a path. A tar may leave out those on the way: engines make them, and keep what lower
     /// layers say of their modes.
-    fn parent(&mut self, path: &RootPath, layer: usize) -> NodeId {
-        let parent = path.parent();
-        let names = parent.split_components();
+    fn made_directory(&mut self, path: &RootPath, layer: usize) -> NodeId {
+        let names = path.split_components();
         names.fold(ROOT, |at, name| self.directory(at, name, layer))
     }
 
@@ -179,16 +184,17 @@ impl Rootfs {
     }
 
     fn insert(&mut self, parent: NodeId, name: &[u8], node: RootfsNode) -> NodeId {
-        let id = NodeId(self.nodes.len());
+        // Four thousand million nodes would be a hundred gigabytes of them.
+        let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
         self.nodes.push(node);
         if let Some(NodeKind::Directory(children)) = self.kind_mut(parent) {
-            children.insert(name.into(), id);
+            children.insert(name, id);
         }
         id
     }
 
     fn kind_mut(&mut self, id: NodeId) -> Option<&mut NodeKind> {
-        self.nodes.get_mut(id.0).map(|node| &mut node.kind)
+        self.nodes.get_mut(id.0 as usize).map(|node| &mut node.kind)
     }
 
     /// Removes a name from a directory, as a program that runs in the container would.

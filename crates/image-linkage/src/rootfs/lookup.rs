@@ -191,7 +191,7 @@ impl<'a> PathWalk<'a> {
         if part.len() > NAME {
             return Err(LookupError::TooLong);
         }
-        let (name, id) = children.get_key_value(part).ok_or(LookupError::NotFound)?;
+        let (name, id) = children.get(part).ok_or(LookupError::NotFound)?;
         self.trail.push((name, *id));
         let NodeKind::Symlink(target) = &self.rootfs.node(*id).kind else {
             return Ok(None);

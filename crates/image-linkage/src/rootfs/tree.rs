@@ -4,18 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::layer::{AccessList, FileFacts, NodeAccess};
+use crate::name_map::NameMap;
 use crate::path::RootPath;
 
 /// The number of a node in its file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NodeId(pub(super) usize);
+pub struct NodeId(pub(super) u32);
+
+/// Who may pass and list a directory.
+pub(super) type DirectoryAccess = (NodeAccess, Option<Arc<AccessList>>);
 
 /// The merged file system of an image.
 #[derive(Debug, Clone)]
 pub struct Rootfs {
     pub(super) nodes: Vec<RootfsNode>,
     /// The directories that not everybody may pass and list: in most images there are few.
-    pub(super) guarded: BTreeMap<NodeId, (NodeAccess, Option<Arc<AccessList>>)>,
+    pub(super) guarded: BTreeMap<NodeId, DirectoryAccess>,
 }
 
 /// A node and the layer that brought it.
@@ -31,7 +35,7 @@ pub struct RootfsNode {
 #[derive(Debug, Clone)]
 pub enum NodeKind {
     /// A directory and what it holds, by name.
-    Directory(Box<BTreeMap<Box<[u8]>, NodeId>>),
+    Directory(Box<NameMap<NodeId>>),
     /// A regular file. Hard links share their facts, as they share an inode.
     File(Arc<FileFacts>),
     /// A symbolic link and its target, as written.
@@ -60,7 +64,7 @@ impl Rootfs {
     #[expect(clippy::missing_panics_doc, reason = "the root is always there")]
     pub fn node(&self, id: NodeId) -> &RootfsNode {
         self.nodes
-            .get(id.0)
+            .get(id.0 as usize)
             // The number of another file system gives the root instead of a panic.
             .or(self.nodes.first())
             .expect("a file system has its root")
@@ -72,13 +76,13 @@ impl Rootfs {
             NodeKind::Directory(children) => Some(children.iter()),
             _ => None,
         };
-        children.into_iter().flatten().map(|(name, id)| (&**name, *id))
+        children.into_iter().flatten().map(|(name, id)| (name, *id))
     }
 
     /// The child of this name.
     pub(crate) fn child(&self, id: NodeId, name: &[u8]) -> Option<NodeId> {
         match &self.node(id).kind {
-            NodeKind::Directory(children) => children.get(name).copied(),
+            NodeKind::Directory(children) => children.get(name).map(|(_, id)| *id),
             _ => None,
         }
     }
@@ -93,7 +97,7 @@ impl Rootfs {
             }
             let below: Vec<_> = self
                 .children(id)
-                .map(|(name, child)| (path.join(name), child))
+                .map(|(name, child)| (path.child(name), child))
                 .collect();
             pending.extend(below.into_iter().rev());
         }

@@ -1,5 +1,6 @@
 //! Bombs: layers that cost more than they are worth (rows B-01 to B-04, B-07, B-08).
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -158,8 +159,8 @@ fn kept_files_are_bounded_one_by_one_and_together() {
         .file("etc/ld.so.conf.d/b.conf", vec![b'c'; 500])
         .file("etc/other", vec![b'c'; 5000]);
     let found = index_with(&layer.tar(), &limits).unwrap();
-    let kept: Vec<Option<usize>> = found
-        .entries
+    let sorted: BTreeMap<_, _> = found.entries.iter().collect();
+    let kept: Vec<Option<usize>> = sorted
         .values()
         .map(|entry| match entry {
             LayerEntry::File(facts) => facts.kept.as_ref().map(|kept| kept.len()),

@@ -13,6 +13,8 @@ mod kept;
 mod links;
 mod sparse;
 
+use std::collections::BTreeMap;
+
 use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerEntry, LayerIndex};
 use image_linkage::limits::Limits;
 use image_linkage::rootfs::{self, NodeKind, Rootfs};
@@ -33,7 +35,8 @@ fn index_with(blob: &[u8], limits: &Limits) -> Result<LayerIndex, String> {
 /// What lies in a layer, one line for each path, then what it hides, then its problems.
 fn lines(layer: &LayerIndex) -> Vec<String> {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
-    let entries = layer.entries.iter().map(|(path, entry)| match entry {
+    let sorted: BTreeMap<_, _> = layer.entries.iter().collect();
+    let entries = sorted.into_iter().map(|(path, entry)| match entry {
         LayerEntry::Directory(..) => format!("{path}/"),
         LayerEntry::File(facts) => match &facts.elf {
             Some(elf) => format!(

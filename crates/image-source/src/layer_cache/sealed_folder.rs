@@ -1,27 +1,25 @@
 //! Files that are whole or not there: written beside their place and renamed, with a digest at their end.
 //!
-//! No lock is held: of two processes that write the same file, both write the same bytes, and one of them stays.
+//! Nobody waits for another: of two processes that write the same file, both write the same bytes, and one of them stays.
 #![expect(
     clippy::disallowed_methods,
     reason = "a cache lies on the host, and what was used last is known by the clock"
 )]
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, BufWriter, Read as _, Write};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
+use crate::unfinished_output::create_unfinished_file;
 use image_linkage::digest::DigestHasher;
 
 /// The bytes that are kept: the indexes of some thousand layers. One of 250,000 files has 3 MB.
 pub const KEPT_BYTES: u64 = 1 << 30;
 /// What the digest at the end of a file takes: `sha256:` and 64 digits.
 const SEAL_BYTES: usize = 71;
-/// A file beside its place that is older was left there by a process that was killed.
-const LEFT_BEHIND: Duration = Duration::from_hours(1);
-const BESIDE: &str = ".being-written-";
 
 /// One folder of such files.
 pub(super) struct SealedFolder {
@@ -109,7 +107,7 @@ impl SealedFolder {
         // What a private image holds is for nobody else to read.
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         // Made so that its owner alone may read it.
-        let mut beside = tempfile::Builder::new().prefix(BESIDE).tempfile_in(&self.folder)?;
+        let mut beside = create_unfinished_file(&self.folder, Some(Permissions::from_mode(0o600)))?;
         fill_and_seal(beside.as_file_mut(), self.hasher(name), fill)?;
         // Not synced: a file that a crash has emptied is found damaged, and made anew.
         beside.persist(self.folder.join(name)).map_err(|error| error.error)?;
@@ -141,24 +139,16 @@ pub(super) fn list_folder(root: &Path) -> CacheContent {
     count(&find_files(root))
 }
 
-/// Removes what killed processes have left, and what was not used for longest until at most `bytes` are left; with 0, all. Says what
-/// was removed, and what could not be.
+/// Removes what was not used for longest until at most `bytes` are left; with 0, all. Says what was removed, and what could
+/// not be.
 pub(super) fn remove_files(root: &Path, bytes: u64) -> (CacheContent, Vec<io::Error>) {
     let mut files = find_files(root);
     files.sort_by_key(|file| file.used);
-    let now = SystemTime::now();
-    let is_left_behind = |file: &CacheFile| {
-        let is_beside = file
-            .path
-            .file_name()
-            .is_some_and(|name| name.as_encoded_bytes().starts_with(BESIDE.as_bytes()));
-        is_beside && now.duration_since(file.used).is_ok_and(|age| age > LEFT_BEHIND)
-    };
     let mut total = count(&files).bytes;
     let mut removed = Vec::new();
     let mut errors = Vec::new();
     for file in files {
-        if bytes > 0 && total <= bytes && !is_left_behind(&file) {
+        if bytes > 0 && total <= bytes {
             continue;
         }
         total -= file.bytes;
@@ -320,10 +310,6 @@ mod tests {
         assert_eq!(list_folder(dir.path()), content(3, 300));
         assert_eq!(remove_files(dir.path(), 200).0, content(1, 100));
         assert!(folder.read("b").is_none() && folder.read("a").is_some() && folder.read("c").is_some());
-        let left = folder.folder().join(".being-written-x");
-        fs::write(&left, "x").unwrap();
-        used(".being-written-x", 2);
-        assert_eq!(remove_files(dir.path(), 1000).0, content(1, 1));
         assert_eq!(remove_files(dir.path(), 0).0, content(2, 200));
         assert_eq!(list_folder(dir.path()), content(0, 0));
     }

@@ -48,19 +48,19 @@ type PatienceSetter = (&'static str, fn(&mut RetryPolicy, u64));
 
 const SETTERS: [PatienceSetter; 5] = [
     ("tries", |patience, value| {
-        patience.tries = usize::try_from(value).unwrap_or(usize::MAX)
+        patience.tries = usize::try_from(value).unwrap_or(usize::MAX);
     }),
     ("wait-seconds", |patience, value| {
-        patience.longest_wait = Duration::from_secs(value)
+        patience.longest_wait = Duration::from_secs(value);
     }),
     ("stall-seconds", |patience, value| {
-        patience.stall = Duration::from_secs(value)
+        patience.stall = Duration::from_secs(value);
     }),
     ("slowest-seconds", |patience, value| {
-        patience.slowest = Duration::from_secs(value)
+        patience.slowest = Duration::from_secs(value);
     }),
     ("blob-seconds", |patience, value| {
-        patience.blob = Duration::from_secs(value)
+        patience.blob = Duration::from_secs(value);
     }),
 ];
 

@@ -126,10 +126,7 @@ impl ScriptFiles for CommandFollower<'_> {
     fn some_part_sets(&self) -> bool {
         let children = |folder: &&str| {
             let node = self.rootfs.lookup(folder.as_bytes()).ok()?.node;
-            match &self.rootfs.node(node).kind {
-                NodeKind::Directory(children) => Some(&**children),
-                _ => None,
-            }
+            matches!(self.rootfs.node(node).kind, NodeKind::Directory(_)).then(|| self.rootfs.children(node))
         };
         let mut parts = PARTS.iter().filter_map(children).flatten().peekable();
         let sets = |text: &[u8]| {
@@ -139,7 +136,7 @@ impl ScriptFiles for CommandFollower<'_> {
         };
         // Without such a folder, what is read lies anywhere.
         parts.peek().is_none()
-            || parts.any(|(_, node)| match &self.rootfs.node(*node).kind {
+            || parts.any(|(_, node)| match &self.rootfs.node(node).kind {
                 NodeKind::File(facts) => facts.kept.as_deref().is_none_or(sets),
                 _ => true,
             })

@@ -11,11 +11,11 @@ use super::layout_documents::{LAYOUT, blob_path, build_index};
 use crate::make::slim::new_image::NewImage;
 use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
-use crate::make::unfinished_output::create_unfinished_file;
 use crate::make::whole_file::{ExistingOutput, OutputPlace, look_at_place, open_stream, put_in_place, settle};
 use image_linkage::digest::Digest;
 use image_linkage::layer::LayerWriter;
 use image_linkage::path::RootPath;
+use image_source::create_unfinished_file;
 
 /// Looks whether a file is there.
 pub(super) fn check_file_free(file: &Path, existing: ExistingOutput) -> Result<(), SlimError> {

@@ -10,8 +10,8 @@ use super::{archive, engine, layout, registry};
 use crate::make::slim::SlimError;
 use crate::make::slim::new_image::{LayerStorage, NewImage};
 use crate::make::slim::new_manifest::MediaFamily;
-use crate::make::unfinished_output::UnfinishedFolder;
 use crate::make::whole_file::{OutputPlace, folder_of, look_at_place, settle};
+use image_source::UnfinishedFolder;
 use image_source::{PreferredDocument, RegistryReference};
 
 /// The ways to write an output, as the message on a wrong one lists them.

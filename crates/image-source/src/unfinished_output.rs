@@ -10,12 +10,12 @@ use std::path::Path;
 use tempfile::{NamedTempFile, TempDir};
 
 /// How the names begin; [`RANDOM`] letters and digits follow.
-const PREFIX: &str = ".cupti-audit-unfinished-";
+const PREFIX: &str = ".image-unfinished-";
 const RANDOM: usize = 6;
 
 /// A folder that goes with what is in it, unless it is moved away first.
 #[derive(Debug)]
-pub(crate) struct UnfinishedFolder {
+pub struct UnfinishedFolder {
     folder: TempDir,
     /// Held as long as the folder is in use.
     _lock: File,
@@ -25,7 +25,7 @@ impl UnfinishedFolder {
     /// A folder of this run's own in `parent`.
     ///
     /// Errors: What the host says.
-    pub(crate) fn create_in(parent: &Path) -> io::Result<Self> {
+    pub fn create_in(parent: &Path) -> io::Result<Self> {
         let made = create_locked(|| {
             let folder = named().tempdir_in(parent)?;
             let lock = File::open(folder.path())?;
@@ -36,7 +36,8 @@ impl UnfinishedFolder {
         Ok(Self { folder, _lock: lock })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 }
@@ -44,7 +45,7 @@ impl UnfinishedFolder {
 /// An empty file in `parent` that is gone unless it is given a name.
 ///
 /// Errors: What the host says.
-pub(crate) fn create_unfinished_file(parent: &Path, permissions: Option<Permissions>) -> io::Result<NamedTempFile> {
+pub fn create_unfinished_file(parent: &Path, permissions: Option<Permissions>) -> io::Result<NamedTempFile> {
     // A temporary file is the user's alone; one that is to stay is readable as the umask has it.
     let permissions = permissions.unwrap_or(Permissions::from_mode(0o666));
     let made = create_locked(|| {

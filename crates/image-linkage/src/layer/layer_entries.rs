@@ -1,0 +1,124 @@
+//! What lies at each path of a layer, folder by folder: the files of one share its path.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use super::index::LayerEntry;
+use crate::name_map::NameMap;
+use crate::path::RootPath;
+
+/// The entries of a layer by path.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LayerEntries {
+    /// No folder is empty.
+    folders: BTreeMap<RootPath, NameMap<LayerEntry>>,
+    len: usize,
+}
+
+impl LayerEntries {
+    /// What lies at a path, as [`RootPath::as_bytes`] has it.
+    pub fn get(&self, path: &[u8]) -> Option<&LayerEntry> {
+        let (folder, name) = split_name(path);
+        Some(self.folders.get(folder)?.get(name)?.1)
+    }
+
+    pub(crate) fn get_mut(&mut self, path: &RootPath) -> Option<&mut LayerEntry> {
+        let (folder, name) = split_name(path.as_bytes());
+        self.folders.get_mut(folder)?.get_mut(name)
+    }
+
+    /// Puts an entry at a path and returns the one that it had.
+    pub fn insert(&mut self, path: &RootPath, entry: LayerEntry) -> Option<LayerEntry> {
+        let (folder, name) = split_name(path.as_bytes());
+        let before = match self.folders.get_mut(folder) {
+            Some(names) => names.insert(name, entry),
+            None => self.folders.entry(path.parent()).or_default().insert(name, entry),
+        };
+        self.len += usize::from(before.is_none());
+        before
+    }
+
+    /// Puts entries into a folder, by name.
+    pub(crate) fn extend<'n>(&mut self, folder: RootPath, entries: impl Iterator<Item = (&'n [u8], LayerEntry)>) {
+        let names = self.folders.entry(folder).or_default();
+        for (name, entry) in entries {
+            self.len += usize::from(names.insert(name, entry).is_none());
+        }
+    }
+
+    /// Takes away what lies at a path.
+    pub fn remove(&mut self, path: &RootPath) -> Option<LayerEntry> {
+        let (folder, name) = split_name(path.as_bytes());
+        let names = self.folders.get_mut(folder)?;
+        let gone = names.remove(name)?;
+        if names.is_empty() {
+            self.folders.remove(folder);
+        }
+        self.len -= 1;
+        Some(gone)
+    }
+
+    /// The paths below `path`.
+    pub(crate) fn paths_below(&self, path: &RootPath) -> Vec<RootPath> {
+        // Behind the smallest name there can be, since none holds a NUL, what lies further below stands together.
+        let first = [path.as_bytes(), b"/\x01"].concat();
+        let further = self
+            .folders
+            .range::<[u8], _>((Bound::Included(&*first), Bound::Unbounded));
+        let further = further.take_while(|(folder, _)| folder.starts_with(path));
+        let own = self.folders.get_key_value(path.as_bytes());
+        own.into_iter()
+            .chain(further)
+            .flat_map(paths)
+            .map(|(path, _)| path)
+            .collect()
+    }
+
+    /// The folders that hold something, sorted by path, a folder before those below it, and what each holds by name.
+    pub(crate) fn folders(&self) -> impl Iterator<Item = (&RootPath, &NameMap<LayerEntry>)> {
+        self.folders.iter()
+    }
+
+    /// The entries, sorted by folder, then by name.
+    pub fn iter(&self) -> impl Iterator<Item = (RootPath, &LayerEntry)> {
+        self.folders.iter().flat_map(paths)
+    }
+
+    /// The paths, in the order of [`Self::iter`].
+    pub fn keys(&self) -> impl Iterator<Item = RootPath> {
+        self.iter().map(|(path, _)| path)
+    }
+
+    /// The entries, in the order of [`Self::iter`].
+    pub fn values(&self) -> impl Iterator<Item = &LayerEntry> {
+        let all = self.folders.values().flat_map(NameMap::iter);
+        all.map(|(_, entry)| entry)
+    }
+
+    /// How many paths there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+fn paths<'a>(
+    (folder, names): (&'a RootPath, &'a NameMap<LayerEntry>),
+) -> impl Iterator<Item = (RootPath, &'a LayerEntry)> {
+    names.iter().map(|(name, entry)| (folder.child(name), entry))
+}
+
+/// A path as its folder and its name.
+fn split_name(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().rposition(|&byte| byte == b'/') {
+        Some(at) => (
+            path.get(..at).unwrap_or_default(),
+            path.get(at + 1..).unwrap_or_default(),
+        ),
+        None => (b"", path),
+    }
+}

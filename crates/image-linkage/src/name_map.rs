@@ -1,0 +1,232 @@
+//! A map of the names in one folder that takes little more memory than the names: an image can have millions of files,
+//! and a map of owned strings takes four times as much.
+
+use std::fmt;
+
+/// The names in one chunk, at most: what an insertion has to move.
+const CHUNK: usize = 256;
+
+/// Values by name, sorted by the bytes of the names.
+#[derive(Clone)]
+pub struct NameMap<V> {
+    /// Sorted, none of them empty, and each with names that are all less than those of the next.
+    chunks: Vec<NameChunk<V>>,
+}
+
+#[derive(Clone)]
+struct NameChunk<V> {
+    /// The bytes of the names, in the order in which they came; those that were removed are still there.
+    bytes: Vec<u8>,
+    /// Where each name lies in the bytes, and its value, sorted by name.
+    items: Vec<NamedItem<V>>,
+}
+
+#[derive(Clone)]
+struct NamedItem<V> {
+    start: u32,
+    length: u32,
+    value: V,
+}
+
+impl<V> NameMap<V> {
+    /// The value of a name, with the name as it is held.
+    pub(crate) fn get(&self, name: &[u8]) -> Option<(&[u8], &V)> {
+        let chunk = self.chunks.get(self.chunk_of(name))?;
+        let item = chunk.items.get(chunk.find(name).ok()?)?;
+        Some((chunk.name(item), &item.value))
+    }
+
+    /// The value of a name, to be changed.
+    pub(crate) fn get_mut(&mut self, name: &[u8]) -> Option<&mut V> {
+        let at = self.chunk_of(name);
+        let chunk = self.chunks.get_mut(at)?;
+        let at = chunk.find(name).ok()?;
+        chunk.items.get_mut(at).map(|item| &mut item.value)
+    }
+
+    /// Sets the value of a name and returns the one that it had.
+    pub(crate) fn insert(&mut self, name: &[u8], value: V) -> Option<V> {
+        if self.chunks.is_empty() {
+            self.chunks.push(NameChunk::default());
+        }
+        let at = self.chunk_of(name);
+        let is_last = at + 1 == self.chunks.len();
+        let chunk = self.chunks.get_mut(at)?;
+        let place = match chunk.find(name) {
+            Ok(place) => {
+                let item = chunk.items.get_mut(place)?;
+                return Some(std::mem::replace(&mut item.value, value));
+            }
+            Err(place) => place,
+        };
+        if chunk.items.len() < CHUNK {
+            chunk.put(place, name, value);
+            return None;
+        }
+        // Names mostly come in their order, and then a chunk that was cut in half would stay half empty.
+        let kept = if is_last && place == CHUNK { CHUNK } else { CHUNK / 2 };
+        let behind = chunk.split_off(kept);
+        self.chunks.insert(at + 1, behind);
+        let (at, place) = if place > kept || kept == CHUNK {
+            (at + 1, place - kept)
+        } else {
+            (at, place)
+        };
+        self.chunks.get_mut(at)?.put(place, name, value);
+        None
+    }
+
+    /// Removes a name and returns its value.
+    pub(crate) fn remove(&mut self, name: &[u8]) -> Option<V> {
+        let at = self.chunk_of(name);
+        let chunk = self.chunks.get_mut(at)?;
+        let item = chunk.items.remove(chunk.find(name).ok()?);
+        if chunk.items.is_empty() {
+            self.chunks.remove(at);
+        }
+        Some(item.value)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.chunks.clear();
+    }
+
+    /// The number of names.
+    pub fn len(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.items.len()).sum()
+    }
+
+    /// Whether there is no name.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// The names with their values, sorted.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &V)> {
+        let items = |chunk| NameChunk::iter(chunk);
+        self.chunks.iter().flat_map(items)
+    }
+
+    /// The chunk that holds a name, or would.
+    fn chunk_of(&self, name: &[u8]) -> usize {
+        let starts_behind = |chunk: &NameChunk<V>| chunk.iter().next().is_some_and(|(first, _)| first <= name);
+        self.chunks.partition_point(starts_behind).saturating_sub(1)
+    }
+}
+
+impl<V> NameChunk<V> {
+    fn name(&self, item: &NamedItem<V>) -> &[u8] {
+        let start = item.start as usize;
+        self.bytes.get(start..start + item.length as usize).unwrap_or_default()
+    }
+
+    fn find(&self, name: &[u8]) -> Result<usize, usize> {
+        self.items.binary_search_by(|item| self.name(item).cmp(name))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&[u8], &V)> {
+        self.items.iter().map(|item| (self.name(item), &item.value))
+    }
+
+    fn put(&mut self, place: usize, name: &[u8], value: V) {
+        // What an image calls a file has no more than 4 GiB: `Limits::path_bytes`.
+        let number = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let (start, length) = (number(self.bytes.len()), number(name.len()));
+        self.bytes.extend_from_slice(name);
+        self.items.insert(place, NamedItem { start, length, value });
+    }
+
+    /// Takes the items from the `kept`th on away; both sides let go of bytes that are not theirs.
+    fn split_off(&mut self, kept: usize) -> Self {
+        let from = std::mem::take(&mut self.bytes);
+        let behind = self.items.split_off(kept);
+        let (mut first, mut second) = (Self::default(), Self::default());
+        for (to, items) in [(&mut first, std::mem::take(&mut self.items)), (&mut second, behind)] {
+            to.items.reserve_exact(items.len());
+            for item in items {
+                let start = item.start as usize;
+                let name = from.get(start..start + item.length as usize).unwrap_or_default();
+                to.put(to.items.len(), name, item.value);
+            }
+            to.bytes.shrink_to_fit();
+        }
+        *self = first;
+        second
+    }
+}
+
+impl<V> Default for NameMap<V> {
+    fn default() -> Self {
+        Self { chunks: Vec::new() }
+    }
+}
+
+impl<V> Default for NameChunk<V> {
+    fn default() -> Self {
+        Self {
+            bytes: Vec::new(),
+            items: Vec::new(),
+        }
+    }
+}
+
+impl<V: PartialEq> PartialEq for NameMap<V> {
+    fn eq(&self, other: &Self) -> bool {
+        // Where the chunks end is by the order of insertion.
+        self.iter().eq(other.iter())
+    }
+}
+
+impl<V: fmt::Debug> fmt::Debug for NameMap<V> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self
+            .iter()
+            .map(|(name, value)| (name.escape_ascii().to_string(), value));
+        to.debug_map().entries(names).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::{CHUNK, NameMap};
+
+    proptest! {
+        #[test]
+        fn it_says_what_a_map_of_strings_says(steps in prop::collection::vec((0..900_u32, prop::bool::weighted(0.7)), 0..2000)) {
+            let (mut map, mut known) = (NameMap::default(), BTreeMap::new());
+            for (at, (name, is_new)) in steps.into_iter().enumerate() {
+                let name = name.to_string().into_bytes();
+                if is_new {
+                    prop_assert_eq!(map.insert(&name, at), known.insert(name, at));
+                } else {
+                    prop_assert_eq!(map.get(&name), known.get_key_value(&name).map(|(name, at)| (name.as_slice(), at)));
+                    prop_assert_eq!(map.remove(&name), known.remove(&name));
+                }
+            }
+            prop_assert_eq!((map.len(), map.is_empty()), (known.len(), known.is_empty()));
+            prop_assert!(map.iter().eq(known.iter().map(|(name, at)| (name.as_slice(), at))));
+            for (name, at) in &mut known {
+                *at += 1;
+                *map.get_mut(name).unwrap() += 1;
+            }
+            let straight = known.iter().fold(NameMap::default(), |mut map, (name, at)| {
+                map.insert(name, *at);
+                map
+            });
+            prop_assert_eq!(map, straight);
+        }
+    }
+
+    #[test]
+    fn names_in_their_order_fill_the_chunks() {
+        let mut map = NameMap::default();
+        for at in 0..10 * CHUNK {
+            map.insert(format!("{at:05}").as_bytes(), ());
+        }
+        assert_eq!(map.chunks.len(), 10);
+    }
+}
