@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::process::Command;
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
@@ -19,7 +20,35 @@ fn main() -> io::Result<()> {
         list("ADVICE", "profiles", "yaml")?,
         list("TEMPLATES", "Dockerfile.templates", "j2")?,
     ];
+    name_build();
     fs::write(Path::new(&out).join("data_files.rs"), lists.concat())
+}
+
+/// Says which build this is: the commit, from the environment or of a release build's repository, and the target.
+fn name_build() {
+    let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    // Not where one compiles after each commit: everything would be compiled again for its name.
+    let of_repository = || git(&["rev-parse", "--short=12", "HEAD"]).filter(|_| is_release);
+    println!("cargo::rerun-if-env-changed=CUPTI_AUDIT_COMMIT");
+    if let Some(commit) = env::var("CUPTI_AUDIT_COMMIT").ok().or_else(of_repository) {
+        println!("cargo::rustc-env=CUPTI_AUDIT_COMMIT={commit}");
+    }
+    if let Some(log) =
+        git(&["rev-parse", "--git-path", "logs/HEAD"]).filter(|log| is_release && Path::new(log).exists())
+    {
+        println!("cargo::rerun-if-changed={log}");
+    }
+    let target = env::var("TARGET").unwrap_or_default();
+    println!("cargo::rustc-env=CUPTI_AUDIT_TARGET={target}");
+}
+
+/// What git says; nothing where there is none, as for the sources of a package.
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout)
+        .ok()
+        .filter(|_| output.status.success())?;
+    Some(text.trim().to_owned())
 }
 
 fn list(name: &str, folder: &str, ending: &str) -> io::Result<String> {

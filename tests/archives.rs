@@ -679,6 +679,10 @@ fn a_path_is_recognised_by_its_content() {
     let oci = blobs("amd64", &[(&one, &one)]);
     let archive = layout(oci.archive.clone(), &index(&[oci.descriptor("")]));
     let docker = archive.clone().file("manifest.json", "[]").tar();
+    let root = testkit::layer::Layer::new()
+        .file("bin/sh", "")
+        .file("etc/passwd", "")
+        .file("usr/bin/x", "");
     let dir = tempfile::tempdir().unwrap();
     for (bytes, expected) in [
         (archive.tar(), PathKind::OciArchive),
@@ -688,6 +692,8 @@ fn a_path_is_recognised_by_its_content() {
         (zstd(&docker), PathKind::DockerArchive),
         (classic(&[], &[&one]).tar(), PathKind::DockerArchive),
         (one.clone(), PathKind::Other),
+        (root.tar(), PathKind::RootfsArchive),
+        (gzip(&root.tar()), PathKind::RootfsArchive),
         (b"text".to_vec(), PathKind::Other),
         (Vec::new(), PathKind::Other),
     ] {

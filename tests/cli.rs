@@ -262,3 +262,58 @@ fn the_program_knows_every_option_that_a_page_names() {
         .collect();
     assert_eq!(unknown, [""; 0]);
 }
+
+#[test]
+fn links_groups_what_objects_lack_by_the_library() {
+    let output = run(&["links", "oci:testdata/images/cannot-start"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    insta::assert_snapshot!("links_text", text(&output.stdout));
+    let markdown = run(&["links", "--format", "markdown", "oci:testdata/images/cannot-start"]);
+    insta::assert_snapshot!("links_markdown", text(&markdown.stdout));
+    let whole = run(&["links", "oci:testdata/images/devel"]);
+    assert_eq!(whole.status.code(), Some(0), "{whole:?}");
+}
+
+#[test]
+fn links_asks_the_objects_that_are_named_alone() {
+    let links = |objects: &[&str]| run(&[&["links", "-q", "oci:testdata/images/cannot-start"], objects].concat());
+    assert_eq!(links(&["/usr/lib"]).status.code(), Some(0));
+    assert_eq!(links(&["/usr/lib", "/app/train"]).status.code(), Some(1));
+    for (object, why) in [
+        ("/opt/none", "No such file or directory"),
+        ("/etc", "there is no object for linux/amd64 at /etc"),
+    ] {
+        let refused = links(&[object]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(text(&refused.stderr).contains(why), "{refused:?}");
+    }
+}
+
+#[test]
+fn the_program_describes_itself() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = page(&["completions", shell]);
+        assert!(script.contains("cupti-audit") && script.contains("links"), "{shell}");
+    }
+    assert!(page(&["man"]).starts_with(".ie"), "it is roff");
+    assert!(page(&["man", "links"]).contains("cupti\\-audit\\-links"));
+    assert_eq!(run(&["man", "nothing"]).status.code(), Some(2));
+    let version = page(&["--version"]);
+    let lines: Vec<&str> = version.lines().map(|line| line.split(':').next().unwrap()).collect();
+    assert_eq!(lines[1..], ["commit", "target", "newest CUPTI known"], "{version}");
+    assert_eq!(page(&["-V"]), format!("{}\n", version.lines().next().unwrap()));
+}
+
+#[test]
+fn profiles_are_listed_and_shown_as_they_are() {
+    let list = page(&["profiles"]);
+    assert!(
+        list.contains("phase/training") && list.contains("profiler/torch-profiler"),
+        "{list}"
+    );
+    assert!(!list.contains("rule/"));
+    let file = std::fs::read_to_string("profiles/phases/training.yaml").unwrap();
+    assert_eq!(page(&["profiles", "show", "phase/training"]), file);
+    assert_eq!(page(&["profiles", "show", "training"]), file);
+    assert_eq!(run(&["profiles", "show", "pytorch-x"]).status.code(), Some(2));
+}

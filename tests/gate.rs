@@ -277,7 +277,7 @@ fn a_config_is_found_above_or_named_and_its_mistakes_stop_the_run() {
     assert!(findings(&reports(&output)[0]).contains(&("no-trace".to_owned(), false)));
     let bad = [
         "error: ../../bad.yaml:1:10: there is no value \"sometimes\"; there is error, warning, note, never",
-        "error: ../../bad.yaml:2:1: there is no key \"suppressions\"; there is fail-on, phases, platform, format, outputs, cpu, env, insecure-registries, ca-cert, via, rules, profiles, suppress",
+        "error: ../../bad.yaml:2:1: there is no key \"suppressions\"; there is fail-on, phases, tools, platform, format, outputs, cpu, env, insecure-registries, ca-cert, via, rules, profiles, suppress",
     ];
     let output = below(&["--config", "../../bad.yaml", &image]);
     assert_eq!(errors(&output), bad);
@@ -470,7 +470,7 @@ fn the_page_on_the_config_shows_every_key_and_the_program_reads_its_examples() {
     let said = errors(&project.run(&[], &["rules", "--config", "strange.yaml"])).join("\n");
     let lists = said.lines().filter_map(|line| line.split_once("; there is "));
     let keys: Vec<&str> = lists.flat_map(|(_, list)| list.split(", ")).collect();
-    assert_eq!(keys.len(), 18, "{said}");
+    assert_eq!(keys.len(), 19, "{said}");
     for key in keys {
         assert!(config.contains(&format!("{key}: ")) || key == "suppress", "{key}");
         assert!(page.contains(&format!("| `{key}` |")), "{key}");
@@ -484,4 +484,274 @@ fn the_config_of_the_page_on_ci_is_one() {
     let config = blocks.first().expect("the first block of YAML is a config");
     let project = Project::new(&[("cupti-audit.yaml", config)]);
     assert_eq!(project.code(&[], &["rules"]), 0);
+}
+
+#[test]
+fn a_tool_that_would_not_work_fails_the_run_and_says_why() {
+    let project = Project::new(&[("cupti-audit.yaml", "tools: [torch.profiler]\n")]);
+    let asked = |image_name: &str, more: &[&str]| {
+        let image = image(image_name);
+        project.run(&[], &[&["--format", "json", &image], more].concat())
+    };
+    let tools = |output: &Output| reports(output)[0]["asked_tools"].clone();
+    let broken = asked(
+        "headers-only",
+        &["--no-config", "--tool", "torch.profiler", "--tool", "nsys"],
+    );
+    let report = &reports(&broken)[0];
+    let lost: Vec<&str> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|finding| finding["rule"] == "tool-not-ready")
+        .map(|finding| finding["message"].as_str().unwrap())
+        .collect();
+    assert_eq!(lost.len(), 2, "{report}");
+    assert!(
+        lost.iter().all(|message| message.contains(" would not work: ")),
+        "{lost:?}"
+    );
+    assert_eq!(tools(&broken)[0]["id"], "torch-profiler");
+    assert_eq!(broken.status.code(), Some(1));
+    let good = asked("pip-torch", &[]);
+    assert_eq!(
+        (tools(&good)[0]["state"].clone(), good.status.code()),
+        ("ready".into(), Some(0)),
+        "by the config"
+    );
+    assert_eq!(tools(&asked("pip-torch", &["--no-config"])), serde_json::json!([]));
+    let unknown = asked("pip-torch", &["--no-config", "--tool", "torch.profilr"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(errors(&unknown)[0].contains("there is no tool"), "{unknown:?}");
+}
+
+#[test]
+fn a_suppression_for_one_question_is_not_idle_at_another() {
+    let config = "suppress: [{rule: missing-library, path: /app/**, reason: it is there at run time}]\n";
+    let project = Project::new(&[("cupti-audit.yaml", config)]);
+    let image = image("cannot-start");
+    assert_eq!(project.code(&[], &["links", &image, "/app"]), 0);
+    assert_eq!(project.code(&[], &["links", "--no-config", &image, "/app"]), 1);
+    let audit = project.run(&[], &["--format", "json", &image]);
+    assert!(severity(&reports(&audit)[0], "unused-suppression").is_none());
+}
+
+#[test]
+fn a_config_that_is_begun_is_one_that_can_be_read() {
+    let project = Project::new(&[]);
+    assert_eq!(project.code(&[], &["config", "init"]), 0);
+    assert_eq!(project.code(&[], &["config", "init"]), 2, "it is there already");
+    assert_eq!(project.code(&[], &["config", "init", "--force"]), 0);
+    assert_eq!(project.code(&[], &["rules"]), 0);
+    // What is behind the comments is right as well.
+    let path = project.path().join("cupti-audit.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    let keys = text.lines().filter_map(|line| {
+        let line = line.strip_prefix("# ").unwrap_or(line);
+        let is_key = line
+            .split_once(':')
+            .is_some_and(|(key, _)| !key.trim_start_matches("  - ").contains(' ') || key.starts_with("   "));
+        (is_key && !line.contains("$schema")).then(|| format!("{line}\n"))
+    });
+    let keys: String = keys
+        .collect::<String>()
+        .replace("rules: [audit/rules]\n", "")
+        .replace("profiles: [audit/profiles]\n", "");
+    fs::write(&path, &keys).unwrap();
+    let read = project.run(&[], &["rules"]);
+    assert_eq!(read.status.code(), Some(0), "{keys}\n{read:?}");
+}
+
+/// The recipe of many a guide: a package that is said to bring CUPTI, and a folder that holds its headers.
+const RECIPE: &str = "ARG CUDA=12.4.0\nFROM nvidia/cuda:${CUDA}-devel-ubuntu22.04 AS builder\n\
+    RUN apt-get install -y cuda-libraries-dev-12-4\n\
+    FROM nvidia/cuda:${CUDA}-runtime-ubuntu22.04 AS runtime\n# CUPTI for torch.profiler\n\
+    RUN apt-get update && \\\n    # brings libcupti\n    apt-get install -y cuda-libraries-dev-12-4 \\\n      python3\n\
+    COPY --from=builder /usr/local/cuda/extras/CUPTI /usr/local/cuda/extras/CUPTI\n";
+
+/// What `check` finds in a Dockerfile: rule, severity and lines of each, and what would do.
+fn checked(text: &str, more: &[&str]) -> (Vec<String>, Vec<Value>, i32) {
+    let project = Project::new(&[("Dockerfile", text)]);
+    let output = project.run(&[], &[&["check", "--format", "json"], more].concat());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let findings = report["findings"].as_array().unwrap();
+    let word = |value: &Value| value.as_str().unwrap().to_owned();
+    let found = findings.iter().map(|finding| {
+        let (rule, severity) = (word(&finding["rule"]), word(&finding["severity"]));
+        format!("{severity} {rule} {}-{}", finding["line"], finding["end_line"])
+    });
+    let instead = findings.iter().map(|finding| finding["replacement"].clone());
+    (found.collect(), instead.collect(), output.status.code().unwrap())
+}
+
+#[test]
+fn the_recipe_of_many_guides_is_caught_before_it_is_built() {
+    let (found, instead, code) = checked(RECIPE, &[]);
+    assert_eq!(
+        found,
+        ["error run-brings-no-cupti 6-9", "error copy-brings-no-cupti 10-10"]
+    );
+    assert_eq!(code, 1);
+    // What is proposed is found right.
+    let lines: Vec<&str> = RECIPE.lines().collect();
+    let mended = RECIPE
+        .replace(&lines[5..9].join("\n"), instead[0].as_str().unwrap())
+        .replace(lines[9], instead[1].as_str().unwrap());
+    assert_ne!(mended, RECIPE);
+    assert_eq!(
+        checked(&mended, &["--phase", "training"]),
+        (vec![], vec![], 0),
+        "{mended}"
+    );
+    // Inference has no use for CUPTI, and the builder is another image.
+    assert_eq!(checked(RECIPE, &["--phase", "inference"]).2, 0);
+    assert_eq!(checked(RECIPE, &["--target", "builder"]), (vec![], vec![], 0));
+}
+
+#[test]
+fn each_step_that_goes_wrong_is_told_and_no_other() {
+    let base = "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\n";
+    let devel = "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04 AS b\n";
+    let cases: [(String, &[&str]); 12] = [
+        (
+            format!("{base}RUN apt-get install -y libcupti-dev-12-4\n"),
+            &["error no-such-package 2-2"],
+        ),
+        (
+            format!("{base}RUN apt-get install -y cuda-cupti-11-8\n"),
+            &["warning cupti-of-another-cuda 2-2"],
+        ),
+        (
+            format!("{base}RUN pip install nvidia-cuda-cupti-cu11==11.8.87\n"),
+            &["warning cupti-of-another-cuda 2-2"],
+        ),
+        (
+            format!(
+                "{base}COPY --from=nvidia/cuda:12.4.1-runtime-ubuntu22.04 /usr/local/cuda/lib64/libcupti.so.12 /usr/lib/\n"
+            ),
+            &["error copy-from-image-without-cupti 2-2"],
+        ),
+        (
+            format!("{devel}{base}COPY --from=b /usr/local/cuda/lib64/libcupti.so* /opt/cupti/\n"),
+            &["warning cupti-copied-off-path 3-3"],
+        ),
+        (
+            format!("{devel}{base}COPY --from=b /usr/local/cuda/lib64/libcupti.so* /usr/lib/x86_64-linux-gnu/\n"),
+            &[],
+        ),
+        (
+            format!(
+                "{devel}{base}COPY --from=b /usr/local/cuda/lib64/libcupti.so* /opt/c/\nENV LD_LIBRARY_PATH=/opt/c\n"
+            ),
+            &[],
+        ),
+        (
+            format!("{base}RUN apt-get install -y cuda-libraries-dev-12-4 cuda-command-line-tools-12-4 # cupti\n"),
+            &[],
+        ),
+        // Nothing of it says that CUPTI is wanted: a note.
+        (
+            format!("{base}RUN apt-get install -y cuda-libraries-12-4\n"),
+            &["note run-brings-no-cupti 2-2"],
+        ),
+        // A script and a base of one's own may bring it.
+        (
+            format!("{base}RUN ./cupti.sh && apt-get install -y cuda-libraries-dev-12-4\n"),
+            &["warning run-brings-no-cupti 2-2"],
+        ),
+        (
+            "FROM reg.example/own:1\nCOPY --from=reg.example/x /opt/libcupti.so.12 /opt/x/\n".to_owned(),
+            &[],
+        ),
+        (
+            format!("{base}RUN for p in cupti; do apt-get install -y cuda-$p-12-4; done\n"),
+            &[],
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(checked(&text, &[]).0, expected, "{text}");
+    }
+}
+
+#[test]
+fn a_check_is_written_in_every_form_with_its_lines() {
+    let project = Project::new(&[("docker/Dockerfile", RECIPE), ("no", "RUN x\n")]);
+    let check = |format: &str| {
+        let output = project.run(&[], &["check", "--format", format, "docker/Dockerfile"]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let sarif: Value = serde_json::from_str(&check("sarif")).unwrap();
+    let results = &sarif["runs"][0]["results"];
+    let place = &results[0]["locations"][0]["physicalLocation"];
+    assert_eq!(place["artifactLocation"]["uri"], "docker/Dockerfile");
+    assert_eq!(place["region"], serde_json::json!({"startLine": 6, "endLine": 9}));
+    let new = &results[0]["fixes"][0]["artifactChanges"][0]["replacements"][0]["insertedContent"]["text"];
+    assert!(
+        new.as_str()
+            .unwrap()
+            .contains("cuda-libraries-dev-12-4 cuda-cupti-12-4"),
+        "{new}"
+    );
+    let github = check("github");
+    assert!(
+        github.starts_with("::error file=docker/Dockerfile,line=6,endLine=9,title=run-brings-no-cupti::"),
+        "{github}"
+    );
+    assert!(check("junit").contains("<testcase name=\"copy-brings-no-cupti\""));
+    assert!(check("html").contains("<h4>error[run-brings-no-cupti]"));
+    insta::assert_snapshot!("check_text", check("text"));
+    insta::assert_snapshot!("check_markdown", check("markdown"));
+    for file in ["no", "nowhere"] {
+        assert_eq!(project.code(&[], &["check", file]), 2, "{file}");
+    }
+    assert_eq!(project.code(&[], &["check", "--target", "x", "docker/Dockerfile"]), 2);
+}
+
+#[test]
+fn two_images_are_compared_by_bytes_programs_phases_and_findings() {
+    let project = Project::new(&[]);
+    let diff = |format: &str, before: &str, after: &str| {
+        let (before, after) = (image(before), image(after));
+        let arguments = ["diff", "--format", format, "--phase", "training", &before, &after];
+        let output = project.run(&[], &arguments);
+        (String::from_utf8(output.stdout).unwrap(), output.status.code().unwrap())
+    };
+    let (report, code) = diff("json", "pip-torch", "pip-torch-broken");
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(code, 1, "CUPTI is lost, which is a new error");
+    assert_eq!(report["copies"]["lost"][0]["version"], "12.4.127");
+    assert_eq!(report["consumers"][0]["name"], "PyTorch");
+    let training = report["phases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|phase| phase["phase"] == "training");
+    assert_eq!(
+        training.unwrap(),
+        &serde_json::json!({"phase": "training", "before": "pass", "after": "fail"})
+    );
+    let change = report["changed_bytes"].as_i64().unwrap();
+    let of_owners = report["owners"].as_array().unwrap().iter();
+    let of_owners: i64 = of_owners
+        .map(|owner| owner["after"].as_i64().unwrap() - owner["before"].as_i64().unwrap())
+        .sum();
+    assert_eq!(change, of_owners, "every byte belongs to something");
+    assert_eq!(
+        diff("json", "pip-torch-broken", "pip-torch").1,
+        0,
+        "what is gained is good"
+    );
+    let (same, code) = diff("json", "pip-torch", "pip-torch");
+    let same: Value = serde_json::from_str(&same).unwrap();
+    assert_eq!(
+        (code, &same["owners"], &same["layers"]),
+        (0, &serde_json::json!([]), &serde_json::json!([]))
+    );
+    let folder = format!("oci:{}/", env!("CARGO_MANIFEST_DIR"));
+    for format in ["text", "markdown"] {
+        let (text, _) = diff(format, "pip-torch", "pip-torch-broken");
+        insta::assert_snapshot!(format!("diff_{format}"), text.replace(&folder, "oci:"));
+    }
+    assert!(diff("html", "pip-torch", "pip-torch-broken").0.contains("<table>"));
 }

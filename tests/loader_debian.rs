@@ -135,3 +135,63 @@ fn the_regenerated_cache_is_that_of_the_real_ldconfig() {
         real.len()
     );
 }
+
+/// The judge is the loader's own trace of each object, as ldd shows it.
+#[test]
+fn links_tells_the_objects_that_the_real_loader_refuses() {
+    let parts = (support::part("bookworm"), support::part("bookworm.tar"));
+    let (Some(debian), true) = (parts.0, parts.1.is_some() && session::is_allowed()) else {
+        return;
+    };
+    let folder = "usr/lib/x86_64-linux-gnu";
+    let whole = |name: &str| std::fs::canonicalize(debian.join(folder).join(name)).unwrap();
+    let real_name = |name: &str| whole(name).file_name().unwrap().to_str().unwrap().to_owned();
+    let mut root = Root::new(b"");
+    let gone = ["libz.so.1", "libreadline.so.8"];
+    let layer = gone.iter().fold(Layer::new(), |layer, name| {
+        let layer = layer.whiteout(&format!("{folder}/{name}"));
+        layer.whiteout(&format!("{folder}/{}", real_name(name)))
+    });
+    let moved = std::fs::read(whole("libreadline.so.8")).unwrap();
+    let layer = layer.file("opt/x/libreadline.so.8", moved);
+    root.add(&layer.file(format!("{folder}/{}", real_name("libbz2.so.1.0")), "no library"));
+    let asked = ["/usr/bin", "/usr/lib/python3.11"];
+    let reference = format!("rootfs:{}", root.path("").display());
+    let facts = real_objects::read(&reference, real_objects::cpu(&root.path("")));
+    let paths: Vec<String> = asked
+        .iter()
+        .flat_map(|below| real_objects::elf_files(&root.path(""), below))
+        .collect();
+    let refuses = |said: &real_objects::Said| {
+        let words = [
+            "=> not found",
+            "error while loading shared libraries",
+            "cannot open shared object file",
+        ];
+        said.lines
+            .iter()
+            .any(|line| words.iter().any(|word| line.contains(word)))
+    };
+    let real = real_objects::real(&root.path(""), &facts.contexts.as_is, &paths);
+    let mut refused: Vec<&str> = real
+        .iter()
+        .filter(|said| refuses(said))
+        .map(|said| &*said.path)
+        .collect();
+    refused.sort_unstable();
+    let output = support::run(&["links", "--format", "json", &reference, asked[0], asked[1]]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["failing_objects"], serde_json::json!(refused));
+    let lacks = report["lacks"].as_array().unwrap();
+    let lacks: Vec<&str> = lacks.iter().map(|lack| lack["name"].as_str().unwrap()).collect();
+    assert_eq!(lacks, ["libbz2.so.1.0", "libreadline.so.8", "libz.so.1"]);
+    assert_eq!(
+        report["lacks"][1]["elsewhere"],
+        serde_json::json!(["/opt/x/libreadline.so.8"])
+    );
+    assert_eq!(
+        (output.status.code(), refused.len() > 5),
+        (Some(1), true),
+        "{refused:?}"
+    );
+}

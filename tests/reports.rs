@@ -134,6 +134,56 @@ fn the_json_report_is_what_its_schema_tells() {
     assert!(!validator.is_valid(&broken), "the test would miss a property");
 }
 
+/// What the program says as JSON, and the document that this is.
+fn documents() -> Vec<(&'static str, Vec<String>)> {
+    let image = |name: &str| format!("oci:testdata/images/{name}");
+    let line = |words: &str, images: &[&str]| {
+        let words = words.split(' ').map(str::to_owned);
+        words.chain(images.iter().map(|name| image(name))).collect::<Vec<_>>()
+    };
+    let mut all = vec![
+        (
+            "advice",
+            line("advise --format json --tool torch.profiler --tool nsys", &[]),
+        ),
+        (
+            "advice",
+            line("advise --format json --phase profiling --cuda 12.4", &[]),
+        ),
+        ("tools", line("advise --format json", &[])),
+        ("unread", line("--format json oci:nowhere", &[])),
+    ];
+    all.push(("diff", line("diff --format json", &["pip-torch", "headers-only"])));
+    all.push(("check", line("check --format json docs/ci/Dockerfile", &[])));
+    for name in ["cannot-start", "devel", "headers-only", "stale-cache", "pip-torch"] {
+        all.push(("links", line("links --format json", &[name])));
+        all.push(("profilers", line("profilers --format json", &[name])));
+        let mut tree = line("tree --format json", &[name]);
+        tree.push("libcupti.so.12".to_owned());
+        all.push(("tree", tree));
+    }
+    all
+}
+
+#[test]
+fn every_document_is_what_its_schema_tells() {
+    for (name, arguments) in documents() {
+        let schema: Value = serde_json::from_slice(&run(&["schema", name]).stdout).unwrap();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let output = run(&arguments);
+        let document: Value =
+            serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let label = arguments.join(" ");
+        assert_valid(&validator(&closed(&schema)), &document, &label);
+        assert_eq!(
+            schema.pointer("/properties/schema/const"),
+            Some(&document["schema"]),
+            "{label}"
+        );
+    }
+    assert_eq!(run(&["schema", "nothing"]).status.code(), Some(2));
+}
+
 #[test]
 fn the_schema_knows_every_kind_of_source() {
     let schema: Value = serde_json::from_slice(&run(&["schema"]).stdout).unwrap();

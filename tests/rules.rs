@@ -17,8 +17,7 @@ use cupti_audit::judge::facts::{GatherOptions, ImageFacts};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::judge::plan::profilers::assess_tools;
 use cupti_audit::judge::plan::{self, PlanInput};
-use cupti_audit::judge::rule::suppression::SUPPRESSION_RULES;
-use cupti_audit::judge::rule::{self, Finding, Rule, RuleSubject, Severity, UnmetNeed};
+use cupti_audit::judge::rule::{self, Finding, Rule, RuleQuestion, RuleSubject, Severity, UnmetNeed};
 use cupti_audit::knowledge::{Knowledge, SEVERITY_PHASES};
 use image_linkage::loader::CpuLevel;
 use image_source::NoProgress;
@@ -43,10 +42,13 @@ const GOOD: [&str; 8] = [
     "wrong-class",
 ];
 
-/// The rules that are about an image; those about a project's suppressions are asked at the end of a run.
+/// Those about what a run was asked with: its suppressions and its tools.
+const OF_RUN: [&str; 3] = ["expired-suppression", "unused-suppression", "tool-not-ready"];
+
+/// The rules that are about an image.
 fn image_rules() -> Vec<Rule> {
     let mut rules = Knowledge::built_in().rules;
-    rules.retain(|rule| !SUPPRESSION_RULES.contains(&rule.id.as_str()));
+    rules.retain(|rule| rule.answers(RuleQuestion::Image) && !OF_RUN.contains(&rule.id.as_str()));
     rules
 }
 
@@ -343,7 +345,14 @@ fn every_subject_has_the_fields_of_its_kind() {
     }
     let mut all: BTreeSet<&str> = rule::SubjectKind::ALL.iter().map(|kind| kind.name()).collect();
     // Of a run, not of an image.
-    all.remove(rule::SubjectKind::Suppression.name());
+    for kind in [
+        rule::SubjectKind::Suppression,
+        rule::SubjectKind::Tool,
+        rule::SubjectKind::Link,
+        rule::SubjectKind::BuildStep,
+    ] {
+        all.remove(kind.name());
+    }
     assert_eq!(kinds, all, "every kind is in some fixture");
 }
 

@@ -312,6 +312,16 @@ fn an_unpacked_image_is_judged_as_the_image() {
     run("umoci", &["unpack", "--image", &format!("{layout}:latest"), &bundle]);
     let folder = audit(&format!("rootfs:{bundle}/rootfs"), &[]);
     let image = audit(IMAGE, &[]);
+    // The same in a tar, as `docker export` writes it, with its scheme and without.
+    let tar = dir.path().join("root.tar.gz").display().to_string();
+    run("tar", &["-C", &format!("{bundle}/rootfs"), "-czf", &tar, "."]);
+    for written in [format!("rootfs-archive:{tar}"), tar] {
+        let archive = audit(&written, &[]);
+        assert_eq!(archive["image"]["source"], "rootfs-archive", "{written}");
+        for key in ["cupti", "consumers", "findings", "phases"] {
+            assert_eq!(archive[key], folder[key], "{written}: {key}");
+        }
+    }
     for key in ["status", "status_nvidia", "headers"] {
         assert_eq!(folder["cupti"][key], image["cupti"][key], "{key}");
     }

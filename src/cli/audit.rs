@@ -2,8 +2,7 @@
 
 use clap::Args;
 
-use super::option_values::{FailOnArg, OutputFile, ReportFormat};
-use super::shared_args::ReadArgs;
+use super::shared_args::{ReadArgs, ReportArgs};
 use crate::knowledge::DEFAULT_LIBRARY;
 
 #[derive(Debug, Args)]
@@ -16,20 +15,11 @@ pub struct AuditArgs {
     /// Or a phase of --profiles; severities follow it (repeatable).
     #[arg(long, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',')]
     pub phase: Vec<String>,
-    /// From which severity on findings fail [default: error]
-    #[arg(long, value_enum, value_name = "SEVERITY", env = "CUPTI_AUDIT_FAIL_ON")]
-    // No default of clap's: what is still open here is filled from the config.
-    pub fail_on: Option<FailOnArg>,
-    /// The form of the report [default: text]
-    #[arg(long, value_enum, env = "CUPTI_AUDIT_FORMAT")]
-    pub format: Option<ReportFormat>,
-    /// A report in a file besides, such as json=audit.json
-    ///
-    /// Repeatable; - is standard output.
-    #[arg(long = "output", short, value_name = "FORMAT=FILE", value_parser = OutputFile::parse,
-        // A variable is one text, so that commas part what a flag says several times.
-        env = "CUPTI_AUDIT_OUTPUT", value_delimiter = ',')]
-    pub outputs: Vec<OutputFile>,
+    /// A profiling tool that has to work, such as torch.profiler; one that would not is an error (repeatable)
+    #[arg(long = "tool", value_name = "TOOL", env = "CUPTI_AUDIT_TOOL", value_delimiter = ',')]
+    pub tools: Vec<String>,
+    #[command(flatten)]
+    pub report: ReportArgs,
     /// The library that the images are asked about: a file of libraries/ of the profiles
     #[arg(
         long,

@@ -8,9 +8,14 @@ mod progress;
 
 mod audit;
 mod cache;
+mod check;
+mod diff;
 mod dockerfile;
+mod links;
 mod option_values;
+mod profiles;
 mod rules;
+mod setup;
 mod shared_args;
 mod slim;
 mod tools;
@@ -19,8 +24,13 @@ mod word_order;
 
 use audit::AuditArgs;
 use cache::CacheArgs;
+use check::CheckArgs;
+use diff::DiffArgs;
 use dockerfile::DockerfileArgs;
+use links::LinksArgs;
+use profiles::ProfilesArgs;
 use rules::RulesArgs;
+use setup::{CompletionsArgs, ConfigFileArgs, ManArgs, SchemaArgs};
 use slim::SlimArgs;
 use tools::{AdviseArgs, ProfilersArgs};
 use tree::TreeArgs;
@@ -85,6 +95,14 @@ enum CliCommand {
     /// Audit images: the verdict, its reasons, who gets CUPTI
     #[command(after_help = AFTER_SHORT_HELP, after_long_help = after_help())]
     Audit(AuditArgs),
+    /// Say what every program and library of an image lacks
+    ///
+    /// By the library that is missing, with who needs it.
+    Links(LinksArgs),
+    /// Say what a Dockerfile will not bring of CUPTI, before it is built
+    Check(CheckArgs),
+    /// Compare two images: bytes, CUPTI, who gets it, phases, findings
+    Diff(DiffArgs),
     /// Show how the loader resolves an object of an image, step by step
     Tree(TreeArgs),
     /// Say which profiling tools would work in an image, and why not
@@ -108,8 +126,16 @@ enum CliCommand {
     Cache(CacheArgs),
     /// List the rules, or explain one
     Rules(RulesArgs),
-    /// Print the JSON Schema of the JSON report
-    Schema,
+    /// List the phases, programs, tools and tables that are known, or print one
+    Profiles(ProfilesArgs),
+    /// Write a config for a project, or the schema of one
+    Config(ConfigFileArgs),
+    /// Print the JSON Schema of a document in JSON
+    Schema(SchemaArgs),
+    /// Print the script by which a shell completes commands and options
+    Completions(CompletionsArgs),
+    /// Print a page of the manual
+    Man(ManArgs),
 }
 
 /// Runs the command that the command line names; its outcome is the exit code.
@@ -118,6 +144,9 @@ pub fn run() -> RunExit {
     let outcome = match cli.command {
         None => command::run_audit(cli.audit),
         Some(CliCommand::Audit(args)) => command::run_audit(args),
+        Some(CliCommand::Links(args)) => command::run_links(args),
+        Some(CliCommand::Check(args)) => command::run_check(&args),
+        Some(CliCommand::Diff(args)) => command::run_diff(args),
         Some(CliCommand::Tree(args)) => command::run_tree(args),
         Some(CliCommand::Profilers(args)) => command::run_profilers(args),
         Some(CliCommand::Advise(args)) => command::run_advise(&args),
@@ -125,7 +154,11 @@ pub fn run() -> RunExit {
         Some(CliCommand::Slim(args)) => command::run_slim(*args),
         Some(CliCommand::Cache(args)) => command::run_cache(&args),
         Some(CliCommand::Rules(args)) => command::run_rules(&args),
-        Some(CliCommand::Schema) => Ok(command::run_schema()),
+        Some(CliCommand::Profiles(args)) => command::run_profiles(&args),
+        Some(CliCommand::Config(args)) => command::run_config(&args),
+        Some(CliCommand::Schema(args)) => Ok(command::run_schema(&args)),
+        Some(CliCommand::Completions(args)) => Ok(command::run_completions(&args, Cli::command())),
+        Some(CliCommand::Man(args)) => command::run_man(&args, Cli::command()),
     };
     outcome.unwrap_or_else(command::CommandError::report)
 }
@@ -144,6 +177,7 @@ fn parse_command_line() -> Cli {
     let given: Vec<_> = std::env::args_os().collect();
     // The names of the variables would make -h twice as long; --help has them.
     let brief = given.iter().any(|argument| argument == "-h") || given.len() == 1;
+    let is_long_version = given.iter().any(|argument| argument == "--version");
     let adjust = |arg: Arg| without_empty(arg).hide_env(brief);
     // By hand, as the derive cannot leave a variable out for its value.
     let mut command = Cli::command()
@@ -156,7 +190,12 @@ fn parse_command_line() -> Cli {
     let parsed = command.try_get_matches_from(arguments);
     parsed
         .and_then(|matches| Cli::from_arg_matches(&matches))
-        .unwrap_or_else(|error| command::refuse_arguments(&error))
+        .unwrap_or_else(|error| {
+            if error.kind() == ErrorKind::DisplayVersion && is_long_version {
+                command::show_version();
+            }
+            command::refuse_arguments(&error)
+        })
 }
 
 #[cfg(test)]

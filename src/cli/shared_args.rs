@@ -6,7 +6,7 @@ use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::cache::CacheFolderArgs;
-use super::option_values::{LimitArg, PlatformArg};
+use super::option_values::{FailOnArg, LimitArg, OutputFile, PlatformArg, ReportFormat};
 use crate::knowledge::DEFAULT_LIBRARY;
 use image_linkage::loader::CpuLevel;
 
@@ -19,6 +19,25 @@ pub struct ReadArgs {
     pub own: ConfigArgs,
     #[command(flatten)]
     pub output: DisplayArgs,
+}
+
+/// What fails a run, and the forms and places of its reports.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// From which severity on findings fail [default: error]
+    #[arg(long, value_enum, value_name = "SEVERITY", env = "CUPTI_AUDIT_FAIL_ON")]
+    // No default of clap's: what is still open here is filled from the config.
+    pub fail_on: Option<FailOnArg>,
+    /// The form of the report [default: text]
+    #[arg(long, value_enum, env = "CUPTI_AUDIT_FORMAT")]
+    pub format: Option<ReportFormat>,
+    /// A report in a file besides, such as json=audit.json
+    ///
+    /// Repeatable; - is standard output.
+    #[arg(long = "output", short, value_name = "FORMAT=FILE", value_parser = OutputFile::parse,
+        // A variable is one text, so that commas part what a flag says several times.
+        env = "CUPTI_AUDIT_OUTPUT", value_delimiter = ',')]
+    pub outputs: Vec<OutputFile>,
 }
 
 /// What the user brings: a config, rules and profiles.

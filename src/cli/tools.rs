@@ -82,4 +82,6 @@ pub enum AnswerFormat {
     Json,
     /// For a page or a comment
     Markdown,
+    /// One page for a browser; it needs nothing beside itself
+    Html,
 }

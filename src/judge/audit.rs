@@ -1,9 +1,11 @@
 //! From the facts of an image to what is said of it: findings, and a plan for each phase.
 
-use crate::judge::facts::{ImageFacts, installed_tools};
-use crate::judge::outcome::AuditedImage;
+use crate::judge::facts::object_links::survey_objects;
+use crate::judge::facts::{Gap, ImageFacts, installed_tools, loader_gaps};
+use crate::judge::outcome::{AskedTool, AuditedImage};
+use crate::judge::plan::profilers::ReadinessState;
 use crate::judge::plan::{self, Plan, PlanInput};
-use crate::judge::rule;
+use crate::judge::rule::{self, RuleSubject};
 use crate::knowledge::Knowledge;
 
 /// Judges an image by what the program knows. `phases` are the names of those that were asked for, which are known;
@@ -41,5 +43,74 @@ pub fn judge_image(
         phases: phases.to_vec(),
         plans,
         mended_by: None,
+        tools: Vec::new(),
+        links: None,
     }
+}
+
+/// Asks in addition whether the tools with these ids would work: each that would not is a finding, each of which an
+/// image does not show it is a gap.
+pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String], environment: &[(String, String)]) {
+    let facts = &audit.facts;
+    let installed = installed_tools::find_installed_tools(facts, &knowledge.profilers, environment);
+    let known = plan::profilers::assess_tools(facts, &installed, &knowledge.profilers);
+    let asked = ids
+        .iter()
+        .filter_map(|id| known.iter().find(|entry| entry.profiler.id == *id));
+    let tools: Vec<AskedTool> = asked
+        .map(|entry| AskedTool {
+            id: entry.profiler.id.clone(),
+            name: entry.profiler.profile.name.clone(),
+            readiness: entry.here.as_is.clone(),
+        })
+        .collect();
+    let is_lost = |tool: &&AskedTool| {
+        matches!(
+            tool.readiness.state,
+            ReadinessState::NotReady | ReadinessState::NotApplicable
+        )
+    };
+    let subject =
+        |tool: &AskedTool| RuleSubject::of_tool(&tool.name, tool.readiness.state.name(), &tool.readiness.because);
+    let subjects: Vec<RuleSubject> = tools.iter().filter(is_lost).map(subject).collect();
+    let phases = knowledge.phases_named(&audit.phases);
+    audit
+        .findings
+        .extend(rule::judge_subjects(&knowledge.rules, &subjects, &phases));
+    let open = tools
+        .iter()
+        .filter(|tool| tool.readiness.state == ReadinessState::Unknown);
+    audit.facts.gaps.extend(open.map(|tool| Gap {
+        what: format!("whether {} works", tool.name),
+        why: tool.readiness.because.join("; "),
+    }));
+    audit.tools = tools;
+}
+
+/// Judges what the objects of an image lack, those at or below the paths `chosen` or all; nothing is said of what the
+/// image is for. The findings are not sorted yet.
+///
+/// Errors: A path without an object, in a sentence.
+pub fn judge_links(mut facts: ImageFacts, knowledge: &Knowledge, chosen: &[String]) -> Result<AuditedImage, String> {
+    let links = survey_objects(&facts, chosen)?;
+    let findings = rule::judge_subjects(&knowledge.rules, &rule::link_subjects(&links), &[]);
+    // What an audit leaves open of the library is no matter here.
+    let unread = facts.unread.iter().map(|layer| Gap {
+        what: layer.clone(),
+        why: "it was not read".to_owned(),
+    });
+    let gaps = unread.chain(loader_gaps(&facts.contexts, &facts.oddities));
+    let mut gaps: Vec<Gap> = gaps.chain(links.gaps.iter().cloned()).collect();
+    gaps.sort();
+    gaps.dedup();
+    facts.gaps = gaps;
+    Ok(AuditedImage {
+        facts,
+        findings,
+        phases: Vec::new(),
+        plans: Vec::new(),
+        mended_by: None,
+        tools: Vec::new(),
+        links: Some(links),
+    })
 }

@@ -1,7 +1,9 @@
 //! From the layers of an image to what is said of it: facts, findings, and a plan for each phase.
 
 pub mod audit;
+pub mod build_file;
 pub mod facts;
+pub mod image_diff;
 pub mod image_reading;
 pub mod outcome;
 pub mod plan;

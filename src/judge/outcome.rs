@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::facts::object_links::ObjectLinks;
 use super::facts::{CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts};
+use super::plan::profilers::ToolReadiness;
 use super::plan::{Plan, Verdict};
 use super::rule::{Finding, Severity};
 
@@ -18,6 +20,20 @@ pub struct AuditedImage {
     pub plans: Vec<Plan>,
     /// The command that writes what makes the image serve a phase that fails, where one was looked for and found.
     pub mended_by: Option<String>,
+    /// The tools that were asked for and their states.
+    pub tools: Vec<AskedTool>,
+    /// What the objects of the image lack, where that was asked in place of all else.
+    pub links: Option<ObjectLinks>,
+}
+
+/// A profiling tool that a run was asked about.
+pub struct AskedTool {
+    /// The stem of its profile's file.
+    pub id: String,
+    /// Its name in sentences.
+    pub name: String,
+    /// Whether it would work in the image as it is, and why.
+    pub readiness: ToolReadiness,
 }
 
 /// An image that could not be audited.
@@ -108,6 +124,9 @@ impl AuditedImage {
 
     /// The verdict in one line: whether the library is had, and what becomes of known programs that do not get it.
     pub fn verdict(&self) -> String {
+        if let Some(links) = &self.links {
+            return links.verdict();
+        }
         let words = self.had_and_lost();
         let errors = self.counting().filter(|finding| finding.severity == Severity::Error);
         let mut rules: Vec<&str> = errors.map(|finding| finding.rule.as_str()).collect();

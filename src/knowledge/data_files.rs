@@ -8,7 +8,7 @@ include!(concat!(env!("OUT_DIR"), "/data_files.rs"));
 type DataTexts = &'static [(&'static str, &'static str)];
 
 /// The files of the program, each as the user would name it.
-pub(super) fn built_in_files() -> impl Iterator<Item = DataFile> {
+pub(crate) fn built_in_files() -> impl Iterator<Item = DataFile> {
     let of = |kind: DataKind, folder: &'static str, ending: &'static str, files: DataTexts| {
         files.iter().map(move |(id, text)| DataFile {
             kind,

@@ -17,6 +17,10 @@ pub struct CuptiPackages {
     pub nvidia: Vec<NvidiaRepository>,
     /// The sources of PyTorch.
     pub pytorch: GitSource,
+    /// What packages bring that a Dockerfile installs.
+    pub steps: Vec<InstalledPackage>,
+    /// What images hold that a Dockerfile begins from.
+    pub images: Vec<BaseImage>,
 }
 
 /// A file of packages, as written.
@@ -31,6 +35,95 @@ pub(super) struct PackageFile {
     #[serde(default)]
     nvidia: Vec<NvidiaRepository>,
     pytorch: Option<GitSource>,
+    #[serde(default)]
+    steps: Vec<InstalledPackage>,
+    #[serde(default)]
+    images: Vec<BaseImage>,
+}
+
+/// What a step of a build brings of the library.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StepYield {
+    /// The library, where the loader finds it.
+    Library,
+    /// A copy that programs with search paths of their own get.
+    Wheel,
+    /// Other files.
+    Nothing,
+    /// There is no such package.
+    Absent,
+}
+
+/// What installs a package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PackageManager {
+    /// That of the distribution, such as apt and dnf.
+    System,
+    /// pip, or what takes its arguments.
+    Pip,
+    /// conda and mamba.
+    Conda,
+}
+
+/// A package that a Dockerfile may install.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstalledPackage {
+    /// What installs it.
+    pub manager: PackageManager,
+    /// Its name, with `{major}` and `{minor}` for the numbers of its CUDA.
+    pub name: String,
+    /// What it brings.
+    pub brings: StepYield,
+    /// How sure it is.
+    pub certainty: Certainty,
+}
+
+/// An image that a Dockerfile may begin from.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BaseImage {
+    /// The end of its name, from a slash on.
+    pub name: String,
+    /// A word that its tag holds.
+    #[serde(default)]
+    pub tag: String,
+    /// What it holds.
+    pub brings: StepYield,
+    /// The folders on its `LD_LIBRARY_PATH` where it has the library.
+    #[serde(default)]
+    pub searched: Vec<SearchedFolder>,
+    /// How sure it is.
+    pub certainty: Certainty,
+}
+
+/// A folder that an image searches for libraries from a version of CUDA on.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SearchedFolder {
+    /// The folder.
+    pub folder: String,
+    /// The first version of CUDA.
+    pub from: String,
+}
+
+impl InstalledPackage {
+    /// The numbers of CUDA in the name of a package, if it is this one; the second is 0 where the name has one alone.
+    pub fn cuda_of_name(&self, name: &str) -> Option<Option<(u32, u32)>> {
+        let Some((before, after)) = self.name.split_once("{major}") else {
+            return (self.name == name).then_some(None);
+        };
+        let numbers = name.strip_prefix(before)?;
+        match after.strip_suffix("{minor}") {
+            None => Some(Some((numbers.strip_suffix(after)?.parse().ok()?, 0))),
+            Some(between) => {
+                let (major, minor) = numbers.split_once(between)?;
+                Some(Some((major.parse().ok()?, minor.parse().ok()?)))
+            }
+        }
+    }
 }
 
 /// Where a program is built from.
@@ -85,6 +178,8 @@ impl CuptiPackages {
         // The first that fits counts, so that a user adds distributions and changes none unseen.
         self.own.extend(more.own);
         self.nvidia.extend(more.nvidia);
+        self.steps.extend(more.steps);
+        self.images.extend(more.images);
         if let Some(url) = more.url {
             self.url = url;
         }
@@ -120,6 +215,7 @@ fn is_version(written: &str, version: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::StepYield;
     use crate::knowledge::Knowledge;
 
     #[test]
@@ -134,5 +230,25 @@ mod tests {
         assert_eq!(nvidia("rocky", "90.1"), None);
         assert_eq!(nvidia("ubuntu", "22.04"), Some("ubuntu2204"));
         assert_eq!(nvidia("alpine", "3.20"), None);
+    }
+
+    #[test]
+    fn a_package_is_known_by_the_numbers_in_its_name() {
+        let packages = &Knowledge::built_in().tables.packages;
+        let find = |name: &str| {
+            let mut found = packages
+                .steps
+                .iter()
+                .filter_map(|step| Some((step.brings, step.cuda_of_name(name)?)));
+            found.next()
+        };
+        assert_eq!(
+            find("cuda-libraries-dev-12-4"),
+            Some((StepYield::Nothing, Some((12, 4))))
+        );
+        assert_eq!(find("cuda-toolkit-12-4"), Some((StepYield::Library, Some((12, 4)))));
+        assert_eq!(find("cuda-toolkit-12-4-config-common"), None);
+        assert_eq!(find("nvidia-cuda-cupti-cu11"), Some((StepYield::Wheel, Some((11, 0)))));
+        assert_eq!(find("torch"), Some((StepYield::Wheel, None)));
     }
 }

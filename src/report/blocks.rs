@@ -7,12 +7,14 @@ use std::fmt::Write as _;
 
 use anstyle::Style;
 
+use super::markdown::fence;
 use super::markdown_escape::escape_markdown;
-use super::text_layout::{BOLD, capital, styled, wrap_paragraph};
+use super::text_layout::{BOLD, DIM, capital, styled, wrap_paragraph};
 use super::words::gap_lines;
 use crate::judge::facts::ImageFacts;
 use crate::knowledge::advice::InstallSource;
 use crate::knowledge::host_conditions::HostCondition;
+use image_linkage::escape::escape_bytes;
 
 /// A report that is the same in text and in Markdown but for its layout.
 pub(crate) struct ReportPage<'a>(pub(super) Vec<Block<'a>>);
@@ -39,6 +41,15 @@ pub(super) enum Block<'a> {
     Command(&'a InstallSource),
     /// What could not be checked in the image.
     Gaps(&'a ImageFacts),
+    /// A sentence that is styled for a terminal, and the same without its styles.
+    Styled {
+        /// For a terminal.
+        text: String,
+        /// For a page.
+        plain: String,
+    },
+    /// Lines of a file, as they stand there.
+    Code(String),
     /// Lines as they stand, in text alone.
     TextLines(String),
     /// What Markdown leaves out.
@@ -112,6 +123,12 @@ impl Block<'_> {
                 let _ = writeln!(out, "          {command}");
                 *out += &wrap_paragraph("          ", &source.brings, width);
             }
+            Self::Styled { text, .. } => *out += &wrap_paragraph("", text, width),
+            Self::Code(code) => {
+                for line in code_lines(code) {
+                    let _ = writeln!(out, "       {}", styled(DIM, line));
+                }
+            }
             Self::Gaps(facts) => *out += &gap_lines(facts, width),
             Self::TextLines(lines) => *out += lines,
             Self::TextOnly(blocks) => {
@@ -127,7 +144,14 @@ impl Block<'_> {
             Self::Title(text) | Self::Answer(_, text) => format!("## {}\n", escape_markdown(text)),
             Self::Heading(text) => format!("### {}\n", capital(text)),
             Self::Caption(text) => format!("{}:\n", capital(text)),
-            Self::Paragraph(_, text) | Self::Line(text) => escape_markdown(text) + "\n",
+            Self::Paragraph(_, text) | Self::Line(text) | Self::Styled { plain: text, .. } => {
+                escape_markdown(text) + "\n"
+            }
+            Self::Code(code) => {
+                let lines: Vec<String> = code_lines(code).collect();
+                let fence = fence(&lines);
+                format!("{fence}dockerfile\n{}\n{fence}\n", lines.join("\n"))
+            }
             Self::Table(columns, rows) => {
                 let rows = rows
                     .iter()
@@ -169,6 +193,15 @@ impl TableRow {
             *out += &wrap_paragraph(label, text, width);
         }
     }
+}
+
+/// The lines of a file without what a terminal obeys. A backslash stays one: they are copied.
+pub(super) fn code_lines(code: &str) -> impl Iterator<Item = String> {
+    let escaped = |line: &str| {
+        let parts: Vec<String> = line.split('\\').map(|part| escape_bytes(part.as_bytes())).collect();
+        parts.join("\\")
+    };
+    code.trim_end().lines().map(escaped)
 }
 
 fn bullet_list(texts: impl Iterator<Item = String>) -> String {

@@ -26,15 +26,15 @@ impl ReportWriter for GitHubAnnotations {
                 Severity::Note => "notice",
             };
             let title = format!("{}: {image}", finding.rule);
-            annotation(command, &title, &words(finding, facts))
+            annotation(command, &[("title", title)], &words(finding, facts))
         });
-        let gaps = gap_words(facts).map(|gap| annotation("warning", &image, &gap));
+        let gaps = gap_words(facts).map(|gap| annotation("warning", &[("title", image.clone())], &gap));
         findings.chain(gaps).collect()
     }
 
     fn unread(&mut self, unread: &UnreadImage) -> String {
         let image = escape::escape_bytes(unread.image.as_bytes());
-        annotation("error", &image, &format!("not audited: {}", unread.why))
+        annotation("error", &[("title", image)], &format!("not audited: {}", unread.why))
     }
 }
 
@@ -50,8 +50,13 @@ fn words(finding: &Finding, facts: &ImageFacts) -> String {
     words
 }
 
-fn annotation(command: &str, title: &str, words: &str) -> String {
-    format!("::{command} title={}::{}\n", property(title), message(words))
+pub(super) fn annotation(command: &str, place: &[(&str, String)], words: &str) -> String {
+    let place = place.iter().map(|(name, value)| format!("{name}={}", property(value)));
+    format!(
+        "::{command} {}::{}\n",
+        place.collect::<Vec<_>>().join(","),
+        message(words)
+    )
 }
 
 fn message(text: &str) -> String {
@@ -71,7 +76,7 @@ mod tests {
     #[test]
     fn a_name_ends_neither_the_title_nor_the_line() {
         assert_eq!(
-            annotation("error", "a:b,c::d%3A", "50%\r\n::error::x"),
+            annotation("error", &[("title", "a:b,c::d%3A".to_owned())], "50%\r\n::error::x"),
             "::error title=a%3Ab%2Cc%3A%3Ad%253A::50%25%0D%0A::error::x\n"
         );
     }

@@ -4,10 +4,11 @@ use serde_json::{Value, json};
 
 use super::ReportWriter;
 use super::json_parts::{gap_reports, image_identity, map_worlds, program_version, without_nulls};
+use super::links::links_json;
 use crate::judge::facts::{
     ByWorld, CompanionLookup, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts, LayerSize, PythonUse,
 };
-use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
+use crate::judge::outcome::{AskedTool, AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::plan::{Plan, PlanItem};
 use crate::judge::rule::{Evidence, Finding, Severity};
 use image_linkage::digest::Digest;
@@ -18,9 +19,6 @@ use image_linkage::path::RootPath;
 use image_source::LayerDescriptor;
 
 const SCHEMA: &str = "cupti-audit/report/v1";
-
-/// The contract as a JSON Schema (draft 2020-12).
-pub(crate) const CONTRACT: &str = include_str!("report-v1.schema.json");
 
 /// What the line of an image that could not be audited is called: it has nothing of a report but the name.
 const UNREAD_SCHEMA: &str = "cupti-audit/unread/v1";
@@ -39,7 +37,14 @@ impl JsonReport {
 
 impl ReportWriter for JsonReport {
     fn audited(&mut self, audit: &AuditedImage) -> String {
-        format!("{}\n", report(audit, self.fail_on))
+        let report = match &audit.links {
+            Some(links) => {
+                let findings = audit.findings.iter().map(finding).collect();
+                links_json(audit, links, self.fail_on, findings)
+            }
+            None => report(audit, self.fail_on),
+        };
+        format!("{report}\n")
     }
 
     fn unread(&mut self, unread: &UnreadImage) -> String {
@@ -68,6 +73,7 @@ fn report(audit: &AuditedImage, fail_on: FailOn) -> Value {
         "verdict": audit.verdict(),
         "exit_code": audit.exit(fail_on) as u8,
         "asked_phases": audit.phases,
+        "asked_tools": audit.tools.iter().map(asked_tool).collect::<Value>(),
         "counts": counts(audit),
         "mended_by": audit.mended_by,
         "image": image,
@@ -86,6 +92,10 @@ fn report(audit: &AuditedImage, fail_on: FailOn) -> Value {
         "findings": audit.findings.iter().map(finding).collect::<Value>(),
         "gaps": gap_reports(facts),
     })
+}
+
+fn asked_tool(tool: &AskedTool) -> Value {
+    json!({"id": tool.id, "state": tool.readiness.state.name(), "because": tool.readiness.because})
 }
 
 /// How many findings there are of each severity, those that are suppressed apart.
@@ -253,7 +263,7 @@ fn companion(companion: &CompanionLookup) -> Value {
     })
 }
 
-fn finding(finding: &Finding) -> Value {
+pub(super) fn finding(finding: &Finding) -> Value {
     let locations = finding.locations.iter();
     let suppressed = finding.suppressed.as_ref().map(
         |suppressed| json!({"reason": suppressed.reason, "until": suppressed.until.map(|until| until.to_string())}),

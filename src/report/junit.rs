@@ -103,7 +103,7 @@ impl ReportWriter for JunitReport {
 }
 
 /// The document without an attribute that the schema that Jenkins goes by has in suites alone.
-fn without_skipped_at_root(text: &str) -> String {
+pub(super) fn without_skipped_at_root(text: &str) -> String {
     // quick-junit has no switch for it, so the attribute is cut out of what it wrote. The values are the name of the
     // program and numbers: the first `>` ends the tag.
     let root = text

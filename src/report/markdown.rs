@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use super::ReportWriter;
 use super::blocks::markdown_table;
+use super::links::asked_words;
 use super::markdown_escape::escape_markdown;
 use super::text_layout::count_words;
 use super::words::{
@@ -26,8 +27,13 @@ impl ReportWriter for MarkdownReport {
         let mut out = String::new();
         head(&mut out, audit);
         findings(&mut out, audit);
-        phases(&mut out, audit);
-        consumers(&mut out, &audit.facts);
+        if let Some(links) = &audit.links {
+            let lines = asked_words(links).into_iter();
+            out.extend(lines.map(|line| format!("- {}\n", escape_markdown(&line))));
+        } else {
+            phases(&mut out, audit);
+            consumers(&mut out, &audit.facts);
+        }
         for gap in &audit.facts.gaps {
             let gap = escape_markdown(&format!("{}: {}", gap.what, gap.why));
             let _ = writeln!(out, "- **not checked:** {gap}");
@@ -148,7 +154,7 @@ fn consumers(out: &mut String, facts: &ImageFacts) {
 }
 
 /// A fence that no line of `lines` ends.
-fn fence(lines: &[String]) -> String {
+pub(super) fn fence(lines: &[String]) -> String {
     let longest = |line: &String| line.split(|c| c != '`').map(str::len).max();
     let longest = lines.iter().filter_map(longest).max().unwrap_or(0);
     "`".repeat(longest.max(2) + 1)

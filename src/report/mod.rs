@@ -5,18 +5,22 @@
 
 pub(crate) mod advice;
 mod blocks;
+pub(crate) mod build_file;
+pub(crate) mod diff;
 pub(crate) mod github;
 pub(crate) mod html;
 mod inventory;
 pub(crate) mod json;
 mod json_parts;
 pub(crate) mod junit;
+mod links;
 pub(crate) mod markdown;
 mod markdown_escape;
 mod phases;
 pub(crate) mod profilers;
 pub mod rules;
 pub(crate) mod sarif;
+pub(crate) mod schemas;
 pub(crate) mod text;
 mod text_layout;
 pub mod tools;

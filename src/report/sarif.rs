@@ -137,7 +137,7 @@ impl ReportWriter for SarifReport {
     }
 }
 
-fn descriptor(rule: &Rule) -> Value {
+pub(super) fn descriptor(rule: &Rule) -> Value {
     let fix = rule.fix.with_field_names();
     let why = rule.why.trim();
     let mut markdown = format!("{}\n\n**To fix it:** {}\n", escape_markdown(why), escape_markdown(&fix));
@@ -215,7 +215,7 @@ fn layer(facts: &ImageFacts, number: usize) -> Value {
 }
 
 /// A plain text message (section 3.11) that says `text` as it stands: nothing in it is a link (section 3.11.6) or a placeholder (3.11.5).
-fn message(text: &str) -> Value {
+pub(super) fn message(text: &str) -> Value {
     // Only the bracket that ends the text of a link is escaped: a path may hold any other, and stays as it is.
     let text = text.trim().replace("](", "\\](");
     let mut out = String::with_capacity(text.len());
@@ -232,7 +232,7 @@ fn message(text: &str) -> Value {
 
 /// A relative reference (RFC 3986, section 4.2): every byte that is not unreserved is encoded, `:` too, so that no
 /// name is taken for a scheme.
-fn percent(path: &[u8]) -> String {
+pub(super) fn percent(path: &[u8]) -> String {
     let mut out = String::with_capacity(path.len());
     for &byte in path {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {

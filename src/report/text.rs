@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::links::asked_words;
 use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_line, wrap_paragraph};
 pub(crate) use super::text_layout::{TextDetail, TextLayout};
 use super::words::{
@@ -13,6 +14,9 @@ use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::rule::{Finding, Severity, SuppressionMark};
 use image_linkage::escape;
+
+/// The places of a finding that are shown without -v.
+const PLACES: usize = 8;
 
 /// The report for people: the images one after the other, an empty line between them.
 pub(crate) struct TextReport {
@@ -47,10 +51,23 @@ fn report(audit: &AuditedImage, layout: TextLayout) -> String {
     out.push_str(&wrap_line(&styled(tone.style(), verdict), layout.width));
     headline(&mut out, facts);
     findings(&mut out, audit, layout);
-    if layout.detail > TextDetail::Findings {
+    if let Some(links) = &audit.links {
+        for line in asked_words(links) {
+            out += &wrap_paragraph("", &line, layout.width);
+        }
+        out.push('\n');
+    } else if layout.detail > TextDetail::Findings {
         inventory::write_copies(&mut out, facts, layout);
         inventory::write_consumers(&mut out, facts, layout);
         phases::write_phases(&mut out, audit, layout);
+        for tool in &audit.tools {
+            let because = tool.readiness.because.join("; ");
+            let words = format!("{}: {because}", tool.readiness.state.name());
+            out += &wrap_paragraph(&format!("tool {}  ", tool.name), &words, layout.width);
+        }
+        if !audit.tools.is_empty() {
+            out.push('\n');
+        }
     }
     if layout.detail == TextDetail::All {
         inventory::write_layers_and_loader(&mut out, facts);
@@ -127,12 +144,20 @@ fn name(finding: &Finding) -> String {
 fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: TextLayout, tables: &mut BTreeSet<String>) {
     let message = styled(BOLD, &finding.message);
     out.push_str(&wrap_line(&format!("{}: {message}", label(finding)), layout.width));
-    for location in &finding.locations {
+    // A library that is missing may be asked for by hundreds.
+    let shown = match layout.detail {
+        TextDetail::All => finding.locations.len(),
+        _ => PLACES,
+    };
+    for location in finding.locations.iter().take(shown) {
         let _ = writeln!(out, "  at   {}", location.path);
         if let Some(layer) = location.layer {
             let made = styled(DIM, layer_words(facts, layer));
             out.push_str(&wrap_paragraph("       ", &made, layout.width));
         }
+    }
+    if let Some(more @ 1..) = finding.locations.len().checked_sub(shown) {
+        let _ = writeln!(out, "       and {more} more");
     }
     // What the loader says at the end of its search is the short answer: it stands above the search.
     let (said, searched) = split_evidence(finding);

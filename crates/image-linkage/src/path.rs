@@ -90,7 +90,7 @@ impl RootPath {
     }
 
     /// Whether this path is `other` or lies below it, by components.
-    pub(crate) fn starts_with(&self, other: &Self) -> bool {
+    pub fn starts_with(&self, other: &Self) -> bool {
         self.0
             .strip_prefix(other.as_bytes())
             // `usr/lib64` begins with the bytes of `usr/lib` and does not lie below it.

@@ -1,6 +1,7 @@
 //! What lies at a path of the host, told by its content.
 #![expect(clippy::disallowed_methods, reason = "the command line names paths of the host")]
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Seek;
 use std::path::Path;
@@ -50,6 +51,9 @@ fn archive_kind(path: &str, bytes: u64) -> Option<PathKind> {
     }
 }
 
+/// Folders at the top of a root file system (hier(7)).
+const ROOT_FOLDERS: [&str; 8] = ["bin", "etc", "lib", "opt", "root", "sbin", "usr", "var"];
+
 /// Which member is enough to tell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DecidingMember {
@@ -61,6 +65,7 @@ enum DecidingMember {
 /// `manifest.json` may follow its `oci-layout`.
 fn told_by_members<R: SkipRead>(mut members: ArchiveMembers<R>, at: DecidingMember) -> Result<PathKind, ImageError> {
     let mut kind = PathKind::Other;
+    let mut folders: BTreeSet<&str> = BTreeSet::new();
     loop {
         match members.next() {
             Ok(Some(member)) => match member.name.as_bytes() {
@@ -69,6 +74,14 @@ fn told_by_members<R: SkipRead>(mut members: ArchiveMembers<R>, at: DecidingMemb
                 b"oci-layout" => kind = PathKind::OciArchive,
                 name if at == DecidingMember::FirstBlob && kind == PathKind::Other && is_blob(name) => {
                     return Ok(PathKind::DockerArchive);
+                }
+                name if kind == PathKind::Other => {
+                    let first = name.split(|&byte| byte == b'/').next();
+                    folders.extend(ROOT_FOLDERS.iter().find(|folder| first == Some(folder.as_bytes())));
+                    // No image archive has several of them at its top, and to look for its document is to read it all.
+                    if folders.len() >= 3 {
+                        return Ok(PathKind::RootfsArchive);
+                    }
                 }
                 _ => {}
             },

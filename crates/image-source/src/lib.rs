@@ -21,6 +21,7 @@ mod read_layers;
 mod reference;
 pub mod registry;
 mod registry_reference;
+mod rootfs_archive;
 mod rootfs_dir;
 mod small_file;
 mod source;

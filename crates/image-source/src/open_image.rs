@@ -8,6 +8,7 @@ use crate::oci_layout::OciLayout;
 use crate::platform::Platform;
 use crate::reference::{ImageReference, parse_reference};
 use crate::registry::{RegistryOptions, RegistrySource};
+use crate::rootfs_archive::RootfsArchive;
 use crate::rootfs_dir::RootfsDir;
 use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage};
 
@@ -72,6 +73,7 @@ fn find_source(written: &str, registry: &RegistryOptions) -> Result<Box<dyn Imag
         }),
         ImageReference::Stdin => Box::new(StdinArchive),
         ImageReference::Oci { dir, tag } => Box::new(OciLayout { reference, dir, tag }),
+        ImageReference::RootfsArchive(file) => Box::new(RootfsArchive { reference, file }),
         ImageReference::Rootfs(dir) => Box::new(RootfsDir { reference, dir }),
     })
 }

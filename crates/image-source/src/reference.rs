@@ -35,6 +35,8 @@ pub(crate) enum ImageReference {
     },
     /// An unpacked root file system.
     Rootfs(PathBuf),
+    /// A root file system in a tar archive.
+    RootfsArchive(PathBuf),
 }
 
 /// What a path on the host turned out to be, by its content.
@@ -48,7 +50,9 @@ pub enum PathKind {
     DockerArchive,
     /// A tar archive with an `oci-layout` and no `manifest.json`.
     OciArchive,
-    /// A file that is neither.
+    /// A tar archive with the folders of a root file system.
+    RootfsArchive,
+    /// A file that is none of them.
     Other,
 }
 
@@ -96,6 +100,7 @@ pub(crate) fn parse_reference(
         Some(PathKind::Folder) => Ok(ImageReference::Rootfs(text.into())),
         Some(PathKind::DockerArchive) => archive(PreferredDocument::DockerManifest),
         Some(PathKind::OciArchive) => archive(PreferredDocument::OciIndex),
+        Some(PathKind::RootfsArchive) => Ok(ImageReference::RootfsArchive(text.into())),
         Some(PathKind::Other) => Err(invalid(
             "the file is neither the output of docker save nor an OCI archive; docker://… names a registry's image",
         )),
@@ -126,6 +131,7 @@ fn schemed(scheme: &str, rest: &str, look: &impl Fn(&str) -> Option<PathKind>) -
         }
         SourceKind::OciArchive => archive(PreferredDocument::OciIndex),
         SourceKind::Rootfs => Some(ImageReference::Rootfs(rest.into())),
+        SourceKind::RootfsArchive => Some(ImageReference::RootfsArchive(rest.into())),
     }
 }
 

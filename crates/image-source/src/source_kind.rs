@@ -10,7 +10,7 @@ Images:
   docker-daemon:NAME             of the Docker Engine      podman:NAME  of Podman
   docker-archive:FILE[:REF]      the output of docker save      -  the same on standard input
   oci:DIR[:TAG]                  an OCI image layout      oci-archive:FILE[:TAG]  the same in a tar
-  rootfs:DIR                     an unpacked root file system
+  rootfs:DIR                     an unpacked root file system      rootfs-archive:FILE  the same in a tar
   An existing path without a scheme is recognised by its content.";
 
 /// Schemes that other tools have (skopeo, podman, syft, trivy, crane, apptainer), and what is the same here.
@@ -52,11 +52,13 @@ pub enum SourceKind {
     OciArchive,
     /// An unpacked root file system.
     Rootfs,
+    /// A root file system in a tar archive, such as the output of `docker export`.
+    RootfsArchive,
 }
 
 impl SourceKind {
     /// Every kind, in the order in which the help lists them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Docker,
         Self::DockerDaemon,
         Self::Podman,
@@ -64,6 +66,7 @@ impl SourceKind {
         Self::Oci,
         Self::OciArchive,
         Self::Rootfs,
+        Self::RootfsArchive,
     ];
 
     /// What stands before the colon of a reference, and what reports call the kind.
@@ -76,6 +79,7 @@ impl SourceKind {
             Self::Oci => "oci",
             Self::OciArchive => "oci-archive",
             Self::Rootfs => "rootfs",
+            Self::RootfsArchive => "rootfs-archive",
         }
     }
 
@@ -106,7 +110,7 @@ impl SourceKind {
     pub fn is_named_everywhere(self) -> bool {
         match self {
             Self::Docker | Self::DockerDaemon | Self::Podman => true,
-            Self::DockerArchive | Self::Oci | Self::OciArchive | Self::Rootfs => false,
+            Self::DockerArchive | Self::Oci | Self::OciArchive | Self::Rootfs | Self::RootfsArchive => false,
         }
     }
 
@@ -115,9 +119,13 @@ impl SourceKind {
         // Only a registry's scheme has slashes: `docker:5000/x` is a host with a port.
         let separator = match self {
             Self::Docker => "://",
-            Self::DockerDaemon | Self::Podman | Self::DockerArchive | Self::Oci | Self::OciArchive | Self::Rootfs => {
-                ":"
-            }
+            Self::DockerDaemon
+            | Self::Podman
+            | Self::DockerArchive
+            | Self::Oci
+            | Self::OciArchive
+            | Self::Rootfs
+            | Self::RootfsArchive => ":",
         };
         let rest = written.strip_prefix(self.scheme());
         rest.and_then(|rest| rest.strip_prefix(separator)).unwrap_or(written)
@@ -128,7 +136,7 @@ impl SourceKind {
         match self {
             // Engines keep layers unpacked, and pack them anew for `docker save`, without compression.
             Self::DockerDaemon | Self::Podman | Self::DockerArchive => true,
-            Self::Docker | Self::Oci | Self::OciArchive | Self::Rootfs => false,
+            Self::Docker | Self::Oci | Self::OciArchive | Self::Rootfs | Self::RootfsArchive => false,
         }
     }
 }
@@ -147,6 +155,7 @@ mod tests {
             SourceKind::Oci => 4,
             SourceKind::OciArchive => 5,
             SourceKind::Rootfs => 6,
+            SourceKind::RootfsArchive => 7,
         }
     }
 

@@ -1,15 +1,17 @@
 //! `audit`: reads images, judges them, writes the reports.
 
 use crate::cli::audit::AuditArgs;
+use crate::cli::links::LinksArgs;
 use crate::cli::option_values::FailOnArg;
-use crate::judge::audit::judge_image as judged;
+use crate::judge::audit::{ask_tools, judge_image as judged, judge_links};
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
-use crate::judge::rule;
+use crate::judge::plan::advice::find_tool;
 use crate::judge::rule::suppression::Suppression;
 use crate::judge::rule::suppression::SuppressionGate;
+use crate::judge::rule::{self, RuleQuestion};
 use crate::knowledge::Knowledge;
 use crate::make::mending::find_mending_command;
-use image_source::{ImageError, Platform};
+use image_source::Platform;
 
 use super::command_error::CommandError;
 use super::image_reader::ImageReader;
@@ -20,40 +22,76 @@ use super::terminal::{report_error, set_color_choice};
 /// Audits the images, one after the other; the gravest outcome counts.
 pub fn run_audit(mut args: AuditArgs) -> Result<RunExit, CommandError> {
     set_color_choice(args.read.output.color);
-    let (knowledge, suppressions) = prepare(&mut args)?;
-    judge(&args, &knowledge, &suppressions)
+    let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Image)?;
+    judge(&args, &knowledge, &suppressions, &AuditQuestion::Library)
+}
+
+/// Says what the objects of one image lack.
+pub fn run_links(args: LinksArgs) -> Result<RunExit, CommandError> {
+    set_color_choice(args.read.output.color);
+    let (mut args, objects) = args.into_audit();
+    let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Links)?;
+    // The config names those of an audit.
+    (args.phase, args.tools) = (Vec::new(), Vec::new());
+    judge(&args, &knowledge, &suppressions, &AuditQuestion::Links(objects))
+}
+
+/// What a run asks of each image.
+enum AuditQuestion {
+    /// Whether the library is had, and by whom.
+    Library,
+    /// What its objects lack: those at these paths, or all.
+    Links(Vec<String>),
 }
 
 /// Reads what the user brings, and fills what the command line leaves open.
-fn prepare(args: &mut AuditArgs) -> Result<(Knowledge, Vec<Suppression>), CommandError> {
+fn prepare(args: &mut AuditArgs, question: RuleQuestion) -> Result<(Knowledge, Vec<Suppression>), CommandError> {
     let file = project_config::read_config(&args.read.own)?;
-    let knowledge = project_config::load_knowledge(&args.read.own, file.as_ref())?;
-    let config = file.map(|file| file.config).unwrap_or_default();
-    // The phases of the config are for CUPTI, and whoever asks about another library has not asked for them.
-    let phase_asked = !args.phase.is_empty();
+    let mut knowledge = project_config::load_knowledge(&args.read.own, file.as_ref())?;
+    let mut config = file.map(|file| file.config).unwrap_or_default();
+    // Phases and tools of the config are for CUPTI, and whoever asks about another library has not asked for them.
+    let (phase_asked, tool_asked) = (!args.phase.is_empty(), !args.tools.is_empty());
     config.fill_audit(args);
     // Every name that no phase has is told, not only the first.
     let strange = args.phase.iter().filter_map(|name| knowledge.phase(name).err());
     if let Some(exit) = strange.fold(None, |_, error| Some(report_error(&error))) {
         return Err(exit.into());
     }
+    let mut ids = Vec::new();
+    for name in &args.tools {
+        ids.push(find_tool(name, &knowledge.profilers)?.id.clone());
+    }
+    args.tools = ids;
+    // A rule that is not asked finds nothing, which would read as if all were well; nor is a suppression for it idle.
+    knowledge.rules.retain(|rule| rule.answers(question));
+    let is_asked = |id: &str| knowledge.rules.iter().any(|rule| rule.id == id);
+    config.suppressions.retain(|suppression| is_asked(&suppression.rule));
     // After the phases were checked: for another library than CUPTI none of them is left.
     let knowledge = knowledge.about_library(&args.library)?;
+    let name = &knowledge.library.name;
     if knowledge.phases.is_empty() && phase_asked {
-        let name = &knowledge.library.name;
         return Err(format!("there are no phases for {name}: leave --phase out").into());
+    }
+    if knowledge.profilers.is_empty() && tool_asked {
+        return Err(format!("there are no tools for {name}: leave --tool out").into());
     }
     Ok((knowledge, config.suppressions))
 }
 
-fn judge(args: &AuditArgs, knowledge: &Knowledge, suppressions: &[Suppression]) -> Result<RunExit, CommandError> {
+fn judge(
+    args: &AuditArgs,
+    knowledge: &Knowledge,
+    suppressions: &[Suppression],
+    question: &AuditQuestion,
+) -> Result<RunExit, CommandError> {
     let today = project_config::current_date()?;
     let outputs = ReportOutputs::open(args, knowledge)?;
     let mut run = AuditRun {
         args,
         knowledge,
         reader: ImageReader::new(&args.read, knowledge),
-        fail_on: args.fail_on.unwrap_or(FailOnArg::Error).into(),
+        question,
+        fail_on: args.report.fail_on.unwrap_or(FailOnArg::Error).into(),
         gate: SuppressionGate::new(suppressions, today),
         outputs,
         exit: RunExit::Clean,
@@ -83,6 +121,7 @@ struct AuditRun<'a> {
     args: &'a AuditArgs,
     knowledge: &'a Knowledge,
     reader: ImageReader,
+    question: &'a AuditQuestion,
     fail_on: FailOn,
     gate: SuppressionGate<'a>,
     outputs: ReportOutputs,
@@ -94,7 +133,7 @@ impl AuditRun<'_> {
     fn image(&mut self, image: &str, place: RunPosition) {
         let platforms = match self.reader.platforms(image) {
             Ok(platforms) => platforms,
-            Err(error) => return self.unread(image, &error),
+            Err(error) => return self.unread(image, error.to_string()),
         };
         let count = platforms.len();
         for (number, platform) in platforms.iter().enumerate() {
@@ -109,7 +148,7 @@ impl AuditRun<'_> {
                     self.outputs.write(|report| Ok(report.audited(&audit)));
                 }
                 // The other platforms are audited all the same.
-                Err(error) => self.unread(image, &error),
+                Err(error) => self.unread(image, error),
             }
         }
     }
@@ -119,10 +158,16 @@ impl AuditRun<'_> {
         image: &str,
         platform: Option<&Platform>,
         place: RunPosition,
-    ) -> Result<AuditedImage, ImageError> {
-        let facts = self.reader.read(image, platform)?;
+    ) -> Result<AuditedImage, String> {
+        let facts = self.reader.read(image, platform).map_err(|error| error.to_string())?;
         let environment = &self.args.read.image.environment;
-        let mut audit = judged(facts, self.knowledge, &self.args.phase, environment);
+        let mut audit = match self.question {
+            AuditQuestion::Library => judged(facts, self.knowledge, &self.args.phase, environment),
+            AuditQuestion::Links(chosen) => judge_links(facts, self.knowledge, chosen)?,
+        };
+        if !self.args.tools.is_empty() {
+            ask_tools(&mut audit, self.knowledge, &self.args.tools, environment);
+        }
         self.gate.mark_findings(image, &mut audit.findings);
         // Only a run that has seen everything can say that a suppression is for nothing.
         if place == RunPosition::Last && self.all_read {
@@ -138,12 +183,12 @@ impl AuditRun<'_> {
         Ok(audit)
     }
 
-    fn unread(&mut self, image: &str, error: &ImageError) {
+    fn unread(&mut self, image: &str, why: String) {
         self.all_read = false;
-        self.exit = self.exit.max(report_error(error));
+        self.exit = self.exit.max(report_error(&why));
         let unread = UnreadImage {
             image: image.to_owned(),
-            why: error.to_string(),
+            why,
         };
         self.outputs.write(|report| Ok(report.unread(&unread)));
     }

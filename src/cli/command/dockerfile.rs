@@ -53,7 +53,7 @@ pub fn run_dockerfile(mut args: DockerfileArgs) -> Result<RunExit, CommandError>
         // The command line's list stands in place of the config's.
         via: Some(&args.via)
             .filter(|via| !via.is_empty())
-            .unwrap_or(&prepared.via)
+            .unwrap_or(&prepared.config.via)
             .iter()
             .copied()
             .map(Into::into)

@@ -7,14 +7,17 @@ use crate::cli::shared_args::ImageArgs;
 impl ProjectConfig {
     /// Fills what `audit` takes. A list of the command line stands in place of the config's.
     pub(super) fn fill_audit(&self, args: &mut AuditArgs) {
-        args.fail_on = args.fail_on.or(self.fail_on);
-        args.format = args.format.or(self.format);
+        args.report.fail_on = args.report.fail_on.or(self.fail_on);
+        args.report.format = args.report.format.or(self.format);
         // clap has put in what the variable says by now, so that it counts before the config, too.
         if args.phase.is_empty() {
             args.phase.clone_from(&self.phases);
         }
-        if args.outputs.is_empty() {
-            args.outputs.clone_from(&self.outputs);
+        if args.tools.is_empty() {
+            args.tools.clone_from(&self.tools);
+        }
+        if args.report.outputs.is_empty() {
+            args.report.outputs.clone_from(&self.outputs);
         }
         self.fill_image(&mut args.read.image);
     }

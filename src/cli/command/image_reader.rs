@@ -1,6 +1,6 @@
 //! How a command reads images: the options of the command line, the config's, and what is known.
 
-use crate::cli::dockerfile::ViaArg;
+use crate::cli::config::ProjectConfig;
 use crate::cli::option_values::PlatformArg;
 use crate::cli::progress::{BarVisibility, ProgressBars};
 use crate::cli::shared_args::{ImageArgs, ReadArgs};
@@ -132,8 +132,8 @@ pub(super) const ONE_PLATFORM: &str = "only an audit takes all platforms; name o
 pub(super) struct PreparedCommand {
     pub(super) knowledge: Knowledge,
     pub(super) platform: Option<Platform>,
-    /// The ways of `dockerfile` that the config asks for.
-    pub(super) via: Vec<ViaArg>,
+    /// The config, or an empty one.
+    pub(super) config: ProjectConfig,
     pub(super) reader: ImageReader,
 }
 
@@ -155,7 +155,7 @@ impl PreparedCommand {
         Ok(Self {
             knowledge,
             platform,
-            via: file.map(|file| file.config.via).unwrap_or_default(),
+            config: file.map(|file| file.config).unwrap_or_default(),
             reader,
         })
     }

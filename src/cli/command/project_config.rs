@@ -10,8 +10,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::cli::config::{ConfigFile, locate};
 use crate::cli::shared_args::ConfigArgs;
 use crate::judge::outcome::RunExit;
+use crate::knowledge::data_files::built_in_files;
 use crate::knowledge::user_folders::UserFolders;
-use crate::knowledge::{FileMistake, Knowledge};
+use crate::knowledge::{DataFile, FileMistake, Knowledge};
 use chrono::{DateTime, NaiveDate};
 
 use super::terminal::report_error;
@@ -42,21 +43,9 @@ fn from_here(path: &Path) -> PathBuf {
 ///
 /// Errors: All mistakes in them were said.
 pub fn load_knowledge(args: &ConfigArgs, config: Option<&ConfigFile>) -> Result<Knowledge, RunExit> {
-    // A flag stands in place of the config's folders, as it does for every other key.
-    let given = |flag: &[PathBuf], file: fn(&ConfigFile) -> &[PathBuf]| match flag {
-        [] => config.map(file).unwrap_or_default().to_vec(),
-        _ => flag.to_vec(),
-    };
-    let mut folders = UserFolders::default();
-    for folder in given(&args.rules, |file| &file.config.rules) {
-        folders.add_rules(&folder);
-    }
-    for folder in given(&args.profiles, |file| &file.config.profiles) {
-        folders.add_profiles(&folder);
-    }
+    let UserFolders { files, mut mistakes } = user_folders(args, config);
     // Mistakes of folders and of files are told together, so that one run shows them all.
-    let mut mistakes = folders.mistakes;
-    match Knowledge::with_user_files(folders.files) {
+    match Knowledge::with_user_files(files) {
         Ok(knowledge) if mistakes.is_empty() => {
             let checked = config.map_or(Ok(()), |file| file.check_names(&knowledge));
             checked.map_err(report_mistakes)?;
@@ -70,12 +59,40 @@ pub fn load_knowledge(args: &ConfigArgs, config: Option<&ConfigFile>) -> Result<
     }
 }
 
+/// The files of the folders that the command line or the config names.
+fn user_folders(args: &ConfigArgs, config: Option<&ConfigFile>) -> UserFolders {
+    // A flag stands in place of the config's folders, as it does for every other key.
+    let given = |flag: &[PathBuf], file: fn(&ConfigFile) -> &[PathBuf]| match flag {
+        [] => config.map(file).unwrap_or_default().to_vec(),
+        _ => flag.to_vec(),
+    };
+    let mut folders = UserFolders::default();
+    for folder in given(&args.rules, |file| &file.config.rules) {
+        folders.add_rules(&folder);
+    }
+    for folder in given(&args.profiles, |file| &file.config.profiles) {
+        folders.add_profiles(&folder);
+    }
+    folders
+}
+
 /// Reads the config, and by it what the program and the user know.
 ///
 /// Errors: All mistakes were said.
 pub fn load_config_and_knowledge(args: &ConfigArgs) -> Result<Knowledge, RunExit> {
     let config = read_config(args)?;
     load_knowledge(args, config.as_ref())
+}
+
+/// The files of all that is known, the program's before the user's, once all of them are in order.
+///
+/// Errors: All mistakes were said.
+pub fn data_files(args: &ConfigArgs) -> Result<Vec<DataFile>, RunExit> {
+    let config = read_config(args)?;
+    load_knowledge(args, config.as_ref())?;
+    let mut files: Vec<DataFile> = built_in_files().collect();
+    files.extend(user_folders(args, config.as_ref()).files);
+    Ok(files)
 }
 
 /// Says every mistake on a line of its own.

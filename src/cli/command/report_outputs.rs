@@ -51,9 +51,12 @@ impl ReportOutputs {
             outputs: Vec::new(),
             exit: RunExit::Clean,
         };
-        let (on_stdout, files): (Vec<_>, Vec<_>) =
-            args.outputs.iter().partition(|output| output.file.as_os_str() == "-");
-        let format = match (args.format, on_stdout.as_slice()) {
+        let (on_stdout, files): (Vec<_>, Vec<_>) = args
+            .report
+            .outputs
+            .iter()
+            .partition(|output| output.file.as_os_str() == "-");
+        let format = match (args.report.format, on_stdout.as_slice()) {
             (format, []) => format.unwrap_or(ReportFormat::Text),
             // `-o json=-` says what goes to standard output as well as `--format json` does.
             (None, [only]) => only.format,
@@ -96,7 +99,7 @@ impl ReportOutputs {
                 _ => TextDetail::Nothing,
             },
         };
-        let fail_on = args.fail_on.unwrap_or(FailOnArg::Error).into();
+        let fail_on = args.report.fail_on.unwrap_or(FailOnArg::Error).into();
         let report: Box<dyn ReportWriter> = match format {
             ReportFormat::Text => Box::new(TextReport::new(layout)),
             ReportFormat::Json => Box::new(JsonReport::new(fail_on)),

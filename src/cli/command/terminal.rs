@@ -45,6 +45,7 @@ pub(super) fn write_answer(format: AnswerFormat, page: &ReportPage<'_>, json: &V
         AnswerFormat::Text => page.text(terminal_width()),
         AnswerFormat::Json => format!("{json}\n"),
         AnswerFormat::Markdown => page.markdown(),
+        AnswerFormat::Html => page.html(),
     };
     write_result(&text, exit)
 }

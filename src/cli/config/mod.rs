@@ -18,11 +18,16 @@ use crate::judge::rule::suppression::{SUPPRESSION_RULES, Suppression};
 /// The name under which it is looked for.
 pub const FILE_NAME: &str = "cupti-audit.yaml";
 
+/// A config that says what each key is for.
+pub const TEMPLATE: &str = include_str!("template.yaml");
+
 /// What a config says. What it does not say is `None` or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProjectConfig {
     pub fail_on: Option<FailOnArg>,
     pub phases: Vec<String>,
+    /// The profiling tools that have to work.
+    pub tools: Vec<String>,
     pub platform: Option<PlatformArg>,
     pub format: Option<ReportFormat>,
     /// `outputs`, each from the config's folder.
@@ -63,6 +68,13 @@ impl ConfigFile {
             if !phases.contains(&phase.as_str()) {
                 let path = ["phases", &number.to_string()];
                 mistakes.push(self.document.mistake(&path, unknown_name("phase", phase, &phases)));
+            }
+        }
+        for (number, tool) in self.config.tools.iter().enumerate() {
+            if !knowledge.profilers.iter().any(|known| known.answers_to(tool)) {
+                let known: Vec<&str> = knowledge.profilers.iter().map(|known| &*known.id).collect();
+                let path = ["tools", &number.to_string()];
+                mistakes.push(self.document.mistake(&path, unknown_name("tool", tool, &known)));
             }
         }
         for (number, suppression) in self.config.suppressions.iter().enumerate() {

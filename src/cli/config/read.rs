@@ -23,6 +23,8 @@ struct ConfigSource {
     fail_on: Option<String>,
     #[serde(default)]
     phases: Vec<String>,
+    #[serde(default)]
+    tools: Vec<String>,
     platform: Option<String>,
     format: Option<String>,
     #[serde(default)]
@@ -102,6 +104,7 @@ impl ConfigChecker<'_> {
         ProjectConfig {
             fail_on: self.one(&["fail-on"], source.fail_on.as_deref(), word),
             phases: source.phases,
+            tools: source.tools,
             platform: self.one(&["platform"], source.platform.as_deref(), PlatformArg::parse),
             format: self.one(&["format"], source.format.as_deref(), word),
             outputs: outputs.collect(),

@@ -25,6 +25,7 @@ fn said(mistakes: Option<Vec<FileMistake>>) -> Vec<String> {
 const WHOLE: &str = "\
 fail-on: warning
 phases: [training]
+tools: [torch.profiler]
 platform: all
 format: json
 outputs: [text=reports/a.txt, json=-]
@@ -53,6 +54,7 @@ fn a_config_is_read_whole_and_its_paths_begin_at_its_folder() {
     let expected = ProjectConfig {
         fail_on: Some(FailOnArg::Warning),
         phases: vec!["training".to_owned()],
+        tools: vec!["torch.profiler".to_owned()],
         platform: Some(PlatformArg::All),
         format: Some(ReportFormat::Json),
         outputs: vec![
@@ -72,7 +74,7 @@ fn a_config_is_read_whole_and_its_paths_begin_at_its_folder() {
             path: Some(GlobPattern::new("/usr/local/**").unwrap()),
             reason: "the build stage needs them".to_owned(),
             until: chrono::NaiveDate::from_ymd_opt(2027, 6, 30),
-            line: 14,
+            line: 15,
         }],
     };
     let file = read(WHOLE).unwrap();
@@ -88,7 +90,7 @@ fn all_mistakes_in_a_config_are_told_at_once() {
     assert_eq!(
         said(read(text).err()),
         [
-            "c.yaml:1:1: there is no key \"fail_on\"; did you mean \"fail-on\"?; there is fail-on, phases, platform, format, outputs, cpu, env, insecure-registries, ca-cert, via, rules, profiles, suppress",
+            "c.yaml:1:1: there is no key \"fail_on\"; did you mean \"fail-on\"?; there is fail-on, phases, tools, platform, format, outputs, cpu, env, insecure-registries, ca-cert, via, rules, profiles, suppress",
             "c.yaml:2:10: there is no value \"fatal\"; there is error, warning, note, never",
             "c.yaml:3:11: invalid platform \"a/b/c/d\": expected os/architecture[/variant], such as linux/amd64 or linux/arm64",
             "c.yaml:4:6: expected x86-64-v1, x86-64-v2, x86-64-v3 or x86-64-v4",

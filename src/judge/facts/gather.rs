@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 mod asked_processes;
-mod gaps;
+pub(super) mod gaps;
 mod rootfs_scan;
 
 use self::asked_processes::{AskedProcesses, ask_processes};

@@ -26,6 +26,7 @@ pub mod ld_cache;
 mod library_aliases;
 pub mod misnamed_libraries;
 mod missing_symbols;
+pub mod object_links;
 mod opened_names;
 mod plain_open;
 mod process_context;
@@ -59,6 +60,7 @@ pub use file_owner::{FileOwner, OwnerKind};
 pub use file_references::{
     FileReference, FileReferrer, PROVENANCE_PLACE, ReferenceKind, is_for_processor, keep_referenced, retained_files,
 };
+pub use gather::gaps::loader_gaps;
 pub use gather::{MergedLayers, ReadLayers, gather_facts, gather_from_rootfs};
 pub use image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};
 pub use opened_names::UndecidedOpener;

@@ -175,6 +175,11 @@ impl ProcessContext {
         self.linker.as_ref()?.budget.end()
     }
 
+    /// The steps of the loader that were taken so far.
+    pub(super) fn steps_taken(&self) -> u64 {
+        self.linker.as_ref().map_or(0, |linker| linker.budget.taken())
+    }
+
     /// Calls `run` with the setup of a process; nothing in an image without a loader.
     pub fn with_setup<T>(&self, run: impl FnOnce(&ProcessSetup<'_>) -> T) -> Option<T> {
         let table = &self.tables.driver_libraries;

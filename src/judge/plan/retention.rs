@@ -3,7 +3,7 @@
 //! A file goes only when its kind is forbidden, nothing the phase welcomes uses it, and nothing that stays leads to
 //! it. What stays is found in rounds, because a file that stays may need another one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::facts::{self, DeadWeightFile, FileReference, FileReferrer, ImageFacts, ReferenceKind};
 use crate::knowledge::api::CuptiApi;
@@ -187,6 +187,16 @@ fn idle(facts: &ImageFacts, file: &DeadWeightFile) -> String {
         api.libraries.iter().any(|library| named(library.stem()))
     };
     let apis: Vec<&str> = facts.tables.apis.iter().filter(needs).map(|api| &*api.name).collect();
+    let copies = facts.copies.iter().filter(|copy| copy.real_path == file.path);
+    let users = copies.flat_map(|copy| &copy.used_by);
+    let users: BTreeSet<&str> = users
+        .filter_map(|number| facts.consumers.get(*number))
+        .map(|user| &*user.name)
+        .collect();
+    if !users.is_empty() {
+        let users: Vec<&str> = users.into_iter().collect();
+        return format!("loaded by {} alone, and only to profile", users.join(", "));
+    }
     if apis.is_empty() {
         return "nothing in the image is known to need it".to_owned();
     }

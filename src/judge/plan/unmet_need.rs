@@ -35,7 +35,8 @@ pub(super) fn need_subjects(
 ) -> Vec<RuleSubject> {
     // A program that is lost in every phase is the finding of a rule of its own.
     let of_apis = demands.iter().filter(|demand| !demand.apis.is_empty());
-    let mut subjects: Vec<RuleSubject> = of_apis
+    let mut subjects: Vec<RuleSubject> = join_causes(of_apis)
+        .iter()
         .map(|demand| {
             let need = UnmetNeed {
                 what: demand.api_words(),
@@ -54,6 +55,31 @@ pub(super) fn need_subjects(
     }
     subjects.extend(forbidden(facts, tools, phase));
     subjects
+}
+
+/// The demands with one cause as one: a library that is missing beside libcupti keeps each program from several APIs.
+fn join_causes<'d>(demands: impl Iterator<Item = &'d UnmetDemand>) -> Vec<UnmetDemand> {
+    let mut joined: Vec<UnmetDemand> = Vec::new();
+    for demand in demands {
+        let is_alike = |other: &&mut UnmetDemand| other.cause == demand.cause && other.level == demand.level;
+        let Some(same) = joined.iter_mut().find(is_alike) else {
+            joined.push(demand.clone());
+            continue;
+        };
+        same.apis.extend(
+            demand
+                .apis
+                .iter()
+                .filter(|api| !same.apis.contains(api))
+                .copied()
+                .collect::<Vec<_>>(),
+        );
+        if !same.words.split("; ").any(|words| *words == demand.words) {
+            same.words = format!("{}; {}", same.words, demand.words);
+            same.evidence.extend(demand.evidence.iter().cloned());
+        }
+    }
+    joined
 }
 
 /// What the phase forbids and the image serves.

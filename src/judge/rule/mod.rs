@@ -8,7 +8,7 @@ mod judge;
 mod subject;
 pub mod suppression;
 
-pub use crate::knowledge::rule::{FieldValue, Rule, RuleCure, Severity, SubjectKind};
+pub use crate::knowledge::rule::{FieldValue, Rule, RuleCure, RuleQuestion, Severity, SubjectKind};
 pub use finding::{Finding, FindingLocation, SuppressionMark};
 pub use judge::{judge_subjects, sort_findings};
-pub use subject::{Evidence, RuleSubject, UnmetNeed, image_subjects};
+pub use subject::{BuildStepFacts, Evidence, RuleSubject, UnmetNeed, image_subjects, link_subjects};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::subject_kind::{FieldValue, SubjectKind};
+use super::subject_kind::{FieldValue, RuleQuestion, SubjectKind};
 use super::template::MessageTemplate;
 use crate::knowledge::phase::Phase;
 
@@ -57,6 +57,11 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// Whether it is applied where this is asked.
+    pub fn answers(&self, question: RuleQuestion) -> bool {
+        self.kind.answers(question)
+    }
+
     /// The message with the names of its fields in angle brackets.
     pub fn message_with_fields(&self) -> String {
         self.message.with_field_names()

@@ -13,4 +13,4 @@ pub use compile::compile_rule;
 pub use compiled_rule::{DisabledPhases, Rule, RuleCure, Severity};
 pub(crate) use compiled_rule::{FieldCondition, SeverityRaise};
 pub use subject_fields::SubjectField;
-pub use subject_kind::{FieldValue, SubjectKind};
+pub use subject_kind::{FieldValue, RuleQuestion, SubjectKind};

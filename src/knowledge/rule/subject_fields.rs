@@ -104,6 +104,15 @@ const LACKS: &[&str] = &["devices", "compute", "utility"];
 const INJECTION_VARIABLE: &[&str] = &["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"];
 const WEIGHT: &[&str] = &[WeightPurpose::Profiling.name(), WeightPurpose::Toolkit.name()];
 const STATE: &[&str] = &["expired", "unused"];
+const LOST_TOOL: &[&str] = &["not-ready", "not-applicable"];
+const STEP_BRINGS: &[&str] = &[
+    "nothing",
+    "no-package",
+    "headers",
+    "missing",
+    "other-release",
+    "off-path",
+];
 
 pub(super) const IMAGE: &[SubjectField] = &[
     word("status", STATUS),
@@ -322,6 +331,52 @@ pub(super) const NVPERF: &[SubjectField] = &[
 ];
 
 pub(super) const DEAD_WEIGHT: &[SubjectField] = &[word("weight", WEIGHT), text("bytes"), text("count")];
+
+pub(super) const TOOL: &[SubjectField] = &[
+    text("tool"),
+    word("state", LOST_TOOL),
+    // As the end of a sentence.
+    text("why"),
+];
+
+pub(super) const LINK: &[SubjectField] = &[
+    // The name that is asked for, and the version of symbols that the library which was found has not.
+    text("name"),
+    text("version"),
+    // Whether something was found and cannot be loaded.
+    flag("refused"),
+    // Whether a file of its name lies where the search does not come to, and where.
+    flag("in_image"),
+    text("elsewhere"),
+    // Whether a program does not start for want of it.
+    flag("stops_program"),
+    // How many ask for it, and how many do not load, as a sentence.
+    text("count"),
+    // The loader's words.
+    text("words"),
+];
+
+pub(super) const BUILD_STEP: &[SubjectField] = &[
+    // The package, or the paths that are copied.
+    text("what"),
+    word("brings", STEP_BRINGS),
+    // The stage or image that is copied from.
+    text("from"),
+    // What would bring the library.
+    text("instead"),
+    // The CUDA of what is brought, and that of the stage.
+    text("release"),
+    text("cuda"),
+    // The folder that no search path leads to.
+    text("folder"),
+    // Whether a search path leads to where the library would lie, were it among what is copied.
+    flag("searched"),
+    // Whether another step brings the library, and whether one may.
+    flag("brought"),
+    flag("open"),
+    // Whether the file speaks of CUPTI.
+    flag("concerned"),
+];
 
 pub(super) const SUPPRESSION: &[SubjectField] = &[
     text("rule"),

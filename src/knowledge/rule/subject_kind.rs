@@ -8,6 +8,17 @@ use serde::Deserialize;
 
 use super::subject_fields::{self, SubjectField};
 
+/// What is asked of an image: the rules of the other questions say nothing there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleQuestion {
+    /// Whether it serves.
+    Image,
+    /// Whether each of its objects finds what it needs.
+    Links,
+    /// Of a Dockerfile, whether its steps bring the library.
+    BuildFile,
+}
+
 /// The kinds of subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -56,13 +67,19 @@ pub enum SubjectKind {
     Nvperf,
     /// Files of one kind of weight that nothing in the image is known to need.
     DeadWeight,
+    /// A profiling tool that was asked for and would not work.
+    Tool,
+    /// A library that objects of the image need and do not get.
+    Link,
+    /// An instruction of a Dockerfile.
+    BuildStep,
     /// A suppression of the config that is over or was for nothing.
     Suppression,
 }
 
 impl SubjectKind {
     /// All kinds, for who wants to see that each is in use.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::Image,
         Self::Copy,
         Self::Copies,
@@ -85,6 +102,9 @@ impl SubjectKind {
         Self::Framework,
         Self::Nvperf,
         Self::DeadWeight,
+        Self::Tool,
+        Self::Link,
+        Self::BuildStep,
         Self::Suppression,
     ];
 
@@ -113,6 +133,9 @@ impl SubjectKind {
             Self::Framework => "framework",
             Self::Nvperf => "nvperf",
             Self::DeadWeight => "dead-weight",
+            Self::Tool => "tool",
+            Self::Link => "link",
+            Self::BuildStep => "build-step",
             Self::Suppression => "suppression",
         }
     }
@@ -142,7 +165,20 @@ impl SubjectKind {
             Self::Framework => subject_fields::FRAMEWORK,
             Self::Nvperf => subject_fields::NVPERF,
             Self::DeadWeight => subject_fields::DEAD_WEIGHT,
+            Self::Tool => subject_fields::TOOL,
+            Self::Link => subject_fields::LINK,
+            Self::BuildStep => subject_fields::BUILD_STEP,
             Self::Suppression => subject_fields::SUPPRESSION,
+        }
+    }
+
+    /// Whether a rule of this kind is applied where this is asked.
+    pub fn answers(self, question: RuleQuestion) -> bool {
+        match self {
+            Self::Suppression => true,
+            Self::Link => question == RuleQuestion::Links,
+            Self::BuildStep => question == RuleQuestion::BuildFile,
+            _ => question == RuleQuestion::Image,
         }
     }
 }

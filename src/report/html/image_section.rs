@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
+use super::super::links::asked_words;
 use super::super::text_layout::count_words;
 use super::super::words::{
     ReportTone, consumer_outcome, copy_reach, layer_words, layers_words, owner_words, request_verb, split_evidence,
@@ -55,23 +56,35 @@ pub(super) fn image_section(
             h3 { "Findings" }
             @if audit.findings.is_empty() { p { "None." } }
             @for finding in &audit.findings { (self::finding(finding, facts, rules)) }
-            div.pictures {
-                figure {
-                    figcaption { h3 { "Who gets " (facts.library.name) } }
-                    (copy_picture::draw_copies(facts, number))
-                }
-                figure {
-                    figcaption { h3 { "Layers" } }
-                    (layer_picture::draw_layers(audit, number))
-                }
+            @if let Some(links) = &audit.links {
+                ul { @for line in asked_words(links) { li { (line) } } }
+            } @else {
+                (inventory(audit, number))
             }
-            (copies(facts))
-            (consumers(facts))
         }
     }
 }
 
-fn gaps(facts: &ImageFacts) -> Markup {
+/// The pictures, the copies and who asks for them.
+fn inventory(audit: &AuditedImage, number: usize) -> Markup {
+    let facts = &audit.facts;
+    html! {
+        div.pictures {
+            figure {
+                figcaption { h3 { "Who gets " (facts.library.name) } }
+                (copy_picture::draw_copies(facts, number))
+            }
+            figure {
+                figcaption { h3 { "Layers" } }
+                (layer_picture::draw_layers(audit, number))
+            }
+        }
+        (copies(facts))
+        (consumers(facts))
+    }
+}
+
+pub(super) fn gaps(facts: &ImageFacts) -> Markup {
     html! {
         @if !facts.gaps.is_empty() {
             h3 { "Not checked" }

@@ -5,6 +5,7 @@
 
 mod box_picture;
 mod copy_picture;
+mod document_page;
 mod image_section;
 mod layer_picture;
 mod svg_text;
@@ -52,32 +53,19 @@ impl HtmlReport {
             [only] => format!("{} in {}", self.library, only.image),
             images => format!("{} in {} images", self.library, images.len()),
         };
-        html! {
-            (DOCTYPE)
-            html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    // Without it a phone lays the page out as wide as a desktop's screen and shrinks it.
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    meta http-equiv="Content-Security-Policy" content=(POLICY);
-                    meta name="color-scheme" content="light dark";
-                    title { (title) }
-                    style { (PreEscaped(STYLE)) }
-                }
-                body {
-                    header { h1 { (self.library) " audit" } }
-                    main {
-                        // A list of one image would say its verdict twice.
-                        @if self.summary.len() != 1 { (self.contents()) }
-                        // They were escaped when they were made.
-                        @for section in &self.sections { (PreEscaped(section)) }
-                    }
-                    footer {
-                        p { "cupti-audit " (env!("CARGO_PKG_VERSION")) ", exit code " (exit as u8) ": " (exit.words()) }
-                    }
-                }
-            }
-        }
+        let footer = format!(
+            "cupti-audit {}, exit code {}: {}",
+            env!("CARGO_PKG_VERSION"),
+            exit as u8,
+            exit.words()
+        );
+        let heading = format!("{} audit", self.library);
+        // A list of one image would say its verdict twice. The sections were escaped when they were made.
+        let body = html! {
+            @if self.summary.len() != 1 { (self.contents()) }
+            @for section in &self.sections { (PreEscaped(section)) }
+        };
+        whole_page(&title, &heading, &body, &footer)
     }
 
     fn contents(&self) -> Markup {
@@ -92,6 +80,29 @@ impl HtmlReport {
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// A document with a title, a heading above its body, and a line below it.
+fn whole_page(title: &str, heading: &str, body: &Markup, footer: &str) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                // Without it a phone lays the page out as wide as a desktop's screen and shrinks it.
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                header { h1 { (heading) } }
+                main { (body) }
+                footer { p { (footer) } }
             }
         }
     }

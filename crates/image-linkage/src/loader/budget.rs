@@ -10,6 +10,8 @@ use crate::limits::Limits;
 #[derive(Debug)]
 pub struct LoaderBudget {
     left: AtomicU64,
+    /// The steps that were taken since the image was opened.
+    taken: AtomicU64,
     /// The bytes that are left for what is kept of searches.
     room: AtomicU64,
 }
@@ -25,6 +27,7 @@ impl LoaderBudget {
     pub fn new(limits: &Limits) -> Self {
         Self {
             left: AtomicU64::new(limits.loader_steps),
+            taken: AtomicU64::new(0),
             room: AtomicU64::new(limits.loader_traces),
         }
     }
@@ -32,12 +35,19 @@ impl LoaderBudget {
     /// Takes steps, and says whether there were so many.
     pub fn spend(&self, steps: usize) -> bool {
         take(&self.left, steps);
+        let taken = u64::try_from(steps).unwrap_or(u64::MAX);
+        self.taken.store(self.taken().saturating_add(taken), Ordering::Relaxed);
         self.end().is_none()
     }
 
     /// Leaves at least so many steps, for one question more that somebody else counts.
     pub fn refill(&self, steps: u64) {
         self.left.fetch_max(steps, Ordering::Relaxed);
+    }
+
+    /// The steps that were taken so far: who refills a budget keeps count of them.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
     }
 
     /// Counts a trace that is kept for the reports.

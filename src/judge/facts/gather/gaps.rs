@@ -16,25 +16,7 @@ pub(super) fn find_gaps(
     asked: &AskedProcesses,
     oddities: &[ApplyProblem],
 ) -> Vec<Gap> {
-    let gap = |what: String, why: &str| Gap {
-        what,
-        why: why.to_owned(),
-    };
-    let mut gaps: Vec<Gap> = contexts
-        .as_is
-        .problems()
-        .chain(contexts.nvidia.problems())
-        .map(|problem| gap("the dynamic loader".to_owned(), &problem))
-        .collect();
-    let of_user = contexts.as_is.user.problem.iter();
-    gaps.extend(of_user.map(|problem| gap("the user of the image".to_owned(), problem)));
-    gaps.extend(
-        oddities
-            .iter()
-            // Other oddities change no verdict; a file that the loader would read and that was not kept can.
-            .filter(|problem| problem.kind == ProblemKind::Unread)
-            .map(|problem| gap(problem.path.to_string(), &problem.what)),
-    );
+    let mut gaps = loader_gaps(contexts, oddities);
     let unread = |problem: &String| gap(problem.clone(), "what it needs is not known");
     gaps.extend(asked.plain.as_is.resolution.unread.iter().map(unread));
     gaps.extend(
@@ -56,4 +38,31 @@ pub(super) fn find_gaps(
     let unknown = "the name that it opens is put together while it runs";
     gaps.extend(own.map(|opener| gap(format!("what {} opens", opener.object), unknown)));
     gaps
+}
+
+/// What keeps every question to the loader open: its own files, and those of the layers that were not kept.
+pub fn loader_gaps(contexts: &ByWorld<ProcessContext>, oddities: &[ApplyProblem]) -> Vec<Gap> {
+    let mut gaps: Vec<Gap> = contexts
+        .as_is
+        .problems()
+        .chain(contexts.nvidia.problems())
+        .map(|problem| gap("the dynamic loader".to_owned(), &problem))
+        .collect();
+    let of_user = contexts.as_is.user.problem.iter();
+    gaps.extend(of_user.map(|problem| gap("the user of the image".to_owned(), problem)));
+    gaps.extend(
+        oddities
+            .iter()
+            // Other oddities change no verdict; a file that the loader would read and that was not kept can.
+            .filter(|problem| problem.kind == ProblemKind::Unread)
+            .map(|problem| gap(problem.path.to_string(), &problem.what)),
+    );
+    gaps
+}
+
+fn gap(what: String, why: &str) -> Gap {
+    Gap {
+        what,
+        why: why.to_owned(),
+    }
 }

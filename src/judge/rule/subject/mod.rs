@@ -2,6 +2,7 @@
 //!
 //! One file per kind of subject: it fills the fields, which `knowledge/rule/subject_fields.rs` lists, from the facts.
 
+mod build_step;
 mod consumer;
 mod container_runtime;
 mod copies;
@@ -18,15 +19,19 @@ mod framework;
 mod image;
 mod injection;
 mod ld_cache;
+mod link;
 mod misnamed;
 mod nvperf;
 mod rule_subject;
 mod start;
 mod suppression;
+mod tool;
 mod undecided;
 mod unmet_need;
 
+pub use build_step::BuildStepFacts;
 pub use evidence::Evidence;
+pub use link::link_subjects;
 pub use rule_subject::RuleSubject;
 pub use unmet_need::UnmetNeed;
 

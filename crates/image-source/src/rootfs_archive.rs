@@ -1,0 +1,74 @@
+//! A root file system in a tar archive, as `docker export` and debootstrap's `mmdebstrap` write it, read as one layer.
+#![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+
+use crate::config::ImageConfig;
+use crate::image::{Image, LayerDescriptor};
+use crate::image_error::ImageError;
+use crate::platform::Platform;
+use crate::source::{BlobStore, ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
+use crate::source_kind::SourceKind;
+
+/// A root file system in an archive, compressed or not. It has no config: neither variables nor a user nor a command.
+#[derive(Debug, Clone)]
+pub(crate) struct RootfsArchive {
+    /// The reference as the user wrote it.
+    pub reference: String,
+    /// A path of the host.
+    pub file: PathBuf,
+}
+
+impl ImageSource for RootfsArchive {
+    fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
+        let blob = ArchiveBlob(self.file.clone());
+        // Said now, where the reference is known: the layer is opened by a thread of its own.
+        blob.open_file()?;
+        let layer = LayerDescriptor {
+            digest: None,
+            diff_id: None,
+            media_type: "rootfs".to_owned(),
+            size: None,
+            created_by: None,
+        };
+        Ok(OpenedImage {
+            image: Image {
+                reference: self.reference.clone(),
+                source: SourceKind::RootfsArchive,
+                digest: None,
+                // Nothing in it says for which it is.
+                platform: request.platform.cloned().unwrap_or_else(Platform::host),
+                config: ImageConfig::default(),
+                layers: vec![layer],
+            },
+            documents: ImageDocuments::default(),
+            layers: OpenedLayers::Blobs(Box::new(blob)),
+            home: None,
+        })
+    }
+
+    fn list_platforms(&self, _request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
+        Ok(Vec::new())
+    }
+
+    fn open_reopenable(&self, request: &OpenRequest<'_>, _keep: KeepFile<'_>) -> Result<OpenedImage, ImageError> {
+        self.open(request)
+    }
+}
+
+/// The archive itself, which is the only blob.
+struct ArchiveBlob(PathBuf);
+
+impl ArchiveBlob {
+    fn open_file(&self) -> Result<File, ImageError> {
+        File::open(&self.0).map_err(ImageError::io(self.0.display()))
+    }
+}
+
+impl BlobStore for ArchiveBlob {
+    fn open(&self, _layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError> {
+        Ok(Box::new(self.open_file()?))
+    }
+}

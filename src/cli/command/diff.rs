@@ -1,0 +1,50 @@
+//! `diff`: two images side by side.
+
+use crate::cli::diff::DiffArgs;
+use crate::cli::option_values::FailOnArg;
+use crate::judge::audit::judge_image;
+use crate::judge::image_diff::ImageDiff;
+use crate::judge::outcome::{AuditedImage, RunExit};
+use crate::judge::rule::sort_findings;
+use crate::judge::rule::suppression::SuppressionGate;
+use crate::report::diff::{diff_json, diff_page};
+
+use super::command_error::CommandError;
+use super::image_reader::PreparedCommand;
+use super::project_config;
+use super::terminal::{set_color_choice, write_answer};
+
+/// Compares two images.
+pub fn run_diff(mut args: DiffArgs) -> Result<RunExit, CommandError> {
+    set_color_choice(args.read.output.color);
+    let only_one = "two images are compared for one platform; name it with --platform";
+    let prepared = PreparedCommand::new(&mut args.read, only_one)?;
+    let config = &prepared.config;
+    let phases = if args.phase.is_empty() {
+        &config.phases
+    } else {
+        &args.phase
+    };
+    for phase in phases {
+        prepared.knowledge.phase(phase)?;
+    }
+    let mut gate = SuppressionGate::new(&config.suppressions, project_config::current_date()?);
+    let mut audit = |image: &str| -> Result<AuditedImage, CommandError> {
+        let facts = prepared.read(image)?;
+        let environment = &args.read.image.environment;
+        let mut audit = judge_image(facts, &prepared.knowledge, phases, environment);
+        gate.mark_findings(image, &mut audit.findings);
+        sort_findings(&mut audit.findings);
+        Ok(audit)
+    };
+    let (before, after) = (audit(&args.before)?, audit(&args.after)?);
+    let diff = ImageDiff::of(&before, &after);
+    let fail_on = args.fail_on.or(config.fail_on).unwrap_or(FailOnArg::Error).into();
+    let exit = diff.exit(fail_on);
+    Ok(write_answer(
+        args.format,
+        &diff_page(&diff, exit),
+        &diff_json(&diff, fail_on),
+        exit,
+    ))
+}

@@ -1,0 +1,61 @@
+//! `profiles`: what is known beside the rules, file by file.
+
+use std::fmt::Write as _;
+
+use crate::cli::profiles::{ProfilesAction, ProfilesArgs};
+use crate::judge::outcome::RunExit;
+use crate::knowledge::{DataFile, DataKind};
+use image_linkage::escape;
+
+use super::command_error::CommandError;
+use super::project_config;
+use super::terminal::write_result;
+
+/// Lists the profiles or prints one.
+pub fn run_profiles(args: &ProfilesArgs) -> Result<RunExit, CommandError> {
+    let mut files = project_config::data_files(&args.own)?;
+    files.retain(|file| file.kind != DataKind::Rule);
+    let text = match &args.action {
+        None | Some(ProfilesAction::List) => list_files(&files),
+        Some(ProfilesAction::Show { name }) => find_file(&files, name)?.text.clone(),
+    };
+    Ok(write_result(&text, RunExit::Clean))
+}
+
+/// A line for each: its name and the first words that it says of itself.
+fn list_files(files: &[DataFile]) -> String {
+    let names: Vec<String> = files.iter().map(name_of).collect();
+    let width = names.iter().map(String::len).max().unwrap_or(0);
+    let mut out = String::new();
+    for (name, file) in names.iter().zip(files) {
+        let said = file.text.lines().find_map(|line| {
+            let own = line.strip_prefix("summary: ").or_else(|| line.strip_prefix("name: "));
+            own.or_else(|| line.strip_prefix("# "))
+        });
+        let said = escape::escape_bytes(said.unwrap_or(&file.file).as_bytes());
+        let _ = writeln!(out, "{name:width$}  {said}");
+    }
+    out
+}
+
+fn name_of(file: &DataFile) -> String {
+    format!("{}/{}", file.kind.name(), file.id)
+}
+
+/// The file of this name; of several with one name, as where a user's stands in the place of another, the last counts.
+///
+/// Errors: There is none, or there are some of several kinds.
+fn find_file<'f>(files: &'f [DataFile], name: &str) -> Result<&'f DataFile, String> {
+    let of_name = files.iter().filter(|file| name_of(file) == name || file.id == name);
+    let found: Vec<&DataFile> = of_name.collect();
+    let last = found.last().ok_or_else(|| {
+        format!(
+            "there is no profile {}; cupti-audit profiles lists them",
+            escape::escape_bytes(name.as_bytes())
+        )
+    })?;
+    if let Some(other) = found.iter().find(|other| other.kind != last.kind) {
+        return Err(format!("there is {} and {}", name_of(other), name_of(last)));
+    }
+    Ok(last)
+}

@@ -1,0 +1,60 @@
+//! `completions`, `man`, `config` and `schema`: what is written of the program itself.
+
+use std::path::Path;
+
+use clap::Command;
+
+use crate::cli::config::{FILE_NAME, TEMPLATE};
+use crate::cli::setup::{CompletionsArgs, ConfigAction, ConfigFileArgs, ManArgs, SchemaArgs};
+use crate::judge::outcome::RunExit;
+use crate::make::whole_file::ExistingOutput;
+use crate::report::schemas::CONFIG_SCHEMA;
+
+use super::command_error::CommandError;
+use super::output_file::write_file;
+use super::terminal::write_result;
+
+/// Prints the script by which a shell completes the command line that `command` describes.
+pub fn run_completions(args: &CompletionsArgs, mut command: Command) -> RunExit {
+    let mut script = Vec::new();
+    let name = command.get_name().to_owned();
+    clap_complete::generate(args.shell, &mut command, name, &mut script);
+    write_result(&String::from_utf8_lossy(&script), RunExit::Clean)
+}
+
+/// Prints a page of the manual.
+pub fn run_man(args: &ManArgs, mut command: Command) -> Result<RunExit, CommandError> {
+    // With it the names of the commands are those that are typed.
+    command.build();
+    let page = match &args.page {
+        None => command,
+        Some(name) => {
+            let found = command.find_subcommand(name).cloned();
+            found.ok_or_else(|| format!("there is no command {name:?}; cupti-audit --help lists them"))?
+        }
+    };
+    let mut text = Vec::new();
+    clap_mangen::Man::new(page).render(&mut text)?;
+    Ok(write_result(&String::from_utf8_lossy(&text), RunExit::Clean))
+}
+
+/// Writes a config, or says what one may hold.
+pub fn run_config(args: &ConfigFileArgs) -> Result<RunExit, CommandError> {
+    let (file, force) = match &args.action {
+        ConfigAction::Schema => return Ok(write_result(CONFIG_SCHEMA, RunExit::Clean)),
+        ConfigAction::Init { file, force } => (file, *force),
+    };
+    if file == Path::new("-") {
+        return Ok(write_result(TEMPLATE, RunExit::Clean));
+    }
+    write_file(file, TEMPLATE, ExistingOutput::with_force(force))?;
+    let is_found = file.file_name().is_some_and(|name| name == FILE_NAME);
+    let hint = if is_found { "" } else { "; name it with --config" };
+    let said = format!("written: {}{hint}\n", file.display());
+    Ok(write_result(&said, RunExit::Clean))
+}
+
+/// Prints the JSON Schema of a document.
+pub fn run_schema(args: &SchemaArgs) -> RunExit {
+    write_result(args.document.schema, RunExit::Clean)
+}

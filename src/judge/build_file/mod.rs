@@ -1,0 +1,126 @@
+//! What is known to go wrong of a Dockerfile before it is built: steps that bring no libcupti, the wrong one, or one that no
+//! search path leads to.
+//!
+//! Only the stages that lead to the image are judged, and only what the file says by itself: a script, a context and an image
+//! of one's own may bring anything, and nothing is claimed of them.
+
+mod installed_packages;
+mod shell_commands;
+mod stage_state;
+mod stages;
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use parse_dockerfile::Dockerfile;
+
+use self::stage_state::{StageWalk, StepProblem};
+use self::stages::{BuildStage, find_stage, read_stages};
+use crate::judge::facts::Gap;
+use crate::judge::rule::{self, Finding};
+use crate::knowledge::Knowledge;
+
+/// What was found in a Dockerfile.
+pub struct BuildFileReport {
+    /// The findings, by line.
+    pub findings: Vec<StepFinding>,
+    /// The stages that lead to the image, the first first.
+    pub stages: Vec<StageSummary>,
+    /// What nobody could follow.
+    pub gaps: Vec<Gap>,
+}
+
+/// A finding on one instruction.
+pub struct StepFinding {
+    /// What the rule says.
+    pub finding: Finding,
+    /// The first and the last line of the instruction, counted from 1.
+    pub lines: (usize, usize),
+    /// The instruction as it is written.
+    pub instruction: String,
+    /// What to write in its place.
+    pub replacement: Option<String>,
+}
+
+/// A stage and what is known of it.
+pub struct StageSummary {
+    /// Its name, or its number.
+    pub name: String,
+    /// What it begins from.
+    pub base: String,
+    /// Its version of CUDA.
+    pub cuda: Option<String>,
+    /// What is known of libcupti in it.
+    pub cupti: &'static str,
+}
+
+/// Judges the Dockerfile in `text`, by its last stage or the one of the name `target`, for these phases.
+///
+/// Errors: What is wrong with the file, with its line, or that there is no such stage.
+pub fn check_build_file(
+    text: &str,
+    target: Option<&str>,
+    knowledge: &Knowledge,
+    phases: &[String],
+) -> Result<BuildFileReport, String> {
+    let file: Dockerfile<'_> = parse_dockerfile::parse(text).map_err(|error| error.to_string())?;
+    let stages = read_stages(&file);
+    let last = match target {
+        None => stages.len().checked_sub(1),
+        Some(name) => find_stage(&stages, name),
+    };
+    let last = last.ok_or_else(|| format!("there is no stage {}", target.unwrap_or_default()))?;
+    let is_concerned = text.to_lowercase().contains("cupti");
+    let mut walk = StageWalk::new(&stages, knowledge);
+    let chain = stage_chain(&stages, last);
+    let states: Vec<_> = chain.iter().map(|number| walk.state_of(*number)).collect();
+    let asked = knowledge.phases_named(phases);
+    let final_state = states.last().ok_or("there is no stage")?;
+    let problems: Vec<&StepProblem> = chain.iter().flat_map(|number| walk.problems_of(*number)).collect();
+    let findings = problems.into_iter().flat_map(|problem| {
+        let subject = problem.subject(final_state, is_concerned);
+        let found = rule::judge_subjects(&knowledge.rules, &[subject], &asked);
+        found.into_iter().map(|finding| StepFinding {
+            finding,
+            lines: lines_of(text, &problem.span),
+            instruction: text.get(problem.span.clone()).unwrap_or_default().to_owned(),
+            replacement: problem.replacement(text),
+        })
+    });
+    let mut findings: Vec<StepFinding> = findings.collect();
+    findings.sort_by_key(|found| found.lines);
+    let summaries = chain.iter().zip(&states).filter_map(|(number, state)| {
+        let stage = stages.get(*number)?;
+        Some(StageSummary {
+            name: stage.name.clone(),
+            base: stage.base.clone(),
+            cuda: state.cuda.map(|(major, minor)| format!("{major}.{minor}")),
+            cupti: state.presence.words(),
+        })
+    });
+    Ok(BuildFileReport {
+        findings,
+        stages: summaries.collect(),
+        gaps: Vec::new(),
+    })
+}
+
+/// The stages that one is made of, from the first to itself.
+fn stage_chain(stages: &[BuildStage], last: usize) -> Vec<usize> {
+    let mut chain = vec![last];
+    let mut seen = BTreeSet::from([last]);
+    while let Some(parent) = chain.last().and_then(|number| stages.get(*number)?.parent)
+        && seen.insert(parent)
+    {
+        chain.push(parent);
+    }
+    chain.reverse();
+    chain
+}
+
+/// The first and the last line of a part of a text.
+fn lines_of(text: &str, span: &Range<usize>) -> (usize, usize) {
+    let line = |end: usize| 1 + text.get(..end).unwrap_or(text).matches('\n').count();
+    let written = text.get(span.clone()).unwrap_or_default();
+    (line(span.start), line(span.start + written.trim_end().len()))
+}

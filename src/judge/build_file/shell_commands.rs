@@ -1,0 +1,104 @@
+//! The commands of a RUN instruction, word by word, as far as they can be read without running them.
+
+use std::ops::Range;
+
+/// A word without its quotes, and where it stands in the Dockerfile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ShellWord {
+    pub text: String,
+    pub span: Range<usize>,
+}
+
+/// The simple commands of a script that begins at the byte `start`. What a loop or a function makes of words is not
+/// followed: a word with a variable stays as it is.
+pub(super) fn split_commands(script: &str, start: usize) -> Vec<Vec<ShellWord>> {
+    let mut reader = CommandReader {
+        commands: vec![Vec::new()],
+        word: None,
+    };
+    let mut quote = None;
+    let mut letters = script.char_indices().peekable();
+    while let Some((at, letter)) = letters.next() {
+        let place = start + at;
+        match (quote, letter) {
+            // The end of the line is escaped: the instruction goes on.
+            (_, '\\') => match letters.next() {
+                Some((_, '\n' | '\r')) | None => reader.end_word(place),
+                Some((_, escaped)) => reader.push(escaped, place),
+            },
+            (Some(open), letter) if letter == open => quote = None,
+            (Some(_), letter) => reader.push(letter, place),
+            (None, '\'' | '"') => {
+                quote = Some(letter);
+                reader.begin_word(place);
+            }
+            (None, '#') if reader.word.is_none() => while letters.next_if(|(_, letter)| *letter != '\n').is_some() {},
+            (None, ';' | '&' | '|' | '(' | ')' | '\n') => reader.end_command(place),
+            (None, letter) if letter.is_whitespace() => reader.end_word(place),
+            (None, letter) => reader.push(letter, place),
+        }
+    }
+    reader.end_command(start + script.len());
+    reader.commands.retain(|words| !words.is_empty());
+    reader.commands
+}
+
+struct CommandReader {
+    commands: Vec<Vec<ShellWord>>,
+    word: Option<ShellWord>,
+}
+
+impl CommandReader {
+    fn begin_word(&mut self, place: usize) -> &mut ShellWord {
+        self.word.get_or_insert_with(|| ShellWord {
+            text: String::new(),
+            span: place..place,
+        })
+    }
+
+    fn push(&mut self, letter: char, place: usize) {
+        self.begin_word(place).text.push(letter);
+    }
+
+    fn end_word(&mut self, place: usize) {
+        if let (Some(mut word), Some(command)) = (self.word.take(), self.commands.last_mut()) {
+            word.span.end = place;
+            command.push(word);
+        }
+    }
+
+    fn end_command(&mut self, place: usize) {
+        self.end_word(place);
+        self.commands.push(Vec::new());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split_commands;
+
+    fn texts(script: &str) -> Vec<Vec<String>> {
+        let commands = split_commands(script, 0).into_iter();
+        commands
+            .map(|words| words.into_iter().map(|word| word.text).collect())
+            .collect()
+    }
+
+    #[test]
+    fn which_words_are_one_command() {
+        let script =
+            "apt-get update && apt-get install -y \\\n    # the profiler\n    'a b' c=\"d e\" \\\n  f; echo g|h # i";
+        assert_eq!(
+            texts(script),
+            [
+                vec!["apt-get", "update"],
+                vec!["apt-get", "install", "-y", "a b", "c=d e", "f"],
+                vec!["echo", "g"],
+                vec!["h"]
+            ]
+        );
+        assert_eq!(texts("\\"), [[""; 0]; 0]);
+        let words = split_commands("x yz", 10).remove(0);
+        assert_eq!(words[1].span, 12..14);
+    }
+}

@@ -1,0 +1,452 @@
+//! What is known of libcupti after each step of a stage, and which steps go wrong.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::installed_packages::{CommandEffect, NamedPackage, read_command};
+use super::stages::{BuildStage, CopyAction, StepAction, find_stage};
+use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
+use crate::judge::rule::{BuildStepFacts, RuleSubject};
+use crate::knowledge::Knowledge;
+use crate::knowledge::packages::{BaseImage, InstalledPackage, StepYield};
+
+/// The folders that ld.so searches without a cache (ld.so(8)), also for a processor.
+const DEFAULT_FOLDERS: [&str; 4] = ["/lib", "/usr/lib", "/lib64", "/usr/lib64"];
+
+/// What is known of libcupti in a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CuptiPresence {
+    Absent,
+    /// In a wheel or a conda package.
+    Wheel,
+    Library,
+    /// The image that it begins from, or a script, may bring it.
+    Unknown,
+}
+
+impl CuptiPresence {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Absent => "no step brings it",
+            Self::Wheel => "a Python package brings it",
+            Self::Library => "it is there",
+            Self::Unknown => "not known",
+        }
+    }
+}
+
+/// A stage after its last step.
+#[derive(Debug, Clone)]
+pub(super) struct StageState {
+    pub presence: CuptiPresence,
+    pub cuda: Option<CudaVersion>,
+    /// The folders of `LD_LIBRARY_PATH`; `None` where the base may set any.
+    library_path: Option<Vec<String>>,
+}
+
+/// A step that goes wrong, whatever comes of the rest.
+pub(super) struct StepProblem {
+    pub span: Range<usize>,
+    facts: BuildStepFacts,
+    /// A part of the instruction and what stands in its place, or behind the whole.
+    edit: Option<StepEdit>,
+}
+
+enum StepEdit {
+    Replace(Range<usize>, String),
+    Append(String),
+}
+
+impl StepProblem {
+    /// The step as a subject of rules, in a build that comes to `end`.
+    pub(super) fn subject(&self, end: &StageState, is_concerned: bool) -> RuleSubject {
+        let is_brought = matches!(end.presence, CuptiPresence::Library | CuptiPresence::Wheel);
+        let is_open = end.presence == CuptiPresence::Unknown;
+        RuleSubject::of_build_step(&self.facts, is_brought, is_open, is_concerned)
+    }
+
+    /// The instruction as it would be right.
+    pub(super) fn replacement(&self, text: &str) -> Option<String> {
+        let written = text.get(self.span.clone())?;
+        match self.edit.as_ref()? {
+            StepEdit::Append(more) => Some(format!("{}\n{more}", written.trim_end())),
+            StepEdit::Replace(part, new) => {
+                let before = text.get(self.span.start..part.start)?;
+                let after = text.get(part.end..self.span.end)?;
+                Some(format!("{before}{new}{after}"))
+            }
+        }
+    }
+}
+
+/// The stages of a file, each followed once.
+pub(super) struct StageWalk<'a> {
+    stages: &'a [BuildStage],
+    knowledge: &'a Knowledge,
+    states: BTreeMap<usize, StageState>,
+    problems: BTreeMap<usize, Vec<StepProblem>>,
+}
+
+impl<'a> StageWalk<'a> {
+    pub(super) fn new(stages: &'a [BuildStage], knowledge: &'a Knowledge) -> Self {
+        let mut walk = Self {
+            stages,
+            knowledge,
+            states: BTreeMap::new(),
+            problems: BTreeMap::new(),
+        };
+        // A stage names earlier ones alone, so that their states are there by then.
+        for (number, stage) in stages.iter().enumerate() {
+            let state = walk.follow(number, stage);
+            walk.states.insert(number, state);
+        }
+        walk
+    }
+
+    pub(super) fn state_of(&mut self, number: usize) -> StageState {
+        self.states
+            .get(&number)
+            .cloned()
+            .unwrap_or_else(|| self.state_of_image(""))
+    }
+
+    pub(super) fn problems_of(&self, number: usize) -> &[StepProblem] {
+        self.problems.get(&number).map_or(&[], Vec::as_slice)
+    }
+
+    fn follow(&mut self, number: usize, stage: &BuildStage) -> StageState {
+        let parent = stage.parent.and_then(|parent| self.states.get(&parent).cloned());
+        let mut state = parent.unwrap_or_else(|| self.state_of_image(&stage.base));
+        let mut problems = Vec::new();
+        for (at, step) in stage.steps.iter().enumerate() {
+            match &step.action {
+                StepAction::Env(variables) => state.set_variables(variables),
+                StepAction::Run(commands) => {
+                    for words in commands {
+                        let found = self.run(&mut state, &read_command(words));
+                        problems.extend(found.into_iter().map(|(facts, edit)| StepProblem {
+                            span: step.span.clone(),
+                            facts,
+                            edit,
+                        }));
+                    }
+                }
+                StepAction::Copy(copy) => {
+                    let later = stage.steps.get(at + 1..).unwrap_or_default();
+                    let later: Vec<&StepAction> = later.iter().map(|step| &step.action).collect();
+                    let found = self.copy(&mut state, copy, &later);
+                    problems.extend(found.map(|(facts, edit)| StepProblem {
+                        span: step.span.clone(),
+                        facts,
+                        edit,
+                    }));
+                }
+            }
+        }
+        self.problems.insert(number, problems);
+        state
+    }
+
+    /// What an image holds that a stage begins from.
+    fn state_of_image(&self, reference: &str) -> StageState {
+        let reference = reference.split('@').next().unwrap_or_default();
+        let (name, tag) = match reference.rsplit_once(':') {
+            Some((name, tag)) if !tag.contains('/') => (name, tag),
+            _ => (reference, ""),
+        };
+        let is_it = |image: &&BaseImage| {
+            let end = name.strip_suffix(image.name.as_str());
+            // `docker.io/library/ubuntu` is ubuntu, and `myubuntu` is not.
+            end.is_some_and(|end| end.is_empty() || end.ends_with('/')) && tag.contains(&image.tag)
+        };
+        let known = self.knowledge.tables.packages.images.iter().find(is_it);
+        let has_version = name.ends_with("cuda");
+        let cuda = parse_cuda_version(tag).filter(|_| has_version);
+        let searched = known.map(|image| {
+            let folders = image.searched.iter();
+            let folders = folders.filter(|folder| parse_cuda_version(&folder.from) <= cuda);
+            folders.map(|folder| folder.folder.clone()).collect()
+        });
+        StageState {
+            presence: match (reference, known.map(|image| image.brings)) {
+                ("scratch", _) | (_, Some(StepYield::Nothing | StepYield::Absent)) => CuptiPresence::Absent,
+                (_, Some(StepYield::Library)) => CuptiPresence::Library,
+                (_, Some(StepYield::Wheel)) => CuptiPresence::Wheel,
+                (_, None) => CuptiPresence::Unknown,
+            },
+            cuda,
+            library_path: searched,
+        }
+    }
+
+    fn known_package(&self, named: &NamedPackage<'_>) -> Option<(&InstalledPackage, Option<CudaVersion>)> {
+        let packages = &self.knowledge.tables.packages;
+        let mut of_manager = packages.steps.iter().filter(|package| package.manager == named.manager);
+        of_manager.find_map(|package| Some((package, package.cuda_of_name(&named.name)?)))
+    }
+
+    fn run(&self, state: &mut StageState, effect: &CommandEffect<'_>) -> Vec<(BuildStepFacts, Option<StepEdit>)> {
+        let mut found = Vec::new();
+        match effect {
+            CommandEffect::Nothing => {}
+            CommandEffect::Unknown => state.may_gain(),
+            CommandEffect::Installs(packages) => {
+                for named in packages {
+                    found.extend(self.install(state, named));
+                }
+            }
+        }
+        found
+    }
+
+    fn install(&self, state: &mut StageState, named: &NamedPackage<'_>) -> Option<(BuildStepFacts, Option<StepEdit>)> {
+        let own = || {
+            let mut own = self.knowledge.tables.packages.own.iter();
+            own.find(|own| own.package == named.name)
+                .map(|own| parse_cuda_version(&own.cuda))
+        };
+        let (brings, release, is_whole) = match self.known_package(named) {
+            // The name of a wheel has the major version alone.
+            Some((package, release)) => (package.brings, release, package.name.contains("{minor}")),
+            None => (StepYield::Library, own()?, true),
+        };
+        let cuda = state.cuda.or(release);
+        let mut facts = BuildStepFacts {
+            what: named.name.clone(),
+            cuda: cuda.map(words),
+            release: release.map(|of| if is_whole { words(of) } else { of.0.to_string() }),
+            ..BuildStepFacts::default()
+        };
+        match brings {
+            StepYield::Nothing | StepYield::Absent => {
+                facts.brings = if brings == StepYield::Absent {
+                    "no-package"
+                } else {
+                    "nothing"
+                };
+                let right = self.right_package(named, cuda)?;
+                facts.instead = right.clone();
+                let new = if brings == StepYield::Absent {
+                    right
+                } else {
+                    format!("{} {right}", named.word.text)
+                };
+                Some((facts, Some(StepEdit::Replace(named.word.span.clone(), new))))
+            }
+            StepYield::Library | StepYield::Wheel => {
+                let is_other = release.zip(state.cuda).is_some_and(|(own, other)| own.0 != other.0);
+                if !is_other {
+                    state.gain(brings);
+                    return None;
+                }
+                facts.brings = "other-release";
+                facts.instead = self.right_package(named, state.cuda)?;
+                let new = facts.instead.clone();
+                Some((facts, Some(StepEdit::Replace(named.word.span.clone(), new))))
+            }
+        }
+    }
+
+    /// The package of the same manager that brings the library for this CUDA.
+    fn right_package(&self, named: &NamedPackage<'_>, cuda: Option<CudaVersion>) -> Option<String> {
+        let mut right = self.knowledge.tables.packages.steps.iter();
+        // The first that brings it is the smallest of its manager.
+        let right = right.find(|package| {
+            package.manager == named.manager && matches!(package.brings, StepYield::Library | StepYield::Wheel)
+        })?;
+        let (major, minor) = cuda.unzip();
+        let number = |number: Option<u32>, name: &str| number.map_or_else(|| format!("<{name}>"), |it| it.to_string());
+        let filled = right.name.replace("{major}", &number(major, "major"));
+        Some(filled.replace("{minor}", &number(minor, "minor")))
+    }
+
+    fn copy(
+        &self,
+        state: &mut StageState,
+        copy: &CopyAction,
+        later: &[&StepAction],
+    ) -> Option<(BuildStepFacts, Option<StepEdit>)> {
+        // What the context holds the file does not say.
+        let from = copy.from.as_ref()?;
+        let source = match find_stage(self.stages, from) {
+            Some(number) => self.states.get(&number)?.clone(),
+            None => self.state_of_image(from),
+        };
+        let part = copy.sources.iter().map(|path| CopiedPart::of(path)).max()?;
+        let path = copy.sources.join(" ");
+        let mut facts = BuildStepFacts {
+            what: path,
+            from: from.clone(),
+            cuda: state.cuda.map(words),
+            release: source.cuda.map(words),
+            ..BuildStepFacts::default()
+        };
+        let is_in_source = matches!(source.presence, CuptiPresence::Library);
+        match part {
+            CopiedPart::Other => {
+                // Such as a virtual environment, or a root file system.
+                if source.presence == CuptiPresence::Wheel || source.presence == CuptiPresence::Unknown {
+                    state.may_gain();
+                }
+                None
+            }
+            // Up to 11.2 the library lay here, as TensorFlow's own Dockerfiles of that time show.
+            CopiedPart::Headers if source.cuda.is_none_or(|cuda| cuda < LIBRARY_ELSEWHERE) => None,
+            CopiedPart::Headers => {
+                facts.brings = "headers";
+                let folder = format!("{}/lib64", copy.target.trim_end_matches('/'));
+                facts.searched = state.library_path.is_none() || is_searched(&folder, state, later);
+                let more = is_in_source
+                    .then(|| format!("COPY --from={from} {LIBRARIES} {}\nRUN ldconfig", library_folder(state)));
+                Some((facts, more.map(StepEdit::Append)))
+            }
+            CopiedPart::Library if source.presence == CuptiPresence::Absent => {
+                facts.brings = "missing";
+                Some((facts, None))
+            }
+            CopiedPart::Library => {
+                state.presence = CuptiPresence::Library;
+                let is_other = source.cuda.zip(state.cuda).is_some_and(|(own, other)| own.0 != other.0);
+                if is_other {
+                    facts.brings = "other-release";
+                    facts.instead = format!("the image of CUDA {}", facts.cuda.clone().unwrap_or_default());
+                    return Some((facts, None));
+                }
+                let folder = target_folder(copy);
+                let is_searched = state.library_path.is_none() || is_searched(&folder, state, later);
+                if is_searched {
+                    return None;
+                }
+                facts.brings = "off-path";
+                facts.folder.clone_from(&folder);
+                let line = format!("RUN echo {folder} > /etc/ld.so.conf.d/cupti.conf && ldconfig");
+                Some((facts, Some(StepEdit::Append(line))))
+            }
+        }
+    }
+}
+
+/// What a path of a toolkit brings of CUPTI; of several the last counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum CopiedPart {
+    Other,
+    /// `extras/CUPTI`: NVIDIA's packages keep the library elsewhere.
+    Headers,
+    Library,
+}
+
+/// The first CUDA whose packages keep the library with the others.
+const LIBRARY_ELSEWHERE: CudaVersion = (11, 3);
+/// Where they keep it.
+const LIBRARIES: &str = "/usr/local/cuda/targets/x86_64-linux/lib/libcupti.so*";
+
+impl CopiedPart {
+    fn of(path: &str) -> Self {
+        let path = path.trim_end_matches('/').to_lowercase();
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let is_toolkit = |folder: &str| folder.starts_with("/usr/local/cuda");
+        match () {
+            () if name.starts_with("libcupti") => Self::Library,
+            // The library may lie there as a link, or since a runfile.
+            () if path.contains("extras/cupti/lib") => Self::Other,
+            () if path.contains("extras/cupti") || (name.starts_with("cupti") && name.ends_with(".h")) => Self::Headers,
+            () if is_toolkit(&path) && matches!(name, "lib64" | "lib") => Self::Library,
+            () if is_toolkit(&path) && path.matches('/').count() == 3 => Self::Library,
+            () => Self::Other,
+        }
+    }
+}
+
+impl StageState {
+    /// Something ran that the file does not show.
+    fn may_gain(&mut self) {
+        if self.presence == CuptiPresence::Absent {
+            self.presence = CuptiPresence::Unknown;
+        }
+    }
+
+    fn gain(&mut self, brings: StepYield) {
+        self.presence = match brings {
+            StepYield::Wheel if self.presence != CuptiPresence::Library => CuptiPresence::Wheel,
+            _ => CuptiPresence::Library,
+        };
+    }
+
+    fn set_variables(&mut self, variables: &BTreeMap<String, String>) {
+        if let Some(version) = variables
+            .get("CUDA_VERSION")
+            .and_then(|version| parse_cuda_version(version))
+        {
+            self.cuda.get_or_insert(version);
+        }
+        if let Some(value) = variables.get("LD_LIBRARY_PATH") {
+            let known = self.library_path.take().unwrap_or_default();
+            let own = value
+                .split(':')
+                .filter(|folder| !folder.starts_with('$'))
+                .map(str::to_owned);
+            self.library_path = Some(known.into_iter().chain(own).collect());
+        }
+    }
+}
+
+/// The folder that a COPY puts files into, or is itself, where it copies a folder.
+fn target_folder(copy: &CopyAction) -> String {
+    let target = copy.target.trim_end_matches('/');
+    let name = target.rsplit('/').next().unwrap_or_default();
+    // A file is copied to a name of its own.
+    let folder = if name.contains(".so") {
+        target.rsplit_once('/').map_or("/", |(folder, _)| folder)
+    } else {
+        target
+    };
+    // The whole toolkit brings the folder of its libraries.
+    let is_whole = copy.sources.iter().any(|path| !path.contains("lib"));
+    if is_whole {
+        format!("{folder}/lib64")
+    } else {
+        folder.to_owned()
+    }
+}
+
+/// Where a stage keeps libraries of its own.
+fn library_folder(state: &StageState) -> &'static str {
+    if state.cuda.is_some() {
+        "/usr/local/cuda/targets/x86_64-linux/lib/"
+    } else {
+        "/usr/local/lib/"
+    }
+}
+
+/// Whether the loader comes to a folder of the finished stage.
+fn is_searched(folder: &str, state: &StageState, later: &[&StepAction]) -> bool {
+    let default = DEFAULT_FOLDERS.iter().any(|own| {
+        let rest = folder.strip_prefix(own);
+        // A folder of a processor, such as x86_64-linux-gnu.
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with("-linux-gnu"))
+    });
+    let of_path = |path: &[String]| path.iter().any(|own| own.trim_end_matches('/') == folder);
+    let mut is_named = state.library_path.as_deref().is_some_and(of_path);
+    let mut is_cached = false;
+    for step in later {
+        match step {
+            StepAction::Env(variables) => {
+                let value = variables.get("LD_LIBRARY_PATH");
+                is_named |= value.is_some_and(|value| value.split(':').any(|own| own.trim_end_matches('/') == folder));
+                // A variable in it may stand for anything.
+                is_named |= value.is_some_and(|value| value.contains('$') && state.library_path.is_none());
+            }
+            StepAction::Run(commands) => {
+                let mut words = commands.iter().flatten();
+                // Which folders its configuration names only the image shows.
+                is_cached |= words.any(|word| word.text.ends_with("ldconfig") || word.text.contains("ld.so.conf"));
+            }
+            StepAction::Copy(_) => {}
+        }
+    }
+    default || is_named || is_cached
+}
+
+fn words((major, minor): CudaVersion) -> String {
+    format!("{major}.{minor}")
+}

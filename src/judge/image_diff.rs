@@ -1,0 +1,252 @@
+//! Two images side by side: what their files belong to, their layers, and what is not said of both.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
+use super::outcome::{AuditedImage, FailOn, RunExit};
+use super::plan::Verdict;
+use super::rule::Finding;
+use image_linkage::escape::escape_bytes;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{NodeKind, Rootfs};
+use image_source::LayerDescriptor;
+
+/// The folders below which each folder is a thing of its own, by how many components they have.
+const SHELVES: [(&[u8], usize); 4] = [(b"usr/local", 3), (b"opt", 2), (b"usr", 2), (b"var", 2)];
+
+/// What two images have not in common. What only the second has is gained, what only the first has is lost.
+pub struct ImageDiff<'a> {
+    /// The image that the other is compared with.
+    pub before: &'a AuditedImage,
+    /// The other.
+    pub after: &'a AuditedImage,
+    /// The bytes of the files of each.
+    pub file_bytes: (u64, u64),
+    /// The bytes of what the files belong to, the largest change first; what is alike is left out.
+    pub owners: Vec<OwnerChange>,
+    /// The verdicts of every phase that both were asked about.
+    pub phases: Vec<PhaseChange<'a>>,
+    /// The copies of libcupti that only the second, and only the first, has.
+    pub copies: (Vec<&'a CuptiCopy>, Vec<&'a CuptiCopy>),
+    /// The programs that ask for it in either.
+    pub consumers: Vec<ConsumerPair<'a>>,
+    /// The findings that only the second, and only the first, has.
+    pub findings: (Vec<&'a Finding>, Vec<&'a Finding>),
+    /// The numbers of the layers that only the first, and only the second, has.
+    pub layers: (Vec<usize>, Vec<usize>),
+}
+
+/// What files belong to, and how many bytes of it each image has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnerChange {
+    /// A Python distribution by its folder, or a folder.
+    pub owner: String,
+    /// The bytes in the first image.
+    pub before: u64,
+    /// The bytes in the second.
+    pub after: u64,
+}
+
+/// A phase's verdicts.
+pub struct PhaseChange<'a> {
+    /// Its name.
+    pub phase: &'a str,
+    /// On the first image.
+    pub before: Verdict,
+    /// On the second.
+    pub after: Verdict,
+}
+
+/// A program in both images, or in one of them.
+pub struct ConsumerPair<'a> {
+    /// In the first image.
+    pub before: Option<&'a CuptiConsumer>,
+    /// In the second.
+    pub after: Option<&'a CuptiConsumer>,
+}
+
+impl<'a> ImageDiff<'a> {
+    /// Compares two images that were audited for the same phases.
+    pub fn of(before: &'a AuditedImage, after: &'a AuditedImage) -> Self {
+        let (old, new) = (owner_bytes(before), owner_bytes(after));
+        let consumers = |audit: &'a AuditedImage| by_key(&audit.facts.consumers, |it| (&it.name, &it.object));
+        let copies = |audit: &'a AuditedImage| by_key(&audit.facts.copies, |it| (&it.real_path, &it.version));
+        let findings = |audit: &'a AuditedImage| by_key(&audit.findings, |it| (&it.rule, &it.message));
+        let (programs, others) = (consumers(before), consumers(after));
+        let names: BTreeSet<_> = programs.keys().chain(others.keys()).copied().collect();
+        Self {
+            before,
+            after,
+            file_bytes: (old.values().sum(), new.values().sum()),
+            owners: owner_changes(&old, &new),
+            phases: phase_changes(before, after),
+            copies: only_in_one(&copies(before), &copies(after)),
+            consumers: names
+                .into_iter()
+                .map(|name| ConsumerPair {
+                    before: programs.get(&name).copied(),
+                    after: others.get(&name).copied(),
+                })
+                .collect(),
+            findings: only_in_one(&findings(before), &findings(after)),
+            layers: (
+                own_layers(&before.facts, &after.facts),
+                own_layers(&after.facts, &before.facts),
+            ),
+        }
+    }
+
+    /// The bytes of the second image's files less those of the first's.
+    pub fn changed_bytes(&self) -> i128 {
+        i128::from(self.file_bytes.1) - i128::from(self.file_bytes.0)
+    }
+
+    /// What the comparison comes to: a finding that the second image has gained can fail it.
+    pub fn exit(&self, fail_on: FailOn) -> RunExit {
+        let is_open = |audit: &AuditedImage| !audit.facts.gaps.is_empty();
+        match () {
+            () if self.findings.0.iter().any(|finding| fail_on.fails(finding)) => RunExit::Findings,
+            () if fail_on != FailOn::Never && (is_open(self.before) || is_open(self.after)) => RunExit::Open,
+            () => RunExit::Clean,
+        }
+    }
+}
+
+fn by_key<'a, T, K: Ord>(all: &'a [T], key: impl Fn(&'a T) -> K) -> BTreeMap<K, &'a T> {
+    all.iter().map(|one| (key(one), one)).collect()
+}
+
+/// What only `after` has, and what only `before` has.
+fn only_in_one<'a, K: Ord, T>(before: &BTreeMap<K, &'a T>, after: &BTreeMap<K, &'a T>) -> (Vec<&'a T>, Vec<&'a T>) {
+    let only = |own: &BTreeMap<K, &'a T>, other: &BTreeMap<K, &'a T>| -> Vec<&'a T> {
+        let own = own.iter().filter(|(key, _)| !other.contains_key(*key));
+        own.map(|(_, one)| *one).collect()
+    };
+    (only(after, before), only(before, after))
+}
+
+fn phase_changes<'a>(before: &'a AuditedImage, after: &AuditedImage) -> Vec<PhaseChange<'a>> {
+    let both = before
+        .plans
+        .iter()
+        .filter_map(|plan| Some((plan, after.plan(&plan.phase)?)));
+    both.map(|(old, new)| PhaseChange {
+        phase: &old.phase,
+        before: old.verdict,
+        after: new.verdict,
+    })
+    .collect()
+}
+
+/// The numbers of the layers of one image that the other has not.
+fn own_layers(own: &ImageFacts, other: &ImageFacts) -> Vec<usize> {
+    // By what is in it: the same layer has another digest where it was compressed anew.
+    let same = |a: &LayerDescriptor, b: &LayerDescriptor| match (&a.diff_id, &b.diff_id) {
+        (Some(own), Some(other)) => own == other,
+        _ => a.digest.is_some() && a.digest == b.digest,
+    };
+    let layers = own.image.layers.iter().enumerate();
+    let is_own = |layer: &LayerDescriptor| !other.image.layers.iter().any(|it| same(layer, it));
+    layers
+        .filter(|(_, layer)| is_own(layer))
+        .map(|(number, _)| number)
+        .collect()
+}
+
+fn owner_changes(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> Vec<OwnerChange> {
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let bytes = |of: &BTreeMap<String, u64>, name: &String| of.get(name).copied().unwrap_or(0);
+    let changes = names.into_iter().map(|name| OwnerChange {
+        owner: name.clone(),
+        before: bytes(before, name),
+        after: bytes(after, name),
+    });
+    let mut changes: Vec<OwnerChange> = changes.filter(|change| change.before != change.after).collect();
+    // The sort is stable: what changes as much stands by its name.
+    changes.sort_by_key(|change| std::cmp::Reverse(change.before.abs_diff(change.after)));
+    changes
+}
+
+fn owner_bytes(audit: &AuditedImage) -> BTreeMap<String, u64> {
+    let rootfs: &Rootfs = &audit.facts.contexts.as_is.rootfs;
+    let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    rootfs.visit(|path, _, node| {
+        // Hard links share their bytes.
+        if let NodeKind::File(file) = &node.kind
+            && seen.insert(Arc::as_ptr(file))
+        {
+            *bytes.entry(owner_of(path)).or_default() += file.bytes;
+        }
+    });
+    bytes
+}
+
+/// What a file belongs to, by its place: the distribution below a folder of Python packages, else a folder.
+fn owner_of(path: &RootPath) -> String {
+    let parts: Vec<&[u8]> = path.split_components().collect();
+    let is_site = |part: &&[u8]| **part == *b"site-packages" || **part == *b"dist-packages";
+    if let Some(site) = parts.iter().rposition(is_site)
+        && let Some(first) = parts.get(site + 1)
+    {
+        // All wheels of NVIDIA share this folder.
+        let second = parts.get(site + 2).filter(|_| **first == *b"nvidia");
+        let name = [Some(*first), second.copied()].into_iter().flatten();
+        let name: Vec<String> = name.map(distribution_name).collect();
+        return format!("python {}", name.join("/"));
+    }
+    let shelf = SHELVES
+        .iter()
+        .find(|(folder, _)| path.starts_with(&RootPath::new(folder)));
+    let depth = shelf.map_or(1, |(_, depth)| *depth);
+    let folders = parts.len().saturating_sub(1).min(depth);
+    let folder = parts.get(..folders).unwrap_or_default().join(&b'/');
+    format!("/{}", escape_bytes(&folder))
+}
+
+/// The name of a distribution, by a folder that it brings: `torch`, `torch-2.5.1.dist-info`, `numpy.libs`.
+fn distribution_name(folder: &[u8]) -> String {
+    let text = escape_bytes(folder).to_lowercase();
+    let name = match text.strip_suffix(".dist-info").or_else(|| text.strip_suffix(".data")) {
+        Some(with_version) => with_version.split('-').next().unwrap_or_default(),
+        None => text.strip_suffix(".libs").unwrap_or(&text),
+    };
+    name.replace('_', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::owner_of;
+    use image_linkage::path::RootPath;
+
+    #[test]
+    fn what_does_a_file_belong_to() {
+        for (path, owner) in [
+            (
+                "opt/venv/lib/python3.11/site-packages/torch/lib/libtorch.so",
+                "python torch",
+            ),
+            (
+                "usr/lib/python3/dist-packages/torch-2.5.1.dist-info/RECORD",
+                "python torch",
+            ),
+            (
+                "opt/venv/lib/python3.11/site-packages/numpy.libs/libx.so",
+                "python numpy",
+            ),
+            (
+                "v/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12",
+                "python nvidia/cuda-cupti",
+            ),
+            ("usr/local/cuda-12.4/lib64/libcudart.so.12", "/usr/local/cuda-12.4"),
+            ("usr/local/x", "/usr/local"),
+            ("usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib"),
+            ("opt/app/bin/run", "/opt/app"),
+            ("etc/passwd", "/etc"),
+            ("init", "/"),
+        ] {
+            assert_eq!(owner_of(&RootPath::from(path)), owner, "{path}");
+        }
+    }
+}

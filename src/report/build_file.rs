@@ -1,0 +1,147 @@
+//! What is known to go wrong of a Dockerfile: a page for people, and the form for programs.
+
+mod pipeline;
+
+pub(crate) use pipeline::{annotations, junit_report, sarif_log};
+
+use serde_json::{Value, json};
+
+use super::blocks::{Block, ReportPage, TableRow};
+use super::json_parts::program_version;
+use super::text_layout::styled;
+use super::words::{ReportTone, suppression_words};
+use crate::judge::build_file::{BuildFileReport, StageSummary, StepFinding};
+use crate::judge::outcome::RunExit;
+use image_linkage::escape::escape_bytes;
+
+/// The identifier of the JSON contract.
+const SCHEMA: &str = "cupti-audit/check/v1";
+
+/// A Dockerfile that was checked.
+pub(crate) struct CheckedBuildFile<'a> {
+    /// The file as the user named it.
+    pub file: &'a str,
+    /// What was found in it.
+    pub report: &'a BuildFileReport,
+    /// What the check comes to.
+    pub exit: RunExit,
+}
+
+impl CheckedBuildFile<'_> {
+    fn name(&self) -> String {
+        escape_bytes(self.file.as_bytes())
+    }
+
+    fn counting(&self) -> impl Iterator<Item = &StepFinding> {
+        let findings = self.report.findings.iter();
+        findings.filter(|found| found.finding.suppressed.is_none())
+    }
+
+    /// The verdict in one line. What an image will hold no Dockerfile says for sure.
+    fn verdict(&self) -> String {
+        let name = self.name();
+        match self.counting().count() {
+            0 => format!("{name}: no step is known to go wrong; cupti-audit says of the image whether it serves"),
+            1 => format!("{name}: one step does not do for CUPTI what it seems to"),
+            count => format!("{name}: {count} steps do not do for CUPTI what they seem to"),
+        }
+    }
+
+    fn tone(&self) -> ReportTone {
+        let worst = self.counting().map(|found| found.finding.severity).max();
+        match worst {
+            None => ReportTone::Remark,
+            Some(worst) => ReportTone::of_severity(worst),
+        }
+    }
+}
+
+/// The page of a file.
+pub(crate) fn check_page<'a>(checked: &CheckedBuildFile<'a>) -> ReportPage<'a> {
+    let tone = checked.tone();
+    let verdict = format!("{} {}", tone.mark(), checked.verdict());
+    let stages = checked.report.stages.iter().map(stage_row).collect();
+    let mut blocks = vec![
+        Block::Answer(tone.style(), verdict),
+        Block::Table(&["stage", "from", "CUDA", "CUPTI"], stages),
+    ];
+    for found in &checked.report.findings {
+        blocks.extend(finding_blocks(checked, found));
+    }
+    ReportPage(blocks)
+}
+
+fn stage_row(stage: &StageSummary) -> TableRow {
+    let [name, base] = [&stage.name, &stage.base].map(|text| escape_bytes(text.as_bytes()));
+    let cuda = stage.cuda.clone().unwrap_or_default();
+    let of_cuda = stage
+        .cuda
+        .as_ref()
+        .map_or_else(String::new, |cuda| format!(", CUDA {cuda}"));
+    let words = format!("from {base}{of_cuda}; libcupti: {}", stage.cupti);
+    TableRow {
+        labelled: vec![(format!("  stage {name} "), words)],
+        cells: vec![name, base, cuda, stage.cupti.to_owned()],
+        line: String::new(),
+    }
+}
+
+fn finding_blocks<'a>(checked: &CheckedBuildFile<'a>, found: &'a StepFinding) -> Vec<Block<'a>> {
+    let finding = &found.finding;
+    let (first, last) = found.lines;
+    let lines = if first == last {
+        first.to_string()
+    } else {
+        format!("{first}-{last}")
+    };
+    let label = format!("{}[{}]", finding.severity.name(), finding.rule);
+    let tone = ReportTone::of_severity(finding.severity);
+    let mut blocks = vec![
+        Block::Styled {
+            text: format!("\n{}: {}", styled(tone.style(), &label), finding.message),
+            plain: format!("{label}: {}", finding.message),
+        },
+        Block::Paragraph("  at   ", format!("{}:{lines}", checked.name())),
+        Block::Code(found.instruction.clone()),
+    ];
+    if let Some(suppressed) = &finding.suppressed {
+        blocks.push(Block::Paragraph("  suppressed because ", suppression_words(suppressed)));
+    }
+    blocks.push(Block::Paragraph("  fix  ", finding.fix.clone()));
+    if let Some(replacement) = &found.replacement {
+        blocks.push(Block::Caption("what would do"));
+        blocks.push(Block::Code(replacement.clone()));
+    }
+    blocks
+}
+
+/// The report for programs, version 1 of the contract.
+pub(crate) fn check_json(checked: &CheckedBuildFile<'_>) -> Value {
+    let stages = checked.report.stages.iter();
+    let stages = stages.map(|it| json!({"name": it.name, "base": it.base, "cuda": it.cuda, "cupti": it.cupti}));
+    let findings = checked.report.findings.iter().map(|found| {
+        let finding = &found.finding;
+        let suppressed = finding.suppressed.as_ref();
+        json!({
+            "rule": finding.rule,
+            "severity": finding.severity.name(),
+            "message": finding.message,
+            "fix": finding.fix,
+            "line": found.lines.0,
+            "end_line": found.lines.1,
+            "instruction": found.instruction,
+            "replacement": found.replacement,
+            "suppressed": suppressed.map(|it| json!({"reason": it.reason, "until": it.until.map(|day| day.to_string())})),
+        })
+    });
+    json!({
+        "schema": SCHEMA,
+        "tool": program_version(),
+        "file": checked.file,
+        "verdict": checked.verdict(),
+        "exit_code": checked.exit as u8,
+        "findings": findings.collect::<Value>(),
+        "stages": stages.collect::<Value>(),
+        "gaps": [],
+    })
+}

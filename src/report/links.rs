@@ -1,0 +1,81 @@
+//! What the objects of an image lack: what every form says of it beside its findings, and the form for programs.
+
+use serde_json::{Value, json};
+
+use super::json_parts::{gap_reports, image_identity, program_version};
+use super::text_layout::count_words;
+use crate::judge::facts::object_links::{LackedLibrary, ObjectLinks};
+use crate::judge::outcome::{AuditedImage, FailOn};
+use image_linkage::escape::escape_bytes;
+use image_linkage::loader::trace_text::TraceLine;
+
+/// The identifier of the JSON contract.
+const SCHEMA: &str = "cupti-audit/links/v1";
+
+/// What was asked and what was not, a sentence each.
+pub(super) fn asked_words(links: &ObjectLinks) -> Vec<String> {
+    let (programs, libraries) = (links.programs, links.libraries);
+    let libraries = count_words(libraries, "library");
+    let mut lines = vec![format!("asked: {}, {libraries}", count_words(programs, "program"))];
+    let driver = links.from_driver.iter();
+    let driver: Vec<String> = driver
+        .map(|(name, count)| format!("{} ({})", escape_bytes(name), count_words(*count, "object")))
+        .collect();
+    if !driver.is_empty() {
+        lines.push(format!("comes with the driver at run time: {}", driver.join(", ")));
+    }
+    let left = [
+        (links.foreign, "for another processor or loader"),
+        (links.denied, "that the user of the image may not load"),
+    ];
+    let left: Vec<String> = left
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{} {what}", count_words(*count, "object")))
+        .collect();
+    if !left.is_empty() {
+        lines.push(format!("not asked: {}", left.join(", ")));
+    }
+    lines
+}
+
+/// The report of one image, version 1 of the contract.
+pub(super) fn links_json(audit: &AuditedImage, links: &ObjectLinks, fail_on: FailOn, findings: Value) -> Value {
+    let driver = links.from_driver.iter();
+    let driver = driver.map(|(name, count)| json!({"name": escape_bytes(name), "needed_by": count}));
+    json!({
+        "schema": SCHEMA,
+        "tool": program_version(),
+        "verdict": audit.verdict(),
+        "exit_code": audit.exit(fail_on) as u8,
+        "image": image_identity(&audit.facts.image),
+        "objects": {
+            "programs": links.programs,
+            "libraries": links.libraries,
+            "failing": links.failing.len(),
+            "foreign": links.foreign,
+            "denied": links.denied,
+        },
+        "failing_objects": links.failing.iter().map(ToString::to_string).collect::<Value>(),
+        "lacks": links.lacks.iter().map(lack).collect::<Value>(),
+        "from_driver": driver.collect::<Value>(),
+        "findings": findings,
+        "gaps": gap_reports(&audit.facts),
+    })
+}
+
+fn lack(lack: &LackedLibrary) -> Value {
+    let needed_by = lack.needed_by.iter();
+    let needed_by = needed_by.map(|(path, layer)| json!({"path": path.to_string(), "layer": layer}));
+    json!({
+        "name": escape_bytes(&lack.name),
+        "version": lack.version.as_deref().map(escape_bytes),
+        "outcome": lack.outcome.name(),
+        "message": lack.message,
+        "trace": lack.searched.iter().map(TraceLine::text).collect::<Value>(),
+        "needed_by": needed_by.collect::<Value>(),
+        "stops": lack.stops,
+        "stops_programs": lack.stops_programs,
+        "elsewhere": lack.elsewhere.iter().map(ToString::to_string).collect::<Value>(),
+    })
+}
