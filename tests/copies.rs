@@ -212,7 +212,7 @@ fn gets(object: &str, distribution: &str, version: &str, library: &str) -> Optio
         .file(format!("usr/lib/{library}"), cupti(library))
         .file(
             format!("{SITE}/{object}"),
-            Elf::library("plugin.so").import("dlopen").build(),
+            Elf::library("plugin.so").import_weak("dlopen").build(),
         )
         .file(
             format!("{SITE}/{distribution}-{version}.dist-info/METADATA"),
@@ -255,7 +255,7 @@ fn frameworks_ask_for_the_cuda_that_they_were_built_with() {
 #[test]
 fn proton_has_a_second_library_for_newer_gpus() {
     let folder = format!("{SITE}/triton/backends/nvidia/lib");
-    let proton = Elf::library("libproton.so").import("dlopen").string("libcupti.so");
+    let proton = Elf::library("libproton.so").import_weak("dlopen").string("libcupti.so");
     let layer = Layer::new()
         .file(format!("{SITE}/triton/_C/libproton.so"), proton.build())
         .file(format!("{folder}/cupti/libcupti.so"), cupti("libcupti.so.12"));
@@ -293,17 +293,17 @@ fn a_name_that_merely_begins_alike_is_asked_for_by_nobody() {
     assert_eq!(of(program().string("could not open libcupti.so")), (0, 0));
     assert_eq!(of(program().string("libcupti.so")), (1, 0));
     assert_eq!(
-        of(program().import("dlopen").string("could not open libcupti.so")),
+        of(program().import_weak("dlopen").string("could not open libcupti.so")),
         (0, 1)
     );
-    assert_eq!(of(program().import("dlopen").string("libcupti.so.")), (1, 0));
+    assert_eq!(of(program().import_weak("dlopen").string("libcupti.so.")), (1, 0));
 }
 
 #[test]
 fn a_file_of_the_name_of_a_link_to_libcupti_may_be_another_library() {
     let program = Elf::executable()
         .needed("libc.so.6")
-        .import("dlopen")
+        .import_weak("dlopen")
         .string("libprof.so");
     let layer = Layer::new()
         .file("opt/cupti/libcupti.so.12", cupti("libcupti.so.12"))

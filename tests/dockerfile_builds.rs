@@ -239,6 +239,14 @@ fn without_shell(builder: &Builder) {
         copies.concat()
     );
     builder.must_build("small:1", &image);
+    // With CUPTI in a folder that nothing leads to, it only gets names.
+    let lying = format!("FROM small:1\nCOPY devel/{LIB} /opt/prof\n");
+    builder.must_build("lying:1", &lying);
+    for by in builder.builders() {
+        let names = ["libcupti.so.12", "libnvperf_host.so"];
+        let added = serves_by(builder, by, "lying:1", "profiling", &[], &names);
+        assert!(added < 1000, "{added}");
+    }
     let from = ["--from", "docker-daemon:devel:1"];
     serves(builder, "small:1", "training", &from, &["libcupti.so.12"]);
     serves(

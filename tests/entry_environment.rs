@@ -792,7 +792,7 @@ fn home_is_that_of_a_changed_user_but_for_setpriv() {
 #[test]
 fn nothing_is_claimed_of_what_a_command_starts_in_another_root() {
     let facts = |root: &str| {
-        let layer = Layer::new().file("usr/lib/x", b"");
+        let layer = Layer::new().executable("usr/bin/chroot", Elf::executable().build());
         command(&["chroot", "--userspec=app", root, PRINT]).facts(layer)
     };
     let why = "the container's command goes on in /opt/cr as its root directory";

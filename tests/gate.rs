@@ -612,7 +612,7 @@ fn the_recipe_of_many_guides_is_caught_before_it_is_built() {
 fn each_step_that_goes_wrong_is_told_and_no_other() {
     let base = "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\n";
     let devel = "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04 AS b\n";
-    let cases: [(String, &[&str]); 12] = [
+    let cases: [(String, &[&str]); 16] = [
         (
             format!("{base}RUN apt-get install -y libcupti-dev-12-4\n"),
             &["error no-such-package 2-2"],
@@ -649,6 +649,14 @@ fn each_step_that_goes_wrong_is_told_and_no_other() {
             format!("{base}RUN apt-get install -y cuda-libraries-dev-12-4 cuda-command-line-tools-12-4 # cupti\n"),
             &[],
         ),
+        // What a later stage does holds for those that it begins from.
+        (
+            format!(
+                "{devel}{base} AS c\nCOPY --from=b /usr/local/cuda/lib64/libcupti.so* /opt/c/\nFROM c\nRUN ldconfig /opt/c\n"
+            )
+            .replace("22.04\n AS c", "22.04 AS c"),
+            &[],
+        ),
         // Nothing of it says that CUPTI is wanted: a note.
         (
             format!("{base}RUN apt-get install -y cuda-libraries-12-4\n"),
@@ -662,6 +670,19 @@ fn each_step_that_goes_wrong_is_told_and_no_other() {
         (
             "FROM reg.example/own:1\nCOPY --from=reg.example/x /opt/libcupti.so.12 /opt/x/\n".to_owned(),
             &[],
+        ),
+        // Ubuntu's own package is of CUDA 11.5; a package that was downloaded may be any.
+        (
+            format!("{base}RUN apt-get install -y libcupti-dev\n"),
+            &["warning cupti-of-another-cuda 2-2"],
+        ),
+        (
+            format!("{base}RUN dpkg -i cupti.deb; apt-get install -y cuda-libraries-12-4\n"),
+            &["warning run-brings-no-cupti 2-2"],
+        ),
+        (
+            format!("{base}COPY libcupti.so.12 /usr/lib/\nRUN apt-get install -y cuda-libraries-12-4\n"),
+            &["warning run-brings-no-cupti 3-3"],
         ),
         (
             format!("{base}RUN for p in cupti; do apt-get install -y cuda-$p-12-4; done\n"),

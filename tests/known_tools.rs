@@ -84,7 +84,7 @@ fn with_cupti(layer: Layer) -> Layer {
 /// The files of the tools; those that open names do so only where their builds hold them.
 fn with_tools(layer: Layer, hold_names: bool) -> Layer {
     USERS.iter().fold(layer, |layer, (_, path, asks)| {
-        let library = Elf::library(path.rsplit('/').next().unwrap()).import("dlopen");
+        let library = Elf::library(path.rsplit('/').next().unwrap()).import_weak("dlopen");
         let library = match asks {
             Linked if hold_names => library.needed("libcupti.so.12"),
             Opens(names) if hold_names => names.iter().fold(library, Elf::string),

@@ -13,7 +13,7 @@ use image_linkage::layer::{ExpectedBlob, index_layer};
 use image_linkage::loader::{CpuLevel, RequestOutcome};
 use image_source::ImageConfig;
 use plain_image::image_of;
-use testkit::elf::{Elf, Kind, df_1};
+use testkit::elf::{Elf, Kind, Machine, df_1};
 use testkit::layer::{Compression, Layer};
 
 /// What is known of an image in which CUPTI can be loaded, and a program that opens it.
@@ -106,8 +106,10 @@ fn what_an_unknown_environment_decides_is_open_and_what_it_does_not_is_not() {
 
 #[test]
 fn the_search_path_of_a_program_counts_for_what_a_library_opens_that_it_opens_by_its_path() {
-    let library = Elf::library("libplug.so").string("libcupti.so.12").import("dlopen");
-    let program = |text: &str| Elf::executable().string(text).import("dlopen").rpath("/opt/cupti");
+    let library = Elf::library("libplug.so")
+        .string("libcupti.so.12")
+        .import_weak("dlopen");
+    let program = |text: &str| Elf::executable().string(text).import_weak("dlopen").rpath("/opt/cupti");
     let outcome = |program: Elf| {
         let layer = Layer::new()
             .executable("opt/cupti/libcupti.so.12", Elf::library("libcupti.so.12").build())
@@ -135,7 +137,9 @@ fn start_of(program: &Elf, mode: u32, command: &[&str]) -> (Option<String>, Vec<
     let layer = Layer::new()
         .executable("usr/lib64/libcupti.so.12", library("libcupti.so.12"))
         .executable("elsewhere/libmore.so.1", library("libmore.so.1"))
-        .executable("bin/sh", Elf::executable().build());
+        .executable("bin/sh", Elf::executable().build())
+        .executable("bin/arm", Elf::executable().machine(Machine::Aarch64).build())
+        .executable("etc/text", "no object");
     let layer = match mode {
         0o755 => layer.executable("usr/bin/app", program.build()),
         _ => layer.file("usr/bin/app", program.build()),
@@ -180,6 +184,26 @@ fn a_program_that_lacks_something_else_does_not_start_whether_it_links_or_opens_
     let gone = "/usr/bin/app: No such file or directory: its interpreter /lib/ld-musl-x86_64.so.1 is not in the image";
     let foreign = links().interp("/lib/ld-musl-x86_64.so.1");
     assert_eq!(start_of(&foreign, 0o755, &own), (Some(gone.to_owned()), told("error")));
+    for (interpreter, says) in [
+        ("lib64/ld-linux-x86-64.so.2", None),
+        ("", Some("exec format error: its interpreter  (an empty name) is none")),
+        ("/bin", Some("Permission denied: its interpreter /bin is no file")),
+        (
+            "/etc/text",
+            Some("Input/output error: its interpreter /etc/text is too short"),
+        ),
+        (
+            "/bin/arm",
+            Some("Accessing a corrupted shared library: its interpreter /bin/arm is for another processor"),
+        ),
+    ] {
+        let words = says.map(|says| format!("/usr/bin/app: {says}"));
+        assert_eq!(
+            start_of(&links().interp(interpreter), 0o755, &own).0,
+            words,
+            "{interpreter}"
+        );
+    }
     let denied = "/usr/bin/app: Permission denied";
     assert_eq!(
         start_of(&links(), 0o644, &own),
@@ -189,11 +213,20 @@ fn a_program_that_lacks_something_else_does_not_start_whether_it_links_or_opens_
 
 #[test]
 fn a_command_that_does_not_start_is_told_and_one_that_may_be_mounted_is_a_warning() {
+    let program = Elf::executable().build();
     let told = |command: &[&str], script: &str| {
         let layer = Layer::new()
             .executable("bin/sh", Elf::executable().build())
             .executable("bin/lost", Elf::executable().needed("libmore.so.1").build())
             .executable("bin/alone", Elf::executable().statically_linked().build())
+            .executable("bin/empty", "")
+            .executable(
+                "bin/unlinked",
+                [program.split_at(16).0, &[1], program.split_at(17).1].concat(),
+            )
+            .executable("bin/arm", Elf::executable().machine(Machine::Aarch64).build())
+            .executable("bin/cut", program.split_at(100).0)
+            .executable("bin/lacks", Elf::executable().import("nowhere").build())
             .executable("run.sh", script);
         facts_by(layer, command, &[])
             .command_failure
@@ -221,6 +254,28 @@ fn a_command_that_does_not_start_is_told_and_one_that_may_be_mounted_is_a_warnin
         told(&["lost"], ""),
         sure("libmore.so.1: cannot open shared object file: No such file or directory")
     );
+    let refused = |path: &str, why: &str| sure(&format!("{path}: {why}"));
+    assert_eq!(told(&["/bin"], ""), refused("/bin", "is a directory"));
+    assert_eq!(told(&["/bin/sh/x"], ""), refused("/bin/sh/x", "not a directory"));
+    let format = "exec format error: ";
+    assert_eq!(
+        told(&["/bin/empty"], ""),
+        refused("/bin/empty", &format!("{format}it is empty"))
+    );
+    // execvp(3) gives it to a shell.
+    assert_eq!(told(&["sh", "-c", "/bin/empty"], ""), None);
+    assert_eq!(
+        told(&["/bin/unlinked"], ""),
+        refused("/bin/unlinked", &format!("{format}the object is no program"))
+    );
+    assert_eq!(
+        told(&["/bin/cut"], ""),
+        refused("/bin/cut", &format!("{format}the object is cut off"))
+    );
+    let other = format!("{format}it is for another processor than x86-64");
+    assert_eq!(told(&["/bin/arm"], ""), refused("/bin/arm", &other));
+    let unbound = "undefined symbols: nothing in the process defines 1 of those that it imports";
+    assert_eq!(told(&["/bin/lacks"], ""), refused("/bin/lacks", unbound));
     let gone = "exec: \"gone\": executable file not found in $PATH, unless it is mounted when the container starts";
     assert_eq!(told(&["gone"], ""), Some((gone.to_owned(), false)));
 }
@@ -230,8 +285,8 @@ fn a_name_that_is_put_together_leaves_the_verdict_open_in_the_program_of_the_com
     let program = || {
         Elf::executable()
             .string("%s/lib/libcupti.so.12")
-            .import("dlopen")
-            .import("snprintf")
+            .import_weak("dlopen")
+            .import_weak("snprintf")
     };
     let open = |command: &[&str]| {
         let layer = Layer::new()

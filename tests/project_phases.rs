@@ -126,6 +126,7 @@ fn a_project_goes_from_prototype_to_inference() {
     let begin = format!("FROM {}", registry.address);
     let mut from = text.lines().filter(|line| line.starts_with(&begin));
     assert!(from.all(|line| line.contains("@sha256:")), "{text}");
+    pinned_from_the_engine(&builder, &runtime, &text);
     let before = builder.size("runtime:1");
     let mut table = Vec::new();
     for by in builder.builders() {
@@ -165,6 +166,21 @@ fn a_project_goes_from_prototype_to_inference() {
         "{}",
         size("profiling")
     );
+}
+
+/// An image of the engine has the digest of the registry that it was pushed to, and both builders find it by that.
+fn pinned_from_the_engine(builder: &Builder, image: &str, text: &str) {
+    let of_engine = builder.dockerfile(image, "training", &["--from", "docker-daemon:devel:1"]);
+    let pinned = |text: &str| {
+        let mut names = text.split_whitespace().filter(|word| word.starts_with(image));
+        names.find(|word| word.contains("@sha256:")).map(str::to_owned)
+    };
+    assert!(pinned(text).is_some(), "{text}");
+    assert_eq!(pinned(&of_engine), pinned(text), "{of_engine}");
+    for by in builder.builders() {
+        let output = builder.build_by(by, "pinned:1", &of_engine, &[]);
+        assert!(output.status.success(), "{by:?}: {of_engine} {output:?}");
+    }
 }
 
 /// The verdict on an image of the registry, with its reasons.

@@ -213,16 +213,25 @@ fn sarif_keeps_to_the_published_schema() {
     let names: Vec<&str> = fixtures.iter().map(String::as_str).collect();
     let sarif: Value = serde_json::from_str(&report("sarif", &names)).unwrap();
     assert_valid(&validator, &sarif, "all fixtures");
-    let run = &sarif["runs"][0];
+    let only = &sarif["runs"][0];
     // What GitHub's code scanning asks for beyond the schema.
-    for result in run["results"].as_array().unwrap() {
+    for result in only["results"].as_array().unwrap() {
         let place = &result["locations"][0]["physicalLocation"];
         assert!(place["artifactLocation"]["uri"].is_string(), "{result}");
         assert_eq!(place["region"]["startLine"], 1, "{result}");
         assert_eq!(result["suppressions"], Value::Array(Vec::new()));
         let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
-        assert_eq!(run["tool"]["driver"]["rules"][index]["id"], result["ruleId"]);
+        assert_eq!(only["tool"]["driver"]["rules"][index]["id"], result["ruleId"]);
     }
+    // A Dockerfile's findings, with their fixes, keep to it too.
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("Dockerfile");
+    let text = "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\nRUN apt-get install cuda-libraries-dev-12-4 # cupti\n";
+    fs::write(&file, text).unwrap();
+    let checked = run(&["check", "--format", "sarif", file.to_str().unwrap()]);
+    let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_valid(&validator, &checked, "check");
+    assert_eq!(checked["runs"][0]["results"][0]["fixes"].as_array().unwrap().len(), 1);
     // The schema is one that can be broken.
     let mut broken = sarif.clone();
     broken["runs"][0]["results"][0]["level"] = "fatal".into();

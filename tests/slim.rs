@@ -791,7 +791,7 @@ fn a_copy_that_an_unknown_program_opens_by_a_link_stays() {
     let opens = |text: &str| {
         Elf::executable()
             .needed("libc.so.6")
-            .import("dlopen")
+            .import_weak("dlopen")
             .string(text)
             .build()
     };
@@ -810,6 +810,146 @@ fn a_copy_that_an_unknown_program_opens_by_a_link_stays() {
         layout.write_to(&place.path().join("from")).unwrap();
         let plan = must(&[&place.of("oci", "from"), "--phase", "inference", "--drop", "--dry-run"]);
         assert_eq!(!plan.contains("- /opt/a/libcupti.so.12"), stays, "{name}: {plan}");
+    }
+}
+
+/// A setting or a script that names a folder may have all of it opened, and one that names a header a build.
+#[test]
+fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() {
+    let (library, include) = ("opt/c/libcupti.so.12", "opt/c/include");
+    let usual = "usr/local/cuda-12.4/targets/x86_64-linux/lib";
+    let text = |path: &str, content: &str| Layer::new().file(path, content);
+    let wide = |size: usize| {
+        let path = b"\0/opt/c/libcupti.so.12\0".iter();
+        let wide = path.flat_map(|&byte| [vec![byte], vec![0; size - 1]].concat());
+        let program = [Elf::executable().needed("libc.so.6").build(), wide.collect()].concat();
+        Layer::new().executable("opt/bin/program", program)
+    };
+    let plain = Layer::new;
+    let cases: [(&str, Layer, Value, bool); 20] = [
+        ("nothing", plain(), json!({}), false),
+        (
+            "an entry point",
+            plain(),
+            json!({"Entrypoint": ["/prog", "--dir=/opt/c"]}),
+            true,
+        ),
+        ("a command", plain(), json!({"Cmd": ["/prog", "/opt/c/"]}), true),
+        ("a variable", plain(), json!({"Env": ["PROFDIR=/opt/c"]}), true),
+        (
+            "a search path",
+            plain(),
+            json!({"Env": ["LD_LIBRARY_PATH=/opt/c"]}),
+            false,
+        ),
+        (
+            "a setting",
+            text("etc/prof.conf", "plugins = /opt/c\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "a deep setting",
+            text("opt/app/a/b/prof.json", r#"{"dir": "/opt/c"}"#),
+            json!({}),
+            true,
+        ),
+        (
+            "a sourced file",
+            text("etc/prof.env", "PROFDIR=/opt/c\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "a sourced search path",
+            text("etc/prof.env", "export LD_LIBRARY_PATH=\"/opt/c\"\n"),
+            json!({}),
+            false,
+        ),
+        (
+            "ldconfig",
+            text("etc/ld.so.conf.d/c.conf", "/opt/c\n"),
+            json!({}),
+            false,
+        ),
+        (
+            "a list",
+            text("app/main.py", "for n in os.listdir('/opt/c'): CDLL(n)\n"),
+            json!({}),
+            true,
+        ),
+        ("a pattern", text("start.sh", "ls /opt/c/*.so\n"), json!({}), true),
+        (
+            "a name put together",
+            text("start.sh", "LD_PRELOAD=/opt/c/lib$NAME.so prog\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "a library to link",
+            text("src/Makefile", "LIBS=-L/opt/x -lcupti # /opt/\n"),
+            json!({}),
+            false,
+        ),
+        ("UTF-16", wide(2), json!({}), true),
+        ("UTF-32", wide(4), json!({}), true),
+        (
+            "a folder of everybody's",
+            text("etc/prof.conf", &format!("/{usual} /opt\n")),
+            json!({}),
+            false,
+        ),
+        (
+            "a header",
+            text("src/Makefile", "x: ; echo '#include <cupti.h>' | cc -xc -\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "folders of headers",
+            text("opt/s/setup.py", "include_dirs=['/opt/c/include']\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "an option",
+            text("build.sh", "cc -I/opt/c/include x.c\n"),
+            json!({}),
+            true,
+        ),
+    ];
+    for (what, layer, config, stays) in cases {
+        let is_header = what.contains("header") || what == "an option";
+        let at = if what.contains("everybody") {
+            &format!("{usual}/libcupti.so.12")
+        } else {
+            library
+        };
+        let layer = layer
+            .file(at, Elf::library("libcupti.so.12").build())
+            .file(format!("{include}/cupti.h"), "#include <cupti_result.h>\n")
+            .file(format!("{include}/cupti_result.h"), "\n");
+        let config = config.as_object().unwrap().clone();
+        let place = Place::new();
+        let from = on_debian(&place, &[layer], |image| {
+            config.iter().fold(image, |image, (key, value)| {
+                match value[0].as_str().filter(|_| key == "Env") {
+                    Some(pair) => image.env(pair.split('=').next().unwrap(), pair.split('=').nth(1).unwrap()),
+                    None => image.config(key, value.clone()),
+                }
+            })
+        });
+        let plan = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
+        let goes = |path: &str| plan.contains(&format!("- /{path} "));
+        let found = if is_header {
+            (
+                goes(&format!("{include}/cupti.h")),
+                goes(&format!("{include}/cupti_result.h")),
+            )
+        } else {
+            (goes(at), goes(at))
+        };
+        assert_eq!(found, (!stays, !stays), "{what}: {plan}");
     }
 }
 
@@ -1027,14 +1167,25 @@ fn what_misleads_beside_the_cupti_that_is_brought_is_made_good() {
     let place = Place::new();
     let old = Elf::library("libcupti.so.11.8").needed("libc.so.6").build();
     let layer = Layer::new()
-        .file("opt/x/libcupti.so.11.8", old)
+        .file("opt/x/libcupti.so.11.8", &old)
         .symlink("opt/y/libcupti.so.12", "../x/libcupti.so.11.8");
     let misnamed = on_debian(&place, &[layer], |image| image);
-    for (image, rule) in [
-        (fixture("dangling-link"), "dangling-cupti-link"),
-        (misnamed, "soname-mismatch"),
+    // By this link a program gets a CUPTI, which is not the one that it asks for.
+    let program = Elf::executable()
+        .needed("libc.so.6")
+        .import("dlopen")
+        .string("libcupti.so.12");
+    let layer = Layer::new()
+        .file("usr/lib/x86_64-linux-gnu/libcupti.so.11.8", old)
+        .symlink("usr/lib/x86_64-linux-gnu/libcupti.so.12", "libcupti.so.11.8")
+        .executable("opt/bin/program", program.build());
+    let misled_place = Place::new();
+    let misled = on_debian(&misled_place, &[layer], |image| image);
+    for (image, rule, to) in [
+        (fixture("dangling-link"), "dangling-cupti-link", place.of("oci", "a")),
+        (misnamed, "soname-mismatch", place.of("oci", "b")),
+        (misled, "soname-mismatch", place.of("oci", "c")),
     ] {
-        let to = place.of("oci", rule);
         assert!(findings(&image).contains(&rule.to_owned()), "{rule}");
         let said = must(&[
             &image,

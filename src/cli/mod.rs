@@ -57,12 +57,16 @@ Examples:
   docker save trainer | cupti-audit --format json -
   cupti-audit tree pytorch/pytorch libtorch_cpu.so";
 
+/// The commands that -h leaves to --help.
+const RARE_COMMANDS: [&str; 6] = ["cache", "completions", "config", "man", "profiles", "schema"];
+
 /// What -h has below the options, so that all of it stays on a screen.
 const AFTER_SHORT_HELP: &str = "\
 Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
         docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, or a path
 Exit codes: 0 pass, 1 findings, 2 not done, or the verdict is open
-Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04";
+Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04
+More commands: cache, completions, config, man, profiles, schema (--help has all)";
 
 /// The ways to name an image are said by the crate that reads them.
 fn after_help() -> String {
@@ -182,7 +186,12 @@ fn parse_command_line() -> Cli {
     // By hand, as the derive cannot leave a variable out for its value.
     let mut command = Cli::command()
         .mut_args(adjust)
-        .mut_subcommands(|command| command.mut_args(adjust));
+        .mut_subcommands(|command| command.mut_args(adjust))
+        // What one needs once in a while would push the options off the screen.
+        .mut_subcommands(|command| {
+            let is_rare = RARE_COMMANDS.contains(&command.get_name());
+            command.hide(brief && is_rare)
+        });
     let arguments = match word_order::command_first(&command, given) {
         Ok(arguments) => arguments,
         Err(error) => command.error(ErrorKind::InvalidSubcommand, error).exit(),

@@ -6,7 +6,7 @@ use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 60] = [
+const KEPT: [&str; 61] = [
     // Scripts that stand between the container's command and its program, by where they are in practice.
     "/*.sh",
     "/start",
@@ -74,6 +74,8 @@ const KEPT: [&str; 60] = [
     // What every Python runs as it starts, where it is there.
     "**/sitecustomize.py",
     "**/usercustomize.py",
+    // What the import of a package runs before its modules are there.
+    "**/__init__.py",
     // Where setuptools' import hook finds a package that is installed in place.
     "**/site-packages/__editable__*_finder.py",
     "**/dist-packages/__editable__*_finder.py",
@@ -83,9 +85,29 @@ const KEPT: [&str; 60] = [
 
 /// The files that may open or name a library without being objects: modules of Python, scripts, and settings of programs.
 /// An image has thousands, of which those that hold its name are kept.
-const TEXTS: [&str; 11] = [
-    "*.py", "*.sh", "*.env", "*.conf", "*.cfg", "*.ini", "*.json", "*.yaml", "*.yml", "*.toml", "**/bin/*",
+const TEXTS: [&str; 16] = [
+    "*.py",
+    "*.sh",
+    "*.env",
+    "*.conf",
+    "*.cfg",
+    "*.ini",
+    "*.json",
+    "*.yaml",
+    "*.yml",
+    "*.toml",
+    "**/bin/*",
+    // What builds a program against the library.
+    "Makefile",
+    "makefile",
+    "*.mk",
+    "*.cmake",
+    "CMakeLists.txt",
 ];
+/// What conda writes of each package: tens of megabytes in which every path of an environment stands.
+const NO_TEXTS: [&str; 2] = ["**/conda-meta/*", "**/pkgs/*/info/**"];
+/// What in a text may be the folder of a library that it names in no other way.
+const FOLDERS: [&str; 2] = ["/opt/", "/usr/local/"];
 
 /// The functions of the C library that open a library (dlopen(3)).
 pub const LIBRARY_OPENERS: [&str; 2] = ["dlopen", "dlmopen"];
@@ -134,7 +156,10 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
             names: names.chain(texts).collect(),
             symbol_prefixes: symbols.chain(openers).collect(),
             texts: TEXTS.iter().map(|text| (*text).to_owned()).collect(),
-            text_words: stems.chain([LIBRARY_PATH]).map(str::to_owned).collect(),
+            no_texts: NO_TEXTS.iter().map(|text| (*text).to_owned()).collect(),
+            text_words: (stems.chain([LIBRARY_PATH, &*library.header]).chain(FOLDERS))
+                .map(str::to_owned)
+                .collect(),
         }),
     }
 }
@@ -213,6 +238,9 @@ mod tests {
         assert!(!keeps("srv/bin/program", &format!("\u{7f}ELF{opens}")));
         assert!(!keeps("app/own/module.py", "import torch"));
         assert!(!keeps("app/own/module.txt", opens));
+        let folder = r#"{"from": "/opt/conda/pkgs/x"}"#;
+        assert!(keeps("opt/app/a/b/settings.json", folder));
+        assert!(!keeps("opt/conda/conda-meta/x-1.json", folder));
         let long = format!("{opens}{}", "#".repeat(1 << 20));
         assert!(!keeps("app/own/module.py", &long));
     }

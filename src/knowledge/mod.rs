@@ -26,6 +26,7 @@ mod profiler;
 mod python_import;
 mod release_table;
 pub mod rule;
+pub mod shared_folders;
 mod tables;
 pub mod user_folders;
 mod wheel_table;

@@ -77,6 +77,9 @@ pub struct InstalledPackage {
     pub name: String,
     /// What it brings.
     pub brings: StepYield,
+    /// Whether it is the distribution's own, of the only CUDA that this has.
+    #[serde(default)]
+    pub own: bool,
     /// How sure it is.
     pub certainty: Certainty,
 }

@@ -15,12 +15,13 @@ use super::library_release::version_numbers;
 use super::minimum_driver::{MinimumDriver, ToolkitVersion};
 use super::packages::{CuptiPackages, PackageFile};
 use super::release_table::{ReleaseFile, ReleaseTable};
+use super::shared_folders::SharedFolders;
 use super::wheel_table::{ListedWheel, WheelTable};
 use image_linkage::escape;
 use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
 
 /// The names of the tables of `profiles/cupti`.
-pub const TABLE_FILES: [&str; 13] = [
+pub const TABLE_FILES: [&str; 14] = [
     "apis.yaml",
     "dead-weight.yaml",
     "bundles.yaml",
@@ -31,6 +32,7 @@ pub const TABLE_FILES: [&str; 13] = [
     "host.yaml",
     "packages.yaml",
     "releases.csv",
+    "shared-folders.yaml",
     "sources.yaml",
     "toolkits.csv",
     "wheels.csv",
@@ -67,6 +69,8 @@ pub struct KnowledgeTables {
     pub releases: ReleaseTable,
     /// Which CUPTI each toolkit has.
     pub toolkits: Vec<ToolkitVersion>,
+    /// The folders that everybody names.
+    pub shared_folders: SharedFolders,
     /// What Python's package index has.
     pub wheels: WheelTable,
     /// The folders of tools that bring a copy of their own.
@@ -198,6 +202,7 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
         advice: GeneralAdvice::default(),
         packages: CuptiPackages::default(),
         releases: ReleaseTable::default(),
+        shared_folders: SharedFolders::default(),
         toolkits: reader.csv("toolkits", (TOOLKITS_HEADER, 1), ToolkitVersion::read),
         wheels: WheelTable {
             wheels: reader
@@ -241,6 +246,10 @@ fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, kn
     });
     reader.documents("packages", |_, packages: PackageFile| {
         tables.packages.add(packages);
+        Vec::new()
+    });
+    reader.documents("shared-folders", |_, folders: SharedFolders| {
+        tables.shared_folders.add(folders);
         Vec::new()
     });
     let by_name = &mut tables.releases.cuda_by_name;

@@ -116,6 +116,7 @@ mod tests {
             reference: "x".to_owned(),
             source: SourceKind::Oci,
             digest: None,
+            repo_digests: Vec::new(),
             platform: Platform::parse("linux/amd64").unwrap(),
             config: ImageConfig::default(),
             layers: Vec::new(),

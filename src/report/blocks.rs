@@ -123,13 +123,13 @@ impl Block<'_> {
                 let _ = writeln!(out, "          {command}");
                 *out += &wrap_paragraph("          ", &source.brings, width);
             }
+            Self::Gaps(facts) => *out += &gap_lines(facts, width),
             Self::Styled { text, .. } => *out += &wrap_paragraph("", text, width),
             Self::Code(code) => {
                 for line in code_lines(code) {
                     let _ = writeln!(out, "       {}", styled(DIM, line));
                 }
             }
-            Self::Gaps(facts) => *out += &gap_lines(facts, width),
             Self::TextLines(lines) => *out += lines,
             Self::TextOnly(blocks) => {
                 for block in blocks {
@@ -144,9 +144,8 @@ impl Block<'_> {
             Self::Title(text) | Self::Answer(_, text) => format!("## {}\n", escape_markdown(text)),
             Self::Heading(text) => format!("### {}\n", capital(text)),
             Self::Caption(text) => format!("{}:\n", capital(text)),
-            Self::Paragraph(_, text) | Self::Line(text) | Self::Styled { plain: text, .. } => {
-                escape_markdown(text) + "\n"
-            }
+            Self::Paragraph(_, text) | Self::Line(text) => escape_markdown(text) + "\n",
+            Self::Styled { plain, .. } => format!("**{}**\n", escape_markdown(plain)),
             Self::Code(code) => {
                 let lines: Vec<String> = code_lines(code).collect();
                 let fence = fence(&lines);

@@ -101,13 +101,16 @@ fn finding_blocks<'a>(checked: &CheckedBuildFile<'a>, found: &'a StepFinding) ->
             text: format!("\n{}: {}", styled(tone.style(), &label), finding.message),
             plain: format!("{label}: {}", finding.message),
         },
-        Block::Paragraph("  at   ", format!("{}:{lines}", checked.name())),
+        Block::Paragraph("  ", format!("at {}:{lines}", checked.name())),
         Block::Code(found.instruction.clone()),
     ];
     if let Some(suppressed) = &finding.suppressed {
-        blocks.push(Block::Paragraph("  suppressed because ", suppression_words(suppressed)));
+        blocks.push(Block::Paragraph(
+            "  ",
+            format!("suppressed because {}", suppression_words(suppressed)),
+        ));
     }
-    blocks.push(Block::Paragraph("  fix  ", finding.fix.clone()));
+    blocks.push(Block::Paragraph("  ", format!("fix: {}", finding.fix)));
     if let Some(replacement) = &found.replacement {
         blocks.push(Block::Caption("what would do"));
         blocks.push(Block::Code(replacement.clone()));

@@ -119,7 +119,7 @@ fn sign(is_gained: bool) -> (&'static str, &'static str) {
 }
 
 /// What was gained and then what was lost, each marked.
-fn both<'d, T>((gained, lost): &'d (Vec<T>, Vec<T>)) -> impl Iterator<Item = (bool, &'d T)> {
+fn both<T>((gained, lost): &(Vec<T>, Vec<T>)) -> impl Iterator<Item = (bool, &T)> {
     let gained = gained.iter().map(|one| (true, one));
     gained.chain(lost.iter().map(|one| (false, one)))
 }

@@ -40,7 +40,7 @@ impl ReportWriter for JsonReport {
         let report = match &audit.links {
             Some(links) => {
                 let findings = audit.findings.iter().map(finding).collect();
-                links_json(audit, links, self.fail_on, findings)
+                links_json(audit, links, self.fail_on, &findings)
             }
             None => report(audit, self.fail_on),
         };

@@ -14,33 +14,35 @@ const SCHEMA: &str = "cupti-audit/links/v1";
 
 /// What was asked and what was not, a sentence each.
 pub(super) fn asked_words(links: &ObjectLinks) -> Vec<String> {
-    let (programs, libraries) = (links.programs, links.libraries);
-    let libraries = count_words(libraries, "library");
-    let mut lines = vec![format!("asked: {}, {libraries}", count_words(programs, "program"))];
-    let driver = links.from_driver.iter();
-    let driver: Vec<String> = driver
+    let programs = count_words(links.programs, "program");
+    let mut lines = vec![format!(
+        "asked: {programs}, {}",
+        count_words(links.libraries, "library")
+    )];
+    let of_driver = links.from_driver.iter();
+    let of_driver: Vec<String> = of_driver
         .map(|(name, count)| format!("{} ({})", escape_bytes(name), count_words(*count, "object")))
         .collect();
-    if !driver.is_empty() {
-        lines.push(format!("comes with the driver at run time: {}", driver.join(", ")));
+    if !of_driver.is_empty() {
+        lines.push(format!("comes with the driver at run time: {}", of_driver.join(", ")));
     }
-    let left = [
+    let not_asked = [
         (links.foreign, "for another processor or loader"),
         (links.denied, "that the user of the image may not load"),
     ];
-    let left: Vec<String> = left
+    let not_asked: Vec<String> = not_asked
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{} {what}", count_words(*count, "object")))
         .collect();
-    if !left.is_empty() {
-        lines.push(format!("not asked: {}", left.join(", ")));
+    if !not_asked.is_empty() {
+        lines.push(format!("not asked: {}", not_asked.join(", ")));
     }
     lines
 }
 
 /// The report of one image, version 1 of the contract.
-pub(super) fn links_json(audit: &AuditedImage, links: &ObjectLinks, fail_on: FailOn, findings: Value) -> Value {
+pub(super) fn links_json(audit: &AuditedImage, links: &ObjectLinks, fail_on: FailOn, findings: &Value) -> Value {
     let driver = links.from_driver.iter();
     let driver = driver.map(|(name, count)| json!({"name": escape_bytes(name), "needed_by": count}));
     json!({

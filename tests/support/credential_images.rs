@@ -456,6 +456,7 @@ pub fn facts(case: &Case, root: &Path) -> ImageFacts {
         reference: "case".to_owned(),
         source: SourceKind::Oci,
         digest: None,
+        repo_digests: Vec::new(),
         platform: Platform::parse("linux/amd64").unwrap(),
         config: ImageConfig {
             env: pairs.collect(),

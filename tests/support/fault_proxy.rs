@@ -99,9 +99,12 @@ fn token(request: &Request) -> Reply {
 impl FaultProxy {
     /// A proxy before `registry` in which a `percent` of all answers is broken; the tag 1 is sometimes that of 2.
     pub fn start(registry: SocketAddr, seed: usize, percent: usize) -> Self {
-        let storage = Server::start(move |request| match request.path.starts_with("/token") {
-            true => token(request),
-            false => forward(registry, request),
+        let storage = Server::start(move |request| {
+            if request.path.starts_with("/token") {
+                token(request)
+            } else {
+                forward(registry, request)
+            }
         });
         let elsewhere = format!("http://localhost:{}", storage.address.port());
         let injected = Arc::new(AtomicUsize::new(0));

@@ -582,9 +582,10 @@ fn chosen_layer(choices: &mut Choices<'_>) -> Layer {
 }
 
 fn chosen_object(choices: &mut Choices<'_>, is_program: bool) -> Vec<u8> {
-    let mut object = match is_program {
-        true => Elf::executable(),
-        false => Elf::library(choices.pick(&NAMES)),
+    let mut object = if is_program {
+        Elf::executable()
+    } else {
+        Elf::library(choices.pick(&NAMES))
     };
     for _ in 0..choices.below(4) {
         object = object.needed(choices.pick(&NAMES));

@@ -98,7 +98,7 @@ fn t_15_t_18_s_15_e_26_nothing_of_an_image_is_written_or_run() {
             .into_iter()
             .all(|word| ["blob", "tar", "sha256"].contains(&word) || is_hex(word))
     };
-    assert!(!new.is_empty() && new.iter().all(|path| is_digest(path)), "{new:?}");
+    assert!(!new.is_empty() && new.iter().all(is_digest), "{new:?}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub fn image_of(reference: &str, layers: usize, config: ImageConfig) -> Image {
         reference: reference.to_owned(),
         source: SourceKind::Oci,
         digest: None,
+        repo_digests: Vec::new(),
         platform: Platform {
             os: "linux".to_owned(),
             architecture: "amd64".to_owned(),

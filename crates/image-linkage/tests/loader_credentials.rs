@@ -193,6 +193,7 @@ fn ours(rootfs: &Rootfs, case: &Case) -> Result<Vec<String>, String> {
         library_path: case.library_path.map(bytes),
         preload: case.preload.map(bytes),
         working_dir: bytes("/"),
+        ..LoaderEnvironment::default()
     };
     let (uid, gid, groups) = case.user;
     let user = FileCredentials {

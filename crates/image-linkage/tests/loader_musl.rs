@@ -122,6 +122,7 @@ fn process<T>(rootfs: &Rootfs, case: &Case, act: impl FnOnce(&mut SimulatedProce
         library_path: case.library_path.as_ref().map(bytes),
         preload: case.preload.as_ref().map(bytes),
         working_dir: case.working_dir.as_bytes().into(),
+        ..LoaderEnvironment::default()
     };
     let setup = ProcessSetup {
         rootfs,

@@ -46,6 +46,7 @@ fn ours(rootfs: &Rootfs, platform: &str, program: &str, library_path: Option<&st
         library_path: library_path.map(|path| path.as_bytes().into()),
         preload: None,
         working_dir: (*b"/").into(),
+        ..LoaderEnvironment::default()
     };
     let setup = ProcessSetup {
         rootfs,

@@ -6,6 +6,7 @@
 mod connection;
 mod image_load;
 mod kind;
+mod podman_storage;
 mod unpacked_layers;
 
 pub use connection::EngineEnvironment;
@@ -49,21 +50,8 @@ impl ImageSource for EngineImage {
         let (connection, facts) = self.connect(request)?;
         // The wrong platform is refused here, and not after the engine has written all layers to its disk.
         facts.expect_platform(&self.reference, request.platform)?;
-        let id = facts.kept_id(self.brand, request.platform);
-        if let Some(known) = id.as_ref().and_then(|id| self.find_known(id, request)) {
-            return Ok(known);
-        }
-        if let Some(local) = self.find_unpacked(&connection, &facts, request) {
-            return Ok(local);
-        }
-        let saved = self.save(&connection, &facts, request)?;
-        let opened = archive::open_stream(&self.reference, saved, &self.wanted(), request)?;
-        // The name may stand for another image by now.
-        if let Some((cache, id)) = request.cache.zip(id)
-            && self.inspect(&connection, request)?.id == facts.id
-        {
-            cache.keep_image(&id, &opened.image, &opened.documents);
-        }
+        let mut opened = self.open_inspected(&connection, &facts, request)?;
+        opened.image.repo_digests = facts.repo_digests.unwrap_or_default();
         Ok(opened)
     }
 
@@ -96,6 +84,30 @@ impl EngineImage {
         }
     }
 
+    fn open_inspected(
+        &self,
+        connection: &EngineConnection,
+        facts: &InspectedImage,
+        request: &OpenRequest<'_>,
+    ) -> Result<OpenedImage, ImageError> {
+        let id = facts.kept_id(self.brand, request.platform);
+        if let Some(known) = id.as_ref().and_then(|id| self.find_known(id, request)) {
+            return Ok(known);
+        }
+        if let Some(local) = self.find_unpacked(connection, facts, request) {
+            return Ok(local);
+        }
+        let saved = self.save(connection, facts, request)?;
+        let opened = archive::open_stream(&self.reference, saved, &self.wanted(), request)?;
+        // The name may stand for another image by now.
+        if let Some((cache, id)) = request.cache.zip(id)
+            && self.inspect(connection, request)?.id == facts.id
+        {
+            cache.keep_image(&id, &opened.image, &opened.documents);
+        }
+        Ok(opened)
+    }
+
     /// The image from the folder of an engine on this machine; nothing where that cannot be read, or is no such folder.
     fn find_unpacked(
         &self,
@@ -103,7 +115,7 @@ impl EngineImage {
         facts: &InspectedImage,
         request: &OpenRequest<'_>,
     ) -> Option<OpenedImage> {
-        if !connection.is_local || self.brand != EngineKind::Docker {
+        if !connection.is_local {
             return None;
         }
         let limit = request.limits().document;
@@ -112,11 +124,12 @@ impl EngineImage {
             .and_then(|answer| connection.accept(answer, limit))
             .ok()?;
         let storage: EngineStorage = serde_json::from_reader(answer.take(limit)).ok()?;
-        let document = storage.read_config(&facts.id.as_ref()?.parse().ok()?, limit)?;
+        let id: Digest = facts.id.as_ref()?.parse().ok()?;
+        let document = storage.read_config(self.brand, &id, limit)?;
         let (platform, config) = read_image_config(&self.reference, &document).ok()?;
         let layers = archive::describe_plain_layers(&config);
         let blobs = storage
-            .find_layers(&config.diff_ids)
+            .find_layers(self.brand, &id, &config.diff_ids)
             .filter(|_| layers.len() <= request.limits().layers)?;
         Some(OpenedImage {
             image: Image {
@@ -124,6 +137,7 @@ impl EngineImage {
                 source: self.brand.kind(),
                 // The engine makes a manifest only for an archive.
                 digest: None,
+                repo_digests: Vec::new(),
                 platform,
                 config,
                 layers,
@@ -152,6 +166,7 @@ impl EngineImage {
                 reference: self.reference.clone(),
                 source: self.brand.kind(),
                 digest: known.digest,
+                repo_digests: Vec::new(),
                 platform,
                 config,
                 layers: known.layers,
@@ -225,6 +240,7 @@ struct InspectedImage {
     architecture: Option<String>,
     variant: Option<String>,
     repo_tags: Option<Vec<String>>,
+    repo_digests: Option<Vec<String>>,
     /// What the image's name stands for, in engines with containerd's store.
     descriptor: Option<InspectedDescriptor>,
 }

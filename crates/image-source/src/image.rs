@@ -17,6 +17,8 @@ pub struct Image {
     /// The digest of the platform's manifest; `None` where the source has no manifest of its own (a folder,
     /// an archive of Docker before 25).
     pub digest: Option<Digest>,
+    /// The names by digest that registries have the image under, as far as an engine knows.
+    pub repo_digests: Vec<String>,
     /// The platform that was chosen, by the config where it says one.
     pub platform: Platform,
     /// What a container's process would start with.

@@ -38,6 +38,7 @@ impl ImageSource for RootfsArchive {
                 reference: self.reference.clone(),
                 source: SourceKind::RootfsArchive,
                 digest: None,
+                repo_digests: Vec::new(),
                 // Nothing in it says for which it is.
                 platform: request.platform.cloned().unwrap_or_else(Platform::host),
                 config: ImageConfig::default(),

@@ -50,6 +50,7 @@ impl ImageSource for RootfsDir {
                 reference: self.reference.clone(),
                 source: SourceKind::Rootfs,
                 digest: None,
+                repo_digests: Vec::new(),
                 platform: Platform::host(),
                 config: ImageConfig::default(),
                 layers: vec![layer],

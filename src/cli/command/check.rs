@@ -1,8 +1,4 @@
 //! `check`: what is known to go wrong of a Dockerfile.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "the command line reads the file that the user names"
-)]
 
 use std::io::Read as _;
 use std::path::Path;

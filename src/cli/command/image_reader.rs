@@ -24,6 +24,8 @@ pub(super) struct ImageReader {
     knowledge: Knowledge,
     pub(super) bars: ProgressBars,
     cache: Option<LayerCache>,
+    /// Compiled once, for the cache and for all images.
+    index: IndexOptions,
 }
 
 impl ImageReader {
@@ -34,8 +36,10 @@ impl ImageReader {
             BarVisibility::OnTerminal
         });
         bars.clear_on_interrupt();
+        let index = index_options(&args.image, knowledge);
         Self {
-            cache: open_cache(&args.image, &index_options(&args.image, knowledge)),
+            cache: open_cache(&args.image, &index),
+            index,
             options: args.image.clone(),
             knowledge: knowledge.clone(),
             bars,
@@ -55,14 +59,10 @@ impl ImageReader {
             },
             knowledge: &self.knowledge,
             conditions: self.conditions(),
-            index: self.index(),
+            index: self.index.clone(),
             progress: &self.bars,
             cache: self.cache.as_ref(),
         }
-    }
-
-    fn index(&self) -> IndexOptions {
-        index_options(&self.options, &self.knowledge)
     }
 
     fn patience(&self) -> RetryPolicy {
@@ -78,7 +78,7 @@ impl ImageReader {
         GatherOptions {
             environment: self.options.environment.clone(),
             cpu: self.options.cpu.unwrap_or(CpuLevel::V3),
-            limits: self.index().limits,
+            limits: self.index.limits.clone(),
         }
     }
 

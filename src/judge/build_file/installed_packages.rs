@@ -14,8 +14,12 @@ pub(super) struct NamedPackage<'w> {
 
 /// What a command does, as far as it bears on packages.
 pub(super) enum CommandEffect<'w> {
-    Installs(Vec<NamedPackage<'w>>),
-    /// It does what the file does not show: a script, a list of requirements.
+    Installs {
+        packages: Vec<NamedPackage<'w>>,
+        /// Whether more comes in that the file does not name.
+        more: bool,
+    },
+    /// It does what the file does not show: a script, an archive.
     Unknown,
     Nothing,
 }
@@ -48,10 +52,23 @@ pub(super) fn read_command(words: &[ShellWord]) -> CommandEffect<'_> {
         }
         "conda" | "mamba" | "micromamba" => installs(PackageManager::Conda, arguments),
         _ if is_pip(name) => installs(PackageManager::Pip, arguments),
-        "bash" | "sh" | "source" | "." | "make" | "poetry" | "uv" | "pipenv" => CommandEffect::Unknown,
-        _ if program.text.contains('/') && !program.text.starts_with("/usr/") => CommandEffect::Unknown,
+        "bash" | "sh" | "source" | "." | "make" | "poetry" | "uv" | "pipenv" | "dpkg" | "rpm" | "tar" | "unzip"
+        | "bsdtar" => CommandEffect::Unknown,
+        _ if is_hidden(program, arguments) => CommandEffect::Unknown,
         _ => CommandEffect::Nothing,
     }
+}
+
+/// Whether a command runs what the file does not show, or puts what was downloaded into its place.
+fn is_hidden(program: &ShellWord, arguments: &[&ShellWord]) -> bool {
+    let is_own = program.text.contains('/') && !program.text.starts_with("/usr/");
+    is_own || (program.text != "echo" && arguments.iter().any(|word| speaks_of_it(&word.text)))
+}
+
+/// Whether a word may name the library, or the toolkit that holds it.
+pub(super) fn speaks_of_it(word: &str) -> bool {
+    let word = word.to_lowercase();
+    word.contains("cupti") || word.contains("cuda_")
 }
 
 /// `pip`, `pip3`, `pip3.11`.
@@ -68,23 +85,19 @@ fn installs<'w>(manager: PackageManager, arguments: &[&'w ShellWord]) -> Command
         return CommandEffect::Nothing;
     }
     let mut packages = Vec::new();
-    let mut is_unknown = false;
+    let mut more = false;
     for word in words {
         let is_list = matches!(
             &*word.text,
             "-r" | "--requirement" | "-e" | "--editable" | "-f" | "--file" | "."
         );
-        is_unknown |= is_list || word.text.starts_with("./") || word.text.contains('$');
+        more |= is_list || word.text.starts_with("./") || word.text.contains('$');
         if !word.text.starts_with('-') {
             let name = package_name(manager, &word.text);
             packages.push(NamedPackage { manager, name, word });
         }
     }
-    // What a list brings beside the packages that are named is not known.
-    if is_unknown && packages.is_empty() {
-        return CommandEffect::Unknown;
-    }
-    CommandEffect::Installs(packages)
+    CommandEffect::Installs { packages, more }
 }
 
 /// The name in `cuda-cupti-12-4=12.4.127-1`, `libcupti12:amd64`, `jax[cuda12]>=0.4`, `conda-forge::cuda-cupti`.

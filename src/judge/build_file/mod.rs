@@ -15,10 +15,13 @@ use std::ops::Range;
 use parse_dockerfile::Dockerfile;
 
 use self::stage_state::{StageWalk, StepProblem};
-use self::stages::{BuildStage, find_stage, read_stages};
+use self::stages::{BuildStage, StepAction, find_stage, read_stages};
 use crate::judge::facts::Gap;
 use crate::judge::rule::{self, Finding};
 use crate::knowledge::Knowledge;
+
+/// The ONBUILD instructions of a file, at most.
+const TRIGGERS: usize = 100;
 
 /// What was found in a Dockerfile.
 pub struct BuildFileReport {
@@ -63,6 +66,11 @@ pub fn check_build_file(
     knowledge: &Knowledge,
     phases: &[String],
 ) -> Result<BuildFileReport, String> {
+    // The parser goes into each of them; a builder takes none within another.
+    let triggers = text.to_lowercase().matches("onbuild").count();
+    if triggers > TRIGGERS {
+        return Err(format!("it has more than {TRIGGERS} ONBUILD instructions"));
+    }
     let file: Dockerfile<'_> = parse_dockerfile::parse(text).map_err(|error| error.to_string())?;
     let stages = read_stages(&file);
     let last = match target {
@@ -73,10 +81,17 @@ pub fn check_build_file(
     let is_concerned = text.to_lowercase().contains("cupti");
     let mut walk = StageWalk::new(&stages, knowledge);
     let chain = stage_chain(&stages, last);
-    let states: Vec<_> = chain.iter().map(|number| walk.state_of(*number)).collect();
+    let reached: Vec<_> = chain.iter().map(|number| walk.state_of(*number)).collect();
     let asked = knowledge.phases_named(phases);
-    let final_state = states.last().ok_or("there is no stage")?;
-    let problems: Vec<&StepProblem> = chain.iter().flat_map(|number| walk.problems_of(*number)).collect();
+    let final_state = reached.last().ok_or("there is no stage")?;
+    let problems = chain.iter().enumerate().flat_map(|(at, number)| {
+        let later = chain.get(at + 1..).unwrap_or_default();
+        let later = later.iter().filter_map(|number| stages.get(*number));
+        let later: Vec<&StepAction> = later.flat_map(|stage| &stage.steps).map(|step| &step.action).collect();
+        let own = walk.problems_of(*number).iter();
+        own.filter(move |problem| !problem.is_mended_by(&later))
+    });
+    let problems: Vec<&StepProblem> = problems.collect();
     let findings = problems.into_iter().flat_map(|problem| {
         let subject = problem.subject(final_state, is_concerned);
         let found = rule::judge_subjects(&knowledge.rules, &[subject], &asked);
@@ -89,7 +104,7 @@ pub fn check_build_file(
     });
     let mut findings: Vec<StepFinding> = findings.collect();
     findings.sort_by_key(|found| found.lines);
-    let summaries = chain.iter().zip(&states).filter_map(|(number, state)| {
+    let summaries = chain.iter().zip(&reached).filter_map(|(number, state)| {
         let stage = stages.get(*number)?;
         Some(StageSummary {
             name: stage.name.clone(),

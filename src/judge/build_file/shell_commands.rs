@@ -27,7 +27,6 @@ pub(super) fn split_commands(script: &str, start: usize) -> Vec<Vec<ShellWord>> 
                 Some((_, escaped)) => reader.push(escaped, place),
             },
             (Some(open), letter) if letter == open => quote = None,
-            (Some(_), letter) => reader.push(letter, place),
             (None, '\'' | '"') => {
                 quote = Some(letter);
                 reader.begin_word(place);
@@ -35,7 +34,7 @@ pub(super) fn split_commands(script: &str, start: usize) -> Vec<Vec<ShellWord>> 
             (None, '#') if reader.word.is_none() => while letters.next_if(|(_, letter)| *letter != '\n').is_some() {},
             (None, ';' | '&' | '|' | '(' | ')' | '\n') => reader.end_command(place),
             (None, letter) if letter.is_whitespace() => reader.end_word(place),
-            (None, letter) => reader.push(letter, place),
+            (_, letter) => reader.push(letter, place),
         }
     }
     reader.end_command(start + script.len());

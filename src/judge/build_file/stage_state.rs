@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::installed_packages::{CommandEffect, NamedPackage, read_command};
+use super::installed_packages::{CommandEffect, NamedPackage, read_command, speaks_of_it};
 use super::stages::{BuildStage, CopyAction, StepAction, find_stage};
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::rule::{BuildStepFacts, RuleSubject};
 use crate::knowledge::Knowledge;
-use crate::knowledge::packages::{BaseImage, InstalledPackage, StepYield};
+use crate::knowledge::packages::{BaseImage, InstalledPackage, NvidiaRepository, StepYield};
 
 /// The folders that ld.so searches without a cache (ld.so(8)), also for a processor.
 const DEFAULT_FOLDERS: [&str; 4] = ["/lib", "/usr/lib", "/lib64", "/usr/lib64"];
@@ -40,6 +40,8 @@ impl CuptiPresence {
 pub(super) struct StageState {
     pub presence: CuptiPresence,
     pub cuda: Option<CudaVersion>,
+    /// `ID` and `VERSION_ID` of its distribution, where the name of the base says them.
+    system: Option<(String, String)>,
     /// The folders of `LD_LIBRARY_PATH`; `None` where the base may set any.
     library_path: Option<Vec<String>>,
 }
@@ -63,6 +65,11 @@ impl StepProblem {
         let is_brought = matches!(end.presence, CuptiPresence::Library | CuptiPresence::Wheel);
         let is_open = end.presence == CuptiPresence::Unknown;
         RuleSubject::of_build_step(&self.facts, is_brought, is_open, is_concerned)
+    }
+
+    /// Whether a later stage, which begins from this one, leads to the folder of the library.
+    pub(super) fn is_mended_by(&self, later: &[&StepAction]) -> bool {
+        self.facts.brings == "off-path" && is_searched(&self.facts.folder, Some(&[]), later)
     }
 
     /// The instruction as it would be right.
@@ -116,14 +123,14 @@ impl<'a> StageWalk<'a> {
 
     fn follow(&mut self, number: usize, stage: &BuildStage) -> StageState {
         let parent = stage.parent.and_then(|parent| self.states.get(&parent).cloned());
-        let mut state = parent.unwrap_or_else(|| self.state_of_image(&stage.base));
+        let mut now = parent.unwrap_or_else(|| self.state_of_image(&stage.base));
         let mut problems = Vec::new();
         for (at, step) in stage.steps.iter().enumerate() {
             match &step.action {
-                StepAction::Env(variables) => state.set_variables(variables),
+                StepAction::Env(variables) => now.set_variables(variables),
                 StepAction::Run(commands) => {
                     for words in commands {
-                        let found = self.run(&mut state, &read_command(words));
+                        let found = self.run(&mut now, &read_command(words));
                         problems.extend(found.into_iter().map(|(facts, edit)| StepProblem {
                             span: step.span.clone(),
                             facts,
@@ -134,7 +141,7 @@ impl<'a> StageWalk<'a> {
                 StepAction::Copy(copy) => {
                     let later = stage.steps.get(at + 1..).unwrap_or_default();
                     let later: Vec<&StepAction> = later.iter().map(|step| &step.action).collect();
-                    let found = self.copy(&mut state, copy, &later);
+                    let found = self.copy(&mut now, copy, &later);
                     problems.extend(found.map(|(facts, edit)| StepProblem {
                         span: step.span.clone(),
                         facts,
@@ -144,7 +151,7 @@ impl<'a> StageWalk<'a> {
             }
         }
         self.problems.insert(number, problems);
-        state
+        now
     }
 
     /// What an image holds that a stage begins from.
@@ -175,8 +182,24 @@ impl<'a> StageWalk<'a> {
                 (_, None) => CuptiPresence::Unknown,
             },
             cuda,
+            system: self.system_of(name, tag),
             library_path: searched,
         }
+    }
+
+    /// The distribution of an image, by the end of the tag of NVIDIA's, or by its own name.
+    fn system_of(&self, name: &str, tag: &str) -> Option<(String, String)> {
+        let packages = &self.knowledge.tables.packages;
+        let is_nvidia = |of: &&NvidiaRepository| of.devel.as_ref().is_some_and(|end| tag.ends_with(end.as_str()));
+        let nvidia = packages.nvidia.iter().find(is_nvidia);
+        let nvidia = nvidia.map(|of| (of.id.clone(), of.version.clone()));
+        let id = name.rsplit('/').next().unwrap_or_default();
+        let version = tag.split('-').next().unwrap_or_default();
+        nvidia.or_else(|| {
+            packages
+                .distro_package(id, version)
+                .map(|own| (own.id.clone(), own.version.clone()))
+        })
     }
 
     fn known_package(&self, named: &NamedPackage<'_>) -> Option<(&InstalledPackage, Option<CudaVersion>)> {
@@ -190,9 +213,12 @@ impl<'a> StageWalk<'a> {
         match effect {
             CommandEffect::Nothing => {}
             CommandEffect::Unknown => state.may_gain(),
-            CommandEffect::Installs(packages) => {
+            CommandEffect::Installs { packages, more } => {
                 for named in packages {
                     found.extend(self.install(state, named));
+                }
+                if *more {
+                    state.may_gain();
                 }
             }
         }
@@ -207,6 +233,11 @@ impl<'a> StageWalk<'a> {
         };
         let (brings, release, is_whole) = match self.known_package(named) {
             // The name of a wheel has the major version alone.
+            Some((package, None)) if package.own => {
+                let system = state.system.as_ref();
+                let own = system.and_then(|(id, version)| self.knowledge.tables.packages.distro_package(id, version));
+                (package.brings, own.and_then(|own| parse_cuda_version(&own.cuda)), true)
+            }
             Some((package, release)) => (package.brings, release, package.name.contains("{minor}")),
             None => (StepYield::Library, own()?, true),
         };
@@ -225,7 +256,7 @@ impl<'a> StageWalk<'a> {
                     "nothing"
                 };
                 let right = self.right_package(named, cuda)?;
-                facts.instead = right.clone();
+                facts.instead.clone_from(&right);
                 let new = if brings == StepYield::Absent {
                     right
                 } else {
@@ -267,7 +298,12 @@ impl<'a> StageWalk<'a> {
         later: &[&StepAction],
     ) -> Option<(BuildStepFacts, Option<StepEdit>)> {
         // What the context holds the file does not say.
-        let from = copy.from.as_ref()?;
+        let Some(from) = &copy.from else {
+            if copy.sources.iter().any(|path| speaks_of_it(path)) {
+                state.may_gain();
+            }
+            return None;
+        };
         let source = match find_stage(self.stages, from) {
             Some(number) => self.states.get(&number)?.clone(),
             None => self.state_of_image(from),
@@ -295,7 +331,7 @@ impl<'a> StageWalk<'a> {
             CopiedPart::Headers => {
                 facts.brings = "headers";
                 let folder = format!("{}/lib64", copy.target.trim_end_matches('/'));
-                facts.searched = state.library_path.is_none() || is_searched(&folder, state, later);
+                facts.searched = is_searched(&folder, state.library_path.as_deref(), later);
                 let more = is_in_source
                     .then(|| format!("COPY --from={from} {LIBRARIES} {}\nRUN ldconfig", library_folder(state)));
                 Some((facts, more.map(StepEdit::Append)))
@@ -313,7 +349,7 @@ impl<'a> StageWalk<'a> {
                     return Some((facts, None));
                 }
                 let folder = target_folder(copy);
-                let is_searched = state.library_path.is_none() || is_searched(&folder, state, later);
+                let is_searched = is_searched(&folder, state.library_path.as_deref(), later);
                 if is_searched {
                     return None;
                 }
@@ -349,12 +385,17 @@ impl CopiedPart {
             () if name.starts_with("libcupti") => Self::Library,
             // The library may lie there as a link, or since a runfile.
             () if path.contains("extras/cupti/lib") => Self::Other,
-            () if path.contains("extras/cupti") || (name.starts_with("cupti") && name.ends_with(".h")) => Self::Headers,
+            () if path.contains("extras/cupti") || is_header(name) => Self::Headers,
             () if is_toolkit(&path) && matches!(name, "lib64" | "lib") => Self::Library,
             () if is_toolkit(&path) && path.matches('/').count() == 3 => Self::Library,
             () => Self::Other,
         }
     }
+}
+
+/// Whether a name in lower case is that of a header of CUPTI.
+fn is_header(name: &str) -> bool {
+    name.strip_suffix(".h").is_some_and(|stem| stem.starts_with("cupti"))
 }
 
 impl StageState {
@@ -418,33 +459,29 @@ fn library_folder(state: &StageState) -> &'static str {
     }
 }
 
-/// Whether the loader comes to a folder of the finished stage.
-fn is_searched(folder: &str, state: &StageState, later: &[&StepAction]) -> bool {
-    let default = DEFAULT_FOLDERS.iter().any(|own| {
+/// Whether the loader comes to a folder of the finished stage: by the folders of `LD_LIBRARY_PATH`, where they are known,
+/// or by what the later steps do.
+fn is_searched(folder: &str, path: Option<&[String]>, later: &[&StepAction]) -> bool {
+    let is_it = |own: &str| own.trim_end_matches('/') == folder;
+    let is_default = DEFAULT_FOLDERS.iter().any(|own| {
         let rest = folder.strip_prefix(own);
         // A folder of a processor, such as x86_64-linux-gnu.
         rest.is_some_and(|rest| rest.is_empty() || rest.ends_with("-linux-gnu"))
     });
-    let of_path = |path: &[String]| path.iter().any(|own| own.trim_end_matches('/') == folder);
-    let mut is_named = state.library_path.as_deref().is_some_and(of_path);
-    let mut is_cached = false;
-    for step in later {
-        match step {
-            StepAction::Env(variables) => {
-                let value = variables.get("LD_LIBRARY_PATH");
-                is_named |= value.is_some_and(|value| value.split(':').any(|own| own.trim_end_matches('/') == folder));
-                // A variable in it may stand for anything.
-                is_named |= value.is_some_and(|value| value.contains('$') && state.library_path.is_none());
-            }
-            StepAction::Run(commands) => {
-                let mut words = commands.iter().flatten();
-                // Which folders its configuration names only the image shows.
-                is_cached |= words.any(|word| word.text.ends_with("ldconfig") || word.text.contains("ld.so.conf"));
-            }
-            StepAction::Copy(_) => {}
+    let leads = |step: &&StepAction| match step {
+        StepAction::Env(variables) => {
+            let value = variables.get("LD_LIBRARY_PATH");
+            value.is_some_and(|value| value.split(':').any(is_it))
         }
-    }
-    default || is_named || is_cached
+        // Which folders its configuration names only the image shows.
+        StepAction::Run(commands) => {
+            let mut words = commands.iter().flatten();
+            words.any(|word| word.text.ends_with("ldconfig") || word.text.contains("ld.so.conf"))
+        }
+        StepAction::Copy(_) => false,
+    };
+    let is_named = path.is_none_or(|path| path.iter().any(|own| is_it(own)));
+    is_default || is_named || later.iter().any(leads)
 }
 
 fn words((major, minor): CudaVersion) -> String {

@@ -181,12 +181,11 @@ fn fill_variables(text: &str, known: &Variables) -> String {
         let (name, default) = written
             .split_once(":-")
             .map_or((written, None), |(name, value)| (name, Some(value)));
-        match known.get(name).map(String::as_str).or(default) {
-            Some(value) => out.push_str(value),
-            None => {
-                out.push('$');
-                out.push_str(after.strip_suffix(behind).unwrap_or(after));
-            }
+        if let Some(value) = known.get(name).map(String::as_str).or(default) {
+            out.push_str(value);
+        } else {
+            out.push('$');
+            out.push_str(after.strip_suffix(behind).unwrap_or(after));
         }
         rest = behind;
     }

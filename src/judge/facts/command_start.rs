@@ -3,6 +3,7 @@
 use super::consumers::CuptiConsumer;
 use super::entry_problem::EntryProblem;
 use super::process_context::ProcessContext;
+use super::python::is_interpreter_name;
 use super::resolved_objects::elf_at;
 use super::start_failure::{StartFailure, permission_cure};
 use image_linkage::elf::ElfFacts;
@@ -51,8 +52,10 @@ pub(super) fn find_command_failure(context: &ProcessContext, consumers: &[CuptiC
     } else {
         let path = program.as_ref()?;
         // What only a run could tell of the search paths may lead to what is missing.
-        let is_known = entry.unknown.is_empty() && elf_at(&context.rootfs, path).is_some_and(ElfFacts::is_program);
-        let failure = StartFailure::of_program(context, path).filter(|_| is_known)?;
+        let is_known = entry.unknown.is_empty() && elf_at(&context.rootfs, path).is_some_and(starts);
+        let failure = missing_module(context, path)
+            .or_else(|| StartFailure::of_machine(context, path))
+            .or_else(|| StartFailure::of_program(context, path).filter(|_| is_known))?;
         (failure.words, failure.cure)
     };
     Some(CommandFailure {
@@ -61,4 +64,28 @@ pub(super) fn find_command_failure(context: &ProcessContext, consumers: &[CuptiC
         is_sure: !ends,
         program,
     })
+}
+
+/// The module of `python -m MODULE`, where no Python finds it.
+fn missing_module(context: &ProcessContext, program: &RootPath) -> Option<StartFailure> {
+    let mut words = context.entry.program.iter().map(String::as_str);
+    words
+        .next()
+        .filter(|name| is_interpreter_name(RootPath::from(*name).name()))?;
+    let module = loop {
+        match words.next()? {
+            "-m" => break words.next()?,
+            "-W" | "-X" => drop(words.next()),
+            word if word.starts_with("-m") => break word.get(2..)?,
+            word if !word.starts_with('-') || word.starts_with("-c") => return None,
+            _ => {}
+        }
+    };
+    let is_missing = context.python.lacks_module(&context.rootfs, program, module);
+    is_missing.then(|| StartFailure::of_module(module))
+}
+
+/// Whether an object is started as a program; one that was cut off tells it by its interpreter alone.
+fn starts(elf: &ElfFacts) -> bool {
+    elf.is_program() || elf.interp.is_some()
 }

@@ -73,7 +73,11 @@ pub(super) fn find_consumers(
         match settle_names(&opened, found, &ask) {
             Some(consumer) => match find_doubt(&contexts.as_is, knowledge.library, &consumer, profiles, &sources) {
                 Some(doubt) => undecided.push(doubt),
-                None => add_consumer(&mut consumers, consumer, &contexts.as_is),
+                None => add_consumer(
+                    &mut consumers,
+                    with_other_copies(consumer, contexts, found),
+                    &contexts.as_is,
+                ),
             },
             None if opened.is_silent() || is_told_elsewhere(object.name()) => {}
             None => undecided.push(opened.into_undecided(object.clone())),
@@ -92,6 +96,25 @@ pub(super) fn find_consumers(
     }
     undecided.extend(open);
     (consumers, undecided)
+}
+
+/// The same, where a module that its import runs may have opened another copy before.
+fn with_other_copies(
+    mut consumer: CuptiConsumer,
+    contexts: &ByWorld<ProcessContext>,
+    found: &CuptiFiles,
+) -> CuptiConsumer {
+    let gets = consumer.outcome.as_is.real_path.as_ref();
+    let has_others = gets.is_some_and(|gets| found.files.iter().any(|(file, _)| file != gets));
+    if consumer.profile.is_none() && has_others && consumer.undecided_words().is_none() {
+        let imported = python::import_object(&contexts.as_is.python, &contexts.as_is.rootfs, &consumer.object);
+        let module = imported
+            .and_then(Result::ok)
+            .and_then(|imported| imported.opening_module());
+        consumer.other_copies =
+            module.map(|module| format!("which copy it gets is not known: {module} opens libraries before"));
+    }
+    consumer
 }
 
 /// Adds a consumer, which shares what it tells with the one before it.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::file_owner;
+use super::file_owner::{self, contains_bytes};
 use super::python::is_source;
 use crate::knowledge::{ConsumerProfile, KnowledgeTables, LibraryProfile, opens_library};
 use image_linkage::elf::{ByteString, ElfFacts};
+use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{LookupError, NodeKind, Rootfs, RootfsNode};
 
@@ -107,8 +108,7 @@ pub(super) fn add_cupti_node(
         NodeKind::File(_) if path.name() == library.header.as_bytes() => {
             found.headers.push((path.clone(), node.layer));
         }
-        // Of modules, only those that hold the name were kept.
-        NodeKind::File(facts) if facts.kept.is_some() && is_source(path.name()) => {
+        NodeKind::File(facts) if is_source(path.name()) && holds_name(library, facts) => {
             found.sources.push(path.clone());
         }
         NodeKind::File(facts) => {
@@ -147,4 +147,10 @@ fn leads_to_link(rootfs: &Rootfs, link: &RootPath, target: &[u8]) -> bool {
     rootfs
         .lookup_link(&path)
         .is_ok_and(|found| found.path != *link && matches!(rootfs.node(found.node).kind, NodeKind::Symlink(_)))
+}
+
+/// Whether a text that was kept holds the beginning of the library's name.
+fn holds_name(library: &LibraryProfile, facts: &FileFacts) -> bool {
+    let stem = library.file_stem().as_bytes();
+    facts.kept.as_deref().is_some_and(|text| contains_bytes(text, stem))
 }

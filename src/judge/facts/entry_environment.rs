@@ -2,6 +2,7 @@
 //! the config and the program.
 
 mod env_command;
+mod executables;
 mod files;
 mod launchers;
 mod shells;
@@ -48,6 +49,8 @@ pub struct EntryEnvironment {
     pub absent: Option<String>,
     /// The file that is executed in the end, without links.
     pub executable: Option<RootPath>,
+    /// Whether it is given to a dynamic loader as an argument: then its own mode and capabilities are nothing to the kernel.
+    pub by_loader: bool,
 }
 
 /// Where a program is started.
@@ -97,6 +100,7 @@ pub(super) fn entry_environment(
         absent: None,
         script: None,
         is_direct: true,
+        by_loader: false,
     };
     entry.set_home();
     for _ in 0..COMMANDS {
@@ -124,6 +128,7 @@ struct CommandFollower<'r> {
     script: Option<String>,
     /// Whether no shell has come between, which has commands of its own and may go on without one.
     is_direct: bool,
+    by_loader: bool,
 }
 
 /// The shells whose scripts are read.
@@ -199,7 +204,7 @@ impl CommandFollower<'_> {
             return false;
         }
         if let Some(path) = &path
-            && self.is_closed(path, FileUse::Execute)
+            && (self.is_closed(path, FileUse::Execute) || self.is_refused(path))
         {
             return false;
         }
@@ -327,6 +332,7 @@ impl CommandFollower<'_> {
             }
         }
         self.words = words.collect();
+        self.by_loader = !self.words.is_empty();
         // What it starts is an object: no interpreter of a script is asked for.
         false
     }
@@ -377,6 +383,7 @@ impl CommandFollower<'_> {
             all: self.variables.iter().filter_map(known).collect(),
             program: self.words.iter().map_while(Clone::clone).collect(),
             executable: self.executable(),
+            by_loader: self.by_loader,
             user: self.user.name,
             effective: self.user.effective,
             working_dir: match self.directory {

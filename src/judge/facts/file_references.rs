@@ -5,6 +5,7 @@
 //! needs it, in the process that loads it. Where no search path leads to the folder of such a file, none does.
 
 mod name_index;
+mod named_paths;
 mod object_references;
 mod reference;
 mod settings;
@@ -12,16 +13,20 @@ mod settings;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::name_index::{NameIndex, links_to};
+use self::named_paths::NamedPaths;
 use self::object_references::of_objects;
 pub(super) use self::reference::ObjectInventory;
 pub use self::reference::{FileReference, FileReferrer, ReferenceKind};
 pub use self::settings::PROVENANCE_PLACE;
 use self::settings::{of_settings, of_texts};
 use super::consumers::CuptiConsumer;
+use super::cuda_runtime::site_packages_of;
 use super::dead_weight::DeadWeightFile;
 use super::opened_names::UndecidedOpener;
 use super::process_context::ProcessContext;
+use super::python::is_source;
 use super::world::ByWorld;
+use crate::knowledge::shared_folders::SharedFolders;
 use crate::knowledge::{ConsumerProfile, FailureImpact, LibraryProfile, RequestKind};
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
@@ -31,7 +36,7 @@ use image_source::Image;
 pub(super) fn find_references(
     image: &Image,
     contexts: &ByWorld<ProcessContext>,
-    library: &LibraryProfile,
+    (library, shared): (&LibraryProfile, &SharedFolders),
     files: &[DeadWeightFile],
     inventory: &ObjectInventory,
     (consumers, undecided): (&[CuptiConsumer], &[UndecidedOpener]),
@@ -39,8 +44,9 @@ pub(super) fn find_references(
 ) -> (BTreeMap<RootPath, Vec<RootPath>>, Vec<FileReference>) {
     let links = links_to(&contexts.as_is.rootfs, files, inventory);
     let names = NameIndex::new(&contexts.as_is.rootfs, files, &links);
-    let mut references = of_settings(image, contexts, &names);
-    references.extend(of_texts(&contexts.as_is.rootfs, &names, &links, inventory));
+    let paths = NamedPaths::new(&contexts.as_is.rootfs, &names, shared);
+    let mut references = of_settings(image, contexts, &names, &paths);
+    references.extend(of_texts(&names, &paths, inventory));
     // Where no dead weight is an object, no name leads to it, and no object of the image has to be asked.
     if !names.by_name.is_empty() {
         references.extend(of_objects(contexts, library, &names, inventory, consumers, profiles));
@@ -103,12 +109,16 @@ fn of_undecided(opener: &UndecidedOpener, library: &LibraryProfile, names: &Name
     let mut references = Vec::new();
     for text in &opener.holds {
         let name = text.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        let Some(at) = name.iter().position(|&byte| byte == b'%') else {
-            continue;
+        // A module puts the folder together by code: it is mostly its own, or one beside its package.
+        let packages = is_source(opener.object.name()).then(|| packages_around(&opener.object));
+        let is_open = |byte: &u8| *byte == b'%' || packages.is_some() && b"*?[{".contains(byte);
+        let begin = match name.iter().position(is_open) {
+            None if packages.is_none() => continue,
+            at => name.get(..at.unwrap_or(name.len())).unwrap_or_default(),
         };
-        let begin = name.get(..at).unwrap_or_default();
         let fits = |known: &&ByteString| library.is_name(known) && known.starts_with(begin);
-        for file in names.by_name.keys().filter(fits).flat_map(|known| names.of(known)) {
+        let files = names.by_name.keys().filter(fits).flat_map(|known| names.of(known));
+        for file in files.filter(|file| packages.as_ref().is_none_or(|folder| is_below(&file.path, folder))) {
             references.push(FileReference {
                 file: file.path.clone(),
                 by: FileReferrer::Object(opener.object.clone()),
@@ -118,6 +128,16 @@ fn of_undecided(opener: &UndecidedOpener, library: &LibraryProfile, names: &Name
         }
     }
     references
+}
+
+/// The folder of packages that a module lies in; of one elsewhere the folder of its package.
+fn packages_around(module: &RootPath) -> RootPath {
+    site_packages_of(module).unwrap_or_else(|| module.parent().parent())
+}
+
+fn is_below(path: &RootPath, folder: &RootPath) -> bool {
+    let rest = path.as_bytes().strip_prefix(folder.as_bytes());
+    rest.is_some_and(|rest| rest.starts_with(b"/") || folder.as_bytes().is_empty())
 }
 
 /// The files of dead weight that something outside of it leads to, by itself or through others.

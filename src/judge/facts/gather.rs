@@ -102,7 +102,7 @@ fn join_facts(
     let (dead_weight_links, references) = find_references(
         &image,
         &contexts,
-        knowledge.library,
+        (knowledge.library, &knowledge.tables.shared_folders),
         files,
         &scan.inventory,
         asking,

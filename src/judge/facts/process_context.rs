@@ -11,11 +11,12 @@ use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use super::world::{ByWorld, World};
 use crate::knowledge::KnowledgeTables;
 use image_linkage::elf::{ByteString, ElfFacts};
+use image_linkage::layer::FileFacts;
 use image_linkage::limits::Limits;
 use image_linkage::loader::ldconfig::LinkChanges;
 use image_linkage::loader::{
-    Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderBudget, LoaderEnvironment, ProcessSetup, SimulatedProcess,
-    StartMode, ldconfig,
+    Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderBudget, LoaderEnvironment, ProcessSetup, RequestOutcome,
+    SearchStage, SimulatedProcess, StartMode, UnresolvedRequest, ldconfig,
 };
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
@@ -156,6 +157,8 @@ fn process_environment(image: &Image, entry: &EntryEnvironment) -> LoaderEnviron
     LoaderEnvironment {
         library_path: value("LD_LIBRARY_PATH"),
         preload: value("LD_PRELOAD"),
+        binds_now: entry.all.get("LD_BIND_NOW").is_some_and(|value| !value.is_empty()),
+        tunables: entry.all.get("GLIBC_TUNABLES").map(|value| value.as_bytes().into()),
         working_dir: match &entry.working_dir {
             WorkingDirectory::Known(path) => path.as_bytes().into(),
             // Engines start a process in `/` where the config names no folder.
@@ -214,7 +217,8 @@ impl ProcessContext {
         let open = |setup: &ProcessSetup<'_>| {
             // A preloaded library that lacks what it needs ends the process before it opens anything.
             let mut process = SimulatedProcess::new(setup);
-            let started = process.start_unknown();
+            let mut started = process.start_unknown();
+            started.unresolved.extend(self.unbound_preload(&started));
             if unresolved_objects(&started).next().is_some() {
                 return started;
             }
@@ -231,6 +235,16 @@ impl ProcessContext {
         self.with_setup(open).unwrap_or_default()
     }
 
+    /// How the program at `path` is started: the container's command may hand it to a dynamic loader.
+    pub(super) fn start_mode(&self, path: &RootPath) -> StartMode {
+        let is_argument = self.entry.by_loader && self.entry.executable.as_ref() == Some(path);
+        if is_argument {
+            StartMode::Listed
+        } else {
+            StartMode::Executed
+        }
+    }
+
     /// What the start of `path` gets: by the kernel for a program, as an argument of the loader for a library.
     pub fn start_program(&self, path: &[u8]) -> Option<LoadResolution> {
         if let Some(linker) = &self.linker {
@@ -245,7 +259,7 @@ impl ProcessContext {
         // such as Debian's libcap, where nobody may.
         let may_run = |elf: &ElfFacts| facts.mode & 0o111 != 0 || elf.is_program();
         let how = if elf.is_some_and(|elf| elf.interp.is_some() && may_run(elf)) {
-            StartMode::Executed
+            self.start_mode(&found.path)
         } else {
             StartMode::Listed
         };
@@ -290,5 +304,48 @@ impl ProcessContext {
             names
         };
         self.library_names.get_or_init(read).contains(last_part(name))
+    }
+
+    /// The first preloaded library that every process ends at, whatever its program defines.
+    fn unbound_preload(&self, started: &LoadResolution) -> Option<UnresolvedRequest> {
+        let mut preloaded = started
+            .objects
+            .iter()
+            .filter(|object| object.how == SearchStage::Preload);
+        let all = self.environment.binds_now;
+        let object = preloaded.find(|object| self.lacks_imports_of(&object.real_path, all))?;
+        Some(UnresolvedRequest {
+            name: object.path.clone(),
+            requested_by: None,
+            outcome: RequestOutcome::Refused,
+            message: format!(
+                "{}: undefined symbols: nothing in the image defines them",
+                object.real_path
+            ),
+            missing_version: None,
+            trace: Vec::new(),
+        })
+    }
+
+    /// Whether no object of the image defines what the one at `path` imports, all of it or what is bound when it is mapped,
+    /// so that nothing which a process may have mapped before it helps.
+    pub(super) fn lacks_imports_of(&self, path: &RootPath, all: bool) -> bool {
+        let mut others: Vec<Arc<FileFacts>> = Vec::new();
+        self.rootfs.visit(|_, _, node| {
+            if let NodeKind::File(facts) = &node.kind
+                && facts.elf.as_ref().is_some_and(|elf| elf.dynamic)
+            {
+                others.push(Arc::clone(facts));
+            }
+        });
+        let within_budget = self
+            .linker
+            .as_ref()
+            .is_some_and(|linker| linker.budget.spend(others.len()));
+        let others = others.iter().filter_map(|facts| facts.elf.as_deref());
+        let is_known = others.clone().all(|elf| elf.link_symbols.is_some());
+        let own = elf_at(&self.rootfs, path).and_then(|elf| elf.link_symbols.as_deref());
+        let others = others.filter_map(|elf| elf.link_symbols.as_deref());
+        within_budget && is_known && own.is_some_and(|own| own.count_unbound(&others, all || own.binds_now) > 0)
     }
 }

@@ -29,6 +29,17 @@ pub fn is_unforetold(trace: &[SearchStep]) -> bool {
     })
 }
 
+/// How many symbols nothing defines that a mapped object imports, where that is what is wrong.
+pub(super) fn unbound_symbols(failure: &UnresolvedRequest) -> Option<usize> {
+    failure.trace.iter().find_map(|step| match step {
+        SearchStep::Tried {
+            tried: TriedFile::Refused(LoadRefusal::Unbound(count)),
+            ..
+        } => Some(*count),
+        _ => None,
+    })
+}
+
 /// The object that was opened, whether or not all that it needs was found.
 pub fn opened_object(resolution: &LoadResolution) -> Option<&LoadedObject> {
     resolution.objects.get(resolution.root?)

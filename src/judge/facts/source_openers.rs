@@ -87,6 +87,11 @@ pub(super) fn find_doubt(
             )
         }
         None if consumer.outcome.as_is.outcome == RequestOutcome::Loaded => return None,
+        None if consumer.start_failure().is_none()
+            && let Some(module) = imported.opening_module() =>
+        {
+            format!("{module} opens libraries before, by names that only a run could tell")
+        }
         None => format!(
             "it gets one where {} is imported before",
             profiles.iter().find(helps)?.name

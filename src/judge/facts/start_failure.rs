@@ -2,13 +2,15 @@
 //! does not find or refuses beside the library.
 
 use super::process_context::ProcessContext;
-use super::resolved_objects::{elf_at, unresolved_objects};
+use super::resolved_objects::{elf_at, unbound_symbols, unresolved_objects};
 use crate::knowledge::RequestKind;
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::escape;
-use image_linkage::loader::{LoadResolution, LoadedObject, ObjectNames, RequestOutcome, SearchStep, UnresolvedRequest};
+use image_linkage::loader::{
+    LoadResolution, LoadedObject, ObjectNames, RequestOutcome, SearchStep, StartMode, UnresolvedRequest,
+};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{AccessDenial, FileUse, LookupError};
+use image_linkage::rootfs::{AccessDenial, FileUse, LookupError, NodeKind};
 
 /// What ends a process before its program can ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,23 +36,42 @@ pub struct StartFailure {
 }
 
 impl StartFailure {
-    /// The program at `path` names an interpreter that is not in the image; `None` where it is there.
+    /// The kernel does not start the program at `path` with the interpreter that it names; `None` where it does.
     pub(super) fn of_interpreter(context: &ProcessContext, path: &RootPath) -> Option<Self> {
-        let interpreter = elf_at(&context.rootfs, path)?.interp.as_ref()?;
-        // The kernel says of it what it says of a missing program (Linux fs/binfmt_elf.c, `load_elf_binary`).
-        context.rootfs.lookup(interpreter).err()?;
+        let elf = elf_at(&context.rootfs, path).filter(|_| context.start_mode(path) == StartMode::Executed)?;
+        let interpreter = elf.interp.as_ref()?;
+        let (says, why, outcome) = interpreter_fault(context, elf, interpreter)?;
         let interpreter = escape::escape_bytes(interpreter);
         Some(Self::new(
-            format!("{path}: No such file or directory: its interpreter {interpreter} is not in the image"),
+            format!("{path}: {says}: its interpreter {interpreter} {why}"),
             format!(
                 "take a build for the C library and the processor of this image, or a base image that has {interpreter}"
             ),
-            RequestOutcome::NotFound,
+            outcome,
         ))
+    }
+
+    /// The program at `path` is for a processor that the image is not for; one of 32 bits runs on its larger brother.
+    pub(super) fn of_machine(context: &ProcessContext, path: &RootPath) -> Option<Self> {
+        let elf = elf_at(&context.rootfs, path)?;
+        let own = context.linker.as_ref()?.arch;
+        (!own.runs(elf)).then(|| {
+            Self::new(
+                format!(
+                    "{path}: exec format error: it is for another processor than {}",
+                    own.name
+                ),
+                "take the build for the processor of this image".to_owned(),
+                RequestOutcome::Refused,
+            )
+        })
     }
 
     /// What keeps the program at `path` from starting, whatever it is to do.
     pub(super) fn of_program(context: &ProcessContext, path: &RootPath) -> Option<Self> {
+        if let Some(failure) = Self::of_machine(context, path) {
+            return Some(failure);
+        }
         // The kernel starts it, and no loader looks at it.
         if elf_at(&context.rootfs, path).is_some_and(ElfFacts::is_static) {
             return None;
@@ -65,13 +86,19 @@ impl StartFailure {
     /// What the loader does not find or refuses beside the library.
     pub(super) fn of_loader(loaded: &LoadResolution, failures: &[UnresolvedRequest]) -> Option<Self> {
         let first = failures.first()?;
-        let mut missing: Vec<ByteString> = failures.iter().map(|failure| failure.name.clone()).collect();
+        // What is mapped and lacks a symbol is there.
+        let absent = failures.iter().filter(|failure| unbound_symbols(failure).is_none());
+        let mut missing: Vec<ByteString> = absent.map(|failure| failure.name.clone()).collect();
         missing.sort();
         missing.dedup();
         let words: Vec<&str> = failures.iter().map(|failure| failure.message.as_str()).collect();
         let denial = first.trace.iter().find_map(SearchStep::denial);
         let cure = match (denial, first.outcome) {
             (Some(denial), _) => chmod(denial),
+            // Modules are no names of the loader.
+            (None, RequestOutcome::NotFound) if first.message.starts_with("No module named") => {
+                "install the package that brings it into the Python that imports it".to_owned()
+            }
             (None, RequestOutcome::NotFound) => {
                 let needs: Vec<String> = failures.iter().map(|failure| need_words(loaded, failure)).collect();
                 format!(
@@ -79,6 +106,11 @@ impl StartFailure {
                      install the package that brings it",
                     needs.join("; ")
                 )
+            }
+            _ if unbound_symbols(first).is_some() => {
+                "take builds that belong together: what it was linked with has them, \
+                                                      and what is in the image is of another version"
+                    .to_owned()
             }
             _ => "put the build that the program was linked with in the place of what the loader refuses".to_owned(),
         };
@@ -88,6 +120,13 @@ impl StartFailure {
             missing,
             ..Self::new(words.join("; "), cure, first.outcome)
         })
+    }
+
+    /// No Python finds the module that is to run.
+    pub(super) fn of_module(module: &str) -> Self {
+        let module = escape::escape_bytes(module.as_bytes());
+        let cure = "install the package that brings it into the Python that runs it".to_owned();
+        Self::new(format!("No module named '{module}'"), cure, RequestOutcome::NotFound)
     }
 
     fn new(words: String, cure: String, outcome: RequestOutcome) -> Self {
@@ -102,6 +141,40 @@ impl StartFailure {
             is_process: true,
             missing: Vec::new(),
         }
+    }
+}
+
+/// What the kernel says of an interpreter, and why (Linux fs/binfmt_elf.c, `load_elf_binary`).
+fn interpreter_fault(
+    context: &ProcessContext,
+    program: &ElfFacts,
+    interpreter: &[u8],
+) -> Option<(String, &'static str, RequestOutcome)> {
+    let refused = |says: &str, why| Some((says.to_owned(), why, RequestOutcome::Refused));
+    if interpreter.is_empty() {
+        return refused("exec format error", "(an empty name) is none");
+    }
+    // Of a relative one the working directory decides, which is not that of the program.
+    let directory = &context.environment.working_dir;
+    let path = match interpreter.first() {
+        Some(b'/') => interpreter.to_vec(),
+        _ => [directory, &b"/"[..], interpreter].concat(),
+    };
+    let found = match context.rootfs.lookup(&path) {
+        Ok(found) => found,
+        Err(error) => return Some((error.to_string(), "is not in the image", RequestOutcome::NotFound)),
+    };
+    let NodeKind::File(facts) = &context.rootfs.node(found.node).kind else {
+        return refused("Permission denied", "is no file");
+    };
+    let [_, _, _, _, class, ..] = program.ident;
+    match facts.elf.as_deref() {
+        None if facts.bytes < 64 => refused("Input/output error", "is too short"),
+        None => refused("Accessing a corrupted shared library", "is no object"),
+        Some(elf) if elf.machine != program.machine || elf.class() != class => {
+            refused("Accessing a corrupted shared library", "is for another processor")
+        }
+        Some(_) => None,
     }
 }
 

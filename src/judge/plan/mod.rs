@@ -12,6 +12,7 @@ pub use retention::PlanItem;
 
 use std::collections::BTreeSet;
 
+use crate::judge::facts::misnamed_libraries::MisnamedLibrary;
 use crate::judge::facts::{ImageFacts, opened_object};
 use crate::judge::rule::{self, Finding, Rule, RuleSubject, Severity};
 use crate::knowledge::{Phase, Profiler};
@@ -146,5 +147,15 @@ fn is_misled(facts: &ImageFacts, phase: &Phase) -> bool {
     let found = opened_object(&facts.plain.as_is.resolution);
     let is_it =
         |path: &RootPath| found.is_some_and(|object| *path == object.real_path || *path.absolute() == *object.path);
-    phase.apis.accepted_ids().next().is_some() && facts.related.misnamed.iter().any(|name| is_it(&name.path))
+    // A consumer may ask for another name than a plain process, and get it by a link that is not true.
+    let is_got = |name: &MisnamedLibrary| {
+        let (real, own) = (name.target.as_ref().unwrap_or(&name.path), name.path.name());
+        let mut consumers = facts.consumers.iter().map(|consumer| &consumer.outcome.as_is);
+        consumers.any(|gets| {
+            let by_name = gets.path.as_ref().is_some_and(|path| path.ends_with(own));
+            by_name && gets.real_path.as_ref() == Some(real)
+        })
+    };
+    let mut misnamed = facts.related.misnamed.iter();
+    phase.apis.accepted_ids().next().is_some() && misnamed.any(|name| is_it(&name.path) || is_got(name))
 }

@@ -228,6 +228,7 @@ fn words(reference: &FileReference) -> String {
         ReferenceKind::MayNeed => format!("{by} needs {name}, and may get this one"),
         ReferenceKind::Holds => format!("{by} holds the name {name} and may open it"),
         ReferenceKind::Names => format!("{by} names it"),
+        ReferenceKind::NamesFolder => format!("{by} names {name}, and its files may be opened by any name"),
         ReferenceKind::OtherProcessor => format!("{by} asks for {name}, and gets this one on another processor"),
     }
 }

@@ -91,10 +91,14 @@ struct RuleCompiler<'d> {
 
 impl RuleCompiler<'_> {
     fn rule(&mut self, id: &str, source: RuleSource) -> Rule {
-        for name in source.phases.keys() {
-            let what = self.unknown_phase(name);
-            let place = |what| self.document.mistake_in_key(&["phases", name], what);
-            self.mistakes.extend(what.map(place));
+        for name in source
+            .phases
+            .keys()
+            .filter(|name| !self.phases.contains(&name.as_str()))
+        {
+            let what = unknown_name("phase", name, self.phases);
+            self.mistakes
+                .push(self.document.mistake_in_key(&["phases", name], what));
         }
         let phases = severities(&source.phases);
         // A rule that is off unless a phase asks for it is listed with the gravest severity that it can have.
@@ -123,12 +127,11 @@ impl RuleCompiler<'_> {
     }
 
     fn raise(&mut self, number: &str, source: RaiseSource) -> SeverityRaise {
-        for (at, name) in source.phases.iter().enumerate() {
-            let what = self.unknown_phase(name);
-            let path = ["raise", number, "phases", &at.to_string()];
-            self.mistakes
-                .extend(what.map(|what| self.document.mistake(&path, what)));
-        }
+        let path = ["raise", number, "phases"];
+        let told = self
+            .document
+            .unknown_names(&path, &source.phases, ("phase", self.phases));
+        self.mistakes.extend(told);
         SeverityRaise {
             conditions: self.conditions(&["raise", number, "where"], source.conditions),
             severity: source.severity,
@@ -172,10 +175,6 @@ impl RuleCompiler<'_> {
 
     fn of_subject(&self, what: &str) -> String {
         format!("of subject {}: {what}", self.kind.name())
-    }
-
-    fn unknown_phase(&self, name: &str) -> Option<String> {
-        (!self.phases.contains(&name)).then(|| unknown_name("phase", name, self.phases))
     }
 }
 

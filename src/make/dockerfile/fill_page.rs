@@ -153,10 +153,16 @@ fn links(copy_plan: &CopyPlan) -> Result<Vec<LinkPage>, RemedyError> {
     copy_plan.links.iter().map(link).collect()
 }
 
+fn default_links(way: &InstallMethod) -> Result<Vec<LinkPage>, RemedyError> {
+    let files = way.default_links().iter();
+    files.map(|file| link(&(file.to.clone(), file.from.clone()))).collect()
+}
+
 fn way(choice: &MethodChoice, recipe: &PhaseRecipe, library: &LibraryProfile) -> Result<MethodPage, RemedyError> {
     Ok(match &choice.way {
         InstallMethod::Place(place) => MethodPage::Place {
             files: files(&place.copy_plan)?,
+            links: default_links(&choice.way)?,
         },
         InstallMethod::Copy { from, copy_plan } => {
             // Without a shell nothing makes links, and the files have the names that are asked for.

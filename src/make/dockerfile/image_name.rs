@@ -2,10 +2,11 @@
 
 use super::quote;
 use crate::make::remedy::RemedyError;
+use image_linkage::digest::Digest;
 use image_source::{Image, SourceKind};
 
 /// The name that `FROM` takes for an image; `None` for an image in a file or a folder, which has none. One of a
-/// registry is pinned by the digest of what was read.
+/// registry is pinned by the digest of what was read, and one of an engine by that of the registry that has it.
 ///
 /// Errors: [`RemedyError::Name`], for a name that means more than itself.
 pub(crate) fn image_name_for_from(image: &Image) -> Result<Option<String>, RemedyError> {
@@ -15,12 +16,26 @@ pub(crate) fn image_name_for_from(image: &Image) -> Result<Option<String>, Remed
     let name = image.source.bare_name(&image.reference);
     let name = quote::require_plain("the name of an image", name.as_bytes())?;
     Ok(Some(match &image.digest {
-        // A registry is asked by digest; what an engine has under a digest, FROM does not find.
+        // A registry is asked by digest; what an engine alone has under a digest, FROM does not find.
         Some(digest) if image.source == SourceKind::Docker && !name.contains('@') => {
             format!("{name}@{digest}")
         }
-        _ => name,
+        _ => match pushed_digest(&name, &image.repo_digests) {
+            Some(digest) => format!("{name}@{digest}"),
+            None => name,
+        },
     }))
+}
+
+/// The digest that the registry of a name has the image under, where it was pulled from there or pushed to it.
+fn pushed_digest<'i>(name: &str, repo_digests: &'i [String]) -> Option<&'i str> {
+    let last = name.rsplit('/').next().unwrap_or_default();
+    // A colon before the last slash is that of a port.
+    let tag = last.split_once(':').map_or(0, |(_, tag)| tag.len() + 1);
+    let repository = name.get(..name.len() - tag).filter(|_| !name.contains('@'))?;
+    let pinned = repo_digests.iter().filter_map(|pinned| pinned.split_once('@'));
+    let mut pinned = pinned.filter(|(name, digest)| *name == repository && digest.parse::<Digest>().is_ok());
+    pinned.next().map(|(_, digest)| digest)
 }
 
 /// The name that a user gives.
@@ -41,6 +56,7 @@ mod tests {
             reference: reference.to_owned(),
             source,
             digest: digest.parse().ok(),
+            repo_digests: vec![format!("reg:5000/a/x@{digest}")],
             platform: Platform::host(),
             config: ImageConfig::default(),
             layers: Vec::new(),
@@ -55,6 +71,18 @@ mod tests {
         assert_eq!(name("docker://x/y:1", SourceKind::Docker), some("x/y:1@DIGEST"));
         assert_eq!(name("x@sha256:b", SourceKind::Docker), some("x@sha256:b"));
         assert_eq!(name("docker-daemon:x:1", SourceKind::DockerDaemon), some("x:1"));
+        assert_eq!(
+            name("docker-daemon:reg:5000/a/x:1", SourceKind::DockerDaemon),
+            some("reg:5000/a/x:1@DIGEST")
+        );
+        assert_eq!(
+            name("docker-daemon:reg:5000/a/x", SourceKind::DockerDaemon),
+            some("reg:5000/a/x@DIGEST")
+        );
+        assert_eq!(
+            name("docker-daemon:reg:5000/a/y:1", SourceKind::DockerDaemon),
+            some("reg:5000/a/y:1")
+        );
         assert_eq!(name("podman:x:1", SourceKind::Podman), some("x:1"));
         assert_eq!(name("oci:x", SourceKind::Oci), Ok(None));
         assert!(name("docker-daemon:x AS y", SourceKind::DockerDaemon).is_err());

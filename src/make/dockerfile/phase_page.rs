@@ -107,6 +107,8 @@ pub(crate) struct LinkPage {
 pub(crate) enum MethodPage {
     Place {
         files: Vec<FilePage>,
+        /// The links to them in a folder of the loader's own, where none of theirs can be named.
+        links: Vec<LinkPage>,
     },
     /// Files of another image.
     Copy {

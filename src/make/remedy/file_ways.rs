@@ -14,7 +14,6 @@ use image_linkage::path::RootPath;
 
 pub(super) fn place(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let found = find_in_place(question.target, question.phase, CacheUpdate::Build)?;
-    question.require_shell()?;
     Ok(InstallMethod::Place(found))
 }
 

@@ -1,7 +1,8 @@
 //! The ways of getting CUPTI into an image, and what each would take.
 
-use super::copy_plan::CopyPlan;
+use super::copy_plan::{CopiedFile, CopyPlan};
 use super::image_system::{CondaEnvironment, PackageManager};
+use super::install_folder::FolderDiscovery;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::knowledge::LibraryRelease;
 use image_linkage::escape;
@@ -133,6 +134,14 @@ impl InstallMethod {
         match self {
             Self::Place(InPlaceFiles { copy_plan, .. }) | Self::Copy { copy_plan, .. } => Some(copy_plan),
             _ => None,
+        }
+    }
+
+    /// The image's own files that get a link where the loader looks by itself, as nothing could name their folder.
+    pub(crate) fn default_links(&self) -> &[CopiedFile] {
+        match self {
+            Self::Place(place) if place.copy_plan.search.by == FolderDiscovery::Default => &place.copy_plan.files,
+            _ => &[],
         }
     }
 

@@ -175,6 +175,9 @@ impl MadeLayer<'_> {
         if let (InstallMethod::Copy { copy_plan, .. }, Some(source)) = (way, source) {
             self.copy(copy_plan, source.facts, recipe.system.shell);
         }
+        for file in way.default_links() {
+            self.link(&file.to, &file.from.absolute());
+        }
         let Some(folder) = unread_folder(way, recipe, self.target, self.linker) else {
             return;
         };

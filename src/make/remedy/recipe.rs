@@ -250,7 +250,9 @@ fn brought_release(way: &InstallMethod, release: Option<&TargetRelease>) -> Opti
 fn is_default(way: &InstallMethod) -> bool {
     match way {
         InstallMethod::Package(package) => package.folder.is_none(),
-        InstallMethod::Copy { copy_plan, .. } => copy_plan.search.by == FolderDiscovery::Default,
+        InstallMethod::Copy { copy_plan, .. } | InstallMethod::Place(InPlaceFiles { copy_plan, .. }) => {
+            copy_plan.search.by == FolderDiscovery::Default
+        }
         InstallMethod::Devel { .. } => true,
         _ => false,
     }

@@ -84,6 +84,7 @@ impl CuptiSupplier {
             reference: path.display().to_string(),
             source: SourceKind::Rootfs,
             digest: None,
+            repo_digests: Vec::new(),
             platform: Platform::host(),
             config: ImageConfig::default(),
             layers: vec![LayerDescriptor {

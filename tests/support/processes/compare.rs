@@ -183,11 +183,12 @@ impl Case<'_> {
     fn names_cupti(&self, object: &str) -> bool {
         let entries = self.spec.layers.iter().filter_map(|layer| layer.get(object));
         let mut names = entries.filter_map(|entry| match &entry.is {
-            Content::Object(object) => Some(&object.name),
-            Content::Text(text) => Some(text),
+            Content::Object(object) if object.name.is_empty() => Some("libcupti"),
+            Content::Object(object) => Some(object.name.as_str()),
+            Content::Text(text) => Some(text.as_str()),
             _ => None,
         });
-        names.any(|name| name.is_empty() || name.contains("libcupti"))
+        names.any(|name| name.contains("libcupti"))
     }
 
     fn said(&self, process: &ProcessSpec) -> Said {
@@ -285,7 +286,14 @@ impl Case<'_> {
             own.any(|consumer| consumer["required"] == "import")
         };
         // The kernel or the loader ends it before any code of it runs.
-        let is_start = |words: &str| words.starts_with("cannot start") || words.contains("error while loading shared");
+        let starts = [
+            "cannot start",
+            "error while loading shared",
+            "symbol lookup error",
+            " (-11)",
+            " (-7)",
+        ];
+        let is_start = |words: &str| starts.iter().any(|start| words.contains(start));
         let ends = |number: &&usize| **number == 0 && matches!(&real[0], Outcome::Not(words) if is_start(words));
         for (phase, verdict) in self.report["phases"].as_object().unwrap() {
             let counts: Vec<usize> = match phase.as_str() {

@@ -3,6 +3,7 @@
 use super::generate::{Draft, cupti};
 use super::pythons;
 use super::spec::{Build, Content, Damage, Feature, ObjectSpec};
+use super::starts;
 
 /// Adds a feature to an image.
 pub fn apply(draft: &mut Draft, feature: Feature) {
@@ -40,8 +41,10 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
         Feature::MissingLibrary => missing_library(draft),
         Feature::MissingInterpreter => missing_interpreter(draft),
         Feature::ScriptInterpreter => script_interpreter(draft),
-        Feature::StaticTls => another_cupti(draft, &[Build::CuptiStaticTls]),
+        Feature::StaticTls => another_cupti(draft, &[Build::CuptiStaticTls, Build::CuptiSomeTls]),
         Feature::Unbound => another_cupti(draft, &[Build::CuptiUnbound, Build::CuptiUnboundNow]),
+        Feature::UnboundProgram => starts::unbound_program(draft),
+        Feature::CommandKind => starts::command_kind(draft),
         Feature::PythonSystem
         | Feature::PythonVenv
         | Feature::PythonUser
@@ -50,7 +53,8 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
         | Feature::PythonPrefix
         | Feature::PythonPreload
         | Feature::PythonAfter
-        | Feature::PythonMissing => pythons::apply(draft, feature),
+        | Feature::PythonMissing
+        | Feature::PythonImport => pythons::apply(draft, feature),
     }
 }
 
@@ -212,10 +216,20 @@ fn missing_library(draft: &mut Draft) {
 }
 
 fn missing_interpreter(draft: &mut Draft) {
-    if draft.random.chance(40) {
-        let to = draft.random.pick(&["/lib64/ld-linux-x86-64.so.2", "/opt/gone/ld.so"]);
-        let to = Content::Link(to.to_owned());
-        draft.put(0, "/opt/loader/ld.so", to);
+    if draft.random.chance(60) {
+        let link = |to: &str| Content::Link(to.to_owned());
+        let is = match draft.random.below(8) {
+            0..=2 => link("/lib64/ld-linux-x86-64.so.2"),
+            3 => link("/opt/gone/ld.so"),
+            4 => Content::Dir,
+            5 => Content::Text("no object\n".repeat(20)),
+            6 => Content::Text("short\n".to_owned()),
+            _ => starts::foreign(Damage::Machine(183)),
+        };
+        let entry = draft.put(0, "/opt/loader/ld.so", is);
+        if matches!(entry.is, Content::Text(_)) {
+            entry.mode = Some("755".to_owned());
+        }
     }
     for _ in 0..=draft.random.below(2) {
         let mut program = draft.asks_by_name();

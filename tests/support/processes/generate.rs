@@ -22,7 +22,7 @@ pub const SONAMES: [(usize, &str); 4] = [
 ];
 
 /// Every feature, each as often as its weight says.
-pub const FEATURES: [(usize, Feature); 43] = [
+pub const FEATURES: [(usize, Feature); 46] = [
     (3, Feature::Plain),
     (4, Feature::Layers),
     (4, Feature::Cache),
@@ -66,6 +66,9 @@ pub const FEATURES: [(usize, Feature); 43] = [
     (3, Feature::MissingInterpreter),
     (3, Feature::ScriptInterpreter),
     (3, Feature::PythonMissing),
+    (4, Feature::UnboundProgram),
+    (3, Feature::CommandKind),
+    (4, Feature::PythonImport),
 ];
 
 /// The image of a seed.
@@ -126,6 +129,7 @@ pub fn rules_start(feature: Feature) -> bool {
             | Feature::Loop
             | Feature::Sourced
             | Feature::ScriptInterpreter
+            | Feature::CommandKind
     )
 }
 

@@ -24,6 +24,7 @@ pub mod random;
 pub mod runner;
 pub mod shrink;
 pub mod spec;
+mod starts;
 pub mod users;
 pub mod world;
 

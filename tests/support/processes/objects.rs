@@ -49,7 +49,7 @@ impl Compiler {
         compiler.compile(
             "more.so",
             "probe.c",
-            &["-shared", "-fPIC", "-DMORE_LIBRARY", MORE_SONAME],
+            &["-shared", "-fPIC", "-DMORE_LIBRARY", "-DMORE_DATA_LIBRARY", MORE_SONAME],
         );
         Some(compiler)
     }
@@ -141,11 +141,25 @@ const FOREIGN_LOADER: &str = "-Wl,--dynamic-linker=/opt/loader/ld.so";
 fn flags(build: Build, here: &str) -> Vec<&'static str> {
     let kind: &[&str] = match build {
         Build::Cupti => &["-DCUPTI", SONAME],
-        Build::CuptiStaticTls => &["-DCUPTI", "-DSTORAGE", SONAME],
+        Build::CuptiStaticTls => &["-DCUPTI", "-DSTORAGE=1<<20", SONAME],
+        Build::CuptiSomeTls => &["-DCUPTI", "-DSTORAGE=1600", SONAME],
         Build::CuptiUnboundNow => &["-DCUPTI", "-DUNBOUND", "-Wl,-z,now", SONAME],
         Build::CuptiUnbound => &["-DCUPTI", "-DUNBOUND", "-Wl,-z,lazy", SONAME],
         Build::Empty => &["-DEMPTY", SONAME],
         Build::More => &["-DMORE_LIBRARY", SONAME],
+        Build::MoreData => &["-DMORE_LIBRARY", "-DMORE_DATA_LIBRARY", SONAME],
+        Build::UnboundData => &["-DUNBOUND_DATA"],
+        Build::LinkData => &[
+            "-DLINK",
+            "-DPROGRAM",
+            "-DMORE_DATA",
+            "-no-pie",
+            "-Wl,-z,lazy",
+            "-l:stub.so",
+            "-l:more.so",
+        ],
+        Build::OpenData => &["-DOPEN", "-DPROGRAM", "-DMORE_DATA", "-Wl,-z,lazy", "-l:more.so"],
+        Build::ModuleUnbound => &["-DLINK", "-DMODULE", "-DUNBOUND", "-l:stub.so"],
         Build::LinkMore => &[
             "-DLINK",
             "-DPROGRAM",

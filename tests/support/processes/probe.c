@@ -27,17 +27,25 @@ EXPORT(cuptiRangeProfilerEnable)
 EXPORT(cuptiProfilerHostInitialize)
 EXPORT(cuptiPmSamplingEnable)
 #ifdef STORAGE
-static __thread char storage[1 << 20] __attribute__((tls_model("initial-exec")));
+static __thread char storage[STORAGE] __attribute__((tls_model("initial-exec")));
 char *cuptiStorage(int at) { return storage + at; }
 #endif
+#endif
+
 #ifdef UNBOUND
 int nowhere_to_be_found(void);
-int cuptiUnbound(void) { return nowhere_to_be_found(); }
+int probe_unbound(void) { return nowhere_to_be_found(); }
 #endif
+#ifdef UNBOUND_DATA
+extern int nowhere_to_be_found;
+int *probe_address = &nowhere_to_be_found;
 #endif
 
 #ifdef MORE_LIBRARY
 void more(void) {}
+#endif
+#ifdef MORE_DATA_LIBRARY
+int more_data = 1;
 #endif
 
 #ifdef EMPTY
@@ -120,11 +128,19 @@ static void get(void) {
 void more(void);
 #endif
 
+#ifdef MORE_DATA
+extern int more_data;
+#endif
+
 #ifdef PROGRAM
 int main(int argc, char **argv) {
 #ifdef MORE
   /* Bound by the loader, or at the first call, which never comes. */
   if (argc > 9) more();
+#endif
+#ifdef MORE_DATA
+  /* Bound by the loader, whenever functions are. */
+  if (argc > 9 && more_data) return 1;
 #endif
   get();
   return 0;

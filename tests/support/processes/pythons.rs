@@ -67,6 +67,7 @@ pub fn apply(draft: &mut Draft, feature: Feature) {
         Feature::PythonPreload => preload(draft, &site),
         Feature::PythonAfter => after(draft, &site),
         Feature::PythonMissing => missing(draft, &site),
+        Feature::PythonImport => imports(draft, &site),
         _ => {
             for number in 0..=draft.random.below(3) {
                 module(draft, &site, number);
@@ -195,6 +196,9 @@ fn import(site: &Site, what: &str) -> Vec<String> {
     program.chain(["-c".to_owned(), format!("import {what}")]).collect()
 }
 
+/// What tells which file of CUPTI is mapped.
+const TELL: &str = "print('gets', next(line.split()[-1] for line in open('/proc/self/maps') if 'cupti.so' in line))\n";
+
 /// A module whose text opens CUPTI: by its name, or by a path that it puts together.
 fn opener(draft: &mut Draft, site: &Site) {
     let wheel = format!("{}/nvidia/cuda_cupti/lib/libcupti.so.12", site.folder);
@@ -205,10 +209,7 @@ fn opener(draft: &mut Draft, site: &Site) {
         2 => "ctypes.cdll.LoadLibrary('libcupti.so')".to_owned(),
         _ => "ctypes.CDLL('libcupti.so.12')".to_owned(),
     };
-    let text = format!(
-        "import ctypes, os\n{call}\n\
-         print('gets', next(line.split()[-1] for line in open('/proc/self/maps') if 'cupti.so' in line))\n"
-    );
+    let text = format!("import ctypes, os\n{call}\n{TELL}");
     let path = format!("{}/opener/__init__.py", site.folder);
     draft.put(1, &path, Content::Text(text));
     draft.process(&path, import(site, "opener"));
@@ -259,6 +260,61 @@ fn missing(draft: &mut Draft, site: &Site) {
     let init = format!("{}/needy/__init__.py", site.folder);
     draft.put(1, &init, Content::Text(text.to_owned()));
     draft.process(&path, import(site, "needy.probe_ext"));
+}
+
+/// Packages whose text imports what is there or not, or opens libraries by names that it finds; and modules that are not
+/// whole.
+fn imports(draft: &mut Draft, site: &Site) {
+    let folder = format!("{}/nvidia/cuda_cupti/lib", site.folder);
+    let lists = format!(
+        "import ctypes, os\nif os.path.isdir('{folder}'):\n  for name in os.listdir('{folder}'):\n    \
+         ctypes.CDLL('{folder}/' + name)\n"
+    );
+    let texts = [
+        "import other\n",
+        "import numpy\n",
+        "try:\n  import numpy\nexcept ImportError:\n  pass\n",
+        "import os, struct\nfrom . import probe_ext\n",
+        "from .core import value\n",
+        "from .there import value\n",
+        "from other.sub import value\n",
+        "def late():\n  import numpy\n",
+        "'''\nimport numpy\n'''\n",
+        lists.as_str(),
+    ];
+    let put =
+        |draft: &mut Draft, path: String, text: &str| drop(draft.put(1, &path, Content::Text(text.to_owned())).clone());
+    put(draft, format!("{}/other/__init__.py", site.folder), "import sys\n");
+    for number in 0..=draft.random.below(3) {
+        let folder = format!("{}/pack{number}", site.folder);
+        let ending = draft
+            .random
+            .weighted(&[(8, EXT), (1, ".cpython-39-x86_64-linux-gnu.so"), (1, ".abi3.so")]);
+        let path = format!("{folder}/probe_ext{ending}");
+        let module = ObjectSpec {
+            build: draft
+                .random
+                .weighted(&[(8, Build::ModuleLinks), (2, Build::ModuleUnbound)]),
+            name: "libcupti.so.12".to_owned(),
+            runpath: Some("$ORIGIN/../nvidia/cuda_cupti/lib".to_owned()).filter(|_| draft.random.chance(60)),
+            ..ObjectSpec::default()
+        };
+        draft.put(1, &path, Content::Object(module));
+        put(draft, format!("{folder}/there.py"), "value = 1\n");
+        let text = draft.random.pick(&texts).to_owned();
+        put(draft, format!("{folder}/__init__.py"), &text);
+        draft.process(&path, import(site, &format!("pack{number}.probe_ext")));
+    }
+    let modes = ["4", "os.RTLD_NOLOAD | os.RTLD_NOW", "0", "os.RTLD_GLOBAL"];
+    let mode = draft.random.pick(&modes).to_owned();
+    let path = format!("{}/modes/__init__.py", site.folder);
+    let text = format!("import ctypes, os\nctypes.CDLL('libcupti.so.12', mode={mode})\n{TELL}");
+    put(draft, path.clone(), &text);
+    draft.process(&path, import(site, "modes"));
+    if draft.random.chance(20) {
+        let extension = format!("/usr/lib/python3.11/lib-dynload/_ctypes{EXT}");
+        draft.put(2, &extension, Content::Whiteout);
+    }
 }
 
 /// A package whose module needs a library that links CUPTI.

@@ -96,7 +96,7 @@ static void run(const struct job *job, const char *root) {
     become(job, root);
     alarm(30);
     environ = job->env;
-    execvp(job->words[0], job->words);
+    (strchr(job->words[0], '/') ? execv : execvp)(job->words[0], job->words);
     stop("start");
   }
   close(ends[1]);

@@ -163,6 +163,8 @@ pub enum Build {
     Cupti,
     /// A libcupti with a megabyte of storage at a fixed place in every thread.
     CuptiStaticTls,
+    /// A libcupti with about as much of it as a process has to spare.
+    CuptiSomeTls,
     /// A libcupti that calls a function that is nowhere, bound when it is mapped.
     CuptiUnboundNow,
     /// The same, bound when it is called, or when who opens it says so.
@@ -195,6 +197,16 @@ pub enum Build {
     Wrapper,
     /// A library that defines a function of its own.
     More,
+    /// The same library with a variable.
+    MoreData,
+    /// A library that holds the address of what is nowhere.
+    UnboundData,
+    /// A program that links CUPTI and copies the variable.
+    LinkData,
+    /// A program that opens a name, and holds the address of the variable.
+    OpenData,
+    /// A Python module that links CUPTI and calls a function that is nowhere.
+    ModuleUnbound,
     /// A program that links CUPTI and that library as `libmore.so.1`.
     LinkMore,
     /// A program that opens a name, and links that library.
@@ -285,6 +297,10 @@ pub enum Feature {
     StaticTls,
     /// A copy of CUPTI needs a function that nothing has.
     Unbound,
+    /// A program imports what nothing defines: a function or a variable, by itself, in a library or a preloaded one.
+    UnboundProgram,
+    /// The command names what the kernel does not execute, or a loader.
+    CommandKind,
     /// Python packages of the system.
     PythonSystem,
     /// Python packages of a virtual environment.
@@ -303,6 +319,8 @@ pub enum Feature {
     PythonAfter,
     /// A Python module needs another library, which is there or not.
     PythonMissing,
+    /// The package of a Python module imports others, which are there or not, or opens libraries; or the module is not whole.
+    PythonImport,
 }
 
 impl fmt::Display for ImageSpec {

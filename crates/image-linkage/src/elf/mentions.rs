@@ -18,6 +18,8 @@ pub struct NameMatcher {
     needles: AhoCorasick,
     names: usize,
     words: usize,
+    /// Where the names in characters of two bytes begin, those of four bytes, and the prefixes.
+    wide: [usize; 3],
     /// The names that hold a prefix: a hit of one hides a symbol.
     symbol_names: Vec<usize>,
     /// The prefixes alone: what is searched in its string table.
@@ -37,7 +39,18 @@ impl NameMatcher {
         // An instruction holds no more of a name than its first eight bytes.
         let words: Vec<&[u8]> = needles.iter().filter_map(|name| name.get(..operands::WORD)).collect();
         needles.extend(&words);
-        let before_prefixes = needles.len();
+        let words_end = needles.len();
+        // One short name is enough: the ending of file names stands in every path.
+        let short = needles
+            .iter()
+            .take(names.len())
+            .filter(|name| name.len() < operands::WORD);
+        let wide: Vec<Vec<u8>> = [2, 4]
+            .iter()
+            .flat_map(|&size| short.clone().map(move |name| widen(name, size)))
+            .collect();
+        let wide_starts = [words_end, words_end + wide.len() / 2, words_end + wide.len()];
+        needles.extend(wide.iter().map(Vec::as_slice));
         // One automaton serves all, so that each byte of a large library is looked at once.
         needles.extend(&prefixes);
         let prefix_searcher = searcher(&prefixes);
@@ -49,7 +62,8 @@ impl NameMatcher {
         Self {
             needles: searcher(&needles),
             names: names.len(),
-            words: before_prefixes,
+            words: words_end,
+            wide: wide_starts,
             symbol_names: (0..names.len()).filter(holds_prefix).collect(),
             prefixes: prefix_searcher,
         }
@@ -57,7 +71,8 @@ impl NameMatcher {
 
     /// Whether a symbol that was asked for may stand where this needle was found.
     fn may_be_symbol(&self, needle: usize) -> bool {
-        needle >= self.words || self.symbol_names.contains(&needle)
+        let [.., prefixes] = self.wide;
+        needle >= prefixes || self.symbol_names.contains(&needle)
     }
 
     /// Whether one of the prefixes stands anywhere in `bytes`.
@@ -78,6 +93,16 @@ impl NameMatcher {
     pub(super) fn symbol_starts(&self, bytes: &[u8]) -> impl Iterator<Item = usize> {
         self.prefixes.find_iter(bytes).map(|hit| hit.start())
     }
+}
+
+/// A text in characters of `size` bytes, as x86-64 and Arm store UTF-16 and UTF-32; the last without its zeros.
+fn widen(text: &[u8], size: usize) -> Vec<u8> {
+    let mut wide: Vec<u8> = text
+        .iter()
+        .flat_map(|&byte| std::iter::once(byte).chain(std::iter::repeat_n(0, size - 1)))
+        .collect();
+    wide.truncate((text.len() * size).saturating_sub(size - 1));
+    wide
 }
 
 impl Default for NameMatcher {
@@ -185,9 +210,13 @@ impl<'a> MentionScanner<'a> {
             if offset < self.done || hit.start() >= limit {
                 continue;
             }
+            let [two, four, prefixes] = self.interest.wide;
             if needle < self.interest.words {
                 let is_name = needle < self.interest.names;
                 self.found.add(offset, window, hit.start(), is_name);
+            } else if needle < prefixes {
+                let size = if (two..four).contains(&needle) { 2 } else { 4 };
+                self.found.add_wide(offset, window, hit.start(), size);
             }
         }
         self.done = self.done.max(start + limit as u64);
@@ -209,11 +238,34 @@ impl FoundMentions {
         } else {
             return;
         };
+        Self::keep(list, &mut self.same, offset, text);
+    }
+
+    /// Takes the text around a hit in characters of `size` bytes: no dlopen takes it as it stands.
+    fn add_wide(&mut self, offset: u64, window: &[u8], at: usize, size: usize) {
+        self.hits += 1;
+        let (before, after) = window.split_at(at.min(window.len()));
+        let letter = |unit: &[u8]| match unit.split_first() {
+            Some((&byte, [rest @ ..])) if byte.is_ascii_graphic() || byte == b' ' => {
+                rest.iter().all(|&byte| byte == 0).then_some(byte)
+            }
+            _ => None,
+        };
+        let left = before.rchunks_exact(size).take(REACH / size).map_while(letter);
+        let mut text: Vec<u8> = left.collect();
+        text.reverse();
+        text.extend(after.chunks_exact(size).take(REACH / size).map_while(letter));
+        if self.hits <= HITS {
+            Self::keep(&mut self.parts, &mut self.same, offset, text.into());
+        }
+    }
+
+    fn keep(list: &mut Vec<(u64, ByteString)>, seen: &mut BTreeMap<ByteString, usize>, offset: u64, text: ByteString) {
         // Code for GPUs says its compiler in each of its thousands of parts, which would leave no room for a name. One
         // of two may stand in the string table, which is taken out of the list once its place is known.
-        let same = self.same.get(&text).copied().unwrap_or_default();
+        let same = seen.get(&text).copied().unwrap_or_default();
         if list.len() < STRINGS && same < 2 {
-            self.same.insert(text.clone(), same + 1);
+            seen.insert(text.clone(), same + 1);
             list.push((offset, text));
         }
     }
@@ -280,6 +332,27 @@ mod tests {
         for size in [1, 7, 13, 300, 701, 710, 1024] {
             let chunks = found(&bytes.chunks(size).collect::<Vec<_>>());
             assert_eq!((&chunks.0, &chunks.1), (&whole, &parts), "chunks of {size}");
+        }
+    }
+
+    #[test]
+    fn a_path_in_wide_characters_is_a_part() {
+        let interest = NameMatcher::new([".so", "libcupti.so"], ["cupti"]);
+        for size in [2, 4] {
+            let wide = b"\0/opt/c/libx.so.1\0".iter();
+            let wide = wide.flat_map(|&byte| std::iter::once(byte).chain(std::iter::repeat_n(0, size - 1)));
+            let bytes = [vec![1; 700], wide.collect()].concat();
+            for chunk in [1, 13, 701, 2000] {
+                let mut scanner = MentionScanner::new(&interest);
+                bytes.chunks(chunk).for_each(|bytes| scanner.push(bytes));
+                let found = scanner.finish();
+                let parts: Vec<&[u8]> = found.parts.iter().map(|(_, text)| &**text).collect();
+                assert_eq!(
+                    (found.strings.len(), parts),
+                    (0, vec![&b"/opt/c/libx.so.1"[..]]),
+                    "{size} {chunk}"
+                );
+            }
         }
     }
 

@@ -380,7 +380,8 @@ impl<'a> ElfStream<'a> {
         if wants_symbols {
             tables::read_symbols(layout.encoding, get, self.interest, &mut names, facts);
         }
-        facts.link_symbols = read_link_symbols(layout.encoding, &layout.dynamic, get).map(Box::new);
+        let versions = symbol_versions::version_names(layout.encoding, &get, &mut names);
+        facts.link_symbols = read_link_symbols(layout.encoding, &layout.dynamic, &versions, get).map(Box::new);
         let indexes = symbol_versions::version_indexes(layout.encoding, &layout.dynamic, &get);
         let tables = HeldTables {
             encoding: layout.encoding,

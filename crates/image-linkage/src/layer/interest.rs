@@ -49,6 +49,8 @@ pub struct WantedFiles {
     pub symbol_prefixes: BTreeSet<String>,
     /// The files whose whole content is kept where it holds one of `text_words`, within [`Limits::searched_file`].
     pub texts: BTreeSet<String>,
+    /// The files among `texts` that are not.
+    pub no_texts: BTreeSet<String>,
     /// What is looked for in every byte of them.
     pub text_words: BTreeSet<String>,
 }
@@ -61,6 +63,7 @@ pub struct FileInterest {
     hashed: Vec<PathPattern>,
     names: NameMatcher,
     texts: Vec<PathPattern>,
+    no_texts: Vec<PathPattern>,
     text_words: NameMatcher,
 }
 
@@ -73,6 +76,7 @@ impl FileInterest {
             hashed: patterns(&wanted.hashed),
             names: NameMatcher::new(&wanted.names, &wanted.symbol_prefixes),
             texts: patterns(&wanted.texts),
+            no_texts: patterns(&wanted.no_texts),
             text_words: NameMatcher::new(&BTreeSet::new(), &wanted.text_words),
             wanted,
         }
@@ -85,7 +89,8 @@ impl FileInterest {
         hasher.update(INDEX_SOURCES.as_bytes());
         let wanted = &self.wanted;
         let objects = [&wanted.kept, &wanted.hashed, &wanted.names, &wanted.symbol_prefixes];
-        for list in objects.into_iter().chain([&wanted.texts, &wanted.text_words]) {
+        let texts = [&wanted.texts, &wanted.no_texts, &wanted.text_words];
+        for list in objects.into_iter().chain(texts) {
             // Lengths go in too, or a text could move from one list's end to the next one's start unseen.
             hasher.update(&(list.len() as u64).to_le_bytes());
             for text in list {
@@ -113,7 +118,8 @@ impl FileInterest {
 
     /// What a file has to hold for its content to be kept; `None` where that does not matter.
     pub(super) fn wanted_words(&self, path: &RootPath) -> Option<&NameMatcher> {
-        let is_text = self.texts.iter().any(|pattern| pattern.matches(path));
+        let is_one = |patterns: &[PathPattern]| patterns.iter().any(|pattern| pattern.matches(path));
+        let is_text = is_one(&self.texts) && !is_one(&self.no_texts);
         is_text.then_some(&self.text_words)
     }
 
@@ -217,6 +223,7 @@ mod tests {
                 symbol_prefixes,
                 texts,
                 text_words,
+                ..WantedFiles::default()
             };
             FileInterest::new(wanted).fingerprint()
         };

@@ -38,6 +38,10 @@ pub struct LoaderEnvironment {
     pub library_path: Option<ByteString>,
     /// `LD_PRELOAD` as it is set.
     pub preload: Option<ByteString>,
+    /// Whether `LD_BIND_NOW` is set and not empty: functions are bound before they are called.
+    pub binds_now: bool,
+    /// `GLIBC_TUNABLES` as it is set.
+    pub tunables: Option<ByteString>,
     /// The working directory, absolute; empty means `/`.
     pub working_dir: ByteString,
 }

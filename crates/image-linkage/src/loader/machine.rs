@@ -118,14 +118,8 @@ impl Arch {
     /// The flags that the `ldconfig` of this processor gives an object in its cache; `None` for an object of
     /// a processor that it does not know (glibc sysdeps/unix/sysv/linux/*/readelflib.c).
     pub(crate) fn ldconfig_flags(&self, facts: &crate::elf::ElfFacts) -> Option<i32> {
-        let [_, _, _, _, _, data, ..] = facts.ident;
         // One ldconfig serves both word sizes of a processor.
-        let family = |machine| match machine {
-            EM_386 | EM_X86_64 => EM_X86_64,
-            EM_ARM | EM_AARCH64 => EM_AARCH64,
-            other => other,
-        };
-        if data != self.data || family(facts.machine) != family(self.machine) {
+        if !self.runs(facts) {
             return None;
         }
         // An x32 object: the processor is x86-64, the class 32-bit.
@@ -143,6 +137,17 @@ impl Arch {
             return Some(1);
         }
         Some(Self::of_object(facts)?.cache_flags)
+    }
+
+    /// Whether the processor executes an object, in either word size.
+    pub fn runs(&self, facts: &crate::elf::ElfFacts) -> bool {
+        let [_, _, _, _, _, data, ..] = facts.ident;
+        let family = |machine| match machine {
+            EM_386 | EM_X86_64 => EM_X86_64,
+            EM_ARM | EM_AARCH64 => EM_AARCH64,
+            other => other,
+        };
+        data == self.data && family(facts.machine) == family(self.machine)
     }
 
     /// Whether the processor has micro-architecture levels for which glibc knows subdirectories.

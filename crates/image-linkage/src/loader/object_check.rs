@@ -70,15 +70,16 @@ pub(super) fn refused(words: &str) -> TriedFile {
 
 /// The end of a process at a cut that leaves a page without a byte of the file. Within its last page the rest is zero
 /// to a reader (mmap(2)).
-pub(super) fn truncation(elf: &ElfFacts) -> Option<LoadRefusal> {
+pub(super) fn truncation(elf: &ElfFacts, role: ObjectRole) -> Option<LoadRefusal> {
     let cuts = elf.problems.iter().filter_map(|problem| match problem {
         ElfProblem::Truncated { what, end, bytes } if end.div_ceil(PAGE) > bytes.div_ceil(PAGE) => {
             Some((*what, problem))
         }
         _ => None,
     });
-    // Every loader reads the tables; of the rest of a segment, code may be cut that nobody runs.
-    let is_sure = |what: &str| what != "a loaded segment";
+    // Every loader reads the tables, and the kernel writes zeros behind the last segment of a program; of the rest, code may
+    // be cut that nobody runs.
+    let is_sure = |what: &str| what != "a loaded segment" || role == ObjectRole::Program;
     let cut = cuts
         .clone()
         .find(|(what, _)| is_sure(what))

@@ -30,6 +30,9 @@ pub struct SimulatedProcess<'a> {
     /// The maps in the order in which they are reported, by number.
     order: Vec<usize>,
     phase: LoadPhase,
+    /// How many maps are relocated, and how many of them the program was started with.
+    relocated: usize,
+    started: usize,
 }
 
 /// How an object is started.
@@ -52,6 +55,8 @@ impl<'a> SimulatedProcess<'a> {
             },
             order: Vec::new(),
             phase: LoadPhase::Start,
+            relocated: 0,
+            started: usize::MAX,
         };
         // The loader is mapped before anything is asked for, so that a DT_NEEDED of it needs no search.
         process.map_file(&setup.linker.path, SearchStage::Interpreter);
@@ -114,6 +119,8 @@ impl<'a> SimulatedProcess<'a> {
         let mut roots = vec![main];
         roots.extend(self.preload(&mut resolution));
         self.load_needs(&roots, &mut resolution);
+        self.relocate(false, &mut resolution);
+        self.started = self.relocated;
         self.finish(main, resolution)
     }
 
@@ -167,6 +174,8 @@ impl<'a> SimulatedProcess<'a> {
         let mut resolution = LoadResolution::default();
         let roots = self.preload(&mut resolution);
         self.load_needs(&roots, &mut resolution);
+        self.relocate(false, &mut resolution);
+        self.started = self.relocated;
         // No map has this number: the program is not known, so that the report has no root.
         self.finish(usize::MAX, resolution)
     }
@@ -174,6 +183,15 @@ impl<'a> SimulatedProcess<'a> {
     /// Opens `name` as dlopen does, for the caller with this number, or for a caller without search paths.
     /// What was mapped before stays.
     pub fn open(&mut self, name: &[u8], caller: Option<usize>) -> LoadResolution {
+        self.open_bound(name, caller, false)
+    }
+
+    /// The same by who wants functions bound as well (`RTLD_NOW`).
+    pub fn open_now(&mut self, name: &[u8], caller: Option<usize>) -> LoadResolution {
+        self.open_bound(name, caller, true)
+    }
+
+    fn open_bound(&mut self, name: &[u8], caller: Option<usize>, at_once: bool) -> LoadResolution {
         // From now on it is libc.so that puts errors into words, and it knows more of them.
         self.phase = LoadPhase::Open;
         let mut resolution = LoadResolution::default();
@@ -195,6 +213,7 @@ impl<'a> SimulatedProcess<'a> {
                 }
                 self.list(root, None, name, 0, trace, how);
                 self.load_needs(&[root], &mut resolution);
+                self.relocate(at_once, &mut resolution);
                 self.finish(root, resolution)
             }
         }

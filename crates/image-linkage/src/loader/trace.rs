@@ -166,6 +166,8 @@ pub enum LoadRefusal {
     Verify(String),
     /// It was accepted, and cannot be mapped.
     Mapping(String),
+    /// It was mapped, and nothing in the process defines so many of the symbols that it imports.
+    Unbound(usize),
     /// It was accepted, and no process survives to use it: of what it dies.
     Crash(String),
     /// It was accepted, and is damaged so that what comes of it cannot be told without running it.
@@ -184,6 +186,10 @@ impl fmt::Display for LoadRefusal {
         match self {
             Self::Directory => to.write_str("cannot read file data: Is a directory"),
             Self::Verify(words) | Self::Mapping(words) | Self::Crash(words) => to.write_str(words),
+            Self::Unbound(count) => write!(
+                to,
+                "undefined symbols: nothing in the process defines {count} of those that it imports"
+            ),
             Self::Unforetold(what) => write!(to, "{what}; what comes of that cannot be foretold"),
         }
     }

@@ -126,6 +126,26 @@ fn the_facts_are_what_was_built() {
     assert_eq!(but_for_hashes(facts(&rich().build())), expected());
 }
 
+/// What ld.so calls undefined: a name that nobody has, one of another version, or hidden from who asks for none.
+#[test]
+fn a_symbol_answers_by_its_name_and_version() {
+    let symbols = |elf: Elf| *facts(&elf.build()).link_symbols.unwrap();
+    let has = |wanted: Elf, given: Elf| {
+        let given = symbols(given);
+        symbols(wanted).count_unbound(&std::iter::once(&given), false) == 0
+    };
+    let plain = || Elf::library("a").import("f");
+    let versioned = || Elf::library("a").needed("b").import_at("f", "b", "V2");
+    let export = |version: &str| Elf::library("b").export_at("f", version);
+    assert!(has(plain(), Elf::library("b").export("f")));
+    assert!(!has(plain(), Elf::library("b").export("g")));
+    assert!(has(Elf::library("a").import_weak("f"), Elf::library("b")));
+    assert!(has(versioned(), export("V2")) && has(plain(), export("V2")));
+    assert!(!has(versioned(), export("V1")));
+    // Who defines no versions is taken for having all.
+    assert!(has(versioned(), Elf::library("b").export("f")));
+}
+
 #[test]
 fn the_facts_of_a_patched_object_are_the_same() {
     let found = but_for_hashes(facts(&rich().patched().build()));

@@ -135,6 +135,7 @@ impl Machine {
             library_path: case.library_path.as_ref().map(bytes),
             preload: case.preload.as_ref().map(bytes),
             working_dir: case.working_dir().as_bytes().into(),
+            ..LoaderEnvironment::default()
         };
         run(&mut SimulatedProcess::new(&ProcessSetup {
             rootfs,

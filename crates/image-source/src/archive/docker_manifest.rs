@@ -234,6 +234,7 @@ fn image(
             reference: wanted.reference.to_owned(),
             source: wanted.docker,
             digest,
+            repo_digests: Vec::new(),
             platform: chosen.platform,
             config: chosen.config,
             layers,

@@ -82,6 +82,7 @@ fn image(
             reference: wanted.reference.to_owned(),
             source: kind,
             digest: Some(found.digest),
+            repo_digests: Vec::new(),
             platform,
             config,
             layers,

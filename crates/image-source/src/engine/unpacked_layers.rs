@@ -1,4 +1,4 @@
-//! The layers of a Docker Engine on this machine, read from its own folder.
+//! The layers of an engine on this machine, read from its own folder.
 //!
 //! `docker save` writes all layers to the disk before the first byte comes. The engine keeps a layer as a folder of its
 //! files, and beside it all of its tar that is no file's content (moby, layer/filestore.go; vbatts/tar-split,
@@ -17,6 +17,7 @@ use image_linkage::digest::Digest;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use serde::Deserialize;
 
+use super::kind::EngineKind;
 use crate::image::LayerDescriptor;
 use crate::image_error::ImageError;
 use crate::source::BlobStore;
@@ -26,12 +27,12 @@ use crate::verify;
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct EngineStorage {
-    docker_root_dir: PathBuf,
-    driver: String,
+    pub docker_root_dir: PathBuf,
+    pub driver: String,
 }
 
 /// One layer as the engine keeps it.
-struct UnpackedLayer {
+pub(super) struct UnpackedLayer {
     diff_id: Digest,
     /// What of the tar is no content, compressed with gzip.
     split: PathBuf,
@@ -40,23 +41,32 @@ struct UnpackedLayer {
 }
 
 /// The layers of one image.
-pub(super) struct UnpackedLayers(Vec<UnpackedLayer>);
+pub(super) struct UnpackedLayers(pub Vec<UnpackedLayer>);
 
 impl EngineStorage {
     /// The config of an image, whose digest is the image's id; nothing where it cannot be read, as by most users, or
     /// where the engine keeps images in another way.
-    pub(super) fn read_config(&self, id: &Digest, limit: u64) -> Option<Vec<u8>> {
-        let file = self
-            .images()
-            .join("imagedb/content")
-            .join(id.algorithm())
-            .join(id.digest());
+    pub(super) fn read_config(&self, kind: EngineKind, id: &Digest, limit: u64) -> Option<Vec<u8>> {
+        let file = match kind {
+            EngineKind::Docker => {
+                let content = self.images().join("imagedb/content");
+                content.join(id.algorithm()).join(id.digest())
+            }
+            EngineKind::Podman => self.podman_config(id),
+        };
         let opened = File::open(&file).ok()?;
         verify::read_document(&file.display().to_string(), opened, Some(id), None, limit).ok()
     }
 
-    /// The layers with these diff ids on top of each other; nothing where one cannot be read.
-    pub(super) fn find_layers(&self, diff_ids: &[Digest]) -> Option<UnpackedLayers> {
+    /// The layers of an image, which have these diff ids; nothing where one cannot be read.
+    pub(super) fn find_layers(&self, kind: EngineKind, id: &Digest, diff_ids: &[Digest]) -> Option<UnpackedLayers> {
+        match kind {
+            EngineKind::Docker => self.docker_layers(diff_ids),
+            EngineKind::Podman => self.podman_layers(id, diff_ids),
+        }
+    }
+
+    fn docker_layers(&self, diff_ids: &[Digest]) -> Option<UnpackedLayers> {
         let mut chain: Option<Digest> = None;
         let layers = diff_ids.iter().map(|diff_id| {
             // The chain id (image-spec, config.md, "Layer ChainID").
@@ -67,12 +77,7 @@ impl EngineStorage {
             let folder = self.images().join("layerdb").join(id.algorithm()).join(id.digest());
             chain = Some(id);
             let files = self.files_folder(&std::fs::read_to_string(folder.join("cache-id")).ok()?)?;
-            let split = folder.join("tar-split.json.gz");
-            File::open(&split).ok()?;
-            // A kernel before 5.6 cannot look below a folder alone, and then nothing is read there.
-            open_below(&open_folder(&files).ok()?, b".").ok()?;
-            let diff_id = diff_id.clone();
-            Some(UnpackedLayer { diff_id, split, files })
+            UnpackedLayer::open(diff_id, folder.join("tar-split.json.gz"), files)
         });
         layers.collect::<Option<_>>().map(UnpackedLayers)
     }
@@ -82,14 +87,25 @@ impl EngineStorage {
     }
 
     /// Where a driver has the files of a layer; nothing for one that is not known, or an id that is no name.
-    fn files_folder(&self, id: &str) -> Option<PathBuf> {
+    pub(super) fn files_folder(&self, id: &str) -> Option<PathBuf> {
         let root = self.docker_root_dir.join(&self.driver);
         let is_name = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         match self.driver.as_str() {
-            "overlay2" | "fuse-overlayfs" if is_name => Some(root.join(id).join("diff")),
+            "overlay" | "overlay2" | "fuse-overlayfs" if is_name => Some(root.join(id).join("diff")),
             "vfs" if is_name => Some(root.join("dir").join(id)),
             _ => None,
         }
+    }
+}
+
+impl UnpackedLayer {
+    /// A layer whose parts can be opened.
+    pub(super) fn open(diff_id: &Digest, split: PathBuf, files: PathBuf) -> Option<Self> {
+        File::open(&split).ok()?;
+        // A kernel before 5.6 cannot look below a folder alone, and then nothing is read there.
+        open_below(&open_folder(&files).ok()?, b".").ok()?;
+        let diff_id = diff_id.clone();
+        Some(Self { diff_id, split, files })
     }
 }
 

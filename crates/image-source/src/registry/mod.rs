@@ -104,6 +104,7 @@ impl ImageSource for RegistrySource {
                 reference: self.written.clone(),
                 source: SourceKind::Docker,
                 digest: Some(found.digest),
+                repo_digests: Vec::new(),
                 platform,
                 config,
                 layers,

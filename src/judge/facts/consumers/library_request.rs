@@ -6,13 +6,15 @@ use crate::judge::facts::companions::{self, CompanionRequest};
 use crate::judge::facts::consumer_outcome::ConsumerOutcome;
 use crate::judge::facts::process_context::ProcessContext;
 use crate::judge::facts::python::{self, PythonUse};
-use crate::judge::facts::resolved_objects::{elf_at, is_unforetold, opened_object, unresolved_objects};
+use crate::judge::facts::resolved_objects::{elf_at, opened_object, unbound_symbols, unresolved_objects};
 use crate::judge::facts::start_failure::{self, StartFailure};
 use crate::judge::facts::{credentials, missing_symbols};
 use crate::knowledge::{self, ConsumerProfile, LibraryProfile, RequestKind};
 use image_linkage::elf::{ByteString, SymbolRole};
 use image_linkage::escape;
-use image_linkage::loader::{LoadResolution, LoadedObject, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode};
+use image_linkage::loader::{
+    LoadResolution, LoadedObject, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode, UnresolvedRequest,
+};
 use image_linkage::path::RootPath;
 
 /// Who asks, and for what.
@@ -48,7 +50,7 @@ pub(super) fn gets(
     }
     let own = opener.program(object).and_then(|program| context.of_program(program));
     let context = own.as_ref().unwrap_or(context);
-    let run = |setup: &ProcessSetup<'_>| ask_process(setup, context, asker, &opener, wanted);
+    let run = |setup: &ProcessSetup<'_>| ask_process(setup, context, library, asker, &opener, wanted);
     let no_loader = || ConsumerOutcome::not_found("the image has no dynamic loader".to_owned());
     let (mut gets, objects) = context.with_setup(run).unwrap_or_else(|| (no_loader(), Vec::new()));
     if gets.outcome != RequestOutcome::Loaded {
@@ -61,7 +63,6 @@ pub(super) fn gets(
             gets = gets.with_object(called, &objects);
         }
     }
-    gets.missing_symbols = missing_symbols::find_missing_symbols(&context.rootfs, library, object, &gets, &objects);
     gets
 }
 
@@ -69,6 +70,7 @@ pub(super) fn gets(
 fn ask_process(
     setup: &ProcessSetup<'_>,
     context: &ProcessContext,
+    library: &LibraryProfile,
     asker: &ConsumerRequest<'_>,
     opener: &ObjectLoader<'_>,
     wanted: &[CompanionRequest],
@@ -86,7 +88,8 @@ fn ask_process(
             let find = |name: &[u8]| find_by_name(setup, opener, name);
             let names = with_opened_files(opener, known.own, &loaded, names, &find);
             let caller = caller(asker, &loaded);
-            of_open(&mut process, caller, &names, opens_namespace(context, caller))
+            let how = OpenCall::of(context, object, caller);
+            of_open(&mut process, caller, &names, how)
         }
     };
     let unbound = gets.real_path.as_ref().and_then(|cupti| process.find_unbound(cupti));
@@ -96,12 +99,18 @@ fn ask_process(
     let cupti = gets.real_path.as_ref();
     // Asked for in this very process: what is mapped by now answers, and its search paths count.
     gets.companions = companions::look_up_companions(&process, Some(object), cupti, wanted);
+    let objects = mapped.as_ref().unwrap_or(&loaded.objects);
+    gets.missing_symbols = missing_symbols::find_missing_symbols(&context.rootfs, library, object, &gets, objects);
     gets.other_failures = start_failure::other_failures(&loaded, names, asker.asks);
+    // Those of the library are told by their names.
+    let symbols = elf_at(&context.rootfs, object).and_then(|elf| elf.link_symbols.as_deref());
+    let at_load = |name: &&ByteString| symbols.is_some_and(|symbols| symbols.imports_at_load(name));
+    let missing = &gets.missing_symbols;
+    let told = [missing.len(), missing.iter().filter(at_load).count()];
+    let is_told = |failure: &UnresolvedRequest| unbound_symbols(failure).is_some_and(|count| told.contains(&count));
+    gets.other_failures
+        .retain(|failure| !(RootPath::new(&failure.name) == *object && is_told(failure)));
     gets.unread.clone_from(&loaded.unread);
-    // Of who binds at the first call alone, only a run could tell whether that comes.
-    let unbound = matches!(opener, ObjectLoader::Program).then(|| process.find_unbound(object));
-    let unbound = unbound.flatten().filter(|unbound| !is_unforetold(&unbound.trace));
-    gets.other_failures.extend(unbound);
     let failure = StartFailure::of_loader(&loaded, &gets.other_failures);
     if let Some(failure) = failure.and_then(|failure| opener.end_by(failure, &loaded, context, known)) {
         let mut unresolved = loaded.unresolved.iter();
@@ -207,14 +216,29 @@ fn with_opened_files(
     first.chain(names.iter().cloned()).chain(later).collect()
 }
 
-/// Whether an object opens libraries in namespaces of their own alone: it imports dlmopen and not dlopen.
-fn opens_namespace(context: &ProcessContext, caller: &RootPath) -> bool {
-    let elf = elf_at(&context.rootfs, caller);
-    let imports = |name: &[u8]| {
-        let mut symbols = elf.into_iter().flat_map(|elf| &elf.symbols);
-        symbols.any(|symbol| symbol.role != SymbolRole::Export && *symbol.name == *name)
-    };
-    imports(b"dlmopen") && !imports(b"dlopen")
+/// How an object opens libraries.
+#[derive(Clone, Copy)]
+enum OpenCall {
+    Dlopen,
+    /// With `RTLD_NOW`: ctypes does (Modules/_ctypes/callproc.c, `py_dl_open`).
+    Bound,
+    /// In namespaces of their own alone: it imports dlmopen and not dlopen.
+    Namespace,
+}
+
+impl OpenCall {
+    fn of(context: &ProcessContext, object: &RootPath, caller: &RootPath) -> Self {
+        let elf = elf_at(&context.rootfs, caller);
+        let imports = |name: &[u8]| {
+            let mut symbols = elf.into_iter().flat_map(|elf| &elf.symbols);
+            symbols.any(|symbol| symbol.role != SymbolRole::Export && *symbol.name == *name)
+        };
+        match () {
+            () if python::is_source(object.name()) => Self::Bound,
+            () if imports(b"dlmopen") && !imports(b"dlopen") => Self::Namespace,
+            () => Self::Dlopen,
+        }
+    }
 }
 
 /// What the first of the names that opens gives, else what the first one gives.
@@ -222,15 +246,15 @@ fn of_open(
     process: &mut SimulatedProcess<'_>,
     caller: &RootPath,
     names: &[ByteString],
-    is_namespace: bool,
+    how: OpenCall,
 ) -> (ConsumerOutcome, Option<Vec<LoadedObject>>) {
     let caller = process.map_of_path(caller);
     let mut first = None;
     for name in names {
-        let resolution = if is_namespace {
-            process.open_in_new_namespace(name, caller)
-        } else {
-            process.open(name, caller)
+        let resolution = match how {
+            OpenCall::Dlopen => process.open(name, caller),
+            OpenCall::Bound => process.open_now(name, caller),
+            OpenCall::Namespace => process.open_in_new_namespace(name, caller),
         };
         if let Some(object) = opened_object(&resolution).filter(|_| resolution.loads()) {
             return (

@@ -3,7 +3,7 @@
 use crate::judge::facts::library_aliases::last_part;
 use crate::judge::facts::process_context::ProcessContext;
 use crate::judge::facts::python::{self, ImportedObject, PythonUse};
-use crate::judge::facts::resolved_objects::elf_at;
+use crate::judge::facts::resolved_objects::{elf_at, unbound_symbols};
 use crate::judge::facts::start_failure::StartFailure;
 use crate::knowledge::ConsumerProfile;
 use image_linkage::elf::{ByteString, ElfFacts};
@@ -70,7 +70,13 @@ impl<'c> ObjectLoader<'c> {
         };
         let is_process = !matches!(self, Self::Nobody(_) | Self::Unknown);
         let is_gone = |name: &ByteString| !context.has_library_named(name);
-        let is_sure = is_followed || failure.missing.iter().any(is_gone);
+        let mut unbound = loaded
+            .unresolved
+            .iter()
+            .filter(|missing| unbound_symbols(missing).is_some());
+        let is_sure = is_followed
+            || failure.missing.iter().any(is_gone)
+            || unbound.any(|unbound| context.lacks_imports_of(&RootPath::new(&unbound.name), true));
         is_sure.then_some(StartFailure { is_process, ..failure })
     }
 }
@@ -132,7 +138,7 @@ pub(super) fn load(
     known: KnownProfiles<'_>,
 ) -> LoadResolution {
     match opener {
-        ObjectLoader::Program => process.start(&object.absolute(), StartMode::Executed),
+        ObjectLoader::Program => process.start(&object.absolute(), context.start_mode(object)),
         ObjectLoader::Python(imported) => {
             let profile = known.imported(elf_at(&context.rootfs, object));
             imported.load(process, profile, known.all)

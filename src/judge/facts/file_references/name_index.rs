@@ -19,16 +19,19 @@ pub(super) struct NameIndex<'f> {
 }
 
 impl<'f> NameIndex<'f> {
-    /// Takes in the objects among `files`, and the `links` that lead to each.
+    /// Takes in `files` by their folders, the objects among them by name, and the `links` that lead to each.
     pub(super) fn new(rootfs: &Rootfs, files: &'f [DeadWeightFile], links: &BTreeMap<RootPath, Vec<RootPath>>) -> Self {
         let mut by_name: BTreeMap<ByteString, BTreeSet<usize>> = BTreeMap::new();
         let mut folders: BTreeMap<RootPath, BTreeSet<usize>> = BTreeMap::new();
         for (number, file) in files.iter().enumerate() {
+            let links = links.get(&file.path).map(Vec::as_slice).unwrap_or_default();
+            for path in links.iter().chain([&file.path]) {
+                folders.entry(path.parent()).or_default().insert(number);
+            }
             // Headers and archives are never asked for by name at run time.
             let Some(elf) = elf_at(rootfs, &file.path) else {
                 continue;
             };
-            let links = links.get(&file.path).map(Vec::as_slice).unwrap_or_default();
             let mut add = |name: &[u8]| {
                 by_name.entry(name.into()).or_default().insert(number);
             };
@@ -36,7 +39,6 @@ impl<'f> NameIndex<'f> {
             // What is built with `-lcupti` asks for the soname, a dlopen for any name that leads to the file.
             for path in links.iter().chain([&file.path]) {
                 add(path.name());
-                folders.entry(path.parent()).or_default().insert(number);
             }
         }
         Self {
@@ -61,6 +63,12 @@ impl<'f> NameIndex<'f> {
         let found = folders.filter_map(|folder| rootfs.lookup(&folder).ok());
         let numbers = found.filter_map(|found| self.folders.get(&found.path)).flatten();
         numbers.copied().collect()
+    }
+
+    /// The files that lie in a folder, which has no links in its path, or to which a link in it leads.
+    pub(super) fn in_folder(&self, folder: &RootPath) -> impl Iterator<Item = &'f DeadWeightFile> {
+        let numbers = self.folders.get(folder).into_iter().flatten();
+        numbers.filter_map(|&number| self.files.get(number))
     }
 
     /// The files that are asked for by this name.

@@ -50,7 +50,8 @@ pub(super) fn of_objects(
             references.extend(search.needed(path, name, &mut plain));
         }
         // A name such as libcuda.so is that of many files, a stub among them: it leads no program to one.
-        let mentions = elf.mentions.iter().filter(|text| library.names_family(text));
+        let mentions = elf.mentions.iter().chain(&elf.fragments);
+        let mentions = mentions.filter(|text| library.names_family(text));
         for text in mentions.chain(&elf.dlopen_notes) {
             references.extend(search.string_references(path, text));
         }
@@ -60,10 +61,10 @@ pub(super) fn of_objects(
 
 /// References that are followed, at most: thousands of files of one name and thousands that need it are millions of
 /// pairs. The largest environment seen (PyTorch 2.8) has some hundred.
-const REFERENCES: usize = 100_000;
+pub(super) const REFERENCES: usize = 100_000;
 
 /// What keeps all files where more leads to them than is followed.
-fn not_followed(names: &NameIndex<'_>) -> Vec<FileReference> {
+pub(super) fn not_followed(names: &NameIndex<'_>) -> Vec<FileReference> {
     let reference = |file: &DeadWeightFile| FileReference {
         file: file.path.clone(),
         by: FileReferrer::Setting("more objects than are followed".to_owned()),

@@ -42,6 +42,8 @@ pub enum ReferenceKind {
     Holds,
     /// It is preloaded, or named by path in a setting or a script.
     Names,
+    /// A setting or a script names the folder that it lies in.
+    NamesFolder,
     /// Another processor gets it in place of a file that something leads to.
     OtherProcessor,
 }
@@ -55,9 +57,15 @@ pub(crate) struct ObjectInventory {
     pub texts: Vec<(RootPath, Arc<FileFacts>)>,
 }
 
-/// Whether a file that is kept may say what a program uses: lists of packages and the loader's cache name all there is.
+/// Whether a file that is kept may say what a program uses: what package managers and ldconfig keep names all there is.
 fn is_setting(path: &RootPath) -> bool {
-    InstalledList::of_path(path).is_none() && path.as_bytes() != b"etc/ld.so.cache"
+    let kept_by_managers = ["dist-info", "conda-meta", "dpkg", "ld.so.conf.d"];
+    let above = path.parent();
+    let is_record = kept_by_managers
+        .iter()
+        .any(|folder| above.name().ends_with(folder.as_bytes()));
+    let is_cache = above.as_bytes() == b"etc" && path.name().starts_with(b"ld.so.");
+    InstalledList::of_path(path).is_none() && !is_record && !is_cache
 }
 
 impl ObjectInventory {

@@ -1,16 +1,14 @@
 //! What the settings of an image lead to: variables of its environment, its command, and what is preloaded; and
 //! what its scripts and the settings of its programs name.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use super::super::library_aliases::last_part;
 use super::super::process_context::ProcessContext;
 use super::super::world::ByWorld;
 use super::name_index::NameIndex;
+use super::named_paths::{NamedPaths, WordOrigin};
+use super::object_references::{REFERENCES, not_followed};
 use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
 use image_linkage::loader::{ProcessSetup, SimulatedProcess};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
 use image_source::Image;
 
 /// The references of what is preloaded, of the variables of the environment, and of the command.
@@ -18,25 +16,19 @@ pub(super) fn of_settings(
     image: &Image,
     contexts: &ByWorld<ProcessContext>,
     names: &NameIndex<'_>,
+    paths: &NamedPaths<'_>,
 ) -> Vec<FileReference> {
-    let rootfs = &contexts.as_is.rootfs;
-    let at = |path: &str| {
-        let found = path.starts_with('/').then(|| rootfs.lookup(path.as_bytes()).ok());
-        names.at(&found.flatten()?.path)
-    };
-    let mut references = Vec::new();
+    let (mut references, mut left) = (Vec::new(), WORDS);
     for (key, value) in &image.config.env {
-        // ld.so splits LD_PRELOAD at spaces and colons, and other variables hold lists with commas.
-        for word in value.split([':', ' ', ',']) {
-            references.extend(at(word).map(|file| reference(&file.path, key, word.as_bytes())));
-        }
+        let by = FileReferrer::Setting(key.clone());
+        let text = format!("{key}={value}");
+        references.extend(paths.in_text(text.as_bytes(), &by, WordOrigin::Own, &mut left));
     }
     // The words of a health check may be one text for a shell, and a path may stand behind an option's name.
+    let by = FileReferrer::Setting("the command of the image".to_owned());
     let check = image.config.settings.healthcheck.iter().flat_map(|check| &check.test);
     for text in check.chain(&image.config.command) {
-        for word in text.split([' ', '=', '"', '\'', ';']) {
-            references.extend(at(word).map(|file| reference(&file.path, "the command of the image", word.as_bytes())));
-        }
+        references.extend(paths.in_text(text.as_bytes(), &by, WordOrigin::Own, &mut left));
     }
     for word in &image.config.command {
         // A bare word is looked for on PATH when the container starts: the name alone is enough to keep a file.
@@ -72,32 +64,32 @@ fn of_preload(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>) -> Vec<
 // /usr/share is for files of programs that are the same on every processor (FHS 3.0, section 4.11).
 pub const PROVENANCE_PLACE: &str = "usr/share/cupti-audit/proof.json";
 
-/// The references of the scripts and settings of programs that name a file by an absolute path.
+/// The references of the scripts and settings of programs.
 pub(super) fn of_texts(
-    rootfs: &Rootfs,
     names: &NameIndex<'_>,
-    links: &BTreeMap<RootPath, Vec<RootPath>>,
+    paths: &NamedPaths<'_>,
     inventory: &ObjectInventory,
 ) -> Vec<FileReference> {
-    let files = names.files.iter().map(|file| &file.path);
-    let known: BTreeSet<&[u8]> = files.chain(links.values().flatten()).map(RootPath::name).collect();
-    let is_path = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(byte);
-    let mut references = Vec::new();
+    let (mut references, mut left) = (Vec::new(), WORDS);
     let proof = RootPath::from(PROVENANCE_PLACE);
     for (text, facts) in inventory.texts.iter().filter(|(text, _)| *text != proof) {
-        let words = facts.kept.as_deref().unwrap_or_default().split(|byte| !is_path(byte));
-        // A path is looked up only where its name is that of such a file: most lines name others.
-        let paths = words.filter(|word| word.starts_with(b"/") && known.contains(last_part(word)));
-        for path in paths.collect::<BTreeSet<_>>() {
-            let file = rootfs.lookup(path).ok().and_then(|found| names.at(&found.path));
-            references.extend(file.map(|file| FileReference {
-                by: FileReferrer::Object(text.clone()),
-                ..reference(&file.path, "", path)
-            }));
+        let mut folders = text.split_components();
+        let origin = if folders.any(|folder| matches!(folder, b"site-packages" | b"dist-packages")) {
+            WordOrigin::Package
+        } else {
+            WordOrigin::Own
+        };
+        let content = facts.kept.as_deref().unwrap_or_default();
+        references.extend(paths.in_text(content, &FileReferrer::Object(text.clone()), origin, &mut left));
+        if left == 0 || references.len() > REFERENCES {
+            return not_followed(names);
         }
     }
     references
 }
+
+/// Words of an image's scripts and settings that are looked up, at most. Those of a PyTorch image have some thousand.
+const WORDS: usize = 200_000;
 
 fn reference(file: &RootPath, by: &str, name: &[u8]) -> FileReference {
     FileReference {

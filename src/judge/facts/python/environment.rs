@@ -1,9 +1,11 @@
 //! The Pythons of an image and which of them imports an object.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 use super::file_names::{fits_version, is_source, module_tag};
-use super::interpreter::{BrokenPython, PythonInterpreter, SearchedFolder, may_list};
+use super::interpreter::{BrokenPython, PythonInterpreter, SearchedFolder, is_importable, may_list};
+use super::module_imports::KnownRuns;
 use super::settings::PythonSettings;
 use crate::judge::facts::python_distributions::PythonDistribution;
 use image_linkage::path::RootPath;
@@ -15,7 +17,7 @@ const INTERPRETERS: usize = 64;
 const DEPTH: usize = 8;
 
 /// The Pythons of an image.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(in crate::judge::facts) struct PythonEnvironment {
     /// The one that `PATH` leads to first, then the others by path; two that are the same but in name count once.
     interpreters: Vec<PythonInterpreter>,
@@ -29,6 +31,8 @@ pub(in crate::judge::facts) struct PythonEnvironment {
     user: FileCredentials,
     /// The environment, for packages that look into it.
     variables: BTreeMap<String, String>,
+    /// What imports came to that were followed.
+    pub(super) runs: Mutex<KnownRuns>,
 }
 
 /// Who imports an object.
@@ -114,6 +118,7 @@ impl PythonEnvironment {
             distributions: distributions.iter().map(key).collect(),
             user: settings.user.clone(),
             variables: settings.variables.clone(),
+            runs: Mutex::default(),
         }
     }
 
@@ -206,6 +211,26 @@ impl PythonEnvironment {
         interpreter: &'e PythonInterpreter,
     ) -> impl Iterator<Item = &'e SearchedFolder> {
         self.start.iter().chain(&interpreter.search_path)
+    }
+
+    /// Whether an interpreter may find a module or a package of this name.
+    pub(super) fn is_importable(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter, top: &[u8]) -> bool {
+        is_importable(rootfs, self.start.iter().chain(&interpreter.search_path), top)
+    }
+
+    /// Whether the Python at `program` finds a module for sure not, by whatever path it is called.
+    pub fn lacks_module(&self, rootfs: &Rootfs, program: &RootPath, module: &str) -> bool {
+        let top = module.split('.').next().unwrap_or_default().as_bytes();
+        let mut own = self
+            .interpreters
+            .iter()
+            .filter(|python| python.program == *program)
+            .peekable();
+        own.peek().is_some()
+            && own.all(|python| {
+                let is_known = python.code.is_none() && python.rearranges.is_none();
+                is_known && !self.is_importable(rootfs, python, top)
+            })
     }
 
     fn search(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter, object: &RootPath) -> ObjectSearch {

@@ -3,6 +3,7 @@
 use super::environment::{FoundObject, PythonEnvironment, PythonUse};
 use super::file_names::{fits_version, is_source};
 use super::interpreter::PythonInterpreter;
+use super::module_imports::{ImportRun, follow_import};
 use crate::judge::facts::file_owner::contains_bytes;
 use crate::knowledge::{ConsumerProfile, ImportStep, LibraryRow, PythonImport};
 use image_linkage::elf::ByteString;
@@ -87,22 +88,38 @@ impl ImportedObject<'_> {
         if !started.loads() {
             return started;
         }
+        if let Some((module, by)) = self.run().lacks {
+            let words = format!("No module named '{module}', which {by} imports");
+            return failed_import(&module, words);
+        }
         let imported = profile.map(|profile| self.import(process, profile, profiles, PACKAGES));
         if let Some(Err(failure)) = imported {
             return failure;
         }
         if !is_source(&self.found.path) {
             // An interpreter opens an extension by its path: the object itself is not searched for.
-            return process.open(&self.found.path, None);
+            return process.open_now(&self.found.path, None);
         }
         if self.environment.ctypes(self.rootfs, self.interpreter).is_err() {
             return not_importable("ctypes");
         }
         // What is text opens by way of ctypes, which may be part of the interpreter.
         match self.first_file(&["_ctypes.*so".to_owned()]) {
-            Some(file) => process.open(&file, None),
+            Some(file) => process.open_now(&file, None),
+            None if process.lacks_symbol(b"PyInit__ctypes") => not_importable("_ctypes"),
             None => started,
         }
+    }
+
+    /// What the import runs before it comes to the object.
+    fn run(&self) -> ImportRun {
+        let path = RootPath::new(&self.found.path);
+        follow_import(self.environment, self.interpreter, self.rootfs, &self.found.site, &path)
+    }
+
+    /// A module that the import runs before and that opens libraries, by whatever name.
+    pub fn opening_module(&self) -> Option<RootPath> {
+        self.run().opens
     }
 
     /// Whether the interpreter has one of these packages on its path.
@@ -226,7 +243,7 @@ impl ImportedObject<'_> {
         };
         // dlopen of what fails leaves nothing mapped (elf/dl-open.c, `_dl_open`).
         let before = process.clone();
-        let resolution = process.open(&file, None);
+        let resolution = process.open_now(&file, None);
         if resolution.loads() {
             return Opening::Opened;
         }

@@ -27,8 +27,21 @@ const REARRANGING: [&[u8]; 5] = [
     b"sys.path[",
     b"sys.path =",
 ];
-/// Modules that are part of CPython's programs, where their names do not begin with `_`.
-const BUILT_IN: [&[u8]; 22] = [
+/// Modules that are part of CPython's programs, where their names do not begin with `_`: those of C, and those of text that
+/// are kept in it as well (Python/frozen.c).
+const BUILT_IN: [&[u8]; 34] = [
+    b"abc",
+    b"codecs",
+    b"genericpath",
+    b"importlib",
+    b"io",
+    b"ntpath",
+    b"os",
+    b"posixpath",
+    b"runpy",
+    b"site",
+    b"stat",
+    b"zipimport",
     b"array",
     b"atexit",
     b"binascii",
@@ -337,6 +350,10 @@ impl<'r> FolderList<'r> {
     fn add(&mut self, path: &RootPath) {
         if self.folders.len() < FOLDERS && self.known.insert(path.clone()) {
             self.folders.extend(self.folder(path, None));
+            // What is in a zip archive is not known.
+            if self.rootfs.file(&path.absolute()).is_some() {
+                self.code.get_or_insert_with(|| path.clone());
+            }
         }
     }
 
@@ -422,17 +439,7 @@ impl<'r> FolderList<'r> {
             .next()
             .unwrap_or_default()
             .trim_ascii();
-        let has_library = |folder: &SearchedFolder| self.has(folder, b"os.py");
-        if BUILT_IN.contains(&top) || top.starts_with(b"_") || !self.folders.iter().any(has_library) {
-            return true;
-        }
-        self.folders.iter().any(|folder| {
-            let found = self.rootfs.lookup(&folder.real_path.absolute()).ok();
-            let names = found.into_iter().flat_map(|found| self.rootfs.children(found.node));
-            // A package, or a module of any kind.
-            let mut rests = names.filter_map(|(name, _)| name.strip_prefix(top));
-            rests.any(|rest| rest.is_empty() || rest.starts_with(b"."))
-        })
+        is_importable(self.rootfs, self.folders.iter(), top)
     }
 
     fn has(&self, folder: &SearchedFolder, name: &[u8]) -> bool {
@@ -458,6 +465,29 @@ impl<'r> FolderList<'r> {
             self.rearranges = self.rearranges.take().or_else(|| file.filter(|_| says(&REARRANGING)));
         }
     }
+}
+
+/// Whether a module may be there for who looks into these folders; those that are part of a Python have no file.
+pub(super) fn is_importable<'f>(
+    rootfs: &Rootfs,
+    folders: impl Iterator<Item = &'f SearchedFolder> + Clone,
+    top: &[u8],
+) -> bool {
+    let mut libraries = folders.clone();
+    let has_library = libraries.any(|folder| rootfs.file(&folder.real_path.join(b"os.py").absolute()).is_some());
+    let mut folders = folders;
+    BUILT_IN.contains(&top)
+        || top.starts_with(b"_")
+        || !has_library
+        || folders.any(|folder| has_module(rootfs, &folder.real_path, top))
+}
+
+/// Whether a folder has a package of this name, or a module of any kind.
+pub(super) fn has_module(rootfs: &Rootfs, folder: &RootPath, name: &[u8]) -> bool {
+    let found = rootfs.lookup(&folder.absolute()).ok();
+    let names = found.into_iter().flat_map(|found| rootfs.children(found.node));
+    let mut rests = names.filter_map(|(child, _)| child.strip_prefix(name));
+    rests.any(|rest| rest.is_empty() || rest.starts_with(b"."))
 }
 
 /// Whether somebody who gets to a folder also sees what is in it: import goes by the list (`FileFinder._fill_cache`).

@@ -1,14 +1,15 @@
 //! Python processes: which interpreter finds a package, and what its import maps before and behind it.
 //!
 //! `settings` is what the image says to a Python, `interpreter` where one looks for packages (`sys.path`, with `editable`
-//! packages), `environment` which of them finds an object, `import` the process that an import makes, `source_text` what
-//! a module says that it opens, by its `source_words`.
+//! packages), `environment` which of them finds an object, `import` the process that an import makes, `module_imports` what
+//! it runs before, `source_text` what a module says that it opens, by its `source_words`.
 
 mod editable;
 mod environment;
 mod file_names;
 mod import;
 mod interpreter;
+mod module_imports;
 mod settings;
 mod source_text;
 mod source_words;

@@ -8,7 +8,7 @@ use crate::knowledge::LibraryProfile;
 use image_linkage::elf::ByteString;
 
 /// What opens a library by its name: ctypes, and `dlopen` of cffi.
-const OPENERS: [&str; 4] = ["CDLL(", "LoadLibrary(", "PyDLL(", "dlopen("];
+pub(super) const OPENERS: [&str; 4] = ["CDLL(", "LoadLibrary(", "PyDLL(", "dlopen("];
 /// The names that are taken of one module.
 const NAMES: usize = 16;
 /// The texts of one module that are looked at.
@@ -33,6 +33,7 @@ pub(in crate::judge::facts) fn read_source(source: &[u8], library: &LibraryProfi
         return found;
     };
     let stem = library.file_stem();
+    let mut asked = Vec::new();
     // A text that is a statement of its own is documentation.
     let all = words.strings.iter();
     let named = all.filter(|string| string.text.contains(stem) && !string.is_statement);
@@ -46,6 +47,10 @@ pub(in crate::judge::facts) fn read_source(source: &[u8], library: &LibraryProfi
         let file = name.rsplit('/').next().unwrap_or_default();
         let is_whole = library.is_exact_name(file.as_bytes()) && (file == name || name.starts_with('/'));
         let before = words.code.get(..string.start).unwrap_or_default().trim_end();
+        if asks_alone(&words, string) {
+            asked.push(name.as_bytes().into());
+            continue;
+        }
         let is_given = OPENERS.iter().any(|opener| before.ends_with(opener)) && string.is_plain;
         let list = if is_whole && is_given && runs_on_import(&words, string, !found.exact.is_empty()) {
             &mut found.exact
@@ -53,6 +58,9 @@ pub(in crate::judge::facts) fn read_source(source: &[u8], library: &LibraryProfi
             &mut found.hints
         };
         list.push(name.as_bytes().into());
+    }
+    if found.exact.is_empty() && found.hints.is_empty() {
+        found.hints = asked;
     }
     found
 }
@@ -68,6 +76,16 @@ const HEADS: [&str; 10] = [
 /// How a module asks for its system, and the names of those that are not Linux.
 const ASKS: [&str; 3] = ["sys.platform", "os.name", "platform.system()"];
 const OTHER_SYSTEMS: [&str; 6] = ["win32", "cygwin", "darwin", "Windows", "\"nt\"", "'nt'"];
+
+/// Whether the call that a name stands in opens what is mapped already alone (dlopen(3), `RTLD_NOLOAD`, which is 4).
+fn asks_alone(words: &SourceWords<'_>, string: &SourceString<'_>) -> bool {
+    let line = words.line(&words.code, string.line);
+    let mode = line
+        .split_once("mode")
+        .and_then(|(_, rest)| rest.trim_start().strip_prefix('='));
+    let mode = mode.unwrap_or_default().split([')', ',']).next().unwrap_or_default();
+    mode.contains("RTLD_NOLOAD") || mode.split('|').any(|bit| bit.trim() == "4")
+}
 
 /// Whether a statement runs when its module is imported, for sure; what catches a failure, where that may be one of
 /// another name of the library.
@@ -126,6 +144,11 @@ mod tests {
             &[],
         );
         check(
+            "try:\n  CDLL('libcupti.so.12', mode=4)\nexcept OSError:\n  CDLL('libcupti.so.12')\nCDLL('libcupti.so')",
+            &["libcupti.so"],
+            &["libcupti.so.12"],
+        );
+        check(
             "CDLL('libcupti.so.13')\nCDLL('libcupti.so.12')",
             &["libcupti.so.13", "libcupti.so.12"],
             &[],
@@ -144,6 +167,8 @@ mod tests {
             "load = lambda: CDLL('libcupti.so.12')",
             "if sys.platform != 'win32':\n    CDLL('libcupti.so.12')",
             "CDLL(os.path.join(root, 'libcupti.so.12'))",
+            "CDLL('libcupti.so.12', mode=4)",
+            "CDLL('libcupti.so.12', mode=os.RTLD_NOLOAD | os.RTLD_NOW)",
             "for name in ('libcupti.so.12',):\n    CDLL(name)",
         ] {
             check(hint, &[], &["libcupti.so.12"]);

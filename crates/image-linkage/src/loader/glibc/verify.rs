@@ -89,27 +89,16 @@ fn mapping(elf: &ElfFacts, linker: &DynamicLoader, role: ObjectRole) -> Option<L
         () if is_library && elf.loads == 0 => mapping("object file has no loadable segments"),
         () if let Some(words) = first(is_of_mapping) => Some(words),
         () if let Some(words) = first(is_segment) => Some(words),
-        () if let Some(cut) = truncation(elf) => Some(cut),
+        () if let Some(cut) = truncation(elf, role) => Some(cut),
         () if elf.loads == 0 => mapping("object file has no loadable segments"),
         () if !elf.dynamic => mapping("object file has no dynamic section"),
         () if is_library && elf.is_pie() => mapping("cannot dynamically load position-independent executable"),
         () if elf.executable_stack && role == ObjectRole::Opened && keeps_stack(linker) => {
             mapping("cannot enable executable stack as shared object requires: Invalid argument")
         }
-        () if role == ObjectRole::Opened && elf.static_tls > STORAGE.1 => {
-            mapping("cannot allocate memory in static TLS block")
-        }
-        () if role == ObjectRole::Opened && elf.static_tls > STORAGE.0 => Some(LoadRefusal::Unforetold(format!(
-            "it wants {} bytes of static TLS, of which a process has few to spare",
-            elf.static_tls
-        ))),
         () => first(|_| true),
     }
 }
-
-/// The bytes of static TLS that are there for what dlopen opens, and those that are not: glibc sets some 1,700 aside for
-/// all such objects, or as many as `glibc.rtld.optional_static_tls` says (elf/dl-tls.c, `_dl_tls_static_surplus_init`).
-const STORAGE: (u64, u64) = (1024, 64 << 10);
 
 /// Whether no dlopen makes the stack of a running process executable: since 2.41 (glibc bug 32653).
 fn keeps_stack(linker: &DynamicLoader) -> bool {

@@ -8,7 +8,7 @@ use crate::layer::FileFacts;
 use crate::loader::dynamic_loader::DynamicLoader;
 use crate::loader::link_map::LinkMaps;
 use crate::loader::machine;
-use crate::loader::object_check::{truncation, unforetold};
+use crate::loader::object_check::{ObjectRole, truncation, unforetold};
 use crate::loader::resolution::{RequestOutcome, UnresolvedRequest};
 use crate::loader::trace::{LoadRefusal, TriedFile};
 
@@ -29,7 +29,9 @@ pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader) -> TriedF
         return no_object();
     }
     // musl never asks for the size of the file; the process dies at the first page that is missing.
-    let fatal = misplaced(elf).or_else(|| truncation(elf)).or_else(|| unforetold(elf));
+    let fatal = misplaced(elf)
+        .or_else(|| truncation(elf, ObjectRole::Library))
+        .or_else(|| unforetold(elf));
     fatal.map_or(TriedFile::Found, TriedFile::Refused)
 }
 

@@ -1,5 +1,5 @@
-//! Symbols that nothing in a process defines: what ld.so calls an undefined symbol once it binds them
-//! (glibc elf/dl-lookup.c, `_dl_lookup_symbol_x`).
+//! What comes of relocating what was mapped: symbols that nothing in a process defines (glibc elf/dl-lookup.c,
+//! `_dl_lookup_symbol_x`), and storage in every thread for which there is no room left.
 
 use std::collections::BTreeSet;
 
@@ -8,51 +8,137 @@ use crate::elf::LinkSymbols;
 use crate::escape;
 use crate::loader::link_map::{LinkMap, SearchMiss};
 use crate::loader::machine::Libc;
-use crate::loader::resolution::{RequestOutcome, UnresolvedRequest};
+use crate::loader::resolution::{LoadResolution, RequestOutcome, UnresolvedRequest};
 use crate::loader::trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};
 use crate::path::RootPath;
 
 impl SimulatedProcess<'_> {
-    /// The first among the object at this path and what it needs that imports what nothing in the process defines.
-    /// Nothing is said where that is not known of every object of the process.
-    pub fn find_unbound(&self, object: &RootPath) -> Option<UnresolvedRequest> {
-        let first = self.map_of_path(object)?;
-        let of = self.maps.get(first)?;
+    /// Relocates what was mapped since the last time; `at_once` says that who opens it wants its functions bound, too.
+    pub(super) fn relocate(&mut self, at_once: bool, resolution: &mut LoadResolution) {
+        let first = std::mem::replace(&mut self.relocated, self.maps.count());
+        let new = first..self.relocated;
+        resolution.unresolved.extend(self.storage_refusal(new.clone()));
+        let environment = self.maps.setup.environment;
+        let at_once = at_once || environment.binds_now || self.maps.setup.linker.libc == Libc::Musl;
+        // The loader looks at versions first, and at nothing more where one is missing.
+        let is_whole = |missing: &UnresolvedRequest| missing.outcome == RequestOutcome::ProvidedAtRuntime;
+        if !resolution.unresolved.iter().all(is_whole) || !self.search.check_loaded(&self.maps, &self.order).is_empty()
+        {
+            return;
+        }
+        // A program that is not known, and who loads a library that is looked at by itself, may define anything.
+        let main = self.maps.main().and_then(|main| self.maps.get(main));
+        let last = self.maps.get(self.relocated.saturating_sub(1));
+        let Some(scope) = last
+            .filter(|_| main.is_some_and(|main| main.elf().is_program()))
+            .and_then(|last| self.scope(last))
+        else {
+            return;
+        };
+        let refused = new.filter_map(|number| {
+            let map = self.maps.get(number)?;
+            let own = map.elf().link_symbols.as_deref()?;
+            let unbound = count_unbound(own, &scope, at_once || own.binds_now);
+            (unbound > 0).then(|| refusal_of(number, map, LoadRefusal::Unbound(unbound)))
+        });
+        resolution.unresolved.extend(refused);
+    }
+
+    /// The symbols of all objects that one can bind to; nothing where they are not known of all of them.
+    fn scope(&self, of: &LinkMap) -> Option<Vec<&LinkSymbols>> {
         let near: Vec<&LinkMap> = self.maps.iter().filter(|map| map.shares_namespace(of)).collect();
         // What is not in the image may define anything.
         let is_whole = |map: &&LinkMap| map.needs.iter().all(|(_, answer)| answer.is_some());
         let all: Option<Vec<&LinkSymbols>> = near.iter().map(|map| map.elf().link_symbols.as_deref()).collect();
-        let all = all.filter(|_| near.iter().all(is_whole))?;
+        all.filter(|_| near.iter().all(is_whole))
+    }
+
+    /// The first among the object at this path and what it needs that imports what nothing in the process defines, so
+    /// that a call may end it.
+    pub fn find_unbound(&self, object: &RootPath) -> Option<UnresolvedRequest> {
+        let first = self.map_of_path(object)?;
+        let scope = self.scope(self.maps.get(first)?)?;
         let (mut pending, mut seen) = (vec![first], BTreeSet::new());
         while let Some(number) = pending.pop() {
             let Some(map) = self.maps.get(number).filter(|_| seen.insert(number)) else {
                 continue;
             };
-            let own = map.elf().link_symbols.as_deref()?;
-            match own.count_unbound(&all.iter().copied()) {
+            match count_unbound(map.elf().link_symbols.as_deref()?, &scope, true) {
                 0 => pending.extend(map.needs.iter().rev().filter_map(|(_, answer)| *answer)),
-                unbound => return Some(self.unbound(map, own, unbound)),
+                unbound => {
+                    let words = LoadRefusal::Unbound(unbound).to_string();
+                    return Some(refusal_of(number, map, LoadRefusal::Unforetold(words)));
+                }
             }
         }
         None
     }
 
-    fn unbound(&self, map: &LinkMap, own: &LinkSymbols, unbound: usize) -> UnresolvedRequest {
-        let words = format!("undefined symbols: nothing in the process defines {unbound} of those that it imports");
-        // musl binds all at once; glibc does what the object says, and else what who opens it says.
-        let is_bound = own.binds_now || matches!(self.maps.setup.linker.libc, Libc::Musl);
-        let refusal = if is_bound && self.maps.main().is_some() {
-            LoadRefusal::Mapping(words)
-        } else {
-            LoadRefusal::Unforetold(words)
-        };
-        let message = format!("{}: {refusal}", escape::escape_bytes(&map.path));
-        let step = SearchStep::Tried {
-            how: SearchStage::Start,
-            path: map.path.clone().into(),
-            tried: TriedFile::Refused(refusal),
-        };
-        let outcome = RequestOutcome::Refused;
-        unresolved(&map.path, None, SearchMiss { outcome, message }, vec![step])
+    /// Whether no object of the process defines a symbol of this name, for sure.
+    pub fn lacks_symbol(&self, name: &[u8]) -> bool {
+        let main = self.maps.main().and_then(|main| self.scope(self.maps.get(main)?));
+        main.is_some_and(|scope| !scope.iter().any(|symbols| symbols.defines(name)))
     }
+
+    /// The object among the new ones for whose storage at a fixed place in every thread there is no room, where dlopen
+    /// has mapped it (glibc elf/dl-reloc.c, `_dl_try_allocate_static_tls`).
+    fn storage_refusal(&self, new: std::ops::Range<usize>) -> Option<UnresolvedRequest> {
+        let Libc::Glibc(_) = self.maps.setup.linker.libc else {
+            return None;
+        };
+        let room = self.storage_room();
+        let mut used = 0_u64;
+        (self.started..new.end).find_map(|number| {
+            let map = self.maps.get(number)?;
+            // A process that is not known has the C library already.
+            let is_libc = map.elf().soname.as_deref() == Some(b"libc.so.6");
+            let bytes = if is_libc { 0 } else { map.elf().static_tls };
+            used = used.saturating_add(bytes.next_multiple_of(STORAGE_UNIT));
+            let refusal = match bytes {
+                0 => return None,
+                _ if used <= room => return None,
+                _ if used > room + 2 * STORAGE_UNIT => {
+                    LoadRefusal::Mapping("cannot allocate memory in static TLS block".to_owned())
+                }
+                _ => LoadRefusal::Unforetold(format!(
+                    "it wants {bytes} bytes of static TLS, of which a process has few to spare"
+                )),
+            };
+            new.contains(&number).then(|| refusal_of(number, map, refusal))
+        })
+    }
+
+    /// The bytes that there are for it: 1664 in every version (elf/dl-tls.c, `_dl_tls_static_surplus_init`), 512 of them
+    /// by a tunable since 2.33.
+    fn storage_room(&self) -> u64 {
+        let setup = self.maps.setup;
+        let tunables = setup.environment.tunables.as_deref().unwrap_or_default();
+        let is_read = self.maps.identity.secure.is_none() && !setup.linker.libc.is_glibc_before((2, 33));
+        let given = tunables
+            .split(|&byte| byte == b':')
+            .filter_map(|tunable| tunable.strip_prefix(b"glibc.rtld.optional_static_tls="));
+        let given = given.filter_map(|value| std::str::from_utf8(value).ok()?.parse::<u64>().ok());
+        let given = given.filter(|_| is_read).last();
+        1152 + given.unwrap_or(512).min(1 << 32)
+    }
+}
+
+/// What the room in every thread is divided by: no variable has to lie at a larger multiple.
+const STORAGE_UNIT: u64 = 64;
+
+fn count_unbound(own: &LinkSymbols, scope: &[&LinkSymbols], all: bool) -> usize {
+    // What a program copies from a library stands in the program as well.
+    let others = scope.iter().copied().filter(|other| !std::ptr::eq(*other, own));
+    own.count_unbound(&others, all)
+}
+
+fn refusal_of(number: usize, map: &LinkMap, refusal: LoadRefusal) -> UnresolvedRequest {
+    let message = format!("{}: {refusal}", escape::escape_bytes(&map.path));
+    let step = SearchStep::Tried {
+        how: SearchStage::Start,
+        path: map.path.clone().into(),
+        tried: TriedFile::Refused(refusal),
+    };
+    let outcome = RequestOutcome::Refused;
+    unresolved(&map.path, Some(number), SearchMiss { outcome, message }, vec![step])
 }
