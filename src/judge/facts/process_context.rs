@@ -19,7 +19,7 @@ use image_linkage::loader::{
     SearchStage, SimulatedProcess, StartMode, UnresolvedRequest, ldconfig,
 };
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{FileCredentials, NodeKind, Rootfs};
+use image_linkage::rootfs::{FileCredentials, FileUse, LookupError, NodeKind, Rootfs};
 use image_source::Image;
 
 /// How the loader is to be set up, beyond what the image says.
@@ -221,6 +221,12 @@ impl ProcessContext {
         let words = [own, listed].into_iter();
         let words = words.flat_map(move |text| text.split(is_separator));
         words.filter(|word| !word.is_empty())
+    }
+
+    /// Whether the user of the image may not read a file.
+    pub(crate) fn is_unreadable(&self, path: &RootPath) -> bool {
+        let opened = (self.rootfs).open_as(&path.absolute(), &self.user.credentials, FileUse::Read);
+        matches!(opened, Err(LookupError::Denied(_)))
     }
 
     /// What a dlopen of `name` gets in a process without search paths of its own; where that cannot start,

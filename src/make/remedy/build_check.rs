@@ -2,7 +2,7 @@
 
 use super::install_method::InstallMethod;
 use super::required_libraries::RequiredLibrary;
-use crate::judge::facts::{FailureImpact, ImageFacts, RequestKind};
+use crate::judge::facts::{CuptiConsumer, FailureImpact, ImageFacts, RequestKind};
 use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::knowledge::LibraryProfile;
 use image_linkage::elf::ByteString;
@@ -59,7 +59,13 @@ pub(super) fn check_without_install(
         .consumers
         .iter()
         .filter(|it| it.required == FailureImpact::Import && it.asks == RequestKind::Needed);
-    let objects = breaks.map(|consumer| LinkedObject {
+    // The loader reads what it lists, and the kernel starts a program that nobody may read (mode 0711) all the same.
+    let context = &target.contexts.as_is;
+    let is_listed = |consumer: &&CuptiConsumer| {
+        let mut files = std::iter::once(&consumer.object).chain(&consumer.program);
+        !files.any(|file| context.is_unreadable(file))
+    };
+    let objects = breaks.filter(is_listed).map(|consumer| LinkedObject {
         name: consumer.name.clone(),
         object: consumer.object.clone(),
         program: consumer.program.clone().filter(|program| *program != consumer.object),

@@ -117,8 +117,8 @@ impl SimulatedProcess<'_> {
         let given = tunables
             .split(|&byte| byte == b':')
             .filter_map(|tunable| tunable.strip_prefix(b"glibc.rtld.optional_static_tls="));
-        let given = given.filter_map(|value| std::str::from_utf8(value).ok()?.parse::<u64>().ok());
-        let given = given.filter(|_| is_read).next_back();
+        let mut given = given.filter_map(|value| std::str::from_utf8(value).ok()?.parse::<u64>().ok());
+        let given = given.rfind(|_| is_read);
         1152 + given.unwrap_or(512).min(1 << 32)
     }
 }
