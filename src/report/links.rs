@@ -14,11 +14,9 @@ const SCHEMA: &str = "cupti-audit/links/v1";
 
 /// What was asked and what was not, a sentence each.
 pub(super) fn asked_words(links: &ObjectLinks) -> Vec<String> {
-    let programs = count_words(links.programs, "program");
-    let mut lines = vec![format!(
-        "asked: {programs}, {}",
-        count_words(links.libraries, "library")
-    )];
+    let asked = [(links.programs, "program"), (links.libraries, "library")];
+    let asked = asked.map(|(count, kind)| count_words(count, kind)).join(", ");
+    let mut lines = vec![format!("asked: {asked}")];
     let of_driver = links.from_driver.iter();
     let of_driver: Vec<String> = of_driver
         .map(|(name, count)| format!("{} ({})", escape_bytes(name), count_words(*count, "object")))

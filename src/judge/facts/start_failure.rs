@@ -144,7 +144,7 @@ impl StartFailure {
     }
 }
 
-/// What the kernel says of an interpreter, and why (Linux fs/binfmt_elf.c, `load_elf_binary`).
+/// What the kernel says of an interpreter, and why (Linux `fs/binfmt_elf.c`, `load_elf_binary`).
 fn interpreter_fault(
     context: &ProcessContext,
     program: &ElfFacts,

@@ -34,7 +34,7 @@ impl CommandFollower<'_> {
     }
 }
 
-/// Why the kernel takes an object for no program (Linux fs/binfmt_elf.c, `load_elf_binary`).
+/// Why the kernel takes an object for no program (Linux `fs/binfmt_elf.c`, `load_elf_binary`).
 fn object_fault(elf: &ElfFacts) -> Option<&'static str> {
     let is_cut = |problem: &ElfProblem| match problem {
         ElfProblem::Truncated { what, .. } => ["the header", "the program headers"].contains(what),
