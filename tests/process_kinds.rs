@@ -78,6 +78,7 @@ fn with_script(text: &str, environment: &[(&str, &str)]) -> ImageFacts {
         .executable("opt/cupti/libcupti.so.12", Elf::library("libcupti.so.12").build())
         .executable("usr/bin/app", opens().build())
         .executable("usr/bin/own", opens().rpath("/opt/cupti").build())
+        .executable("bin/cat", Elf::executable().build())
         .executable("entrypoint.sh", format!("#!/bin/sh\n{text}exec \"$@\"\n"));
     facts_of(layer, environment)
 }
