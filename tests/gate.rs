@@ -608,89 +608,83 @@ fn the_recipe_of_many_guides_is_caught_before_it_is_built() {
     assert_eq!(checked(RECIPE, &["--target", "builder"]), (vec![], vec![], 0));
 }
 
+/// Dockerfiles, where `BASE` and `DEVEL` stand for first lines, and what is told of them.
+const STEPS: [(&str, &str); 16] = [
+    (
+        "BASERUN apt-get install -y libcupti-dev-12-4\n",
+        "error no-such-package 2-2",
+    ),
+    (
+        "BASERUN apt-get install -y cuda-cupti-11-8\n",
+        "warning cupti-of-another-cuda 2-2",
+    ),
+    (
+        "BASERUN pip install nvidia-cuda-cupti-cu11==11.8.87\n",
+        "warning cupti-of-another-cuda 2-2",
+    ),
+    (
+        "BASECOPY --from=nvidia/cuda:12.4.1-runtime-ubuntu22.04 /usr/local/cuda/lib64/libcupti.so.12 /usr/lib/\n",
+        "error copy-from-image-without-cupti 2-2",
+    ),
+    (
+        "DEVELBASECOPY --from=b /usr/local/cuda/lib64/libcupti.so* /opt/cupti/\n",
+        "warning cupti-copied-off-path 3-3",
+    ),
+    (
+        "DEVELBASECOPY --from=b /usr/local/cuda/lib64/libcupti.so* /usr/lib/x86_64-linux-gnu/\n",
+        "",
+    ),
+    (
+        "DEVELBASECOPY --from=b /usr/local/cuda/lib64/libcupti.so* /opt/c/\nENV LD_LIBRARY_PATH=/opt/c\n",
+        "",
+    ),
+    (
+        "BASERUN apt-get install -y cuda-libraries-dev-12-4 cuda-command-line-tools-12-4 # cupti\n",
+        "",
+    ),
+    // What a later stage does holds for those that it begins from.
+    (
+        "DEVELFROM nvidia/cuda:12.4.1-runtime-ubuntu22.04 AS c\n\
+         COPY --from=b /usr/local/cuda/lib64/libcupti.so* /opt/c/\nFROM c\nRUN ldconfig /opt/c\n",
+        "",
+    ),
+    // Nothing of it says that CUPTI is wanted: a note.
+    (
+        "BASERUN apt-get install -y cuda-libraries-12-4\n",
+        "note run-brings-no-cupti 2-2",
+    ),
+    // A script and a base of one's own may bring it.
+    (
+        "BASERUN ./cupti.sh && apt-get install -y cuda-libraries-dev-12-4\n",
+        "warning run-brings-no-cupti 2-2",
+    ),
+    (
+        "FROM reg.example/own:1\nCOPY --from=reg.example/x /opt/libcupti.so.12 /opt/x/\n",
+        "",
+    ),
+    // Ubuntu's own package is of CUDA 11.5; a package that was downloaded may be any.
+    (
+        "BASERUN apt-get install -y libcupti-dev\n",
+        "warning cupti-of-another-cuda 2-2",
+    ),
+    (
+        "BASERUN dpkg -i cupti.deb; apt-get install -y cuda-libraries-12-4\n",
+        "warning run-brings-no-cupti 2-2",
+    ),
+    (
+        "BASECOPY libcupti.so.12 /usr/lib/\nRUN apt-get install -y cuda-libraries-12-4\n",
+        "warning run-brings-no-cupti 3-3",
+    ),
+    ("BASERUN for p in cupti; do apt-get install -y cuda-$p-12-4; done\n", ""),
+];
+
 #[test]
 fn each_step_that_goes_wrong_is_told_and_no_other() {
-    let base = "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\n";
-    let devel = "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04 AS b\n";
-    let cases: [(String, &[&str]); 16] = [
-        (
-            format!("{base}RUN apt-get install -y libcupti-dev-12-4\n"),
-            &["error no-such-package 2-2"],
-        ),
-        (
-            format!("{base}RUN apt-get install -y cuda-cupti-11-8\n"),
-            &["warning cupti-of-another-cuda 2-2"],
-        ),
-        (
-            format!("{base}RUN pip install nvidia-cuda-cupti-cu11==11.8.87\n"),
-            &["warning cupti-of-another-cuda 2-2"],
-        ),
-        (
-            format!(
-                "{base}COPY --from=nvidia/cuda:12.4.1-runtime-ubuntu22.04 /usr/local/cuda/lib64/libcupti.so.12 /usr/lib/\n"
-            ),
-            &["error copy-from-image-without-cupti 2-2"],
-        ),
-        (
-            format!("{devel}{base}COPY --from=b /usr/local/cuda/lib64/libcupti.so* /opt/cupti/\n"),
-            &["warning cupti-copied-off-path 3-3"],
-        ),
-        (
-            format!("{devel}{base}COPY --from=b /usr/local/cuda/lib64/libcupti.so* /usr/lib/x86_64-linux-gnu/\n"),
-            &[],
-        ),
-        (
-            format!(
-                "{devel}{base}COPY --from=b /usr/local/cuda/lib64/libcupti.so* /opt/c/\nENV LD_LIBRARY_PATH=/opt/c\n"
-            ),
-            &[],
-        ),
-        (
-            format!("{base}RUN apt-get install -y cuda-libraries-dev-12-4 cuda-command-line-tools-12-4 # cupti\n"),
-            &[],
-        ),
-        // What a later stage does holds for those that it begins from.
-        (
-            format!(
-                "{devel}{base} AS c\nCOPY --from=b /usr/local/cuda/lib64/libcupti.so* /opt/c/\nFROM c\nRUN ldconfig /opt/c\n"
-            )
-            .replace("22.04\n AS c", "22.04 AS c"),
-            &[],
-        ),
-        // Nothing of it says that CUPTI is wanted: a note.
-        (
-            format!("{base}RUN apt-get install -y cuda-libraries-12-4\n"),
-            &["note run-brings-no-cupti 2-2"],
-        ),
-        // A script and a base of one's own may bring it.
-        (
-            format!("{base}RUN ./cupti.sh && apt-get install -y cuda-libraries-dev-12-4\n"),
-            &["warning run-brings-no-cupti 2-2"],
-        ),
-        (
-            "FROM reg.example/own:1\nCOPY --from=reg.example/x /opt/libcupti.so.12 /opt/x/\n".to_owned(),
-            &[],
-        ),
-        // Ubuntu's own package is of CUDA 11.5; a package that was downloaded may be any.
-        (
-            format!("{base}RUN apt-get install -y libcupti-dev\n"),
-            &["warning cupti-of-another-cuda 2-2"],
-        ),
-        (
-            format!("{base}RUN dpkg -i cupti.deb; apt-get install -y cuda-libraries-12-4\n"),
-            &["warning run-brings-no-cupti 2-2"],
-        ),
-        (
-            format!("{base}COPY libcupti.so.12 /usr/lib/\nRUN apt-get install -y cuda-libraries-12-4\n"),
-            &["warning run-brings-no-cupti 3-3"],
-        ),
-        (
-            format!("{base}RUN for p in cupti; do apt-get install -y cuda-$p-12-4; done\n"),
-            &[],
-        ),
-    ];
-    for (text, expected) in cases {
-        assert_eq!(checked(&text, &[]).0, expected, "{text}");
+    for (steps, expected) in STEPS {
+        let text = steps
+            .replace("BASE", "FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04\n")
+            .replace("DEVEL", "FROM nvidia/cuda:12.4.1-devel-ubuntu22.04 AS b\n");
+        assert_eq!(checked(&text, &[]).0.join(", "), expected, "{text}");
     }
 }
 

@@ -149,8 +149,8 @@ fn links_tells_the_objects_that_the_real_loader_refuses() {
     let mut root = Root::new(b"");
     let gone = ["libz.so.1", "libreadline.so.8"];
     let layer = gone.iter().fold(Layer::new(), |layer, name| {
-        let layer = layer.whiteout(&format!("{folder}/{name}"));
-        layer.whiteout(&format!("{folder}/{}", real_name(name)))
+        let layer = layer.whiteout(format!("{folder}/{name}"));
+        layer.whiteout(format!("{folder}/{}", real_name(name)))
     });
     let moved = std::fs::read(whole("libreadline.so.8")).unwrap();
     let layer = layer.file("opt/x/libreadline.so.8", moved);
@@ -158,11 +158,11 @@ fn links_tells_the_objects_that_the_real_loader_refuses() {
     let asked = ["/usr/bin", "/usr/lib/python3.11"];
     let reference = format!("rootfs:{}", root.path("").display());
     let facts = real_objects::read(&reference, real_objects::cpu(&root.path("")));
-    let paths: Vec<String> = asked
+    let objects: Vec<String> = asked
         .iter()
         .flat_map(|below| real_objects::elf_files(&root.path(""), below))
         .collect();
-    let refuses = |said: &real_objects::Said| {
+    let is_refused = |said: &real_objects::Said| {
         let words = [
             "=> not found",
             "error while loading shared libraries",
@@ -172,10 +172,10 @@ fn links_tells_the_objects_that_the_real_loader_refuses() {
             .iter()
             .any(|line| words.iter().any(|word| line.contains(word)))
     };
-    let real = real_objects::real(&root.path(""), &facts.contexts.as_is, &paths);
+    let real = real_objects::real(&root.path(""), &facts.contexts.as_is, &objects);
     let mut refused: Vec<&str> = real
         .iter()
-        .filter(|said| refuses(said))
+        .filter(|said| is_refused(said))
         .map(|said| &*said.path)
         .collect();
     refused.sort_unstable();

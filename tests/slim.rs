@@ -939,8 +939,8 @@ fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() 
                 }
             })
         });
-        let plan = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
-        let goes = |path: &str| plan.contains(&format!("- /{path} "));
+        let said = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
+        let goes = |path: &str| said.contains(&format!("- /{path} "));
         let found = if is_header {
             (
                 goes(&format!("{include}/cupti.h")),
@@ -949,7 +949,7 @@ fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() 
         } else {
             (goes(at), goes(at))
         };
-        assert_eq!(found, (!stays, !stays), "{what}: {plan}");
+        assert_eq!(found, (!stays, !stays), "{what}: {said}");
     }
 }
 

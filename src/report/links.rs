@@ -15,14 +15,14 @@ const SCHEMA: &str = "cupti-audit/links/v1";
 /// What was asked and what was not, a sentence each.
 pub(super) fn asked_words(links: &ObjectLinks) -> Vec<String> {
     let asked = [(links.programs, "program"), (links.libraries, "library")];
-    let asked = asked.map(|(count, kind)| count_words(count, kind)).join(", ");
-    let mut lines = vec![format!("asked: {asked}")];
+    let words = asked.map(|(count, thing)| count_words(count, thing)).join(", ");
+    let mut sentences = vec![format!("asked: {words}")];
     let of_driver = links.from_driver.iter();
     let of_driver: Vec<String> = of_driver
         .map(|(name, count)| format!("{} ({})", escape_bytes(name), count_words(*count, "object")))
         .collect();
     if !of_driver.is_empty() {
-        lines.push(format!("comes with the driver at run time: {}", of_driver.join(", ")));
+        sentences.push(format!("comes with the driver at run time: {}", of_driver.join(", ")));
     }
     let not_asked = [
         (links.foreign, "for another processor or loader"),
@@ -34,9 +34,9 @@ pub(super) fn asked_words(links: &ObjectLinks) -> Vec<String> {
         .map(|(count, what)| format!("{} {what}", count_words(*count, "object")))
         .collect();
     if !not_asked.is_empty() {
-        lines.push(format!("not asked: {}", not_asked.join(", ")));
+        sentences.push(format!("not asked: {}", not_asked.join(", ")));
     }
-    lines
+    sentences
 }
 
 /// The report of one image, version 1 of the contract.

@@ -68,7 +68,7 @@ pub fn command_kind(draft: &mut Draft) {
         };
         draft.put(1, at, is).mode = Some("755".to_owned());
         let process = &mut draft.spec.processes[0];
-        process.object = at.to_owned();
+        at.clone_into(&mut process.object);
         process.command = vec![at.to_owned()];
         draft.spec.layers[1].shift_remove(&program);
     }
