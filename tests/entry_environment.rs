@@ -658,7 +658,12 @@ const ENDINGS: [(&str, &str, &str); 24] = [
 ];
 
 /// Scripts that no shell reads to their end, and where it stops.
-const UNREADABLE: [(&str, &str, &str); 9] = [
+const UNREADABLE: [(&str, &str, &str); 10] = [
+    (
+        "/bin/sh",
+        "echo $(true",
+        "at something that nothing closes, or that its shell does not know",
+    ),
     (
         "/bin/sh",
         "echo \"open",

@@ -84,6 +84,14 @@ impl WordReader<'_> {
         let tokens = std::mem::take(&mut self.tokens);
         let documents = std::mem::take(&mut self.documents);
         let is_test = std::mem::take(&mut self.is_test);
+        let is_closed = self.read_to_parenthesis();
+        self.depth -= 1;
+        (self.documents, self.is_test) = (documents, is_test);
+        let inside = std::mem::replace(&mut self.tokens, tokens);
+        is_closed.map(|()| inside)
+    }
+
+    fn read_to_parenthesis(&mut self) -> Option<()> {
         // What is open: a parenthesis, or a `case`, in which one stands behind each pattern.
         let mut open: Vec<bool> = Vec::new();
         while !(open.is_empty() && self.rest.peek() == Some(&')')) {
@@ -101,9 +109,7 @@ impl WordReader<'_> {
             }
         }
         self.rest.next();
-        self.depth -= 1;
-        (self.documents, self.is_test) = (documents, is_test);
-        Some(std::mem::replace(&mut self.tokens, tokens))
+        Some(())
     }
 
     /// One expansion more is open.
