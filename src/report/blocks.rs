@@ -9,7 +9,7 @@ use anstyle::Style;
 
 use super::markdown::fence;
 use super::markdown_escape::escape_markdown;
-use super::text_layout::{BOLD, DIM, capital, styled, wrap_paragraph};
+use super::text_layout::{BOLD, DIM, capital, styled, wrap_line, wrap_paragraph};
 use super::words::gap_lines;
 use crate::judge::facts::ImageFacts;
 use crate::knowledge::advice::InstallSource;
@@ -124,7 +124,7 @@ impl Block<'_> {
                 *out += &wrap_paragraph("          ", &source.brings, width);
             }
             Self::Gaps(facts) => *out += &gap_lines(facts, width),
-            Self::Styled { text, .. } => *out += &wrap_paragraph("", text, width),
+            Self::Styled { text, .. } => *out += &wrap_line(text, width),
             Self::Code(code) => {
                 for line in code_lines(code) {
                     let _ = writeln!(out, "       {}", styled(DIM, line));
