@@ -367,7 +367,7 @@ fn our_own_image_holds_the_program_alone_and_is_nobodys_where_it_can_be() {
     };
     assert_eq!(user(AUDITOR), "65532:65532");
     assert_eq!(user(ROOT_AUDITOR), "");
-    let version = ["run", "--rm", "--network", "none", AUDITOR, "--version"];
+    let version = ["run", "--rm", "--network", "none", AUDITOR, "-V"];
     let expected = concat!("cupti-audit ", env!("CARGO_PKG_VERSION"));
     assert_eq!(site.engine.must(&version), expected);
     if static_program().is_some() {

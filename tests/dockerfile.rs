@@ -588,8 +588,19 @@ fn what_cannot_be_made_or_run_is_gone_around() {
         ("Entrypoint", json!(["/start.sh"])),
         ("Cmd", json!(["true"])),
     ];
-    let wrapper = made(system().executable("start.sh", script), unset);
+    let wrapper = system()
+        .executable("start.sh", script)
+        .executable("usr/bin/true", Elf::executable().build());
+    let wrapper = made(wrapper, unset);
     assert!(wrapper.contains("export LD_LIBRARY_PATH='';"), "{wrapper}");
+    // A relative folder is one below that to which the script goes.
+    let script = "#!/bin/sh\ncd /srv\nexport LD_LIBRARY_PATH=lib\nexec \"$@\"\n";
+    let gone = system()
+        .executable("start.sh", script)
+        .executable("usr/bin/true", Elf::executable().build());
+    let command = vec![("Entrypoint", json!(["/start.sh"])), ("Cmd", json!(["true"]))];
+    let gone = made(gone.dir("srv"), command);
+    assert!(gone.contains("export LD_LIBRARY_PATH=/srv/lib;"), "{gone}");
 }
 
 #[test]

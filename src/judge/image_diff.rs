@@ -19,7 +19,7 @@ const SHELVES: [(&[u8], usize); 4] = [(b"usr/local", 3), (b"opt", 2), (b"usr", 2
 pub struct ImageDiff<'a> {
     /// The image that the other is compared with.
     pub before: &'a AuditedImage,
-    /// The other.
+    /// The image that is compared with it.
     pub after: &'a AuditedImage,
     /// The bytes of the files of each.
     pub file_bytes: (u64, u64),
@@ -48,21 +48,21 @@ pub struct OwnerChange {
     pub after: u64,
 }
 
-/// A phase's verdicts.
+/// What becomes of a phase from one image to the other.
 pub struct PhaseChange<'a> {
-    /// Its name.
+    /// The name of its file.
     pub phase: &'a str,
-    /// On the first image.
+    /// The verdict on the first image.
     pub before: Verdict,
-    /// On the second.
+    /// The verdict on the second image.
     pub after: Verdict,
 }
 
 /// A program in both images, or in one of them.
 pub struct ConsumerPair<'a> {
-    /// In the first image.
+    /// Who asks in the first image.
     pub before: Option<&'a CuptiConsumer>,
-    /// In the second.
+    /// Who asks in the second image.
     pub after: Option<&'a CuptiConsumer>,
 }
 

@@ -49,7 +49,7 @@ pub enum StepYield {
     Library,
     /// A copy that programs with search paths of their own get.
     Wheel,
-    /// Other files.
+    /// Files, and the library is not among them.
     Nothing,
     /// There is no such package.
     Absent,
@@ -63,7 +63,7 @@ pub enum PackageManager {
     System,
     /// pip, or what takes its arguments.
     Pip,
-    /// conda and mamba.
+    /// conda, mamba, or micromamba.
     Conda,
 }
 
@@ -71,11 +71,11 @@ pub enum PackageManager {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InstalledPackage {
-    /// What installs it.
+    /// The program by which it is installed.
     pub manager: PackageManager,
     /// Its name, with `{major}` and `{minor}` for the numbers of its CUDA.
     pub name: String,
-    /// What it brings.
+    /// What is there of the library once it is installed.
     pub brings: StepYield,
     /// Whether it is the distribution's own, of the only CUDA that this has.
     #[serde(default)]
@@ -93,7 +93,7 @@ pub struct BaseImage {
     /// A word that its tag holds.
     #[serde(default)]
     pub tag: String,
-    /// What it holds.
+    /// What is there of the library in it.
     pub brings: StepYield,
     /// The folders on its `LD_LIBRARY_PATH` where it has the library.
     #[serde(default)]
@@ -106,7 +106,7 @@ pub struct BaseImage {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchedFolder {
-    /// The folder.
+    /// Its absolute path, without a slash at the end.
     pub folder: String,
     /// The first version of CUDA.
     pub from: String,

@@ -43,9 +43,9 @@ pub(super) enum Block<'a> {
     Gaps(&'a ImageFacts),
     /// A sentence that is styled for a terminal, and the same without its styles.
     Styled {
-        /// For a terminal.
+        /// With terminal sequences around its words.
         text: String,
-        /// For a page.
+        /// The same for Markdown and HTML.
         plain: String,
     },
     /// Lines of a file, as they stand there.

@@ -36,7 +36,7 @@ impl UnfinishedFolder {
         Ok(Self { folder, _lock: lock })
     }
 
-    /// Where it lies.
+    /// The folder into which to write.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

@@ -94,3 +94,13 @@ fn a_name_is_proposed_only_where_it_is_near() {
     assert!(unknown_name("phase", "trianing", &known).contains("did you mean \"training\"?"));
     assert!(!unknown_name("phase", "lunch", &known).contains("did you mean"));
 }
+
+#[test]
+fn a_document_that_is_nested_too_deep_is_a_mistake_and_no_end_of_the_stack() {
+    for (open, close) in [("[", "]"), ("{a: ", "}")] {
+        let nested = |depth: usize| format!("{}1{}", open.repeat(depth), close.repeat(depth));
+        assert!(YamlDocument::parse(&nested(20)).is_ok());
+        let mistake = YamlDocument::parse(&nested(60)).err().unwrap();
+        assert!(mistake.what.contains("depth"), "{mistake}");
+    }
+}

@@ -69,10 +69,15 @@ impl YamlNode {
     }
 }
 
+/// The levels that a document may have, at most. The deepest of ours has six. Each level takes 32 kB of stack in a
+/// program that is not optimised, and a thread has 2 MB.
+const NESTING: usize = 24;
+
 /// Reads text into a tree.
 pub(super) fn parse_tree(text: &str) -> Result<YamlNode, YamlMistake> {
     // The caller says where; a snippet would print lines of a file to which a hostile link may have led.
-    let options = serde_saphyr::options! { with_snippet: false };
+    let budget = serde_saphyr::budget! { max_depth: NESTING };
+    let options = serde_saphyr::options! { with_snippet: false, budget: budget };
     let read: Result<Spanned<RawYaml>, _> = serde_saphyr::from_str_with_options(text, options);
     match read {
         Ok(raw) => Ok(node(raw, text)),

@@ -20,7 +20,7 @@ use super::terminal::{report_error, set_color_choice, terminal_width, write_resu
 /// The bytes of a Dockerfile, at most: a thousand times those of a long one.
 const FILE_BYTES: u64 = 1 << 20;
 
-/// Checks a Dockerfile.
+/// Says of a Dockerfile which steps bring no libcupti that a loader finds.
 pub fn run_check(args: &CheckArgs) -> Result<RunExit, CommandError> {
     set_color_choice(args.output.color);
     let config_file = project_config::read_config(&args.own)?;

@@ -14,7 +14,7 @@ use super::image_reader::PreparedCommand;
 use super::project_config;
 use super::terminal::{set_color_choice, write_answer};
 
-/// Compares two images.
+/// Compares two images, and fails where the second has a finding that the first has not.
 pub fn run_diff(mut args: DiffArgs) -> Result<RunExit, CommandError> {
     set_color_choice(args.read.output.color);
     let only_one = "two images are compared for one platform; name it with --platform";

@@ -18,12 +18,19 @@ pub(super) fn split_commands(script: &str, start: usize) -> Vec<Vec<ShellWord>> 
     };
     let mut quote = None;
     let mut letters = script.char_indices().peekable();
+    // Whether nothing but space stands before on a line that goes on with the one above.
+    let mut is_continued = false;
     while let Some((at, letter)) = letters.next() {
         let place = start + at;
+        let begins_line = is_continued;
+        is_continued &= letter.is_whitespace();
         match (quote, letter) {
             // The end of the line is escaped: the instruction goes on.
             (_, '\\') => match letters.next() {
-                Some((_, '\n' | '\r')) | None => reader.end_word(place),
+                Some((_, '\n' | '\r')) | None => {
+                    reader.end_word(place);
+                    is_continued = true;
+                }
                 Some((_, escaped)) => reader.push(escaped, place),
             },
             (Some(open), letter) if letter == open => quote = None,
@@ -31,7 +38,11 @@ pub(super) fn split_commands(script: &str, start: usize) -> Vec<Vec<ShellWord>> 
                 quote = Some(letter);
                 reader.begin_word(place);
             }
-            (None, '#') if reader.word.is_none() => while letters.next_if(|(_, letter)| *letter != '\n').is_some() {},
+            (None, '#') if reader.word.is_none() => {
+                while letters.next_if(|(_, letter)| *letter != '\n').is_some() {}
+                // A builder takes such a line out of the instruction before a shell sees it.
+                is_continued = begins_line && letters.next().is_some();
+            }
             (None, ';' | '&' | '|' | '(' | ')' | '\n') => reader.end_command(place),
             (None, letter) if letter.is_whitespace() => reader.end_word(place),
             (_, letter) => reader.push(letter, place),

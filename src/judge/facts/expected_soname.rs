@@ -25,11 +25,16 @@ pub fn expected_sonames(
             names.push(name);
         }
     };
+    // No program asks for the name of a release, as `libcupti.so.2024.1.1`, though a library of that name may be found.
+    let asked_by = |name: &[u8]| -> ByteString {
+        let soname = library.soname_by_name(&knowledge.tables.releases, name);
+        soname.map_or_else(|| name.into(), |soname| soname.into_bytes().into())
+    };
     for path in found.own(knowledge.tables) {
         add(elf_at(rootfs, path)
             .and_then(|elf| elf.soname.clone())
             // A file that cannot be read still has a name, and its dlopen gives the loader's reason.
-            .unwrap_or_else(|| path.name().into()));
+            .unwrap_or_else(|| asked_by(path.name())));
     }
     for link in found
         .dangling
@@ -37,7 +42,7 @@ pub fn expected_sonames(
         // The development name says no version; it is tried last in any case.
         .filter(|link| link.path.name() != library.stem.as_bytes())
     {
-        add(link.path.name().into());
+        add(asked_by(link.path.name()));
     }
     for consumer in consumers {
         add(consumer.wants.clone());

@@ -11,7 +11,7 @@ use super::subject_fields::{self, SubjectField};
 /// What is asked of an image: the rules of the other questions say nothing there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleQuestion {
-    /// Whether it serves.
+    /// Whether it serves its phases.
     Image,
     /// Whether each of its objects finds what it needs.
     Links,

@@ -7,8 +7,8 @@ use super::phase_page::{
     RemovalGroupPage, RemovalPage, RepositoryPage, SearchPathPage,
 };
 use super::{config_instructions, quote};
-use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::site_packages_of;
+use crate::judge::facts::{ImageFacts, WorkingDirectory};
 use crate::judge::plan::Plan;
 use crate::knowledge::LibraryProfile;
 use crate::make::remedy::RemedyError;
@@ -345,6 +345,10 @@ fn build_check_page(facts: &ImageFacts, check: &BuildCheck) -> Result<BuildCheck
     let changed = entry.changed.iter().find(is_known);
     // The loader takes an empty one for none (glibc elf/rtld.c, `process_envvars`).
     let library_path = changed.map(|name| entry.values.get(name).cloned().unwrap_or_default());
+    let library_path = library_path.map(|value| match &entry.working_dir {
+        WorkingDirectory::Known(folder) => absolute_elements(&value, folder),
+        WorkingDirectory::Configured | WorkingDirectory::Unknown => value,
+    });
     Ok(BuildCheckPage {
         loader: quote::require_plain("the path of the loader", &check.loader)?,
         preloads: quote::require_writable("what is preloaded", &String::from_utf8_lossy(&check.preloads))?.to_owned(),
@@ -356,4 +360,19 @@ fn build_check_page(facts: &ImageFacts, check: &BuildCheck) -> Result<BuildCheck
             .transpose()?,
         elsewhere: check.elsewhere,
     })
+}
+
+/// An LD_LIBRARY_PATH whose relative elements are those below `folder`, where the container's command goes before it starts
+/// its program: the check of a build runs elsewhere.
+fn absolute_elements(value: &str, folder: &str) -> String {
+    let absolute = |element: &str| match element {
+        "" => folder.to_owned(),
+        _ if element.starts_with(['/', '$']) => element.to_owned(),
+        _ => format!("{folder}/{element}"),
+    };
+    if value.is_empty() {
+        return String::new();
+    }
+    let elements: Vec<String> = value.split([':', ';']).map(absolute).collect();
+    elements.join(":")
 }

@@ -54,19 +54,38 @@ pub(crate) fn plan_removal(facts: &ImageFacts, plan: &Plan) -> Option<RemovalPla
         group.bytes += item.bytes;
         group.paths.extend(paths_of(item).map(|path| highest(&whole, path)));
     }
-    let mut seen = BTreeSet::new();
-    let mut groups: Vec<RemovalGroup> = groups.into_values().collect();
-    for group in &mut groups {
-        group.paths.sort();
-        // A folder that goes as a whole may hold files of several kinds, and is named once.
-        group.paths.retain(|path| seen.insert(path.clone()));
-    }
     Some(RemovalPlan {
-        groups,
+        groups: name_once(groups.into_values()),
         before: facts.layers.iter().map(|layer| layer.bytes).sum(),
         after: left,
         layers: facts.layers.len(),
     })
+}
+
+/// Said where a folder goes for several reasons, of which the first is told.
+const BESIDE: &str = "; with what may go beside it";
+
+/// The groups with each path in one of them: a folder that goes as a whole may hold files of several kinds.
+fn name_once(groups: impl Iterator<Item = RemovalGroup>) -> Vec<RemovalGroup> {
+    let mut named: BTreeMap<RootPath, usize> = BTreeMap::new();
+    let mut kept: Vec<RemovalGroup> = Vec::new();
+    for mut group in groups {
+        group.paths.sort();
+        group.paths.dedup();
+        let first = group.paths.first().and_then(|path| named.get(path)).copied();
+        group.paths.retain(|path| !named.contains_key(path));
+        let whole = first.filter(|_| group.paths.is_empty());
+        if let Some(other) = whole.and_then(|number| kept.get_mut(number)) {
+            other.bytes += group.bytes;
+            if !other.because.ends_with(BESIDE) {
+                other.because += BESIDE;
+            }
+        } else {
+            named.extend(group.paths.iter().map(|path| (path.clone(), kept.len())));
+            kept.push(group);
+        }
+    }
+    kept
 }
 
 /// Whether a file that may go, or a link to it, lies in a volume of the image.

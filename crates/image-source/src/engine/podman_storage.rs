@@ -22,7 +22,7 @@ const LIST_BYTES: u64 = 64 << 20;
 #[derive(Deserialize)]
 struct StoredImage {
     id: String,
-    /// The uppermost.
+    /// The id of its uppermost layer.
     layer: Option<String>,
 }
 

@@ -11,7 +11,7 @@ use super::super::world::ByWorld;
 use super::name_index::{NameIndex, is_for_processor};
 use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
 use crate::knowledge::{ConsumerProfile, LibraryProfile, opens_library};
-use image_linkage::elf::ByteString;
+use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
 use image_linkage::path::RootPath;
 
@@ -32,6 +32,7 @@ pub(super) fn of_objects(
         names,
         reached: &reached,
         by_link: &by_link,
+        has_platform: names_platform(&contexts.as_is, inventory),
         consumers,
         profiles,
     };
@@ -100,6 +101,18 @@ fn reached_by_link(context: &ProcessContext, names: &NameIndex<'_>, inventory: &
     context.with_setup(search).unwrap_or_default()
 }
 
+/// Whether a search path has `$PLATFORM` in it: `haswell` on some machines and `x86_64` on others (glibc
+/// sysdeps/x86/dl-platform.c), so that what is followed here is not what another machine does.
+fn names_platform(context: &ProcessContext, inventory: &ObjectInventory) -> bool {
+    let in_elf = |elf: &ElfFacts| {
+        let mut paths = [&elf.rpath, &elf.runpath].into_iter().flatten();
+        paths.any(|path| contains_bytes(path, b"PLATFORM"))
+    };
+    let mut objects = inventory.objects.iter().filter_map(|(_, facts)| facts.elf.as_ref());
+    let of_environment = context.entry.values.get("LD_LIBRARY_PATH");
+    of_environment.is_some_and(|value| value.contains("PLATFORM")) || objects.any(|elf| in_elf(elf))
+}
+
 /// The files of dead weight that an object outside of their kind has on its search path, and that not every process has.
 fn reached(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
     let search = |setup: &ProcessSetup<'_>| {
@@ -141,6 +154,8 @@ struct ReferenceSearch<'a> {
     names: &'a NameIndex<'a>,
     reached: &'a BTreeSet<usize>,
     by_link: &'a BTreeSet<usize>,
+    /// Whether a search path names the processor, so that another one leads elsewhere.
+    has_platform: bool,
     consumers: &'a [CuptiConsumer],
     profiles: &'a [ConsumerProfile],
 }
@@ -174,7 +189,10 @@ impl ReferenceSearch<'_> {
         let mut references = self.unforeseen(name, reference);
         // Only what lies on somebody's own search path needs the asker's process; else one answer serves each name.
         let by_path = self.names.numbers(name).any(|number| self.reached.contains(&number));
-        let found = if self.contexts.as_is.linker.is_none() || self.contexts.as_is.budget_end().is_some() {
+        let found = if self.has_platform
+            || self.contexts.as_is.linker.is_none()
+            || self.contexts.as_is.budget_end().is_some()
+        {
             None
         } else if by_path || name.contains(&b'/') {
             self.followed(path, name)
