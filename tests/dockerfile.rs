@@ -227,6 +227,13 @@ fn an_image_without_a_shell_is_proven_in_a_copy_of_it() {
     let text = written(&image, &copy);
     let proven = "FROM busybox:1.37 AS proof-training";
     assert!(text.contains(proven) && text.contains("COPY --from=cupti"), "{text}");
+    // What COPY would write through a link is somebody's file, and nothing can take the link away.
+    let link = Layer::new().symlink("usr/lib/libcupti.so.12", "/opt/mine/libcupti.so.12");
+    let said = refused(&fixture("missing-libgcc", &link, &[]), &copy);
+    assert!(
+        said.contains("libcupti.so.12 is a link, and the image has no shell"),
+        "{said}"
+    );
     // A CUPTI that lies in the image only gets a name that the loader finds.
     let image = fixture("extras-only", &Layer::new(), &[]);
     insta::assert_snapshot!("shellless_place", written(&image, &["--phase", "training"]));

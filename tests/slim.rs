@@ -953,6 +953,18 @@ fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() 
     }
 }
 
+#[test]
+fn a_copy_that_a_search_path_may_lead_to_of_which_only_a_run_could_tell_stays() {
+    let said = must(&[
+        "oci:testdata/images/entry-unknown",
+        "--phase",
+        "inference",
+        "--drop",
+        "--dry-run",
+    ]);
+    assert!(!said.contains("- /opt/cupti"), "{said}");
+}
+
 /// The names of one library that a wheel has in the place of links become links, and a list of installed files stays true.
 #[test]
 fn copies_of_one_library_are_stored_once_and_lists_name_no_file_that_is_gone() {

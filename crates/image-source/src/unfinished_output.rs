@@ -28,8 +28,11 @@ impl UnfinishedFolder {
     pub fn create_in(parent: &Path) -> io::Result<Self> {
         let made = create_locked(|| {
             let folder = named().tempdir_in(parent)?;
-            let lock = File::open(folder.path())?;
-            Ok((folder, lock))
+            match File::open(folder.path()) {
+                Ok(lock) => Ok(Some((folder, lock))),
+                Err(gone) if gone.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(error),
+            }
         });
         let (folder, lock) = made?;
         remove_abandoned(parent, &lock)?;
@@ -52,7 +55,7 @@ pub fn create_unfinished_file(parent: &Path, permissions: Option<Permissions>) -
         let file = named().permissions(permissions.clone()).tempfile_in(parent)?;
         // The same open file, so that the lock lasts until it has its name.
         let lock = file.as_file().try_clone()?;
-        Ok((file, lock))
+        Ok(Some((file, lock)))
     });
     let (file, lock) = made?;
     remove_abandoned(parent, &lock)?;
@@ -82,9 +85,11 @@ impl OnDisk for NamedTempFile {
 }
 
 /// Makes something and locks it. Before it was locked another run may have taken it for abandoned: it is made once more.
-fn create_locked<T: OnDisk>(create: impl Fn() -> io::Result<(T, File)>) -> io::Result<(T, File)> {
+fn create_locked<T: OnDisk>(create: impl Fn() -> io::Result<Option<(T, File)>>) -> io::Result<(T, File)> {
     loop {
-        let (made, file) = create()?;
+        let Some((made, file)) = create()? else {
+            continue;
+        };
         // Where locks cannot be had, no other run has one, and none removes anything.
         let is_locked = file.lock().is_ok();
         let is_there = fs::symlink_metadata(made.place()).is_ok_and(|there| same_file(&there, &file));
@@ -163,5 +168,17 @@ mod tests {
         assert_eq!(names(), living.into_iter().chain(kept.clone()).collect());
         drop((folder, file));
         assert_eq!(names(), kept.into());
+    }
+
+    #[test]
+    fn runs_that_begin_at_once_do_not_take_each_others_folders_away() {
+        let parent = tempfile::tempdir().unwrap();
+        let begin = || (0..200).map(|_| UnfinishedFolder::create_in(parent.path()));
+        std::thread::scope(|scope| {
+            let runs: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| begin().all(|made| made.is_ok())))
+                .collect();
+            assert!(runs.into_iter().all(|run| run.join().unwrap()));
+        });
     }
 }

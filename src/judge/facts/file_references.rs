@@ -48,6 +48,7 @@ pub(super) fn find_references(
     let paths = NamedPaths::new(&contexts.as_is.rootfs, &names, shared);
     let mut references = of_settings(image, contexts, &names, &paths);
     references.extend(of_texts(&names, &paths, inventory));
+    references.extend(of_unknown_environment(&contexts.as_is, library, files));
     // Where no dead weight is an object, no name leads to it, and no object of the image has to be asked.
     if !names.by_name.is_empty() {
         references.extend(of_objects(contexts, library, &names, inventory, consumers, profiles));
@@ -60,6 +61,27 @@ pub(super) fn find_references(
     references.dedup();
     (links, references)
 }
+
+/// The copies that a search path leads to of which only a run could tell.
+fn of_unknown_environment<'f>(
+    context: &ProcessContext,
+    library: &'f LibraryProfile,
+    files: &'f [DeadWeightFile],
+) -> impl Iterator<Item = FileReference> + 'f {
+    let is_unknown = context.entry.unknown.iter().any(|name| name == LIBRARY_PATH);
+    let copies = files
+        .iter()
+        .filter(move |file| is_unknown && library.is_name(file.path.name()));
+    copies.map(|file| FileReference {
+        file: file.path.clone(),
+        by: FileReferrer::Setting(format!("{LIBRARY_PATH}, which only a run could tell")),
+        name: file.path.name().into(),
+        how: ReferenceKind::Names,
+    })
+}
+
+/// The variable of the loader's search path.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
 /// The files that a program opens in either world and has no GPU without, or of which nobody knows what it does without
 /// them: by whatever name, of a link, a pattern or a path, it gets them.

@@ -11,6 +11,7 @@ use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::knowledge::Phase;
 use image_linkage::path::RootPath;
+use image_linkage::rootfs::NodeKind;
 
 pub(super) fn place(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let found = find_in_place(question.target, question.phase, CacheUpdate::Build)?;
@@ -87,6 +88,9 @@ pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, Metho
     let source = question.source;
     let CopySource { name: from, facts } = source.ok_or("no image to copy from was named with --from")?;
     let copy_plan = plan_copy(facts, question.phase, question.target, CacheUpdate::Build)?;
+    if !question.system.shell {
+        require_no_links(question.target, &copy_plan)?;
+    }
     let has = copy_plan.release.as_deref().and_then(parse_cuda_version);
     // A release that was guessed from a soname has no say in the minor version of files that were read.
     let wanted = question.release.as_ref().filter(|it| !it.is_guess);
@@ -105,6 +109,24 @@ pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, Metho
         from: from.to_owned(),
         copy_plan,
     })
+}
+
+/// Refuses to copy over a link: COPY writes into the file that it leads to (seen with both builders), and without a shell
+/// nothing can take it away first.
+fn require_no_links(target: &ImageFacts, copy_plan: &CopyPlan) -> Result<(), MethodObstacle> {
+    let rootfs = &target.contexts.as_is.rootfs;
+    let is_link = |path: &&RootPath| {
+        let found = rootfs.lookup_link(&path.absolute());
+        found.is_ok_and(|found| matches!(rootfs.node(found.node).kind, NodeKind::Symlink(_)))
+    };
+    let mut places = copy_plan.files.iter().map(|file| &file.to);
+    match places.find(is_link) {
+        Some(link) => Err(format!(
+            "{link} is a link, and the image has no shell to remove it with: cupti-audit slim replaces it"
+        )
+        .into()),
+        None => Ok(()),
+    }
 }
 
 /// The name of NVIDIA's devel image that belongs to an image; `None` where its distribution or the whole version of
