@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use testkit::elf::Elf;
 
 fn image(name: &str) -> String {
     format!("oci:{}/testdata/images/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -721,6 +722,26 @@ fn a_check_is_written_in_every_form_with_its_lines() {
         assert_eq!(project.code(&[], &["check", file]), 2, "{file}");
     }
     assert_eq!(project.code(&[], &["check", "--target", "x", "docker/Dockerfile"]), 2);
+}
+
+#[test]
+fn of_files_that_are_alike_each_counts_when_images_are_compared() {
+    let project = Project::new(&[]);
+    let root = |name: &str, more: &[&str]| {
+        let root = project.0.path().join(name);
+        for folder in ["usr/bin", "etc"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        fs::write(root.join("usr/bin/program"), Elf::executable().build()).unwrap();
+        for file in more {
+            fs::write(root.join("etc").join(file), [0; 1000]).unwrap();
+        }
+        format!("rootfs:{}", root.display())
+    };
+    let (one, two) = (root("one", &["a"]), root("two", &["a", "b"]));
+    let output = project.run(&[], &["diff", "--format", "json", &one, &two]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["changed_bytes"], 1000, "{report:#}");
 }
 
 #[test]

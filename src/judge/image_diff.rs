@@ -1,8 +1,8 @@
 //! Two images side by side: what their files belong to, their layers, and what is not said of both.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
+use super::facts::counted_contents::CountedContents;
 use super::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
 use super::outcome::{AuditedImage, FailOn, RunExit};
 use super::plan::Verdict;
@@ -171,11 +171,10 @@ fn owner_changes(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) 
 fn owner_bytes(audit: &AuditedImage) -> BTreeMap<String, u64> {
     let rootfs: &Rootfs = &audit.facts.contexts.as_is.rootfs;
     let mut bytes: BTreeMap<String, u64> = BTreeMap::new();
-    let mut seen = BTreeSet::new();
+    let mut counted = CountedContents::default();
     rootfs.visit(|path, _, node| {
-        // Hard links share their bytes.
         if let NodeKind::File(file) = &node.kind
-            && seen.insert(Arc::as_ptr(file))
+            && counted.is_new(file)
         {
             *bytes.entry(owner_of(path)).or_default() += file.bytes;
         }

@@ -8,6 +8,7 @@ mod consumer_outcome;
 mod consumers;
 mod copies;
 mod copy_version;
+pub mod counted_contents;
 mod credentials;
 pub mod cuda_runtime;
 mod cupti_access;

@@ -1,10 +1,10 @@
 //! An image without its dead weight: the paths to remove, as few as will do, and the sizes before and after.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use super::install_folder::volume_over;
 use crate::judge::facts::ImageFacts;
+use crate::judge::facts::counted_contents::CountedContents;
 use crate::judge::plan::{Plan, PlanItem};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeId, NodeKind, Rootfs};
@@ -159,7 +159,7 @@ fn folders_above(folder: &RootPath) -> Vec<RootPath> {
 #[derive(Default)]
 struct TarSize {
     bytes: u64,
-    inodes: BTreeSet<usize>,
+    counted: CountedContents,
 }
 
 impl TarSize {
@@ -169,9 +169,8 @@ impl TarSize {
         let long = path.as_bytes().len() > 100;
         self.bytes += BLOCK * if long { 3 } else { 1 };
         if let NodeKind::File(facts) = &rootfs.node(id).kind
-            // Hard links share their facts, and a tar holds the content of the first alone; so do files that are alike,
-            // which are counted one by one.
-            && (facts.is_plain() || self.inodes.insert(Arc::as_ptr(facts).addr()))
+            // A tar holds the content of the first of several hard links alone.
+            && self.counted.is_new(facts)
         {
             self.bytes += facts.bytes.div_ceil(BLOCK) * BLOCK;
         }

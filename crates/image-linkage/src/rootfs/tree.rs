@@ -36,7 +36,7 @@ pub struct RootfsNode {
 pub enum NodeKind {
     /// A directory and what it holds, by name.
     Directory(Box<NameMap<NodeId>>),
-    /// A regular file. Hard links share their facts, as they share an inode.
+    /// A regular file. Hard links share their facts, as they share an inode; so do plain files that are alike.
     File(Arc<FileFacts>),
     /// A symbolic link and its target, as written.
     Symlink(Box<[u8]>),
