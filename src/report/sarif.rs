@@ -106,35 +106,40 @@ impl ReportWriter for SarifReport {
     fn end(&mut self, exit: RunExit) -> io::Result<String> {
         // What was gathered moves into the document; a report of many images is large.
         let take = std::mem::replace(self, Self::new(&[]));
-        let log = json!({
-            "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
-            "version": "2.1.0",
-            // One run for all images: GitHub refuses a file in which two runs have the same tool and category.
-            "runs": [{
-                "tool": {"driver": {
-                    "name": env!("CARGO_PKG_NAME"),
-                    "semanticVersion": env!("CARGO_PKG_VERSION"),
-                    "rules": take.rules,
-                    "notifications": [
-                        {"id": "gap", "shortDescription": message("something could not be checked")},
-                        {"id": "not-audited", "shortDescription": message("an image could not be audited")},
-                    ],
-                }},
-                "invocations": [{
-                    "executionSuccessful": !take.unread,
-                    "exitCode": exit as u8,
-                    "exitCodeDescription": exit.words(),
-                    "toolExecutionNotifications": take.notifications,
-                }],
-                "originalUriBaseIds": take.bases,
-                "results": take.results,
-                "columnKind": "unicodeCodePoints",
-                // A property bag (section 3.8), as SARIF has no word for an image and its verdict.
-                "properties": {"images": take.images},
+        // One run for all images: GitHub refuses a file in which two runs have the same tool and category.
+        Ok(one_run(json!({
+            "tool": {"driver": {
+                "name": env!("CARGO_PKG_NAME"),
+                "semanticVersion": env!("CARGO_PKG_VERSION"),
+                "rules": take.rules,
+                "notifications": [
+                    {"id": "gap", "shortDescription": message("something could not be checked")},
+                    {"id": "not-audited", "shortDescription": message("an image could not be audited")},
+                ],
+            }},
+            "invocations": [{
+                "executionSuccessful": !take.unread,
+                "exitCode": exit as u8,
+                "exitCodeDescription": exit.words(),
+                "toolExecutionNotifications": take.notifications,
             }],
-        });
-        Ok(format!("{log:#}\n"))
+            "originalUriBaseIds": take.bases,
+            "results": take.results,
+            "columnKind": "unicodeCodePoints",
+            // A property bag (section 3.8), as SARIF has no word for an image and its verdict.
+            "properties": {"images": take.images},
+        })))
     }
+}
+
+/// The text of a log that has one run (SARIF 2.1.0, section 3.13).
+pub(super) fn one_run(run: Value) -> String {
+    let log = json!({
+        "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [run],
+    });
+    format!("{log:#}\n")
 }
 
 pub(super) fn descriptor(rule: &Rule) -> Value {

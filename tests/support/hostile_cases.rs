@@ -48,7 +48,7 @@ fn files_below(folder: &Path) -> BTreeSet<PathBuf> {
 #[test]
 fn t_15_t_18_s_15_e_26_nothing_of_an_image_is_written_or_run() {
     let folder = TempDir::new().unwrap();
-    let [layout, work] = ["layout", "a/b/work"].map(|name| folder.path().join(name));
+    let [layout, work] = ["layout", "a/b/here"].map(|name| folder.path().join(name));
     fs::create_dir_all(&work).unwrap();
     let outside = folder.path().join("a/evil");
     // Each would lie outside of the working directory, had somebody unpacked it there; and the loader would tell.
@@ -91,7 +91,7 @@ fn t_15_t_18_s_15_e_26_nothing_of_an_image_is_written_or_run() {
         let path = path
             .to_str()
             .unwrap()
-            .strip_prefix("a/b/work/.cache/cupti-audit/layers/");
+            .strip_prefix("a/b/here/.cache/cupti-audit/layers/");
         let words = path.unwrap_or("?").split(['/', '-']);
         let is_hex = |word: &str| word.bytes().all(|byte| byte.is_ascii_hexdigit());
         words

@@ -42,6 +42,28 @@ pub struct LayerDescriptor {
     pub created_by: Option<String>,
 }
 
+impl Image {
+    /// An image that is a root file system and no more: one layer, and a config that says nothing.
+    pub(crate) fn of_root(reference: &str, source: SourceKind, platform: Platform) -> Self {
+        let layer = LayerDescriptor {
+            digest: None,
+            diff_id: None,
+            media_type: "rootfs".to_owned(),
+            size: None,
+            created_by: None,
+        };
+        Self {
+            reference: reference.to_owned(),
+            source,
+            digest: None,
+            repo_digests: Vec::new(),
+            platform,
+            config: ImageConfig::default(),
+            layers: vec![layer],
+        }
+    }
+}
+
 impl LayerDescriptor {
     /// Whether the layer is foreign by its media type (image-spec, layer.md, "Non-Distributable Layers"): its bytes may
     /// not be in the registry.

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
 
-use crate::config::ImageConfig;
 use crate::image::{Image, LayerDescriptor};
 use crate::image_error::ImageError;
 use crate::platform::Platform;
@@ -26,24 +25,13 @@ impl ImageSource for RootfsArchive {
         let blob = ArchiveBlob(self.file.clone());
         // Said now, where the reference is known: the layer is opened by a thread of its own.
         blob.open_file()?;
-        let layer = LayerDescriptor {
-            digest: None,
-            diff_id: None,
-            media_type: "rootfs".to_owned(),
-            size: None,
-            created_by: None,
-        };
         Ok(OpenedImage {
-            image: Image {
-                reference: self.reference.clone(),
-                source: SourceKind::RootfsArchive,
-                digest: None,
-                repo_digests: Vec::new(),
-                // Nothing in it says for which it is.
-                platform: request.platform.cloned().unwrap_or_else(Platform::host),
-                config: ImageConfig::default(),
-                layers: vec![layer],
-            },
+            // Nothing in it says for which it is.
+            image: Image::of_root(
+                &self.reference,
+                SourceKind::RootfsArchive,
+                request.platform.cloned().unwrap_or_else(Platform::host),
+            ),
             documents: ImageDocuments::default(),
             layers: OpenedLayers::Blobs(Box::new(blob)),
             home: None,

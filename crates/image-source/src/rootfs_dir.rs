@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use crate::config::ImageConfig;
-use crate::image::{Image, LayerDescriptor};
+use crate::image::Image;
 use crate::image_error::ImageError;
 use crate::platform::Platform;
 use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
@@ -38,23 +37,8 @@ impl ImageSource for RootfsDir {
         request.progress.start(0, None);
         let index = walk(&self.dir, request)?;
         request.progress.finish(0);
-        let layer = LayerDescriptor {
-            digest: None,
-            diff_id: None,
-            media_type: "rootfs".to_owned(),
-            size: None,
-            created_by: None,
-        };
         Ok(OpenedImage {
-            image: Image {
-                reference: self.reference.clone(),
-                source: SourceKind::Rootfs,
-                digest: None,
-                repo_digests: Vec::new(),
-                platform: Platform::host(),
-                config: ImageConfig::default(),
-                layers: vec![layer],
-            },
+            image: Image::of_root(&self.reference, SourceKind::Rootfs, Platform::host()),
             documents: ImageDocuments::default(),
             layers: OpenedLayers::Folder(self.dir.clone(), Box::new(index)),
             home: None,

@@ -12,7 +12,7 @@ use crate::judge::rule::{Rule, Severity};
 use crate::report::github::annotation;
 use crate::report::json_parts::without_nulls;
 use crate::report::junit::without_skipped_at_root;
-use crate::report::sarif::{descriptor, message, percent};
+use crate::report::sarif::{descriptor, message, one_run, percent};
 use crate::report::words::suppression_words;
 
 /// The SARIF log of a file.
@@ -22,23 +22,18 @@ pub(crate) fn sarif_log(checked: &CheckedBuildFile<'_>, rules: &[Rule]) -> Strin
         .findings
         .iter()
         .map(|found| sarif_result(checked, found, rules));
-    let log = json!({
-        "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{
-            "tool": {"driver": {
-                "name": env!("CARGO_PKG_NAME"),
-                "semanticVersion": env!("CARGO_PKG_VERSION"),
-                "rules": rules.iter().map(descriptor).collect::<Value>(),
-            }},
-            // A run of its own beside that of an image (GitHub, "Uploading more than one SARIF file for a commit").
-            "automationDetails": {"id": "check/"},
-            "invocations": [{"executionSuccessful": true, "exitCode": checked.exit as u8}],
-            "results": results.collect::<Value>(),
-            "columnKind": "unicodeCodePoints",
-        }],
-    });
-    format!("{log:#}\n")
+    one_run(json!({
+        "tool": {"driver": {
+            "name": env!("CARGO_PKG_NAME"),
+            "semanticVersion": env!("CARGO_PKG_VERSION"),
+            "rules": rules.iter().map(descriptor).collect::<Value>(),
+        }},
+        // A run of its own beside that of an image (GitHub, "Uploading more than one SARIF file for a commit").
+        "automationDetails": {"id": "check/"},
+        "invocations": [{"executionSuccessful": true, "exitCode": checked.exit as u8}],
+        "results": results.collect::<Value>(),
+        "columnKind": "unicodeCodePoints",
+    }))
 }
 
 fn sarif_result(checked: &CheckedBuildFile<'_>, found: &StepFinding, rules: &[Rule]) -> Value {
