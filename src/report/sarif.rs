@@ -107,7 +107,7 @@ impl ReportWriter for SarifReport {
         // What was gathered moves into the document; a report of many images is large.
         let take = std::mem::replace(self, Self::new(&[]));
         // One run for all images: GitHub refuses a file in which two runs have the same tool and category.
-        Ok(one_run(json!({
+        Ok(one_run(&json!({
             "tool": {"driver": {
                 "name": env!("CARGO_PKG_NAME"),
                 "semanticVersion": env!("CARGO_PKG_VERSION"),
@@ -133,7 +133,7 @@ impl ReportWriter for SarifReport {
 }
 
 /// The text of a log that has one run (SARIF 2.1.0, section 3.13).
-pub(super) fn one_run(run: Value) -> String {
+pub(super) fn one_run(run: &Value) -> String {
     let log = json!({
         "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
         "version": "2.1.0",

@@ -22,7 +22,7 @@ pub(crate) fn sarif_log(checked: &CheckedBuildFile<'_>, rules: &[Rule]) -> Strin
         .findings
         .iter()
         .map(|found| sarif_result(checked, found, rules));
-    one_run(json!({
+    one_run(&json!({
         "tool": {"driver": {
             "name": env!("CARGO_PKG_NAME"),
             "semanticVersion": env!("CARGO_PKG_VERSION"),
