@@ -4,6 +4,7 @@ mod command;
 mod config;
 #[doc(hidden)]
 pub mod fuzz_entries;
+mod interruption;
 mod progress;
 
 mod audit;
@@ -145,6 +146,7 @@ enum CliCommand {
 /// Runs the command that the command line names; its outcome is the exit code.
 pub fn run() -> RunExit {
     let cli = parse_command_line();
+    interruption::watch_signals();
     let outcome = match cli.command {
         None => command::run_audit(cli.audit),
         Some(CliCommand::Audit(args)) => command::run_audit(args),

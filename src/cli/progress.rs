@@ -7,12 +7,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use signal_hook::low_level::emulate_default_handler;
-
-use crate::make::slim::interrupt::request_stop;
 use image_source::ReadProgress;
+
+use super::interruption::clear_on_interrupt;
 
 /// Bars on standard error.
 pub struct ProgressBars {
@@ -50,8 +47,10 @@ impl ProgressBars {
         } else {
             ProgressDrawTarget::stderr()
         };
+        let all = MultiProgress::with_draw_target(target);
+        clear_on_interrupt(&all);
         Self {
-            all: MultiProgress::with_draw_target(target),
+            all,
             bars: Mutex::new(BTreeMap::new()),
         }
     }
@@ -60,25 +59,6 @@ impl ProgressBars {
     pub fn clear(&self) {
         // A terminal that cannot be written to has nothing to remove.
         let _ = self.all.clear();
-    }
-
-    /// Removes the bars as soon as a signal asks the program to end, and lets it end, at once or by who copies. Without this
-    /// the bars would stay on the terminal behind it.
-    pub fn clear_on_interrupt(&self) {
-        let all = self.all.clone();
-        let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else {
-            return;
-        };
-        std::thread::spawn(move || {
-            for signal in signals.forever() {
-                let _ = all.clear();
-                all.set_draw_target(ProgressDrawTarget::hidden());
-                if !request_stop() {
-                    // The shell is told which signal it was.
-                    let _ = emulate_default_handler(signal);
-                }
-            }
-        });
     }
 
     // Bars are only drawn: what a thread that panicked left in the map does no harm, so a poisoned lock is taken.

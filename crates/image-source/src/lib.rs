@@ -49,4 +49,4 @@ pub use source::{
     BlobStore, ImageDocuments, ImageSource, NoProgress, OpenRequest, OpenedImage, OpenedLayers, ReadProgress,
 };
 pub use source_kind::{REFERENCE_HELP, SourceKind};
-pub use unfinished_output::{UnfinishedFolder, create_unfinished_file};
+pub use unfinished_output::{UnfinishedFolder, create_unfinished_file, remove_on_interrupt};

@@ -5,13 +5,17 @@
 use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use tempfile::{NamedTempFile, TempDir};
 
 /// How the names begin; [`RANDOM`] letters and digits follow.
 const PREFIX: &str = ".image-unfinished-";
 const RANDOM: usize = 6;
+
+/// What this process made, for when it is interrupted. Names that are long gone stay here: nobody makes them again.
+static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// A folder that goes with what is in it, unless it is moved away first.
 #[derive(Debug)]
@@ -62,6 +66,20 @@ pub fn create_unfinished_file(parent: &Path, permissions: Option<Permissions>) -
     Ok(file)
 }
 
+/// Removes whatever this process has half written, which from now on makes nothing more: it is about to end.
+pub fn remove_on_interrupt() {
+    let made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    for place in made.iter() {
+        // Who writes into a folder goes on until the end, and may put a file there once more.
+        let _ = (0..3).find(|_| match fs::symlink_metadata(place) {
+            Ok(there) if there.is_dir() => fs::remove_dir_all(place).is_ok(),
+            Ok(_) => fs::remove_file(place).is_ok(),
+            Err(_) => true,
+        });
+    }
+    std::mem::forget(made);
+}
+
 fn named() -> tempfile::Builder<'static, 'static> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(PREFIX).rand_bytes(RANDOM);
@@ -87,9 +105,13 @@ impl OnDisk for NamedTempFile {
 /// Makes something and locks it. Before it was locked another run may have taken it for abandoned: it is made once more.
 fn create_locked<T: OnDisk>(create: impl Fn() -> io::Result<Option<(T, File)>>) -> io::Result<(T, File)> {
     loop {
+        // Held until the name is known, so that there is no moment at which an interruption would not know it.
+        let mut names = MADE.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((made, file)) = create()? else {
             continue;
         };
+        names.push(made.place().to_owned());
+        drop(names);
         // Where locks cannot be had, no other run has one, and none removes anything.
         let is_locked = file.lock().is_ok();
         let is_there = fs::symlink_metadata(made.place()).is_ok_and(|there| same_file(&there, &file));

@@ -35,7 +35,6 @@ impl ImageReader {
         } else {
             BarVisibility::OnTerminal
         });
-        bars.clear_on_interrupt();
         let index = index_options(&args.image, knowledge);
         Self {
             cache: open_cache(&args.image, &index),
