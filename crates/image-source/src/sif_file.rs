@@ -224,3 +224,119 @@ pub(crate) fn is_sif(file: &mut File) -> bool {
     let mut start = [0; MAGIC_AT + MAGIC.len()];
     file.read_exact(&mut start).is_ok() && (start.starts_with(squashfs::MAGIC) || start.ends_with(MAGIC))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io::Write as _;
+    use std::path::PathBuf;
+
+    use super::SifFile;
+    use crate::source::NoProgress;
+    use crate::{ImageError, ImageSource as _, OpenRequest, OpenedLayers};
+    use image_linkage::layer::{IndexOptions, LayerEntry, LayerIndex};
+    use image_linkage::limits::Limits;
+
+    /// What `mksquashfs -b 4096 -all-root -no-exports` writes of nine names.
+    const SMALL: &[u8] = include_bytes!("../testdata/small.squashfs");
+
+    fn open(bytes: &[u8], limits: Limits) -> Result<LayerIndex, ImageError> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(bytes).unwrap();
+        let source = SifFile {
+            reference: "sif:x".to_owned(),
+            file: PathBuf::from(file.path()),
+        };
+        let index = IndexOptions {
+            limits,
+            ..IndexOptions::default()
+        };
+        let opened = source.open(&OpenRequest {
+            platform: None,
+            index: &index,
+            progress: &NoProgress,
+            cache: None,
+        })?;
+        let OpenedLayers::Indexed(mut layers) = opened.layers else {
+            panic!("a squashfs is one layer");
+        };
+        Ok(layers.remove(0))
+    }
+
+    #[test]
+    fn what_does_a_squashfs_hold() {
+        let index = open(SMALL, Limits::default()).unwrap();
+        let shown = |entry: &LayerEntry| match entry {
+            LayerEntry::Directory(access, _) => format!("{:o} {}:{}", access.mode, access.uid, access.gid),
+            LayerEntry::File(file) => format!("{} bytes {:o} kept {:?}", file.bytes, file.mode, file.kept.as_deref()),
+            LayerEntry::Symlink(target) => String::from_utf8_lossy(target).into_owned(),
+            other => format!("{other:?}"),
+        };
+        let entries: BTreeMap<_, _> = index.entries.iter().collect();
+        let entries: Vec<String> = entries
+            .iter()
+            .map(|(path, entry)| format!("{path} {}", shown(entry)))
+            .collect();
+        assert_eq!(
+            entries,
+            [
+                "/empty 755 0:0",
+                "/etc 755 0:0",
+                "/etc/ld.so.conf 5 bytes 644 kept Some([47, 111, 112, 116, 10])",
+                "/fifo Special",
+                "/lib usr/lib",
+                "/usr 755 0:0",
+                "/usr/lib 755 0:0",
+                "/usr/lib/blocks.bin 10240 bytes 644 kept None",
+                // The bit for its owner's rights is none under Apptainer.
+                "/usr/lib/hole.bin 20000 bytes 755 kept None",
+                "/usr/lib/twin.bin 10240 bytes 644 kept None",
+            ]
+        );
+        assert_eq!((index.problems, index.bytes), (vec![], 30_245));
+    }
+
+    #[test]
+    fn damage_anywhere_is_an_error_or_a_problem_and_never_the_end() {
+        for at in 0..SMALL.len() {
+            for flip in [0x01, 0x80, 0xff] {
+                let mut bytes = SMALL.to_vec();
+                bytes[at] ^= flip;
+                let _ = open(&bytes, Limits::default());
+            }
+            assert!(
+                open(&SMALL[..at], Limits::default()).map_or(true, |index| !index.problems.is_empty()),
+                "{at}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_squashfs_past_the_limits_is_an_error_that_names_the_limit() {
+        let refused = |limits: Limits| open(SMALL, limits).unwrap_err().to_string();
+        let entries = refused(Limits {
+            layer_entries: 3,
+            ..Limits::default()
+        });
+        assert!(
+            entries.ends_with("it holds more than the limit of 3 files and folders (layer-entries)"),
+            "{entries}"
+        );
+        let names = refused(Limits {
+            layer_names: 9,
+            ..Limits::default()
+        });
+        assert!(
+            names.ends_with("its names exceed the limit of 9 bytes (layer-names)"),
+            "{names}"
+        );
+        let bytes = refused(Limits {
+            layer_bytes: 100,
+            ..Limits::default()
+        });
+        assert!(
+            bytes.ends_with("it decompresses to more than the limits (layer-bytes, layer-ratio)"),
+            "{bytes}"
+        );
+    }
+}

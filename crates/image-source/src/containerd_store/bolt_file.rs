@@ -171,3 +171,104 @@ fn read_meta(bytes: &[u8]) -> Option<BoltMeta> {
 fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "it is damaged, or no file of containerd's")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::{BoltBucket, BoltFile, BoltValue, LEAF, MAGIC};
+
+    const PAGE: usize = 4096;
+
+    /// A page of keys and values, of which some are buckets.
+    fn leaf_page(entries: &[(&[u8], &[u8], bool)]) -> Vec<u8> {
+        let (mut head, mut tail) = (vec![0; 8], Vec::new());
+        head.extend([LEAF as u8, 0, entries.len() as u8, 0, 0, 0, 0, 0]);
+        for (number, (key, value, is_bucket)) in entries.iter().enumerate() {
+            let place = (entries.len() - number) * 16 + tail.len();
+            let numbers = [usize::from(*is_bucket), place, key.len(), value.len()];
+            head.extend(numbers.iter().flat_map(|&number| (number as u32).to_le_bytes()));
+            tail.extend([*key, *value].concat());
+        }
+        [head, tail].concat()
+    }
+
+    fn meta_page(transaction: u64, root: u64) -> Vec<u8> {
+        let words = [MAGIC as u32, 2, PAGE as u32, 0].map(u32::to_le_bytes).concat();
+        let words = [words, [root, 0, 9, 9, transaction].map(u64::to_le_bytes).concat()].concat();
+        let sum = words.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, &byte| {
+            (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        [vec![0; 16], words, sum.to_le_bytes().to_vec()].concat()
+    }
+
+    /// Two transactions: the later one's tree holds a bucket within its value and one on a page of its own.
+    fn sample() -> Vec<u8> {
+        let inline = [vec![0; 16], leaf_page(&[(b"in", b"1", false)])].concat();
+        let paged = [4_u64.to_le_bytes(), [0; 8]].concat();
+        let root = leaf_page(&[(b"a", &inline, true), (b"b", &paged, true), (b"c", b"3", false)]);
+        let pages = [
+            meta_page(7, 3),
+            meta_page(6, 2),
+            leaf_page(&[]),
+            root,
+            leaf_page(&[(b"on", b"2", false)]),
+        ];
+        let whole = pages.map(|mut page| {
+            page.resize(PAGE, 0);
+            page
+        });
+        whole.concat()
+    }
+
+    /// All keys with their values, buckets within each other.
+    fn read(file: &BoltFile, bucket: &BoltBucket, depth: usize) -> std::io::Result<String> {
+        let mut text = String::new();
+        for (key, value) in file.entries(bucket)? {
+            let value = match value {
+                BoltValue::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+                BoltValue::Bucket(inner) if depth < 4 => format!("{{{}}}", read(file, &inner, depth + 1)?),
+                BoltValue::Bucket(_) => String::new(),
+            };
+            text += &format!("{}={value} ", String::from_utf8_lossy(&key));
+        }
+        Ok(text)
+    }
+
+    fn open(bytes: &[u8]) -> std::io::Result<(tempfile::NamedTempFile, BoltFile)> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(bytes).unwrap();
+        let opened = BoltFile::open(file.path())?;
+        Ok((file, opened))
+    }
+
+    #[test]
+    fn the_later_of_two_transactions_is_read() {
+        let (mut file, opened) = open(&sample()).unwrap();
+        assert_eq!(read(&opened, &opened.root(), 0).unwrap(), "a={in=1 } b={on=2 } c=3 ");
+        assert!(opened.is_unchanged());
+        // The next transaction writes over the older copy.
+        std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(PAGE as u64)).unwrap();
+        file.write_all(&meta_page(8, 2)).unwrap();
+        assert!(!opened.is_unchanged());
+        let again = BoltFile::open(file.path()).unwrap();
+        assert_eq!(read(&again, &again.root(), 0).unwrap(), "");
+    }
+
+    #[test]
+    fn damage_anywhere_is_an_error_or_other_names_and_never_the_end() {
+        let whole = sample();
+        let used = whole.iter().enumerate().filter(|(_, byte)| **byte != 0);
+        let near = used.flat_map(|(at, _)| [at, at + 1]);
+        for at in near.filter(|at| *at < whole.len()) {
+            for flip in [0x01, 0x03, 0xff] {
+                let mut bytes = whole.clone();
+                bytes[at] ^= flip;
+                if let Ok((_file, opened)) = open(&bytes) {
+                    let _ = read(&opened, &opened.root(), 0);
+                }
+            }
+        }
+        assert!(open(b"").is_err() && open(&[0; 9000]).is_err());
+    }
+}
