@@ -205,7 +205,7 @@ fn parse_command_line() -> Cli {
             if error.kind() == ErrorKind::DisplayVersion && is_long_version {
                 command::show_version();
             }
-            command::refuse_arguments(&error)
+            command::refuse_arguments(error)
         })
 }
 
