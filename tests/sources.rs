@@ -145,6 +145,83 @@ fn of_layers_that_were_read_before_a_registry_is_asked_no_byte() {
     );
 }
 
+/// The judge is a registry out of which the layers were taken: who reads one of them fails.
+#[test]
+fn indexes_beside_an_image_are_believed_where_the_user_trusts_the_repository_and_nowhere_else() {
+    if !have_all(&[REGISTRY, SKOPEO]) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let registry = Registry::start(dir.path(), None);
+    let host = registry.address;
+    let [image, other] = ["devel", "other"].map(|name| format!("{host}/cuda/{name}:1"));
+    for image in [&image, &other] {
+        push(image, &["--dest-tls-verify=false"]);
+    }
+    let ask = |image: &str, trust: &str| {
+        let words = [
+            "--format=json",
+            "--no-cache",
+            image,
+            &format!("--trust-indexes={trust}"),
+        ];
+        let output = program().args(words).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let trusted = format!("{host}/cuda/devel");
+    let read = ask(&image, "");
+    assert_eq!(ask(&image, &trusted), read, "nothing was pushed yet");
+    let pushed = [(); 2].map(|()| {
+        let words = ["cache", "push", "--no-cache", &image];
+        let output = program().args(words).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    });
+    assert_eq!(pushed[0], pushed[1], "what is there is not pushed twice");
+    assert!(pushed[0].1.contains(" KiB of indexes beside "), "{pushed:?}");
+
+    let blobs = dir.path().join("registry/docker/registry/v2/blobs/sha256");
+    let place = |digest: &str| {
+        let hex = digest.trim_start_matches("sha256:").to_owned();
+        blobs.join(&hex[..2]).join(hex).join("data")
+    };
+    let report: Value = serde_json::from_str(&read.1).unwrap();
+    for layer in report["image"]["layers"].as_array().unwrap() {
+        fs::remove_file(place(layer["digest"].as_str().unwrap())).unwrap();
+    }
+    for trust in [
+        trusted.clone(),
+        format!("{host}/cuda/*"),
+        format!("else/where,{trusted}"),
+    ] {
+        assert_eq!(ask(&image, &trust), read, "{trust}");
+    }
+    for trust in [
+        "",
+        &format!("{host}/cuda"),
+        &format!("{host}/cuda/dev*"),
+        &format!("{host}/other/*"),
+    ] {
+        assert_eq!(ask(&image, trust).0, Some(2), "{trust}");
+    }
+    // The other image has the same layers, and nothing lies beside it.
+    assert_eq!(ask(&other, &format!("{host}/cuda/*")).0, Some(2));
+    // An index by other limits answers another question.
+    let words = [
+        &*image,
+        "--no-cache",
+        "--limit=kept-file=999",
+        "--trust-indexes",
+        &trusted,
+    ];
+    assert_eq!(program().args(words).output().unwrap().status.code(), Some(2));
+    // One that was damaged in the registry is none.
+    let digest = pushed[0].1.trim_end().rsplit(' ').next().unwrap();
+    let manifest: Value = serde_json::from_slice(&fs::read(place(digest)).unwrap()).unwrap();
+    assert_eq!(manifest["subject"]["digest"], report["image"]["digest"]);
+    fs::write(place(manifest["layers"][0]["digest"].as_str().unwrap()), "another").unwrap();
+    assert_eq!(ask(&image, &trusted).0, Some(2));
+}
+
 #[test]
 fn a_registry_with_passwords_and_a_ca_of_its_own_wants_both() {
     if !have_all(&[REGISTRY, SKOPEO, ("openssl", "openssl"), ("htpasswd", "apache2-utils")]) {

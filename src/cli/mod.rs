@@ -158,7 +158,7 @@ pub fn run() -> RunExit {
         Some(CliCommand::Advise(args)) => command::run_advise(&args),
         Some(CliCommand::Dockerfile(args)) => command::run_dockerfile(*args),
         Some(CliCommand::Slim(args)) => command::run_slim(*args),
-        Some(CliCommand::Cache(args)) => command::run_cache(&args),
+        Some(CliCommand::Cache(args)) => command::run_cache(args),
         Some(CliCommand::Rules(args)) => command::run_rules(&args),
         Some(CliCommand::Profiles(args)) => command::run_profiles(&args),
         Some(CliCommand::Config(args)) => command::run_config(&args),
