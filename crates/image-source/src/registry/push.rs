@@ -69,7 +69,11 @@ impl RegistryPush {
     /// A push to the repository of `reference`, of what lies beside its images.
     ///
     /// Errors: [`ImageError::Reference`] for what is no host.
-    pub fn beside(reference: &RegistryReference, written: &str, options: &RegistryOptions) -> Result<Self, ImageError> {
+    pub(super) fn beside(
+        reference: &RegistryReference,
+        written: &str,
+        options: &RegistryOptions,
+    ) -> Result<Self, ImageError> {
         let repository = reference.repository();
         let mut client = RepositoryClient::new(reference.registry(), repository, written, options)?;
         // Pushing takes pulling as well: whether a blob is there is asked by HEAD.

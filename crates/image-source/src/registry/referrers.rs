@@ -25,13 +25,13 @@ const RACES: usize = 3;
 
 /// One blob of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ArtifactBlob {
+pub(super) struct ArtifactBlob {
     /// What the bytes are.
-    pub media_type: String,
+    pub(super) media_type: String,
     /// The bytes as they are stored.
-    pub bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     /// What is said of the blob beside its digest.
-    pub annotations: BTreeMap<String, String>,
+    pub(super) annotations: BTreeMap<String, String>,
 }
 
 /// What is listed of an artifact.
@@ -55,7 +55,7 @@ impl RegistryPush {
     /// Puts an artifact beside the image whose manifest has the digest `subject`, and gives the artifact's digest.
     ///
     /// Errors: The image is not there, or why the registry does not take it.
-    pub fn push_artifact(
+    pub(super) fn push_artifact(
         &self,
         subject: &Digest,
         artifact_type: &str,
