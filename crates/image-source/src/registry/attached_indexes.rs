@@ -65,7 +65,7 @@ impl AttachedIndexes {
     }
 
     fn list(&self) -> Result<Vec<Descriptor>, ImageError> {
-        let all = list_referrers(&self.client, &self.image, ARTIFACT)?;
+        let all = list_referrers(&self.client, &self.image, &[ARTIFACT])?;
         let fingerprint = self.fingerprint.as_ref();
         let is_ours = |listed: &ListedReferrer| {
             let made_with = listed.annotations.get(FINGERPRINT);

@@ -5,6 +5,7 @@
 //! never to the place a redirect leads to.
 
 mod address_guard;
+mod attached_bundles;
 mod attached_indexes;
 mod blob;
 mod challenge;
@@ -37,6 +38,7 @@ use crate::registry_reference::RegistryReference;
 use crate::source::{BlobStore, ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
 use crate::{config, verify};
+pub use attached_bundles::{BUNDLE, push_bundle, read_bundles};
 use attached_indexes::AttachedIndexes;
 pub use attached_indexes::{PushedIndexes, push_indexes};
 use client::RepositoryClient;

@@ -37,6 +37,7 @@ pub(super) struct ArtifactBlob {
 /// What is listed of an artifact.
 #[derive(Deserialize)]
 struct ArtifactManifest {
+    #[serde(default)]
     layers: Vec<Descriptor>,
     subject: Option<Descriptor>,
 }
@@ -125,13 +126,13 @@ impl RegistryPush {
     }
 }
 
-/// The artifacts of one type that name an image as their subject, each with its annotations.
+/// The artifacts of some types that name an image as their subject, each with its annotations.
 ///
 /// Errors: Why the registry does not list them. One that lists none has none.
 pub(super) fn list_referrers(
     client: &RepositoryClient,
     subject: &Digest,
-    artifact_type: &str,
+    artifact_types: &[&str],
 ) -> Result<Vec<ListedReferrer>, ImageError> {
     // Before 1.1 registries know no such address (distribution-spec, "Unavailable Referrers API").
     let bytes = match fetch(client, &format!("referrers/{subject}"))? {
@@ -144,7 +145,10 @@ pub(super) fn list_referrers(
         .into_iter()
         .filter_map(|entry| serde_json::from_value(entry).ok());
     Ok(read
-        .filter(|referrer: &ListedReferrer| referrer.artifact_type.as_deref() == Some(artifact_type))
+        .filter(|referrer: &ListedReferrer| {
+            let listed_as = referrer.artifact_type.as_deref();
+            listed_as.is_some_and(|listed_as| artifact_types.contains(&listed_as))
+        })
         .collect())
 }
 
