@@ -12,6 +12,7 @@ mod cache;
 mod check;
 mod diff;
 mod dockerfile;
+mod fleet;
 mod links;
 mod option_values;
 mod profiles;
@@ -28,6 +29,7 @@ use cache::CacheArgs;
 use check::CheckArgs;
 use diff::DiffArgs;
 use dockerfile::DockerfileArgs;
+use fleet::FleetArgs;
 use links::LinksArgs;
 use profiles::ProfilesArgs;
 use rules::RulesArgs;
@@ -59,7 +61,7 @@ Examples:
   cupti-audit tree pytorch/pytorch libtorch_cpu.so";
 
 /// The commands that -h leaves to --help.
-const RARE_COMMANDS: [&str; 6] = ["cache", "completions", "config", "man", "profiles", "schema"];
+const RARE_COMMANDS: [&str; 7] = ["cache", "completions", "config", "fleet", "man", "profiles", "schema"];
 
 /// What -h has below the options, so that all of it stays on a screen.
 const AFTER_SHORT_HELP: &str = "\
@@ -67,7 +69,7 @@ Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
         docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, or a path
 Exit codes: 0 pass, 1 findings, 2 not done, or the verdict is open
 Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04
-More commands: cache, completions, config, man, profiles, schema (--help has all)";
+More commands: cache, completions, config, fleet, man, profiles, schema (--help has all)";
 
 /// The ways to name an image are said by the crate that reads them.
 fn after_help() -> String {
@@ -127,6 +129,8 @@ enum CliCommand {
     ///
     /// No container engine is needed for it.
     Slim(Box<SlimArgs>),
+    /// Audit many images: list them, share them among workers, report on all
+    Fleet(FleetArgs),
     /// Say what the cache of layers that were read holds, or empty it
     Cache(CacheArgs),
     /// List the rules, or explain one
@@ -158,6 +162,7 @@ pub fn run() -> RunExit {
         Some(CliCommand::Advise(args)) => command::run_advise(&args),
         Some(CliCommand::Dockerfile(args)) => command::run_dockerfile(*args),
         Some(CliCommand::Slim(args)) => command::run_slim(*args),
+        Some(CliCommand::Fleet(args)) => command::run_fleet(args),
         Some(CliCommand::Cache(args)) => command::run_cache(&args),
         Some(CliCommand::Rules(args)) => command::run_rules(&args),
         Some(CliCommand::Profiles(args)) => command::run_profiles(&args),

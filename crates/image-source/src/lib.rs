@@ -6,6 +6,7 @@
 mod archive;
 mod archive_file;
 mod config;
+mod document_store;
 pub mod engine;
 mod host_path_kind;
 mod http_client;
@@ -32,6 +33,7 @@ mod verify;
 pub use archive::{PreferredDocument, WantedImage, open_stream};
 pub use archive_file::ArchiveFile;
 pub use config::{ContainerSettings, Healthcheck, ImageConfig, read_image_config, split_env};
+pub use document_store::{DocumentOutcome, DocumentStore, open_document_store};
 pub use host_path_kind::path_kind;
 pub use image::{Image, LayerDescriptor};
 pub use image_error::ImageError;

@@ -6,15 +6,17 @@
 
 mod address_guard;
 mod blob;
+mod catalog;
 mod challenge;
 mod client;
 mod credential_files;
 mod credentials;
 mod manifest;
 mod options;
+mod pace;
 mod push;
-mod request_errors;
-mod retry;
+pub(crate) mod request_errors;
+pub(crate) mod retry;
 mod steady_body;
 mod token_exchange;
 mod transport;
@@ -35,6 +37,7 @@ use crate::registry_reference::RegistryReference;
 use crate::source::{BlobStore, ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
 use crate::{config, verify};
+pub use catalog::{list_repositories, list_tags};
 use client::RepositoryClient;
 pub use credential_files::CredentialSource;
 pub use options::RegistryOptions;
