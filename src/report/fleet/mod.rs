@@ -159,7 +159,11 @@ fn base_rows(summary: &FleetSummary) -> Vec<TableRow> {
 }
 
 fn repository_rows(summary: &FleetSummary) -> Vec<TableRow> {
-    let mut repositories: Vec<_> = summary.repositories.iter().collect();
+    let notable = summary
+        .repositories
+        .iter()
+        .filter(|(_, one)| one.dead_bytes > 0 || one.failing > 0);
+    let mut repositories: Vec<_> = notable.collect();
     repositories.sort_by_key(|(_, one)| std::cmp::Reverse((one.dead_bytes, one.failing)));
     let rows = repositories.into_iter().map(|(name, one)| {
         let failing = if one.failing == 0 {

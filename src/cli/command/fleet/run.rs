@@ -6,7 +6,7 @@
 
 use crate::cli::audit::AuditArgs;
 use crate::cli::fleet::FleetRunArgs;
-use crate::cli::option_values::FailOnArg;
+use crate::cli::option_values::{FailOnArg, LimitArg};
 use crate::cli::shared_args::ReportArgs;
 use crate::fleet::{
     FleetFailure, FleetSettings, RESULTS, WorkEntry, WorkShare, document_name, failure_document, result_document,
@@ -16,6 +16,7 @@ use crate::judge::rule::RuleQuestion;
 use crate::judge::rule::suppression::{Suppression, SuppressionGate};
 use crate::report::ReportWriter as _;
 use crate::report::json::JsonReport;
+use image_source::registry::RetryPolicy;
 use image_source::{Digest, DocumentOutcome, DocumentStore, Platform, open_document_store};
 
 use super::super::audit::{AuditQuestion, ImageAuditor, RunPosition, prepare};
@@ -110,10 +111,10 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
     }
     let environment = image.environment.iter().map(|(name, value)| format!("{name}={value}"));
     let cpu = image.cpu.map(|cpu| format!("{cpu:?}"));
-    let limits = image
-        .limits
-        .iter()
-        .map(|limit| format!("{}={}", limit.name, limit.value));
+    // How patient a worker is changes no result.
+    let is_patience = |limit: &LimitArg| RetryPolicy::names().any(|name| name == limit.name);
+    let limits = image.limits.iter().filter(|limit| !is_patience(limit));
+    let limits = limits.map(|limit| format!("{}={}", limit.name, limit.value));
     let mut settings = FleetSettings::new();
     settings.library.clone_from(&args.library);
     settings.phases.clone_from(&args.phase);
