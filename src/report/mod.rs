@@ -8,6 +8,7 @@ pub(crate) mod attestation;
 mod blocks;
 pub(crate) mod build_file;
 pub(crate) mod diff;
+pub(crate) mod fleet;
 pub(crate) mod github;
 pub(crate) mod html;
 mod inventory;
