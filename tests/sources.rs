@@ -145,6 +145,58 @@ fn of_layers_that_were_read_before_a_registry_is_asked_no_byte() {
     );
 }
 
+/// The judge is a layout whose layers were overwritten with as many zeros: who reads one of them fails.
+#[test]
+fn a_team_reads_a_layer_once() {
+    let dir = TempDir::new().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    run("cp", &["-r", IMAGE.trim_start_matches("oci:"), &at("image")]);
+    let ask = |cache: &str, shared: &str| {
+        let mut audit = program();
+        audit.args(["--format=json", "--cache-dir", &at(cache), "--shared-cache", shared]);
+        let output = audit.arg(format!("oci:{}", at("image"))).output().unwrap();
+        let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        (output.status.code(), out, error)
+    };
+    let shared = at("shared");
+    let read = ask("ada", &shared);
+    assert_eq!((read.0, &*read.2), (Some(0), ""));
+    let blobs = Path::new(&at("image")).join("blobs/sha256");
+    let report: Value = serde_json::from_str(&read.1).unwrap();
+    for layer in report["image"]["layers"].as_array().unwrap() {
+        let blob = blobs.join(layer["digest"].as_str().unwrap().trim_start_matches("sha256:"));
+        let bytes = fs::metadata(&blob).unwrap().len();
+        fs::write(&blob, vec![0; usize::try_from(bytes).unwrap()]).unwrap();
+    }
+    assert_eq!(ask("bob", &format!("file://{shared}")), read);
+    assert_eq!(ask("cyd", &at("other")).0, Some(2));
+    // From then on Bob needs the place no more, and what is no place is said and stops nobody.
+    let (code, out, said) = ask("bob", "ftp://host/x");
+    assert_eq!((code, out), (read.0, read.1));
+    assert!(said.starts_with("warning: the shared cache is not used: "), "{said}");
+    // What was damaged there is not believed.
+    for entry in walk(Path::new(&shared)) {
+        fs::write(
+            &entry,
+            fs::read(&entry)
+                .unwrap()
+                .iter()
+                .map(|byte| byte ^ 1)
+                .collect::<Vec<_>>(),
+        )
+        .unwrap();
+    }
+    assert_eq!(ask("dee", &shared).0, Some(2));
+}
+
+/// The files below a folder.
+fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] })
+        .collect()
+}
+
 /// The judge is a registry out of which the layers were taken: who reads one of them fails.
 #[test]
 fn indexes_beside_an_image_are_believed_where_the_user_trusts_the_repository_and_nowhere_else() {
