@@ -47,8 +47,32 @@ pub(crate) static SCHEMAS: &[SchemaDocument] = &[
         schema: include_str!("schemas/tools-v1.schema.json"),
     },
     SchemaDocument {
+        name: "attestation",
+        schema: include_str!("schemas/attestation-v1.schema.json"),
+    },
+    SchemaDocument {
         name: "unread",
         schema: include_str!("schemas/unread-v1.schema.json"),
+    },
+    SchemaDocument {
+        name: "work",
+        schema: include_str!("schemas/work-v1.schema.json"),
+    },
+    SchemaDocument {
+        name: "fleet",
+        schema: include_str!("schemas/fleet-v1.schema.json"),
+    },
+    SchemaDocument {
+        name: "fleet-result",
+        schema: include_str!("schemas/fleet-result-v1.schema.json"),
+    },
+    SchemaDocument {
+        name: "fleet-failure",
+        schema: include_str!("schemas/fleet-failure-v1.schema.json"),
+    },
+    SchemaDocument {
+        name: "fleet-image",
+        schema: include_str!("schemas/fleet-image-v1.schema.json"),
     },
     SchemaDocument {
         name: "config",

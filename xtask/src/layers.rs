@@ -24,6 +24,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
             &["judge::plan"],
             &["judge::outcome"],
             &["judge::audit"],
+            &["fleet"],
             // Neighbours: what writes images and what writes reports can each be changed without the other.
             &["make", "report"],
             &["cli"],
