@@ -145,6 +145,228 @@ fn of_layers_that_were_read_before_a_registry_is_asked_no_byte() {
     );
 }
 
+/// The judge is a registry out of which the layers were taken: who reads one of them fails.
+#[test]
+fn indexes_beside_an_image_are_believed_where_the_user_trusts_the_repository_and_nowhere_else() {
+    if !have_all(&[REGISTRY, SKOPEO]) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let registry = Registry::start(dir.path(), None);
+    let host = registry.address;
+    let [image, other] = ["devel", "other"].map(|name| format!("{host}/cuda/{name}:1"));
+    for image in [&image, &other] {
+        push(image, &["--dest-tls-verify=false"]);
+    }
+    let ask = |image: &str, trust: &str| {
+        let words = [
+            "--format=json",
+            "--no-cache",
+            image,
+            &format!("--trust-indexes={trust}"),
+        ];
+        let output = program().args(words).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let trusted = format!("{host}/cuda/devel");
+    let read = ask(&image, "");
+    assert_eq!(ask(&image, &trusted), read, "nothing was pushed yet");
+    let pushed = [(); 2].map(|()| {
+        let words = ["cache", "push", "--no-cache", &image];
+        let output = program().args(words).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    });
+    assert_eq!(pushed[0], pushed[1], "what is there is not pushed twice");
+    assert!(pushed[0].1.contains(" KiB of indexes beside "), "{pushed:?}");
+
+    let blobs = dir.path().join("registry/docker/registry/v2/blobs/sha256");
+    let place = |digest: &str| {
+        let hex = digest.trim_start_matches("sha256:").to_owned();
+        blobs.join(&hex[..2]).join(hex).join("data")
+    };
+    let report: Value = serde_json::from_str(&read.1).unwrap();
+    for layer in report["image"]["layers"].as_array().unwrap() {
+        fs::remove_file(place(layer["digest"].as_str().unwrap())).unwrap();
+    }
+    for trust in [
+        trusted.clone(),
+        format!("{host}/cuda/*"),
+        format!("else/where,{trusted}"),
+    ] {
+        assert_eq!(ask(&image, &trust), read, "{trust}");
+    }
+    for trust in [
+        "",
+        &format!("{host}/cuda"),
+        &format!("{host}/cuda/dev*"),
+        &format!("{host}/other/*"),
+    ] {
+        assert_eq!(ask(&image, trust).0, Some(2), "{trust}");
+    }
+    // The other image has the same layers, and nothing lies beside it.
+    assert_eq!(ask(&other, &format!("{host}/cuda/*")).0, Some(2));
+    // An index by other limits answers another question.
+    let words = [
+        &*image,
+        "--no-cache",
+        "--limit=kept-file=999",
+        "--trust-indexes",
+        &trusted,
+    ];
+    assert_eq!(program().args(words).output().unwrap().status.code(), Some(2));
+    // One that was damaged in the registry is none.
+    let digest = pushed[0].1.trim_end().rsplit(' ').next().unwrap();
+    let manifest: Value = serde_json::from_slice(&fs::read(place(digest)).unwrap()).unwrap();
+    assert_eq!(manifest["subject"]["digest"], report["image"]["digest"]);
+    fs::write(place(manifest["layers"][0]["digest"].as_str().unwrap()), "another").unwrap();
+    assert_eq!(ask(&image, &trusted).0, Some(2));
+}
+
+/// A key pair on P-256, as `openssl` makes it.
+fn key_pair(dir: &Path, name: &str) -> [String; 2] {
+    let [private, public] = ["pem", "pub"].map(|end| dir.join(format!("{name}.{end}")).display().to_string());
+    let curve = ["-pkeyopt", "ec_paramgen_curve:P-256"];
+    run(
+        "openssl",
+        &[&["genpkey", "-algorithm", "EC", "-out", &private], &curve[..]].concat(),
+    );
+    run("openssl", &["pkey", "-in", &private, "-pubout", "-out", &public]);
+    [private, public]
+}
+
+/// A registry with an image that passes and one that does not, each attested by `ours`, and two key pairs.
+struct AttestedImages {
+    dir: TempDir,
+    _registry: Registry,
+    passes: String,
+    fails: String,
+    ours: [String; 2],
+    theirs: [String; 2],
+}
+
+impl AttestedImages {
+    fn make() -> Option<Self> {
+        if !have_all(&[REGISTRY, SKOPEO, ("openssl", "openssl")]) {
+            return None;
+        }
+        let dir = TempDir::new().unwrap();
+        let registry = Registry::start(dir.path(), None);
+        let [passes, fails] = ["devel:1", "devel:2"].map(|name| format!("{}/cuda/{name}", registry.address));
+        push(&passes, &["--dest-tls-verify=false"]);
+        let from = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images/headers-only");
+        let to = format!("docker://{fails}");
+        run("skopeo", &["copy", "--quiet", "--dest-tls-verify=false", from, &to]);
+        let [ours, theirs] = ["ours", "theirs"].map(|name| key_pair(dir.path(), name));
+        let made = Self {
+            dir,
+            _registry: registry,
+            passes,
+            fails,
+            ours,
+            theirs,
+        };
+        let none = verify(&made.passes, &made.ours[1], &[]);
+        assert!(
+            none.0 == 2 && none.1.contains("has no attestation that the key of"),
+            "{none:?}"
+        );
+        for image in [&made.passes, &made.fails] {
+            let (code, said) = ask(&["attest", "--key", &made.ours[0], image]);
+            assert_eq!(code, 0, "{said}");
+        }
+        Some(made)
+    }
+}
+
+fn verify(image: &str, key: &str, more: &[&str]) -> (i32, String) {
+    ask(&[&["verify-attestation", "--key", key, image], more].concat())
+}
+
+/// The exit code and what was said.
+fn ask(words: &[&str]) -> (i32, String) {
+    let output = program().args(words).arg("--no-cache").output().unwrap();
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code().unwrap(), said)
+}
+
+#[test]
+fn an_attestation_holds_for_its_image_and_its_key_alone() {
+    let Some(made) = AttestedImages::make() else { return };
+    let AttestedImages {
+        passes,
+        fails,
+        ours,
+        theirs,
+        ..
+    } = &made;
+    assert_eq!(verify(passes, &ours[1], &[]).0, 0);
+    assert_eq!(verify(passes, &ours[1], &["--phase", "training"]).0, 0);
+    assert_eq!(verify(passes, &theirs[1], &[]).0, 2);
+    assert_eq!(verify(fails, &ours[1], &["--phase", "inference"]).0, 0);
+    let (code, said) = verify(fails, &ours[1], &["--phase", "training", "--phase", "x"]);
+    assert!(
+        code == 1 && said.ends_with("does not pass: phase training: fail, phase x is not in it\n"),
+        "{said}"
+    );
+    let (code, said) = verify(fails, &ours[1], &[]);
+    assert!(
+        code == 1 && said.ends_with("does not pass: its exit code is 1\n"),
+        "{said}"
+    );
+    assert_eq!(verify(passes, &ours[0], &[]).0, 2, "a private key is no public one");
+    assert_eq!(ask(&["attest", "--key", &ours[1], passes]).0, 2);
+}
+
+#[test]
+fn cosign_verifies_what_is_attested_here_and_the_other_way_round() {
+    let Some(program) = support::part("cosign/cosign") else {
+        return;
+    };
+    let Some(made) = AttestedImages::make() else { return };
+    let AttestedImages {
+        dir,
+        passes,
+        fails,
+        ours,
+        theirs,
+        ..
+    } = &made;
+    let cosign = |words: &[&[&str]]| {
+        let mut cosign = Command::new(&program);
+        cosign
+            .current_dir(dir.path())
+            .env("COSIGN_PASSWORD", "")
+            .args(words.concat());
+        let output = cosign.output().unwrap();
+        (
+            output.status.success(),
+            String::from_utf8([output.stdout, output.stderr].concat()).unwrap(),
+        )
+    };
+    fs::write(dir.path().join("predicate.json"), ask(&["attest", passes]).1).unwrap();
+    let (imported, said) = cosign(&[&["import-key-pair", "-y", "--key", &theirs[0], "-o", "theirs"]]);
+    assert!(imported, "{said}");
+    let kind = ["--allow-http-registry", "--type", "urn:cupti-audit:attestation:v1"];
+    let offline = ["--use-signing-config=false", "--tlog-upload=false"];
+    let what = ["--key", "theirs.key", "--predicate", "predicate.json", passes];
+    let (signed, said) = cosign(&[&["attest", "-y"], &offline, &kind, &what]);
+    assert!(signed, "{said}");
+    let (code, said) = verify(passes, &theirs[1], &["--phase", "training"]);
+    assert_eq!(code, 0, "{said}");
+    for (image, key, holds) in [
+        (passes, &ours[1], true),
+        (passes, &theirs[1], true),
+        (fails, &theirs[1], false),
+    ] {
+        let (verified, said) = cosign(&[
+            &["verify-attestation", "--insecure-ignore-tlog"],
+            &kind,
+            &["--key", key, image],
+        ]);
+        assert_eq!(verified, holds, "{said}");
+    }
+}
+
 #[test]
 fn a_registry_with_passwords_and_a_ca_of_its_own_wants_both() {
     if !have_all(&[REGISTRY, SKOPEO, ("openssl", "openssl"), ("htpasswd", "apache2-utils")]) {

@@ -117,6 +117,16 @@ pub struct ImageArgs {
         hide_short_help = true
     )]
     pub token_servers: Vec<String>,
+    /// A repository, or HOST/PREFIX/*, whose layers are as the indexes say that `cache push` put beside its images: they are
+    /// not read (repeatable)
+    #[arg(
+        long = "trust-indexes",
+        value_name = "HOST/NAME",
+        env = "CUPTI_AUDIT_TRUST_INDEXES",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    pub trusted_indexes: Vec<String>,
     /// A bound on what is read, by the name that the error has, such as layer-entries=8000000; SECURITY.md lists all (repeatable)
     #[arg(
         long = "limit",

@@ -3,7 +3,7 @@
 use crate::judge::facts::{self, Gap, GatherOptions, ImageFacts, ReadLayers};
 use crate::knowledge::Knowledge;
 use image_linkage::layer::IndexOptions;
-use image_source::registry::RegistryOptions;
+use image_source::registry::{PushedIndexes, RegistryOptions, push_indexes};
 use image_source::{ImageError, LayerCache, OpenRequest, OpenedLayers, Platform, ReadProgress};
 
 /// How images are had and read.
@@ -34,6 +34,34 @@ impl ReadOptions<'_> {
             cache: self.cache,
         }
     }
+}
+
+/// Reads the layers of an image in a registry and puts their indexes beside it, for who trusts them.
+///
+/// Errors: [`ImageError`], when the image is in no registry, or cannot be read or written beside.
+pub fn push_image_indexes(reference: &str, options: &ReadOptions<'_>) -> Result<PushedIndexes, ImageError> {
+    // Who pushes has read the layers: what others said of them is not passed on.
+    let mut registry = options.registry.clone();
+    registry.trusted_indexes.clear();
+    let request = options.open_request();
+    let opened = image_source::open_image(reference, &registry, &request)?;
+    let (Some(home), Some(digest), OpenedLayers::Blobs(blobs)) = (&opened.home, &opened.image.digest, &opened.layers)
+    else {
+        return Err(ImageError::Reference {
+            reference: reference.to_owned(),
+            reason: "indexes lie beside an image in a registry, and this one is in none".to_owned(),
+        });
+    };
+    let layers = image_source::read_layers(&opened.image, &**blobs, &request)?;
+    let indexes: Vec<_> = layers.into_iter().flatten().collect();
+    push_indexes(
+        home,
+        reference,
+        &registry,
+        digest,
+        &request.index.fingerprint(),
+        &indexes,
+    )
 }
 
 /// Reads the image that `reference` names and gathers its facts.

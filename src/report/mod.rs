@@ -4,6 +4,7 @@
 //! The forms are siblings over the same [`AuditedImage`], each a [`ReportWriter`]; nothing is decided here.
 
 pub(crate) mod advice;
+pub(crate) mod attestation;
 mod blocks;
 pub(crate) mod build_file;
 pub(crate) mod diff;

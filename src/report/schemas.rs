@@ -47,6 +47,10 @@ pub(crate) static SCHEMAS: &[SchemaDocument] = &[
         schema: include_str!("schemas/tools-v1.schema.json"),
     },
     SchemaDocument {
+        name: "attestation",
+        schema: include_str!("schemas/attestation-v1.schema.json"),
+    },
+    SchemaDocument {
         name: "unread",
         schema: include_str!("schemas/unread-v1.schema.json"),
     },

@@ -54,6 +54,7 @@ impl ImageReader {
                 // What the user's `docker login` may pull can be audited without another login.
                 credentials: CredentialSource::Host,
                 token_servers: self.options.token_servers.clone(),
+                trusted_indexes: self.options.trusted_indexes.clone(),
                 patience: self.patience(),
             },
             knowledge: &self.knowledge,

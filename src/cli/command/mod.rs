@@ -1,6 +1,7 @@
 //! The commands, each in a file of its own.
 
 mod advise;
+mod attest;
 mod audit;
 mod check;
 mod command_error;
@@ -23,6 +24,7 @@ mod tree;
 mod version;
 
 pub(super) use advise::run_advise;
+pub(super) use attest::{run_attest, run_verify_attestation};
 pub(super) use audit::{run_audit, run_links};
 pub(super) use check::run_check;
 pub(super) use command_error::CommandError;

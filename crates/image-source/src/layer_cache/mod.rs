@@ -86,11 +86,7 @@ impl LayerCache {
             diff_id: index.diff_id.clone(),
             bytes: index.compressed_bytes,
         };
-        self.write(&name("tar", &index.diff_id), |to| {
-            let mut compressed = zstd::Encoder::new(to, LEVEL)?;
-            write_index(index, &mut compressed)?;
-            compressed.finish().map(drop)
-        });
+        self.write(&name("tar", &index.diff_id), |to| compress_index(index, to));
         // Last, as it leads to the other.
         self.write(&name("blob", &index.digest), |to| write_value(&blob, to));
     }
@@ -118,9 +114,7 @@ impl LayerCache {
     fn find_tar(&self, diff_id: &Digest) -> Option<LayerIndex> {
         let name = name("tar", diff_id);
         let sealed = self.files.read(&name)?;
-        let decompressed = zstd::Decoder::new(sealed.as_slice());
-        let index = decompressed.and_then(|from| read_index(&mut from.take(INDEX_BYTES)));
-        let index = index.ok().filter(|index| index.diff_id == *diff_id);
+        let index = decompress_index(&sealed).filter(|index| index.diff_id == *diff_id);
         if index.is_none() {
             self.files.remove(&name);
         }
@@ -149,6 +143,21 @@ impl Drop for LayerCache {
         // Once for all that was kept: who is killed before leaves it to the next run.
         self.files.bound(KEPT_BYTES);
     }
+}
+
+/// Writes an index as it is kept.
+///
+/// Errors: What `to` gives.
+pub(crate) fn compress_index(index: &LayerIndex, to: impl Write) -> io::Result<()> {
+    let mut compressed = zstd::Encoder::new(to, LEVEL)?;
+    write_index(index, &mut compressed)?;
+    compressed.finish().map(drop)
+}
+
+/// Reads an index that was kept; nothing where it is none.
+pub(crate) fn decompress_index(kept: &[u8]) -> Option<LayerIndex> {
+    let decompressed = zstd::Decoder::new(kept).ok()?;
+    read_index(&mut decompressed.take(INDEX_BYTES)).ok()
 }
 
 /// What all caches below `folder` hold, whatever was looked for.
