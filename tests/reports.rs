@@ -194,14 +194,29 @@ fn every_document_of_a_fleet_is_what_its_schema_tells() {
     let list = said(&["fleet", "list", &image("headers-only"), &image("devel")]);
     // An image that is not there any more.
     let digest = |digit: &str| format!("sha256:{}", digit.repeat(64));
-    let gone = list.lines().next().unwrap().replace("testdata/images/", "testdata/gone/");
-    let there = serde_json::from_str::<Value>(&gone).unwrap()["digest"].as_str().unwrap().to_owned();
+    let gone = list
+        .lines()
+        .next()
+        .unwrap()
+        .replace("testdata/images/", "testdata/gone/");
+    let there = serde_json::from_str::<Value>(&gone).unwrap()["digest"]
+        .as_str()
+        .unwrap()
+        .to_owned();
     fs::write(&work, list.clone() + &gone.replace(&there, &digest("0"))).unwrap();
-    assert_eq!(run(&["fleet", "run", &work, "--out", &out, "--tool", "nsys"]).status.code(), Some(2));
+    assert_eq!(
+        run(&["fleet", "run", &work, "--out", &out, "--tool", "nsys"])
+            .status
+            .code(),
+        Some(2)
+    );
     let read = |name: &str| fs::read_to_string(Path::new(&out).join(name)).unwrap();
     let of_image = |folder: &str, digest: &str| {
         let part = &digest["sha256:".len()..][..2];
-        read(&format!("{folder}/{part}/{}_linux-amd64.json", digest.replace(':', "-")))
+        read(&format!(
+            "{folder}/{part}/{}_linux-amd64.json",
+            digest.replace(':', "-")
+        ))
     };
     let documents = [
         ("work", list),
@@ -215,7 +230,11 @@ fn every_document_of_a_fleet_is_what_its_schema_tells() {
         for line in text.lines() {
             let document: Value = serde_json::from_str(line).unwrap();
             assert_valid(&validator(&closed(&schema)), &document, name);
-            assert_eq!(schema.pointer("/properties/schema/const"), Some(&document["schema"]), "{name}");
+            assert_eq!(
+                schema.pointer("/properties/schema/const"),
+                Some(&document["schema"]),
+                "{name}"
+            );
         }
     }
 }
