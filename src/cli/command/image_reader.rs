@@ -119,7 +119,7 @@ fn index_options(options: &ImageArgs, knowledge: &Knowledge) -> IndexOptions {
 impl Drop for ImageReader {
     fn drop(&mut self) {
         // At the end: the report is whole whatever became of the cache.
-        if let Some(failure) = self.cache.as_ref().and_then(LayerCache::failure) {
+        for failure in self.cache.iter().flat_map(LayerCache::failures) {
             report_warning(failure);
         }
     }

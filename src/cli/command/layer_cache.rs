@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "the command line reads the environment")]
 
 use std::env;
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use crate::cli::cache::{CacheAction, CacheArgs, CacheFolderArgs, CachePushArgs};
@@ -21,12 +22,19 @@ use super::terminal::{report_warning, write_result};
 pub(super) fn open_cache(options: &ImageArgs, index: &IndexOptions) -> Option<LayerCache> {
     let folder = cache_folder(&options.cache).filter(|_| !options.no_cache)?;
     let opened = LayerCache::open(&folder, &index.fingerprint());
-    opened
-        .inspect_err(|error| {
-            let folder = folder.display();
-            report_warning(&format!("the cache in {folder} cannot be used, and every layer is read (--no-cache says that this is meant): {error}"));
-        })
-        .ok()
+    let unusable = |error: &dyn Display| {
+        let folder = folder.display();
+        report_warning(&format!(
+            "the cache in {folder} cannot be used, and every layer is read (--no-cache says that this is meant): {error}"
+        ));
+    };
+    let mut cache = opened.inspect_err(|error| unusable(error)).ok()?;
+    if let Some(place) = &options.shared_cache
+        && let Err(error) = cache.share(place)
+    {
+        report_warning(&format!("the shared cache is not used: {error}"));
+    }
+    Some(cache)
 }
 
 /// Lists the cache, or removes what lies in it.
