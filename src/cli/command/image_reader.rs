@@ -55,6 +55,7 @@ impl ImageReader {
                 credentials: CredentialSource::Host,
                 token_servers: self.options.token_servers.clone(),
                 patience: self.patience(),
+                user_agent: concat!("cupti-audit/", env!("CARGO_PKG_VERSION")).to_owned(),
             },
             knowledge: &self.knowledge,
             conditions: self.conditions(),

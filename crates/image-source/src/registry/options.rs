@@ -20,4 +20,6 @@ pub struct RegistryOptions {
     pub token_servers: Vec<String>,
     /// How long and how often to try.
     pub patience: RetryPolicy,
+    /// What requests say of the program that makes them (RFC 9110, section 10.1.5).
+    pub user_agent: String,
 }
