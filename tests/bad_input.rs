@@ -165,8 +165,9 @@ fn what_is_said_of_each_mistake() {
     let said: String = said.collect();
     if std::env::var_os("INSTA_UPDATE").is_some_and(|update| update == "always") {
         fs::write(Path::new(root).join("testdata/mistakes.tsv"), &said).unwrap();
+    } else {
+        assert_eq!(said, table);
     }
-    assert_eq!(said, table);
 }
 
 #[test]
