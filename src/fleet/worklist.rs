@@ -108,7 +108,7 @@ impl Worklist {
 ///
 /// Errors: Why it cannot be read, or its first lines that are none, by their numbers.
 pub(crate) fn read_worklist(
-    from: &mut dyn BufRead,
+    from: &mut impl BufRead,
     mut each: impl FnMut(usize, WorkEntry),
 ) -> Result<usize, Vec<String>> {
     let mut wrong = Vec::new();
