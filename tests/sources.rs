@@ -759,6 +759,7 @@ fn an_image_of_apptainer_is_judged_as_what_it_was_built_from() {
     // `%environment` of a definition sets what the config does not.
     let scripts = dir.path().join("bundle/rootfs/.singularity.d/env");
     fs::create_dir_all(&scripts).unwrap();
+    fs::copy(at("bundle/rootfs/bin/bash"), at("bundle/rootfs/bin/sh")).unwrap();
     fs::write(
         scripts.join("90-environment.sh"),
         "#!/bin/sh\n# own\nexport LD_LIBRARY_PATH=/opt/mine\n",

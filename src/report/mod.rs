@@ -30,6 +30,7 @@ pub(crate) mod tree;
 mod words;
 
 pub(crate) use blocks::ReportPage;
+pub(crate) use text_layout::wrap_lines;
 
 use std::io;
 

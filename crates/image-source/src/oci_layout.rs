@@ -109,6 +109,7 @@ impl LayoutFolder {
             Ok(file) => Ok(Some(file)),
             // Where the folder itself is missing, that is the error, and not a document that it lacks.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.dir.is_dir() => Ok(None),
+            Err(error) if !self.dir.is_dir() => Err(ImageError::io(self.dir.display())(error)),
             Err(error) => Err(ImageError::io(name_member(self, name))(error)),
         }
     }

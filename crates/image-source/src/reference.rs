@@ -109,7 +109,7 @@ pub(crate) fn parse_reference(
         Some(PathKind::RootfsArchive) => Ok(ImageReference::RootfsArchive(text.into())),
         Some(PathKind::Sif) => Ok(ImageReference::Sif(text.into())),
         Some(PathKind::Other) => Err(invalid(
-            "the file is neither the output of docker save nor an OCI archive; docker://… names a registry's image",
+            "the file is neither an archive of docker save, OCI or a root file system, nor a SIF; docker://… names a registry's image",
         )),
         // A mistyped path must not become a question to Docker Hub, which would learn of it.
         None if is_path(text) => Err(invalid("no such file or folder")),
@@ -175,6 +175,11 @@ fn is_path(text: &str) -> bool {
 }
 
 fn registry(text: &str, name: &str) -> Result<ImageReference, ImageError> {
+    let lower = name.to_lowercase();
+    if lower != name && name.parse::<RegistryReference>().is_err() && lower.parse::<RegistryReference>().is_ok() {
+        let reason = format!("names in registries are in lower case; is {lower} meant?");
+        return Err(ImageError::reference(text, reason));
+    }
     name.parse::<RegistryReference>()
         .map(ImageReference::Registry)
         .map_err(|error| {
@@ -267,7 +272,7 @@ mod tests {
         check("redis:alpine", "registry docker.io/library/redis:alpine");
         check(
             "Ubuntu",
-            "invalid reference \"Ubuntu\": invalid reference format; expected [REGISTRY/]NAME[:TAG][@DIGEST] in lower case, a path, or SCHEME:… (see --help)",
+            "invalid reference \"Ubuntu\": names in registries are in lower case; is ubuntu meant?",
         );
     }
 }

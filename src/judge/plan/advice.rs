@@ -60,7 +60,9 @@ pub fn find_tool<'p>(name: &str, profilers: &'p [Profiler]) -> Result<&'p Profil
     found.ok_or_else(|| {
         let lower = name.to_lowercase();
         let names = profilers.iter().flat_map(|profiler| {
-            let alike = |own| (strsim::jaro_winkler(&lower, own), own);
+            // What begins so comes before what looks so.
+            let begins = |own: &str| if own.starts_with(&lower) { 1.0 } else { 0.0 };
+            let alike = |own| (strsim::jaro_winkler(&lower, own) + begins(own), own);
             profiler.names().map(alike).collect::<Vec<_>>()
         });
         // A slip of the fingers stays above this likeness; names that share a few letters fall below it.

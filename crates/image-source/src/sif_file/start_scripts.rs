@@ -32,7 +32,11 @@ pub(super) fn with_start_scripts(mut config: ImageConfig, index: &LayerIndex, is
     });
     let mut scripts: Vec<RootPath> = own.map(|(path, _)| path).collect();
     scripts.sort();
-    if !scripts.is_empty() && !config.command.is_empty() {
+    // Without a shell they are read by Apptainer's own, and no shell is missing.
+    let has_shell = ["bin/sh", "usr/bin/sh"]
+        .iter()
+        .any(|shell| entries.get(shell.as_bytes()).is_some());
+    if has_shell && !scripts.is_empty() && !config.command.is_empty() {
         let reads: Vec<String> = scripts
             .iter()
             .map(|path| format!(". /{}; ", escape_bytes(path.as_bytes())))
