@@ -9,10 +9,10 @@ use crate::judge::facts::ImageFacts;
 use crate::judge::image_reading::ReadOptions;
 use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
-use crate::make::slim::added_layer::SlimInput;
+use crate::make::slim::added_layer::{SlimInput, foretell_image};
 use crate::make::slim::build_image::build_new_image;
 use crate::make::slim::decision::{DropMode, SlimDecision, decide_changes};
-use crate::make::slim::final_audit::audit_new_image;
+use crate::make::slim::final_audit::{audit_new_image, judge_new_image};
 use crate::make::slim::new_image::NewImage;
 use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::output::{ImageOutput, OutputAccess, ReadImage};
@@ -129,9 +129,6 @@ impl SlimRun<'_> {
             from: self.args.cupti_from.as_deref(),
         };
         let mut text = slim_text::describe_decision(&said, &decision);
-        let Some(place) = place else {
-            return Ok(text);
-        };
         let below = decision.apply(&self.original.layers);
         let making = SlimInput {
             decision: &decision,
@@ -141,6 +138,16 @@ impl SlimRun<'_> {
             phase: &self.args.phase,
             index: &self.options.index,
             folder: self.folder,
+        };
+        let Some(place) = place else {
+            return match self.foretell(&making) {
+                Ok(_) => Ok(text),
+                // What would be done is told all the same, and why it is not.
+                Err(why) => {
+                    write_result(&text, RunExit::Clean);
+                    Err(why)
+                }
+            };
         };
         let made = build_new_image(&self.original, &making, place.output)?;
         let written = place.output.write_image(&made, self.folder)?;
@@ -185,6 +192,22 @@ impl SlimRun<'_> {
             &self.args.phase,
             conditions,
         );
+        Self::with_advice(checked, supplier)
+    }
+
+    /// The audit of the image that a run would write.
+    fn foretell(&self, making: &SlimInput<'_>) -> Result<AuditedImage, SlimError> {
+        self.original.require_own_layers()?;
+        let (phase, conditions) = (&self.args.phase, &self.options.conditions);
+        let read = foretell_image(making)?;
+        let judged = judge_new_image(read, making.facts, self.knowledge, phase, conditions);
+        Self::with_advice(judged, making.supplier)
+    }
+
+    fn with_advice(
+        checked: Result<AuditedImage, SlimError>,
+        supplier: Option<&CuptiSupplier>,
+    ) -> Result<AuditedImage, SlimError> {
         checked.map_err(|error| match (error, supplier) {
             (SlimError::Unfit(why), None) => SlimError::Unfit(format!(
                 "{why}; --cupti-from IMAGE|WHEEL|DIR brings CUPTI where it is missing"
