@@ -96,7 +96,7 @@ pub struct FleetRunArgs {
     #[arg(long, value_name = "K/N", value_parser = WorkShare::parse)]
     pub shard: Option<WorkShare>,
     /// How many workers there are, where their engine does not say it
-    #[arg(long, value_name = "N", env = "CUPTI_AUDIT_SHARDS", conflicts_with = "shard", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", env = "CUPTI_AUDIT_SHARDS", value_parser = at_least_one)]
     pub shards: Option<usize>,
     /// What the images are for; severities follow it (repeatable)
     #[arg(long, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',')]

@@ -173,7 +173,7 @@ pub fn run() -> RunExit {
         None => command::run_audit(cli.audit),
         Some(CliCommand::Audit(args)) => command::run_audit(args),
         Some(CliCommand::Links(args)) => command::run_links(args),
-        Some(CliCommand::Check(args)) => command::run_check(&args),
+        Some(CliCommand::Check(args)) => command::run_check(args),
         Some(CliCommand::Diff(args)) => command::run_diff(args),
         Some(CliCommand::Tree(args)) => command::run_tree(args),
         Some(CliCommand::Profilers(args)) => command::run_profilers(args),

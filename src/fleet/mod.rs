@@ -21,4 +21,4 @@ pub(crate) use result_document::{
 };
 pub(crate) use share::WorkShare;
 pub(crate) use summary::FleetSummary;
-pub(crate) use worklist::{WorkEntry, Worklist};
+pub(crate) use worklist::{WorkEntry, Worklist, read_worklist};

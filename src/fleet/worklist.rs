@@ -1,6 +1,7 @@
 //! The worklist: a line of JSON for each image, by digest and platform, in one order however it was made.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, Read as _};
 
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +9,10 @@ use image_source::{Digest, Platform};
 
 /// The name of the contract of a line.
 const SCHEMA: &str = "cupti-audit/work/v1";
+/// The bytes of a line, at most: an image with some ten thousand names.
+const LINE_BYTES: u64 = 1 << 20;
+/// The lines that are none and are told; a file that is no worklist has nothing else.
+const WRONG_LINES: usize = 20;
 
 /// One image that is to be audited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,9 +48,9 @@ impl WorkEntry {
     /// Reads a line.
     ///
     /// Errors: What is wrong with it, in words.
-    fn read(line: &str) -> Result<Self, String> {
+    fn read(line: &[u8]) -> Result<Self, String> {
         let entry: Self =
-            serde_json::from_str(line).map_err(|error| format!("it is no line of a worklist: {error}"))?;
+            serde_json::from_slice(line).map_err(|error| format!("it is no line of a worklist: {error}"))?;
         if entry.schema != SCHEMA {
             return Err(format!("its schema is {:?}, and {SCHEMA} is expected", entry.schema));
         }
@@ -90,42 +95,51 @@ impl Worklist {
         }
     }
 
-    /// Reads the lines of a worklist; empty ones are passed over, and what stands twice counts once.
-    ///
-    /// Errors: Each line that is none, with its number.
-    pub(crate) fn read(text: &str) -> Result<Self, Vec<String>> {
-        let mut list = Self::default();
-        let mut wrong = Vec::new();
-        for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-            match WorkEntry::read(line) {
-                Ok(entry) => list.add(entry),
-                Err(error) => wrong.push(format!("line {number}: {error}")),
-            }
-        }
-        if wrong.is_empty() { Ok(list) } else { Err(wrong) }
-    }
-
-    /// The entries in the order of their digests, which is how shares are dealt.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &WorkEntry> {
-        self.entries.values()
-    }
-
-    /// How many images there are.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// The lines of the worklist.
     pub(crate) fn text(&self) -> String {
         let line = |entry| serde_json::to_string(entry).map(|line| line + "\n");
         // Texts and lists of texts are always written.
-        self.entries().filter_map(|entry| line(entry).ok()).collect()
+        self.entries.values().filter_map(|entry| line(entry).ok()).collect()
     }
+}
+
+/// Reads a worklist line by line and hands each entry over with its number from 0, so that a list may be of any length;
+/// empty lines are passed over. Returns how many entries there are.
+///
+/// Errors: Why it cannot be read, or its first lines that are none, by their numbers.
+pub(crate) fn read_worklist(
+    from: &mut impl BufRead,
+    mut each: impl FnMut(usize, WorkEntry),
+) -> Result<usize, Vec<String>> {
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for number in 1_u64.. {
+        let mut line = Vec::new();
+        let read = from.by_ref().take(LINE_BYTES + 1).read_until(b'\n', &mut line);
+        let bytes = read.map_err(|error| vec![error.to_string()])?;
+        if bytes == 0 || wrong.len() == WRONG_LINES {
+            break;
+        }
+        if line.len() as u64 > LINE_BYTES {
+            wrong.push(format!("line {number} is longer than {LINE_BYTES} bytes"));
+            break;
+        }
+        let line = line.trim_ascii();
+        match WorkEntry::read(line) {
+            _ if line.is_empty() => {}
+            Ok(entry) => {
+                each(count, entry);
+                count += 1;
+            }
+            Err(error) => wrong.push(format!("line {number}: {error}")),
+        }
+    }
+    if wrong.is_empty() { Ok(count) } else { Err(wrong) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{WorkEntry, Worklist};
+    use super::{WorkEntry, Worklist, read_worklist};
     use image_source::{Digest, Platform};
 
     fn entry(image: &str, name: &str) -> WorkEntry {
@@ -145,7 +159,7 @@ mod tests {
             entry("r.io/a@sha256:1", "r.io/a:1"),
             entry("r.io/b@sha256:1", "r.io/b:1"),
         );
-        let mut lists = [[a.clone(), b.clone(), a.clone()], [b.clone(), a.clone(), b]].map(|entries| {
+        let lists = [[a.clone(), b.clone(), a.clone()], [b.clone(), a.clone(), b]].map(|entries| {
             let mut list = Worklist::default();
             entries.into_iter().for_each(|entry| list.add(entry));
             list
@@ -154,10 +168,11 @@ mod tests {
         let text = lists[0].text();
         assert_eq!(text.lines().count(), 1);
         assert!(text.contains(r#""image":"r.io/a@sha256:1""#) && text.contains(r#""names":["r.io/a:1","r.io/b:1"]"#));
-        assert_eq!(
-            Worklist::read(&format!("\n{text}\n{text}")),
-            Ok(std::mem::take(&mut lists[0]))
-        );
+        let mut read = Vec::new();
+        let lines = format!("\n{text}\n{}", text.trim_end());
+        let count = read_worklist(&mut lines.as_bytes(), |number, entry| read.push((number, entry)));
+        let only = lists[0].entries.values().next().unwrap();
+        assert_eq!((count, read), (Ok(2), vec![(0, only.clone()), (1, only.clone())]));
     }
 
     #[test]
@@ -172,7 +187,8 @@ mod tests {
             good.replace("\"r.io/a\",\"digest\"", "\"-\",\"digest\""),
             good.replace("names", "nemas"),
         ];
-        let wrong = Worklist::read(&lines.join("\n")).unwrap_err();
+        let read = |text: &str| read_worklist(&mut text.as_bytes(), |_, _| {}).unwrap_err();
+        let wrong = read(&lines.join("\n"));
         let expected = [
             "line 2: it is no line of a worklist",
             "line 3: its schema is \"cupti-audit/work/v9\"",
@@ -185,5 +201,8 @@ mod tests {
         for (wrong, expected) in wrong.iter().zip(expected) {
             assert!(wrong.starts_with(expected), "{wrong}");
         }
+        assert_eq!(read(&"x\n".repeat(1000)).len(), 20);
+        let endless = format!("{good}\n{}", "x".repeat(2 << 20));
+        assert_eq!(read(&endless), ["line 2 is longer than 1048576 bytes"]);
     }
 }

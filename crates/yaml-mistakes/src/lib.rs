@@ -7,6 +7,7 @@
 mod mistake;
 mod node_error;
 mod node_reader;
+mod parse_error;
 mod placeholder;
 mod tree;
 

@@ -2,7 +2,6 @@
 
 use crate::cli::audit::AuditArgs;
 use crate::cli::links::LinksArgs;
-use crate::cli::option_values::FailOnArg;
 use crate::judge::audit::{ask_tools, judge_image as judged, judge_links};
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::plan::advice::find_tool;
@@ -16,7 +15,7 @@ use image_source::Platform;
 use super::command_error::CommandError;
 use super::image_reader::ImageReader;
 use super::project_config;
-use super::report_outputs::ReportOutputs;
+use super::report_outputs::{ReportOutputs, report_of};
 use super::terminal::{report_error, set_color_choice};
 
 /// Audits the images, one after the other; the gravest outcome counts.
@@ -55,22 +54,18 @@ pub(super) fn prepare(
     // Phases and tools of the config are for CUPTI, and whoever asks about another library has not asked for them.
     let (phase_asked, tool_asked) = (!args.phase.is_empty(), !args.tools.is_empty());
     config.fill_audit(args);
-    // Every name that no phase has is told, not only the first.
-    let strange = args.phase.iter().filter_map(|name| knowledge.phase(name).err());
-    if let Some(exit) = strange.fold(None, |_, error| Some(report_error(&error))) {
-        return Err(exit.into());
-    }
+    config.fill_phases(&mut args.phase, &knowledge)?;
     let mut ids = Vec::new();
     for name in &args.tools {
         ids.push(find_tool(name, &knowledge.profilers)?.id.clone());
     }
     args.tools = ids;
+    // After the phases were checked: for another library than CUPTI none of them is left.
+    knowledge = knowledge.about_library(&args.library)?;
     // A rule that is not asked finds nothing, which would read as if all were well; nor is a suppression for it idle.
     knowledge.rules.retain(|rule| rule.answers(question));
     let is_asked = |id: &str| knowledge.rules.iter().any(|rule| rule.id == id);
     config.suppressions.retain(|suppression| is_asked(&suppression.rule));
-    // After the phases were checked: for another library than CUPTI none of them is left.
-    let knowledge = knowledge.about_library(&args.library)?;
     let name = &knowledge.library.name;
     if knowledge.phases.is_empty() && phase_asked {
         return Err(format!("there are no phases for {name}: leave --phase out").into());
@@ -88,14 +83,14 @@ fn judge(
     question: &AuditQuestion,
 ) -> Result<RunExit, CommandError> {
     let today = project_config::current_date()?;
-    let outputs = ReportOutputs::open(args, knowledge)?;
+    let outputs = ReportOutputs::open(&args.report, |format, place| report_of(format, place, args, knowledge))?;
     let mut run = AuditRun {
         auditor: ImageAuditor {
             args,
             knowledge,
             reader: ImageReader::new(&args.read, knowledge),
             question,
-            fail_on: args.report.fail_on.unwrap_or(FailOnArg::Error).into(),
+            fail_on: args.report.fail_on.unwrap_or_default().into(),
             gate: SuppressionGate::new(suppressions, today),
         },
         outputs,

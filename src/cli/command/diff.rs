@@ -1,7 +1,6 @@
 //! `diff`: two images side by side.
 
 use crate::cli::diff::DiffArgs;
-use crate::cli::option_values::FailOnArg;
 use crate::judge::audit::judge_image;
 use crate::judge::image_diff::ImageDiff;
 use crate::judge::outcome::{AuditedImage, RunExit};
@@ -21,19 +20,12 @@ pub fn run_diff(mut args: DiffArgs) -> Result<RunExit, CommandError> {
     let only_one = "two images are compared for one platform; name it with --platform";
     let prepared = PreparedCommand::new(&mut args.read, only_one)?;
     let config = &prepared.config;
-    let phases = if args.phase.is_empty() {
-        &config.phases
-    } else {
-        &args.phase
-    };
-    for phase in phases {
-        prepared.knowledge.phase(phase)?;
-    }
+    config.fill_phases(&mut args.phase, &prepared.knowledge)?;
     let mut gate = SuppressionGate::new(&config.suppressions, project_config::current_date()?);
     let audit = |image: &str, gate: &mut SuppressionGate<'_>| -> Result<AuditedImage, CommandError> {
         let facts = prepared.read(image)?;
         let environment = &args.read.image.environment;
-        let mut audit = judge_image(facts, &prepared.knowledge, phases, environment);
+        let mut audit = judge_image(facts, &prepared.knowledge, &args.phase, environment);
         gate.mark_findings(image, &mut audit.findings);
         sort_findings(&mut audit.findings);
         Ok(audit)
@@ -51,7 +43,7 @@ pub fn run_diff(mut args: DiffArgs) -> Result<RunExit, CommandError> {
         (None, None) => return Err("name the second image, or --slim PHASE".into()),
     };
     let diff = ImageDiff::of(&before, &after);
-    let fail_on = args.fail_on.or(config.fail_on).unwrap_or(FailOnArg::Error).into();
+    let fail_on = config.fail_on(args.fail_on);
     let exit = diff.exit(fail_on);
     Ok(write_answer(
         args.format,

@@ -56,6 +56,7 @@ impl ImageReader {
                 token_servers: self.options.token_servers.clone(),
                 trusted_indexes: self.options.trusted_indexes.clone(),
                 patience: self.patience(),
+                user_agent: concat!("cupti-audit/", env!("CARGO_PKG_VERSION")).to_owned(),
             },
             knowledge: &self.knowledge,
             conditions: self.conditions(),

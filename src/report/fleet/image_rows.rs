@@ -100,10 +100,12 @@ pub(crate) fn csv_table(summary: &FleetSummary) -> String {
 
 fn csv_line(cells: impl Iterator<Item = String>) -> String {
     let quoted = cells.map(|cell| {
+        // A line in a cell is one that half of all readers take for a row, and other controls are for no terminal.
+        let cell = cell.replace(char::is_control, " ");
         // A cell that begins so is a formula to a spreadsheet, and names are other people's.
-        let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+        let is_formula = cell.starts_with(['=', '+', '-', '@']);
         let cell = if is_formula { format!("'{cell}") } else { cell };
-        let needs_quotes = cell.contains([',', '"', '\n', '\r']);
+        let needs_quotes = cell.contains([',', '"']);
         if needs_quotes {
             format!("\"{}\"", cell.replace('"', "\"\""))
         } else {
@@ -119,8 +121,8 @@ mod tests {
 
     #[test]
     fn a_cell_is_no_formula_and_no_second_cell() {
-        let cells = ["a", "b,c", "say \"x\"", "=1+1", "@x", "two\nlines", ""].map(str::to_owned);
+        let cells = ["a", "b,c", "say \"x\"", "=1+1", "@x", "two\nlines\u{1b}", ""].map(str::to_owned);
         let line = csv_line(cells.into_iter());
-        assert_eq!(line, "a,\"b,c\",\"say \"\"x\"\"\",'=1+1,'@x,\"two\nlines\",\r\n");
+        assert_eq!(line, "a,\"b,c\",\"say \"\"x\"\"\",'=1+1,'@x,two lines ,\r\n");
     }
 }

@@ -54,10 +54,9 @@ pub(crate) fn prometheus_text(summary: &FleetSummary) -> String {
         "Images that have a finding from their base.",
         bases,
     );
-    let repositories = summary
-        .repositories
-        .iter()
-        .map(|(name, one)| (vec![("repository", name.as_str())], one.dead_bytes));
+    // A registry has thousands of repositories, and each would be a series.
+    let heavy = summary.repositories.iter().filter(|(_, one)| one.dead_bytes > 0);
+    let repositories = heavy.map(|(name, one)| (vec![("repository", name.as_str())], one.dead_bytes));
     gauge(
         &mut out,
         "dead_bytes",

@@ -63,12 +63,7 @@ impl RepositoryClient {
             written: written.to_owned(),
             scopes: vec![format!("repository:{repository}:pull")],
             patience: options.patience.clone(),
-            transport: HttpTransport::new(
-                host.to_owned(),
-                options.insecure.clone(),
-                options.ca_cert.clone(),
-                options.patience.clone(),
-            ),
+            transport: HttpTransport::new(host.to_owned(), options),
             source: options.credentials.clone(),
             token_servers: options.token_servers.clone(),
             address: address.to_owned(),

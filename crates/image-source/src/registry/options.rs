@@ -23,6 +23,8 @@ pub struct RegistryOptions {
     pub trusted_indexes: Vec<String>,
     /// How long and how often to try.
     pub patience: RetryPolicy,
+    /// What requests say of the program that makes them (RFC 9110, section 10.1.5).
+    pub user_agent: String,
 }
 
 impl RegistryOptions {

@@ -15,6 +15,7 @@ use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Certificate, Method, Url};
 
 use super::address_guard;
+use super::options::RegistryOptions;
 use super::pace;
 use super::request_errors::{connection_failure, read_error_body, remote_error, shorten_text};
 use super::retry::{AttemptFailure, RetryPolicy, retry_after};
@@ -76,6 +77,7 @@ pub(super) struct HttpTransport {
     insecure: Vec<String>,
     ca_cert: Option<PathBuf>,
     patience: RetryPolicy,
+    user_agent: String,
     clients: Mutex<BTreeMap<ClientKind, Client>>,
 }
 
@@ -88,17 +90,13 @@ struct ClientKind {
 
 impl HttpTransport {
     /// A transport for the registry `registry`, a host without port.
-    pub(super) fn new(
-        registry: String,
-        insecure: Vec<String>,
-        ca_cert: Option<PathBuf>,
-        patience: RetryPolicy,
-    ) -> Self {
+    pub(super) fn new(registry: String, options: &RegistryOptions) -> Self {
         Self {
             registry,
-            insecure,
-            ca_cert,
-            patience,
+            insecure: options.insecure.clone(),
+            ca_cert: options.ca_cert.clone(),
+            patience: options.patience.clone(),
+            user_agent: options.user_agent.clone(),
             clients: Mutex::default(),
         }
     }
@@ -256,7 +254,7 @@ impl HttpTransport {
 
     fn build(&self, kind: ClientKind) -> Result<Client, ImageError> {
         let mut builder = client_builder()
-            .user_agent(concat!("cupti-audit/", env!("CARGO_PKG_VERSION")))
+            .user_agent(&self.user_agent)
             .connect_timeout(self.patience.connect)
             // In the blocking client this is no limit on the whole: it bounds the wait for the answer, and
             // then each read of the body anew.

@@ -6,17 +6,17 @@ mod report;
 mod run;
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::sync::{Mutex, PoisonError};
 
 use crate::cli::fleet::{FleetAction, FleetArgs};
-use crate::fleet::Worklist;
+use crate::fleet::{WorkEntry, read_worklist};
 use crate::judge::outcome::RunExit;
 
 use super::command_error::CommandError;
 use super::terminal::report_error;
 
-/// The bytes of a worklist, or of what names images: a million lines, or all objects of a large cluster.
+/// The bytes of what names images: all objects of a large cluster.
 const TEXT_BYTES: u64 = 1 << 30;
 
 /// Does one step of auditing a fleet.
@@ -51,19 +51,20 @@ fn open_file(file: &str) -> io::Result<File> {
     File::open(file)
 }
 
-/// The worklist in a file.
+/// Hands over each entry of a worklist, which may be of any length, with its number from 0; returns how many there are.
 ///
-/// Errors: Each line that is none was said.
-fn read_worklist(file: &str) -> Result<Worklist, CommandError> {
-    let text = read_text(file)?;
-    Worklist::read(&text).map_err(|wrong| {
-        let mut lines = wrong.iter().map(|line| report_error(&format!("{file}: {line}")));
-        lines.by_ref().take(20).last();
-        match lines.len() {
-            0 => RunExit::Open,
-            more => report_error(&format!("{file}: and {more} lines more")),
+/// Errors: The lines that are none were said.
+fn read_work_entries(file: &str, each: impl FnMut(usize, WorkEntry)) -> Result<usize, CommandError> {
+    let read = match file {
+        "-" => read_worklist(&mut io::stdin().lock(), each),
+        _ => {
+            let opened = open_file(file).map_err(|error| format!("{file}: {error}"))?;
+            read_worklist(&mut BufReader::new(opened), each)
         }
-        .into()
+    };
+    read.map_err(|wrong| {
+        let said = wrong.iter().map(|line| report_error(&format!("{file}: {line}")));
+        said.last().unwrap_or(RunExit::Open).into()
     })
 }
 

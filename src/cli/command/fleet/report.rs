@@ -10,7 +10,7 @@ use crate::report::fleet::{csv_table, fleet_exit, fleet_page, json_lines, promet
 use super::super::command_error::CommandError;
 use super::super::terminal::{set_color_choice, terminal_width, write_result};
 use super::read_results::{KeptResults, read_results};
-use super::read_worklist;
+use super::read_work_entries;
 
 /// Reports on the results of a fleet.
 pub(super) fn report_fleet(args: &FleetReportArgs) -> Result<RunExit, CommandError> {
@@ -39,14 +39,13 @@ pub(super) fn report_fleet(args: &FleetReportArgs) -> Result<RunExit, CommandErr
 
 /// Leaves out what the worklist has not; says how many images it has.
 fn keep_listed(kept: &mut KeptResults, file: &str) -> Result<usize, CommandError> {
-    let list = read_worklist(file)?;
-    let keys: BTreeSet<(&str, &str)> = list
-        .entries()
-        .map(|one| (one.digest.as_str(), one.platform.as_str()))
-        .collect();
-    kept.results
-        .retain(|one| keys.contains(&(one.digest.as_str(), one.platform.as_str())));
-    kept.failures
-        .retain(|one| keys.contains(&(one.digest.as_str(), one.platform.as_str())));
-    Ok(list.len())
+    let mut listed = BTreeSet::new();
+    read_work_entries(file, |_, entry| {
+        listed.insert((entry.digest, entry.platform));
+    })?;
+    // Not by a pair of what is lent: a set of owned texts wants owned ones.
+    let has = |digest: &String, platform: &String| listed.contains(&(digest.clone(), platform.clone()));
+    kept.results.retain(|one| has(&one.digest, &one.platform));
+    kept.failures.retain(|one| has(&one.digest, &one.platform));
+    Ok(listed.len())
 }

@@ -24,7 +24,7 @@ use super::super::command_error::CommandError;
 use super::super::image_reader::ImageReader;
 use super::super::project_config;
 use super::super::terminal::{report_error, set_color_choice, write_result};
-use super::read_worklist;
+use super::read_work_entries;
 
 /// What became of the images of a share.
 #[derive(Default)]
@@ -44,7 +44,12 @@ pub(super) fn run_share(args: FleetRunArgs) -> Result<RunExit, CommandError> {
         Some(share) => share,
         None => WorkShare::of_environment(&|name| std::env::var(name).ok(), args.shards)?,
     };
-    let list = read_worklist(&args.worklist)?;
+    let mut own = Vec::new();
+    let all = read_work_entries(&args.worklist, |number, entry| {
+        if share.takes(number) {
+            own.push(entry);
+        }
+    })?;
     let store = open_document_store(&args.out)?;
     let mut audit_args = audit_args(args);
     let (knowledge, suppressions) = prepare(&mut audit_args, RuleQuestion::Image)?;
@@ -63,14 +68,14 @@ pub(super) fn run_share(args: FleetRunArgs) -> Result<RunExit, CommandError> {
         store: &*store,
         counts: ShareCounts::default(),
     };
-    for (_, entry) in list.entries().enumerate().filter(|(number, _)| share.takes(*number)) {
+    for entry in &own {
         worker.take(entry)?;
     }
     let ShareCounts { audited, known, failed } = worker.counts;
     let said = format!(
         "share {}: {audited} audited, {known} had a result, {failed} failed, of {} images\n",
         share.words(),
-        list.len()
+        all
     );
     let exit = if failed > 0 { RunExit::Open } else { RunExit::Clean };
     Ok(if args.read.output.quiet > 0 {
