@@ -172,8 +172,8 @@ const ENVIRONMENT_MARKS: [&str; 8] = [
     "__environ",
     "_environ",
 ];
-/// The variable that a program names which sets up the loader for another.
-const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+/// Where the loader looks before its own directories (ld.so(8)): a program that sets up another's names it.
+pub const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
 /// How layers are read for an audit about CUPTI, for callers that have no knowledge at hand.
 pub fn cupti_options() -> IndexOptions {

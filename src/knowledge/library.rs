@@ -61,7 +61,10 @@ pub struct LibraryProfile {
     /// What its files need beside the C library, by soname.
     #[serde(default)]
     pub needed: Vec<String>,
-    /// The rules that are about it; a final `*` stands for any rest.
+    /// Whether it is made for glibc alone, so that musl loads no copy of it.
+    #[serde(default)]
+    pub glibc: bool,
+    /// Rules about another library that hold for this one, too; a final `*` stands for any rest.
     #[serde(default)]
     pub rules: Vec<String>,
     /// Whether the APIs, the profiling tools and the phases are about it.

@@ -29,6 +29,7 @@ use super::opened_names::UndecidedOpener;
 use super::process_context::ProcessContext;
 use super::python::is_source;
 use super::world::ByWorld;
+use crate::knowledge::file_interest::LIBRARY_PATH;
 use crate::knowledge::shared_folders::SharedFolders;
 use crate::knowledge::{ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind};
 use image_linkage::elf::ByteString;
@@ -85,9 +86,6 @@ fn of_unknown_environment<'f>(
         how: ReferenceKind::Names,
     })
 }
-
-/// The variable of the loader's search path.
-const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
 /// The files that a program opens in either world and has no GPU without, or of which nobody knows what it does without
 /// them: by whatever name, of a link, a pattern or a path, it gets them.

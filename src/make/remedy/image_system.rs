@@ -17,7 +17,7 @@ pub(crate) struct ImageSystem {
     /// `VERSION_ID`; empty where there is none.
     pub version: String,
     /// The program that installs packages of Red Hat's kind.
-    pub dnf: Option<PackageManager>,
+    pub dnf: Option<SystemInstaller>,
     pub apt: bool,
     /// Whether a `RUN` can do what is written here.
     pub shell: bool,
@@ -40,14 +40,14 @@ pub(crate) struct ImageSystem {
 
 /// A program that installs packages of a Linux distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PackageManager {
+pub(crate) enum SystemInstaller {
     AptGet,
     Dnf,
     Microdnf,
     Yum,
 }
 
-impl PackageManager {
+impl SystemInstaller {
     pub(crate) fn program(self) -> &'static str {
         match self {
             Self::AptGet => "apt-get",
@@ -76,7 +76,7 @@ pub(crate) struct PipTarget {
 }
 
 /// The programs that install packages of Red Hat's kind, the best first.
-const DNF: [PackageManager; 3] = [PackageManager::Dnf, PackageManager::Microdnf, PackageManager::Yum];
+const DNF: [SystemInstaller; 3] = [SystemInstaller::Dnf, SystemInstaller::Microdnf, SystemInstaller::Yum];
 
 pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
     let rootfs = &facts.contexts.as_is.rootfs;
@@ -95,7 +95,7 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
         id: value("ID"),
         version: value("VERSION_ID"),
         dnf: DNF.into_iter().find(|manager| has_program(rootfs, manager.program())),
-        apt: has_program(rootfs, PackageManager::AptGet.program()),
+        apt: has_program(rootfs, SystemInstaller::AptGet.program()),
         shell: has_tools(rootfs),
         lacks: missing_tools(rootfs),
         python: find_python(facts),
