@@ -893,7 +893,7 @@ fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() 
         ),
         (
             "a library to link",
-            text("src/Makefile", "LIBS=-L/opt/x -lcupti # /opt/\n"),
+            text("src/Makefile", "LIBS=-L/opt/x -lcupti # LD_LIBRARY_PATH\n"),
             json!({}),
             false,
         ),
@@ -935,16 +935,8 @@ fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() 
             .file(at, Elf::library("libcupti.so.12").build())
             .file(format!("{include}/cupti.h"), "#include <cupti_result.h>\n")
             .file(format!("{include}/cupti_result.h"), "\n");
-        let config = config.as_object().unwrap().clone();
         let folder = Place::new();
-        let from = on_debian(&folder, &[layer], |image| {
-            config.iter().fold(image, |image, (key, value)| {
-                match value[0].as_str().filter(|_| key == "Env") {
-                    Some(pair) => image.env(pair.split('=').next().unwrap(), pair.split('=').nth(1).unwrap()),
-                    None => image.config(key, value.clone()),
-                }
-            })
-        });
+        let from = on_debian(&folder, &[layer], |image| with_config(image, &config));
         let said = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
         let goes = |path: &str| said.contains(&format!("- /{path} "));
         let found = if is_header {
@@ -1164,12 +1156,7 @@ fn a_library_that_nothing_explains_stays_where_something_may_put_its_path_togeth
     for (what, folder, layer, config, stays) in cases {
         let layer = layer.file(format!("{folder}/{NAME}"), Elf::library(NAME).build());
         let place = Place::new();
-        let from = on_debian(&place, &[layer], |image| {
-            let config = config.as_object().unwrap().clone();
-            config
-                .into_iter()
-                .fold(image, |image, (key, value)| image.config(&key, value))
-        });
+        let from = on_debian(&place, &[layer], |image| with_config(image, &config));
         let said = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
         assert_eq!(said.contains(&format!("- /{folder}/{NAME} ")), !stays, "{what}: {said}");
     }
@@ -1282,6 +1269,18 @@ fn on_debian(place: &Place, layers: &[Layer], change: impl Fn(Image) -> Image) -
     layout.add("1", &[change(layers.iter().fold(base[0].clone(), add))]);
     layout.write_to(&place.path().join("from")).unwrap();
     place.of("oci", "from")
+}
+
+/// An image with these keys of its config; of `Env` one variable.
+fn with_config(image: Image, config: &Value) -> Image {
+    let keys = config.as_object().unwrap().iter();
+    keys.fold(image, |image, (key, value)| {
+        let pair = value[0].as_str().filter(|_| key == "Env");
+        match pair.and_then(|pair| pair.split_once('=')) {
+            Some((name, value)) => image.env(name, value),
+            None => image.config(key, value.clone()),
+        }
+    })
 }
 
 /// The rules of all findings of an image.
