@@ -11,6 +11,7 @@ mod support;
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::Value;
 use testkit::elf::Elf;
@@ -34,7 +35,12 @@ wheels:
     - {path: "", begins: [nvidia_nccl_cu]}
 conda: nccl
 package_word: nccl
+glibc: true
 "#;
+
+/// NVIDIA's library for neural networks, with the keys alone that every library has.
+const CUDNN: &str = "name: cuDNN\nstem: libcudnn.so\nheader: cudnn.h\nsoname: [{from: 0, name: \"libcudnn.so.{major}\"}]\n\
+                     package_word: cudnn\n";
 
 /// PyTorch links it, and a profile of the user's says what that means.
 const CONSUMER: &str = "name: PyTorch\nobject: libtorch_cuda.so\nasks: needed\nrequired: import\nlibrary: nccl\n";
@@ -133,6 +139,27 @@ fn the_copies_and_who_asks_are_those_of_the_library() {
         assert!(!said.contains("CUPTI") && !said.contains("libcupti"), "{said}");
         assert!(!said.contains("verdict | because of"), "{said}");
     }
+    // Every finding, with its reason and its fix, in the forms that hold them.
+    let torch = Elf::library("libtorch_cuda.so").needed("libnccl.so.2").build();
+    let other = Elf::library("libnccl.so.2").build();
+    let broken = loader()
+        .file(format!("{SITE}/torch/lib/libtorch_cuda.so"), torch)
+        .file("opt/a/libnccl.so.2", other.clone())
+        .file("opt/b/libnccl.so.2", other)
+        .file("opt/c/libnccl.so.2", "version https://git-lfs")
+        .symlink("opt/d/libnccl.so.2", "libnccl.so.2.21.5");
+    for format in ["text", "html", "markdown", "sarif", "junit", "github"] {
+        let said = of_image(&broken, &[format]).remove(0);
+        assert!(
+            !said.contains("CUPTI") && !said.contains("libcupti"),
+            "{format}: {said}"
+        );
+        assert!(
+            !said.contains("library_name") && !said.contains("library_file"),
+            "{format}: {said}"
+        );
+        assert!(!said.contains("nvidia.com/cupti"), "{format}: {said}");
+    }
     let page = of_image(&layer, &["html"]).remove(0);
     for words in [
         "<h1>NCCL audit</h1>",
@@ -141,6 +168,86 @@ fn the_copies_and_who_asks_are_those_of_the_library() {
         ", libnccl ",
     ] {
         assert!(page.contains(words), "{words}: {page}");
+    }
+}
+
+/// What a file below the root is made of.
+enum Put {
+    Nothing,
+    Library(&'static str),
+    Text(&'static str),
+}
+
+/// Compiles a library of this soname and a program that links it.
+fn compile(folder: &Path, soname: &str) {
+    let gcc = |arguments: &[&str]| {
+        let output = Command::new("gcc")
+            .current_dir(folder)
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    fs::write(folder.join("l.c"), "int answer(void) { return 0; }\n").unwrap();
+    fs::write(
+        folder.join("p.c"),
+        "int answer(void);\nint main(void) { return answer(); }\n",
+    )
+    .unwrap();
+    let named = format!("-Wl,-soname,{soname}");
+    gcc(&["-shared", "-fPIC", &named, "-o", soname, "l.c"]);
+    gcc(&["-o", "train", "p.c", soname]);
+}
+
+/// Whether the program of a root with these files starts, and whether the audit finds it to be so.
+fn started_and_passed(id: &str, soname: &str, put: &Put) -> (bool, bool) {
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), soname);
+    let root = folder.path().join("root");
+    let at = |inside: &str| {
+        let path = root.join(inside);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    };
+    fs::copy(folder.path().join("train"), at("usr/bin/train")).unwrap();
+    for part in ["lib64/ld-linux-x86-64.so.2", "lib/x86_64-linux-gnu/libc.so.6"] {
+        fs::copy(Path::new("/").join(part), at(part)).unwrap();
+    }
+    match put {
+        Put::Nothing => {}
+        Put::Library(inside) => drop(fs::copy(folder.path().join(soname), at(&format!("{inside}/{soname}"))).unwrap()),
+        Put::Text(inside) => fs::write(at(&format!("{inside}/{soname}")), "version https://git-lfs").unwrap(),
+    }
+    let started = Command::new("chroot")
+        .arg(&root)
+        .arg("/usr/bin/train")
+        .output()
+        .unwrap();
+    let libraries = folder.path().join("profiles/libraries");
+    fs::create_dir_all(&libraries).unwrap();
+    fs::write(libraries.join("nccl.yaml"), NCCL).unwrap();
+    fs::write(libraries.join("cudnn.yaml"), CUDNN).unwrap();
+    let profiles = folder.path().join("profiles").display().to_string();
+    let image = format!("rootfs:{}", root.display());
+    let said = support::run(&["--no-cache", "--library", id, "--profiles", &profiles, &image]);
+    assert!(said.status.code().is_some_and(|code| code < 2), "{said:?}");
+    (started.status.success(), said.status.success())
+}
+
+#[test]
+fn an_audit_fails_where_the_program_that_links_the_library_does_not_start() {
+    if !(support::is_root() && support::have("gcc", "gcc")) {
+        return;
+    }
+    for (id, soname) in [("nccl", "libnccl.so.2"), ("cudnn", "libcudnn.so.9")] {
+        for (put, starts) in [
+            (Put::Nothing, false),
+            (Put::Library("opt/x"), false),
+            (Put::Text("lib/x86_64-linux-gnu"), false),
+            (Put::Library("lib/x86_64-linux-gnu"), true),
+        ] {
+            assert_eq!(started_and_passed(id, soname, &put), (starts, starts), "{id}");
+        }
     }
 }
 

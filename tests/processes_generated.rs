@@ -24,8 +24,6 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use docker::Dockerd;
 use processes::compare::{Case, Comparison, Difference, Kind, compare_all};
@@ -33,6 +31,7 @@ use processes::runner::{Outcome, Root};
 use processes::spec::{Feature, ImageSpec};
 use processes::world::{WORLD, World};
 use processes::{audit, engine_images, generate, kept, layers};
+use testkit::parallel::in_parallel;
 
 /// The seeds of the generated images.
 const SEEDS: (u64, u64) = (1, 340);
@@ -153,28 +152,6 @@ fn compare(world: &World, specs: &[ImageSpec]) -> Vec<Comparison> {
     let chunks: Vec<&[ImageSpec]> = specs.chunks(CHUNK).collect();
     let found = in_parallel(chunks.len(), |number| compare_all(world, chunks[number]));
     found.into_iter().flatten().collect()
-}
-
-/// The results of numbered work, in the order of the numbers.
-fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let next = AtomicUsize::new(0);
-    let done = Mutex::new(BTreeMap::new());
-    let workers = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count {
-                        break;
-                    }
-                    let result = work(number);
-                    done.lock().unwrap().insert(number, result);
-                }
-            });
-        }
-    });
-    done.into_inner().unwrap().into_values().collect()
 }
 
 /// The refuted claims of an image that are not known to be refuted.

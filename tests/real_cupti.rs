@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::disallowed_methods,
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     reason = "the judge is the real loader, run in a chroot"
 )]
@@ -20,8 +21,6 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chroot::Root;
 use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, World, gather_facts};
@@ -32,6 +31,7 @@ use image_source::{Image, ImageConfig};
 use judge::{Judge, Verdict};
 use plain_image::image_of;
 use testkit::layer::Layer;
+use testkit::parallel::in_parallel;
 
 #[test]
 fn the_audit_agrees_with_the_real_loader_in_every_layout() {
@@ -40,26 +40,20 @@ fn the_audit_agrees_with_the_real_loader_in_every_layout() {
     }
     let probe = cupti_parts::program(PROBE, &[]);
     let layouts = cupti_layouts::all();
-    let next = AtomicUsize::new(0);
-    let compared = Mutex::new(BTreeMap::new());
-    let work = || {
-        while let Some(layout) = layouts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let result = compare(layout, &probe);
-            compared.lock().unwrap().insert(layout.name, (layout, result));
-        }
-    };
-    std::thread::scope(|scope| {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        (0..threads).for_each(|_| drop(scope.spawn(work)));
-    });
+    let compared = in_parallel(layouts.len(), |number| compare(&layouts[number], &probe));
+    let compared: BTreeMap<_, _> = layouts
+        .iter()
+        .zip(compared)
+        .map(|(layout, result)| (layout.name, result))
+        .collect();
     let (mut agreed, mut questions, mut wrong) = (0, 0, Vec::new());
     let mut said = String::new();
-    for (layout, (verdict, says)) in compared.lock().unwrap().values() {
+    for (name, (verdict, says)) in &compared {
         questions += verdict.questions;
         agreed += usize::from(verdict.differences.is_empty());
-        let differs = |difference| format!("{}: {difference}", layout.name);
+        let differs = |difference| format!("{name}: {difference}");
         wrong.extend(verdict.differences.iter().map(differs));
-        writeln!(said, "{}\n{says}\n", layout.name).unwrap();
+        writeln!(said, "{name}\n{says}\n").unwrap();
     }
     println!(
         "{agreed} of {} layouts agree with the real loader, in {questions} questions",

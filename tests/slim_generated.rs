@@ -33,6 +33,7 @@ use processes::world::{WORLD, World};
 use processes::{audit, layers};
 use serde_json::Value;
 use testkit::oci::Layout;
+use testkit::parallel::in_parallel;
 
 /// The seeds of the images.
 const SEEDS: (u64, u64) = (20_001, 20_066);
@@ -60,21 +61,9 @@ fn what_started_in_a_generated_image_starts_in_what_slim_makes_of_it() {
     let asked = asked.as_deref().and_then(|text| text.split_once('-'));
     let (first, last) = asked.map_or(SEEDS, |(first, last)| (first.parse().unwrap(), last.parse().unwrap()));
     let seeds: Vec<u64> = (first..=last).collect();
-    let chunks: Mutex<Vec<&[u64]>> = Mutex::new(seeds.chunks(CHUNK).collect());
+    let chunks: Vec<&[u64]> = seeds.chunks(CHUNK).collect();
     let tally = Mutex::new(Tally::default());
-    let workers = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                loop {
-                    let Some(seeds) = chunks.lock().unwrap().pop() else {
-                        break;
-                    };
-                    Chunk::new(world, seeds).run(&tally);
-                }
-            });
-        }
-    });
+    in_parallel(chunks.len(), |number| Chunk::new(world, chunks[number]).run(&tally));
     let tally = tally.into_inner().unwrap();
     let made: usize = tally.made.values().sum();
     println!(

@@ -10,9 +10,10 @@ use image_linkage::limits::Limits;
 use image_source::Platform;
 use image_source::registry::RetryPolicy;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
 pub enum FailOnArg {
     /// Errors fail the run.
+    #[default]
     Error,
     /// Warnings, too.
     Warning,

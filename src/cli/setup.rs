@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use clap_complete::Shell;
 
-use crate::report::schemas::{SCHEMAS, SchemaDocument};
+use crate::report::schemas::SCHEMAS;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -50,13 +50,13 @@ pub enum ConfigAction {
 pub struct SchemaArgs {
     /// The document
     #[arg(value_name = "DOCUMENT", default_value = "report", value_parser = find_schema)]
-    pub document: &'static SchemaDocument,
+    pub schema: &'static str,
 }
 
-fn find_schema(name: &str) -> Result<&'static SchemaDocument, String> {
-    let found = SCHEMAS.iter().find(|document| document.name == name);
-    found.ok_or_else(|| {
-        let names: Vec<&str> = SCHEMAS.iter().map(|document| document.name).collect();
+fn find_schema(name: &str) -> Result<&'static str, String> {
+    let found = SCHEMAS.iter().find(|(document, _)| *document == name);
+    found.map(|(_, schema)| *schema).ok_or_else(|| {
+        let names = SCHEMAS.map(|(document, _)| document);
         format!("there is {}", names.join(", "))
     })
 }

@@ -8,7 +8,6 @@ use super::consumer_profile::ConsumerProfile;
 use super::data_files::built_in_files;
 use super::library::{DEFAULT_LIBRARY, LibraryProfile};
 use super::library_file::read_library;
-use super::name_pattern::matches_name_pattern;
 use super::phase::{Phase, SEVERITY_PHASES};
 use super::profiler::{KnownIds, Profiler};
 use super::rule::{Rule, compile_rule};
@@ -18,8 +17,10 @@ use yaml_mistakes::unknown_name;
 /// All that the program knows.
 #[derive(Debug, Clone)]
 pub struct Knowledge {
-    /// The rules, by id.
+    /// The rules about the library, by id, with its names in their sentences.
     pub rules: Vec<Rule>,
+    /// All rules, as their files have them.
+    all_rules: Vec<Rule>,
     /// The phases in the order of a project, each with those behind it that are like it.
     pub phases: Vec<Phase>,
     /// The programs that ask for CUPTI: those of the program, then the user's.
@@ -64,8 +65,8 @@ impl Knowledge {
         });
         let profilers = profilers(&mut catalog, &ids, &tables);
         let names = ids.of(DataKind::Phase);
-        let rule = |entry: &DataEntry| compile_rule(&entry.id, &entry.document, &names);
-        let rules = catalog.read(DataKind::Rule, rule);
+        let rule = |entry: &DataEntry| compile_rule(&entry.id, &entry.document, &names, &libraries);
+        let all_rules = catalog.read(DataKind::Rule, rule);
         // Only here, when all kinds were read: mistakes in one must not hide those in the next.
         catalog.finish()?;
         // After all were read: a phase may be like one whose file comes later.
@@ -75,12 +76,14 @@ impl Knowledge {
         let mut knowledge = Self {
             tables,
             library: library.expect("it is part of the program, and a user's file can only replace it"),
-            rules,
+            rules: Vec::new(),
+            all_rules,
             phases,
             consumers,
             profilers,
         };
-        knowledge.rules.sort_by(|a, b| a.id.cmp(&b.id));
+        knowledge.all_rules.sort_by(|a, b| a.id.cmp(&b.id));
+        knowledge.rules = knowledge.rules_of_library();
         knowledge.profilers.sort_by(|a, b| a.id.cmp(&b.id));
         // The sort is stable: phases that are like one stand behind it, in the order of their files.
         knowledge.phases.sort_by_key(|phase| {
@@ -100,18 +103,24 @@ impl Knowledge {
             let known: Vec<&str> = libraries.map(|library| library.id.as_str()).collect();
             unknown_name("library", id, &known)
         })?;
-        let is_about = |rule: &Rule| {
-            let mut patterns = library.rules.iter();
-            patterns.any(|pattern| matches_name_pattern(rule.id.as_bytes(), pattern))
-        };
-        self.rules.retain(is_about);
         // Phases and tools speak of CUPTI's APIs, which no copy of another library exports.
         if !library.has_apis {
             self.phases.clear();
             self.profilers.clear();
         }
         self.library = library;
+        self.rules = self.rules_of_library();
         Ok(self)
+    }
+
+    /// The ids of all rules, also of those about another library.
+    pub fn rule_ids(&self) -> Vec<&str> {
+        self.all_rules.iter().map(|rule| rule.id.as_str()).collect()
+    }
+
+    fn rules_of_library(&self) -> Vec<Rule> {
+        let about = self.all_rules.iter().filter(|rule| rule.is_about(self.library));
+        about.map(|rule| rule.in_words_of(self.library)).collect()
     }
 
     /// The APIs of the library; none for one whose APIs are not known.

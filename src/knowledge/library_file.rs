@@ -72,10 +72,11 @@ fn find_mistakes(document: &YamlDocument, library: &LibraryProfile, rules: &[&st
 
 /// What is wrong with a pattern for rules.
 fn pattern_mistake(pattern: &str, has_apis: bool, rules: &[&str]) -> Option<String> {
-    // Most rules name CUPTI in their texts, and would say of it what was found of another library.
+    // Many of them name CUPTI in their texts, and would say of it what was found of another library.
     if pattern == "*" && !has_apis {
         return Some(
-            "only a library with has_apis: true takes all rules; name those that are about this one".to_owned(),
+            "only a library with has_apis: true takes all rules; name those of another library that hold for this one"
+                .to_owned(),
         );
     }
     if rules.iter().any(|rule| matches_name_pattern(rule.as_bytes(), pattern)) {

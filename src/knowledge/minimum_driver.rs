@@ -1,6 +1,6 @@
 //! The oldest driver of the host for a CUDA version: an image cannot show which driver it will meet.
 
-use super::library_release::version_numbers;
+use super::table_field::{FieldMistake, TableRow};
 
 /// The oldest driver for one CUDA toolkit, as the CUDA release notes list it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,13 +26,11 @@ impl ToolkitVersion {
     /// Reads a row of the table.
     ///
     /// Errors: What is wrong with a field.
-    pub(super) fn read([cuda, cupti]: [&str; 2]) -> Result<Self, String> {
-        if let Some(version) = [cuda, cupti].iter().find(|version| version_numbers(version).len() < 2) {
-            return Err(format!("{version:?} is no version, such as 12.4.1"));
-        }
+    pub(super) fn read(row: [&str; 2]) -> Result<Self, FieldMistake> {
+        let row = TableRow(row);
         Ok(Self {
-            cuda: cuda.to_owned(),
-            cupti: cupti.to_owned(),
+            cuda: row.version(0, "a version of CUDA, such as 12.4.1")?,
+            cupti: row.version(1, "a version of CUPTI, such as 12.4.127")?,
         })
     }
 }
@@ -41,16 +39,13 @@ impl MinimumDriver {
     /// Reads a row of the table.
     ///
     /// Errors: What is wrong with a field.
-    pub(super) fn read([cuda, driver, branch]: [&str; 3]) -> Result<Self, String> {
-        // Rows are looked up by major and minor, so that one without both would never be found.
-        if version_numbers(cuda).len() < 2 {
-            return Err(format!("{cuda:?} is no version of CUDA, such as 12.4.1"));
-        }
+    pub(super) fn read(row: [&str; 3]) -> Result<Self, FieldMistake> {
+        let row = TableRow(row);
         Ok(Self {
-            cuda: cuda.to_owned(),
-            driver: driver.to_owned(),
+            cuda: row.version(0, "a version of CUDA, such as 12.4.1")?,
+            driver: row.version(1, "a version of the driver, such as 550.54.15")?,
             // Minor-version compatibility came with CUDA 11; toolkits before it have no branch.
-            minor_compatibility: (!branch.is_empty()).then(|| branch.to_owned()),
+            minor_compatibility: row.branch(2, "a branch of the driver, such as 525, or nothing")?,
         })
     }
 }

@@ -27,6 +27,8 @@ mod python_import;
 mod release_table;
 pub mod rule;
 pub mod shared_folders;
+mod table_field;
+mod table_reader;
 mod tables;
 pub mod user_folders;
 mod wheel_table;

@@ -97,7 +97,7 @@ pub struct BaseImage {
     pub brings: StepYield,
     /// The folders on its `LD_LIBRARY_PATH` where it has the library.
     #[serde(default)]
-    pub searched: Vec<SearchedFolder>,
+    pub searched: Vec<LibraryPathFolder>,
     /// How sure it is.
     pub certainty: Certainty,
 }
@@ -105,7 +105,7 @@ pub struct BaseImage {
 /// A folder that an image searches for libraries from a version of CUDA on.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SearchedFolder {
+pub struct LibraryPathFolder {
     /// Its absolute path, without a slash at the end.
     pub folder: String,
     /// The first version of CUDA.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::library_release::version_numbers;
+use super::table_field::{FieldMistake, TableRow};
 
 /// A file of a known release.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,15 +34,17 @@ impl ReleaseFile {
     /// Reads a row of the table: its hash, and what that is of.
     ///
     /// Errors: What is wrong with a field.
-    pub(super) fn read([hash, versions, bundle, arch, file, bytes]: [&str; 6]) -> Result<(String, Self), String> {
+    pub(super) fn read(row: [&str; 6]) -> Result<(String, Self), FieldMistake> {
+        let bundle = row.get(2).copied().filter(|bundle| !bundle.is_empty());
+        let row = TableRow(row);
         let release = Self {
-            versions: versions.split_whitespace().map(str::to_owned).collect(),
-            bundle: (!bundle.is_empty()).then(|| bundle.to_owned()),
-            arch: arch.to_owned(),
-            file: file.to_owned(),
-            bytes: bytes.parse().map_err(|_| format!("{bytes:?} is no number of bytes"))?,
+            versions: row.versions(1, "versions with spaces between them, such as 12.4.99 12.4.127")?,
+            bundle: bundle.map(str::to_owned),
+            arch: row.name(3, "a processor, such as x86_64")?,
+            file: row.name(4, "the name of a file, such as libcupti.so.12")?,
+            bytes: row.bytes(5)?,
         };
-        Ok((hash.to_owned(), release))
+        Ok((row.sha256(0)?, release))
     }
 }
 

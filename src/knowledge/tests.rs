@@ -72,6 +72,39 @@ fn the_users_tables_add_rows_and_a_row_that_cannot_be_read_is_told_with_its_line
 }
 
 #[test]
+fn a_value_that_no_row_can_have_is_told_with_its_column() {
+    let hash = "0".repeat(64);
+    let table = |id: &str, header: &str, rows: &str| file(DataKind::Table, id, &format!("{header}\n{rows}\n"));
+    let drivers = "99.1,abc,\n99,1.2,\n99.2,1.2,new\n99.3,600.1,580\n99.4,600.1,";
+    let releases = format!("zz,12.4.127,,x86_64,a.so,7\n{hash},twelve,,x86_64,a.so,7\n{hash}1,,tool,x86_64,a.so,7");
+    let wheels = format!("x,1.2,x86_64,{}\n,1.2,x86_64,{hash}\ny,1,x86_64,{hash}", "A".repeat(64));
+    let found = mistakes(vec![
+        table("drivers", "cuda,driver,minor_compatibility", drivers),
+        table("releases", "sha256,versions,bundle,arch,file,bytes", &releases),
+        table("toolkits", "cuda,cupti", "99.1.0,?\n99.2,99.2.1"),
+        table("wheels", "package,version,arch,sha256", &wheels),
+    ]);
+    let sha = "expected a SHA-256 of 64 hexadecimal digits in lower case, found";
+    let versions = "expected versions with spaces between them, such as 12.4.99 12.4.127, found";
+    assert_eq!(
+        found,
+        [
+            "mine/drivers.yaml:2:6: expected a version of the driver, such as 550.54.15, found \"abc\"".to_owned(),
+            "mine/drivers.yaml:3:1: expected a version of CUDA, such as 12.4.1, found \"99\"".to_owned(),
+            "mine/drivers.yaml:4:10: expected a branch of the driver, such as 525, or nothing, found \"new\""
+                .to_owned(),
+            format!("mine/releases.yaml:2:1: {sha} \"zz\""),
+            format!("mine/releases.yaml:3:66: {versions} \"twelve\""),
+            format!("mine/releases.yaml:4:1: {sha} \"{hash}1\""),
+            "mine/toolkits.yaml:2:8: expected a version of CUPTI, such as 12.4.127, found \"?\"".to_owned(),
+            format!("mine/wheels.yaml:2:14: {sha} \"{}\"", "A".repeat(64)),
+            "mine/wheels.yaml:3:1: expected the name of a package, found \"\"".to_owned(),
+            "mine/wheels.yaml:4:3: expected a version, such as 12.4.127, found \"1\"".to_owned(),
+        ]
+    );
+}
+
+#[test]
 fn no_two_profilers_answer_to_one_name() {
     let mut names = BTreeSet::new();
     let profilers = Knowledge::built_in().profilers;
@@ -251,6 +284,7 @@ fn a_file_that_cannot_be_had_is_a_mistake_and_none_is_lost_in_silence() {
         ("late.yml", b"x"),
         ("Bad Name.yaml", b"x"),
         ("latin.yaml", b"a\nb: \xe4\n"),
+        ("marked.yaml", b"\xef\xbb\xbfx"),
         ("large.yaml", &large),
         ("folder.yaml/x", b"x"),
     ]);
@@ -258,6 +292,7 @@ fn a_file_that_cannot_be_had_is_a_mistake_and_none_is_lost_in_silence() {
         said(dir.path(), |folders| folders.add_rules(dir.path())),
         [
             "read rule DIR/good.yaml",
+            "read rule DIR/marked.yaml",
             "DIR/Bad Name.yaml:1:1: its name is its id: lower-case letters, digits and hyphens",
             "DIR/folder.yaml:1:1: it is not a regular file",
             "DIR/large.yaml:1:1: it is larger than the limit of 1048576 bytes",
@@ -382,7 +417,10 @@ fn a_key_that_stands_twice_is_told_with_both_places() {
         table(
             "wheels",
             "wheels.csv",
-            &format!("package,version,arch,sha256\n{wheel}\nnvidia-cuda-cupti,13.0.48,riscv64,0\n"),
+            &format!(
+                "package,version,arch,sha256\n{wheel}\nnvidia-cuda-cupti,13.0.48,riscv64,{}\n",
+                "a".repeat(64)
+            ),
         ),
         table(
             "bundles",

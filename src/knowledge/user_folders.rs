@@ -192,9 +192,13 @@ pub fn read_text_file(path: &Path) -> Result<String, (TextPosition, String)> {
             .read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    let bytes = read().map_err(|error| at_start(error.to_string()))?;
+    let mut bytes = read().map_err(|error| at_start(error.to_string()))?;
     if bytes.len() as u64 > FILE_BYTES {
         return Err(at_start(format!("it is larger than the limit of {FILE_BYTES} bytes")));
+    }
+    // Editors of Windows begin a file with a byte-order mark, which is no part of its text (Unicode 2.6).
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        bytes.drain(..3);
     }
     String::from_utf8(bytes).map_err(|error| {
         let before = error.as_bytes().get(..error.utf8_error().valid_up_to());

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::library_release::{LibraryRelease, version_numbers};
 use super::release_table::ReleaseTable;
+use super::table_field::{FieldMistake, TableRow};
 
 /// A wheel of the index.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,15 +30,13 @@ impl ListedWheel {
     /// Reads a row of the table.
     ///
     /// Errors: What is wrong with a field.
-    pub(super) fn read([package, version, arch, sha256]: [&str; 4]) -> Result<Self, String> {
-        if version_numbers(version).len() < 2 {
-            return Err(format!("{version:?} is no version, such as 12.4.127"));
-        }
+    pub(super) fn read(row: [&str; 4]) -> Result<Self, FieldMistake> {
+        let row = TableRow(row);
         Ok(Self {
-            package: package.to_owned(),
-            version: version.to_owned(),
-            arch: arch.to_owned(),
-            sha256: sha256.to_owned(),
+            package: row.name(0, "the name of a package")?,
+            version: row.version(1, "a version, such as 12.4.127")?,
+            arch: row.name(2, "a processor, such as x86_64")?,
+            sha256: row.sha256(3)?,
         })
     }
 }

@@ -8,5 +8,6 @@ pub mod elf;
 pub mod layer;
 pub mod ldcache;
 pub mod oci;
+pub mod parallel;
 pub mod parts;
 pub mod spec;

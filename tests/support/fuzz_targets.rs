@@ -362,7 +362,7 @@ fn read_rule(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let phases = ["training", "serving"];
     if let Ok(document) = YamlDocument::parse(text) {
-        drop(compile_rule("fuzzed", &document, &phases));
+        drop(compile_rule("fuzzed", &document, &phases, &["cupti"]));
     }
 }
 

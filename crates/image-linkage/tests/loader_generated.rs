@@ -44,8 +44,7 @@ mod loader_world;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use testkit::parallel::in_parallel;
 use testkit::parts as support;
 
 use loader_case::Case;
@@ -118,30 +117,18 @@ impl Run {
 
 /// Compares all cases, on every processor.
 fn run(world: &World, cases: &[Case]) -> Run {
-    let next = AtomicU64::new(0);
-    let run = Mutex::new(Run {
+    let results = in_parallel(cases.len(), |number| compare(world, &cases[number]));
+    let mut run = Run {
         ends: BTreeMap::new(),
         failures: BTreeMap::new(),
-    });
-    let work = || {
-        loop {
-            let number = usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap();
-            let Some(case) = cases.get(number) else { break };
-            let result = compare(world, case);
-            let mut run = run.lock().unwrap();
-            match result {
-                Ok(end) => *run.ends.entry(end).or_default() += 1,
-                Err(difference) => drop(run.failures.insert(number, difference)),
-            }
-        }
     };
-    let workers = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(work);
+    for (number, result) in results.into_iter().enumerate() {
+        match result {
+            Ok(end) => *run.ends.entry(end).or_default() += 1,
+            Err(difference) => drop(run.failures.insert(number, difference)),
         }
-    });
-    run.into_inner().unwrap()
+    }
+    run
 }
 
 /// Fails where cases differ, with the first few made small and kept, and the seeds of all.

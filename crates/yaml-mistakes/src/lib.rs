@@ -7,6 +7,7 @@
 mod mistake;
 mod node_error;
 mod node_reader;
+mod parse_error;
 mod placeholder;
 mod tree;
 
@@ -14,7 +15,7 @@ use std::collections::BTreeSet;
 
 use serde::de::DeserializeOwned;
 
-pub use mistake::{TextPosition, YamlMistake, unknown_name};
+pub use mistake::{TextPosition, YamlMistake, suggestion, unknown_name};
 use tree::YamlNode;
 
 /// A document that is YAML, and not yet anything more.

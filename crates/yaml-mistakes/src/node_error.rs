@@ -58,11 +58,18 @@ impl de::Error for NodeError {
     fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
         let expected = expected.to_string();
         // serde speaks of Rust's types; who writes YAML has maps, lists and words.
-        let expected = match expected.strip_prefix("struct ") {
-            Some(_) => "a map of keys",
-            None if expected.starts_with("enum ") => "a word",
-            None if expected == "a sequence" => "a list",
-            None => &expected,
+        let expected = match expected.as_str() {
+            it if it.starts_with("struct ") => "a map of keys",
+            it if it.starts_with("enum ") => "a word",
+            it if it.starts_with("a tuple ") => "a list of another length",
+            "a sequence" => "a list",
+            "a boolean" => "true or false",
+            "u8" => "a whole number from 0 to 255",
+            "u16" => "a whole number from 0 to 65535",
+            "u32" | "u64" | "usize" => "a whole number from 0 on",
+            "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number",
+            "f32" | "f64" => "a number",
+            it => it,
         };
         Self::custom(format_args!("expected {expected}, found {}", FoundValue(found)))
     }
@@ -98,6 +105,9 @@ impl fmt::Display for FoundValue<'_> {
             de::Unexpected::Seq => f.write_str("a list"),
             de::Unexpected::Map => f.write_str("a map"),
             de::Unexpected::Bool(flag) => write!(f, "{flag}"),
+            de::Unexpected::Unsigned(number) => write!(f, "{number}"),
+            de::Unexpected::Signed(number) => write!(f, "{number}"),
+            de::Unexpected::Float(number) => write!(f, "{number}"),
             de::Unexpected::Str(text) => write!(f, "{text:?}"),
             other => write!(f, "{other}"),
         }

@@ -68,13 +68,13 @@ fn all_mistakes_of_all_parts_are_found_in_one_go() {
             "1:1: the key \"electric\" is missing",
             "1:1: the key \"name\" is missing",
             "1:1: there is no key \"nmae\"; did you mean \"name\"?; there is name, wheels, notes, electric, doors",
-            "3:12: expected u8, found integer `300`",
+            "3:12: expected a whole number from 0 to 255, found 300",
             "3:25: there is no value \"blue\"; there is red, green, off",
             "4:5: the key \"size\" is missing",
             "4:21: there is no key \"spoke\"; did you mean \"spokes\"?; there is size, colour, spokes",
-            "5:5: expected a map of keys, found integer `7`",
+            "5:5: expected a map of keys, found 7",
             "6:8: expected a map, found a list",
-            "7:8: expected u8, found integer `-1`",
+            "7:8: expected a whole number from 0 to 255, found -1",
         ]
     );
 }
@@ -82,10 +82,44 @@ fn all_mistakes_of_all_parts_are_found_in_one_go() {
 #[test]
 fn what_is_no_yaml_is_one_mistake_at_its_place() {
     assert_eq!(mistakes("name: [\n"), ["1:7: unclosed bracket '['"]);
-    assert_eq!(mistakes("name: a\nname: b\n").len(), 1);
     assert_eq!(mistakes(&"[".repeat(100_000)).len(), 1);
     assert_eq!(mistakes("\u{1}\0"), ["1:1: unexpected character: `\\\\u{1}'"]);
     assert_eq!(mistakes("").len(), 4, "nothing is a map without keys");
+}
+
+#[test]
+fn a_mistake_is_told_in_the_words_of_yaml_and_not_in_those_of_the_parser_or_of_rust() {
+    for (text, said) in [
+        ("name: a\nname: b\n", "2:1: the key \"name\" stands here a second time"),
+        ("name: *x\n", "1:7: no anchor of this name stands before it"),
+        (
+            "name: a\n---\nname: b\n",
+            "3:1: a second document begins here, and a file is one",
+        ),
+        ("? [a]\n: b\n", "1:3: a key has to be text"),
+        ("null: 1\n", "1:1: a key has to be text"),
+        ("name: !!int x\n", "1:13: the value is not what its tag says"),
+        ("a: &x [*x]\n", "1:8: the alias stands within its own anchor"),
+        (
+            "a: .inf\n",
+            "1:4: \".inf\" is no finite number; put it in quotes to have it as text",
+        ),
+        ("a: b: c\n", "1:5: mapping values are not allowed in this context"),
+        ("a: @x\n", "1:4: unexpected character: `@'"),
+    ] {
+        assert_eq!(mistakes(text), [said], "{text}");
+    }
+    let typed = mistakes("name: [x]\nwheels: {}\nnotes: 3\nelectric: maybe\ndoors: 1.5\n");
+    assert_eq!(
+        typed,
+        [
+            "1:7: expected a string, found a list",
+            "2:9: expected a list, found a map",
+            "3:8: expected a map, found 3",
+            "4:11: expected true or false, found \"maybe\"",
+            "5:8: expected a whole number from 0 to 255, found 1.5",
+        ]
+    );
 }
 
 #[test]

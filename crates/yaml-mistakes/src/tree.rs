@@ -5,7 +5,8 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde_saphyr::{Location, Spanned};
 
-use crate::mistake::{TextPosition, YamlMistake, escape_text};
+use crate::mistake::{TextPosition, YamlMistake};
+use crate::parse_error::{NESTING, parse_error_words};
 
 /// A value and its place.
 #[derive(Debug, Clone)]
@@ -69,30 +70,16 @@ impl YamlNode {
     }
 }
 
-/// The levels that a document may have, at most. The deepest of ours has six. Each level takes 32 kB of stack in a
-/// program that is not optimised, and a thread has 2 MB.
-const NESTING: usize = 24;
-
 /// Reads text into a tree.
 pub(super) fn parse_tree(text: &str) -> Result<YamlNode, YamlMistake> {
     // The caller says where; a snippet would print lines of a file to which a hostile link may have led.
     let budget = serde_saphyr::budget! { max_depth: NESTING };
     let options = serde_saphyr::options! { with_snippet: false, budget: budget };
     let read: Result<Spanned<RawYaml>, _> = serde_saphyr::from_str_with_options(text, options);
-    match read {
-        Ok(raw) => Ok(node(raw, text)),
-        Err(error) => {
-            let place = error.location().map_or(TextPosition { line: 1, column: 1 }, place);
-            let what = error.to_string();
-            // The place stands beside the words and need not be told twice.
-            let suffix = format!(" at line {}, column {}", place.line, place.column);
-            let what = what.strip_suffix(&suffix).unwrap_or(&what);
-            Err(YamlMistake {
-                place,
-                what: escape_text(what),
-            })
-        }
-    }
+    read.map(|raw| node(raw, text)).map_err(|error| YamlMistake {
+        place: error.location().map_or(TextPosition { line: 1, column: 1 }, place),
+        what: parse_error_words(&error),
+    })
 }
 
 fn place(location: Location) -> TextPosition {

@@ -1,7 +1,6 @@
 //! `diff`: two images side by side.
 
 use crate::cli::diff::DiffArgs;
-use crate::cli::option_values::FailOnArg;
 use crate::judge::audit::judge_image;
 use crate::judge::image_diff::ImageDiff;
 use crate::judge::outcome::{AuditedImage, RunExit};
@@ -12,6 +11,7 @@ use crate::report::diff::{diff_json, diff_page};
 use super::command_error::CommandError;
 use super::image_reader::PreparedCommand;
 use super::project_config;
+use super::slim::audit_slimmed;
 use super::terminal::{set_color_choice, write_answer};
 
 /// Compares two images, and fails where the second has a finding that the first has not.
@@ -20,26 +20,30 @@ pub fn run_diff(mut args: DiffArgs) -> Result<RunExit, CommandError> {
     let only_one = "two images are compared for one platform; name it with --platform";
     let prepared = PreparedCommand::new(&mut args.read, only_one)?;
     let config = &prepared.config;
-    let phases = if args.phase.is_empty() {
-        &config.phases
-    } else {
-        &args.phase
-    };
-    for phase in phases {
-        prepared.knowledge.phase(phase)?;
-    }
+    config.fill_phases(&mut args.phase, &prepared.knowledge)?;
     let mut gate = SuppressionGate::new(&config.suppressions, project_config::current_date()?);
-    let mut audit = |image: &str| -> Result<AuditedImage, CommandError> {
+    let audit = |image: &str, gate: &mut SuppressionGate<'_>| -> Result<AuditedImage, CommandError> {
         let facts = prepared.read(image)?;
         let environment = &args.read.image.environment;
-        let mut audit = judge_image(facts, &prepared.knowledge, phases, environment);
+        let mut audit = judge_image(facts, &prepared.knowledge, &args.phase, environment);
         gate.mark_findings(image, &mut audit.findings);
         sort_findings(&mut audit.findings);
         Ok(audit)
     };
-    let (before, after) = (audit(&args.before)?, audit(&args.after)?);
+    let (before, after) = match (&args.slim, &args.after) {
+        (Some(phase), _) => {
+            let (mut before, mut after) = audit_slimmed(&prepared, &args.before, phase, args.drop)?;
+            for audit in [&mut before, &mut after] {
+                gate.mark_findings(&args.before, &mut audit.findings);
+                sort_findings(&mut audit.findings);
+            }
+            (before, after)
+        }
+        (None, Some(other)) => (audit(&args.before, &mut gate)?, audit(other, &mut gate)?),
+        (None, None) => return Err("name the second image, or --slim PHASE".into()),
+    };
     let diff = ImageDiff::of(&before, &after);
-    let fail_on = args.fail_on.or(config.fail_on).unwrap_or(FailOnArg::Error).into();
+    let fail_on = config.fail_on(args.fail_on);
     let exit = diff.exit(fail_on);
     Ok(write_answer(
         args.format,

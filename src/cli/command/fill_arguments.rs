@@ -2,7 +2,13 @@
 
 use crate::cli::audit::AuditArgs;
 use crate::cli::config::ProjectConfig;
+use crate::cli::option_values::FailOnArg;
 use crate::cli::shared_args::ImageArgs;
+use crate::judge::outcome::FailOn;
+use crate::knowledge::Knowledge;
+
+use super::command_error::CommandError;
+use super::terminal::report_error;
 
 impl ProjectConfig {
     /// Fills what `audit` takes. A list of the command line stands in place of the config's.
@@ -10,16 +16,32 @@ impl ProjectConfig {
         args.report.fail_on = args.report.fail_on.or(self.fail_on);
         args.report.format = args.report.format.or(self.format);
         // clap has put in what the variable says by now, so that it counts before the config, too.
-        if args.phase.is_empty() {
-            args.phase.clone_from(&self.phases);
+        if args.report.outputs.is_empty() {
+            args.report.outputs.clone_from(&self.outputs);
         }
         if args.tools.is_empty() {
             args.tools.clone_from(&self.tools);
         }
-        if args.report.outputs.is_empty() {
-            args.report.outputs.clone_from(&self.outputs);
-        }
         self.fill_image(&mut args.read.image);
+    }
+
+    /// Fills what the image is for.
+    ///
+    /// Errors: Names that no phase has; all of them are told by then.
+    pub(super) fn fill_phases(&self, phases: &mut Vec<String>, knowledge: &Knowledge) -> Result<(), CommandError> {
+        if phases.is_empty() {
+            phases.clone_from(&self.phases);
+        }
+        let strange = phases.iter().filter_map(|name| knowledge.phase(name).err());
+        match strange.fold(None, |_, error| Some(report_error(&error))) {
+            Some(exit) => Err(exit.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// From which severity on findings fail the run, where the command line says `given`.
+    pub(super) fn fail_on(&self, given: Option<FailOnArg>) -> FailOn {
+        given.or(self.fail_on).unwrap_or_default().into()
     }
 
     /// Fills how images are had. Variables are joined: of two for one name, that of the command line counts.

@@ -5,8 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::cli::audit::AuditArgs;
-use crate::cli::option_values::{FailOnArg, ReportFormat};
-use crate::judge::outcome::RunExit;
+use crate::cli::option_values::ReportFormat;
+use crate::cli::shared_args::ReportArgs;
+use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
 use crate::make::whole_file::{ExistingOutput, OutputPlace, folder_of, look_at_place, settle, write_whole_file};
 use crate::report::ReportWriter;
@@ -41,28 +42,90 @@ enum ReportDestination {
     File(PathBuf, String),
 }
 
+/// Where a report goes, as far as its form depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReportPlace {
+    Stdout,
+    File,
+}
+
+impl ReportPlace {
+    /// The columns of a text.
+    pub(super) fn width(self) -> usize {
+        match self {
+            Self::Stdout => terminal_width(),
+            Self::File => PAGE,
+        }
+    }
+}
+
+/// A report that is whole before it is written.
+pub(super) struct FinishedReport(pub io::Result<String>);
+
+impl ReportWriter for FinishedReport {
+    fn audited(&mut self, _audit: &AuditedImage) -> String {
+        String::new()
+    }
+
+    fn end(&mut self, _exit: RunExit) -> io::Result<String> {
+        std::mem::replace(&mut self.0, Ok(String::new()))
+    }
+}
+
+/// The report of an audit in one of its forms.
+pub(super) fn report_of(
+    format: ReportFormat,
+    place: ReportPlace,
+    args: &AuditArgs,
+    knowledge: &Knowledge,
+) -> Box<dyn ReportWriter> {
+    let rules = &knowledge.rules;
+    let layout = TextLayout {
+        width: place.width(),
+        detail: match (place, args.read.output.quiet) {
+            _ if args.read.output.verbose => TextDetail::All,
+            (ReportPlace::File, _) | (_, 0) => TextDetail::Inventory,
+            (_, 1) => TextDetail::Findings,
+            _ => TextDetail::Nothing,
+        },
+    };
+    let fail_on = args.report.fail_on.unwrap_or_default().into();
+    match format {
+        ReportFormat::Text => Box::new(TextReport::new(layout)),
+        ReportFormat::Json => Box::new(JsonReport::new(fail_on)),
+        ReportFormat::Sarif => Box::new(SarifReport::new(rules)),
+        ReportFormat::Junit => Box::new(JunitReport::new(rules, fail_on)),
+        ReportFormat::Markdown => Box::new(MarkdownReport),
+        ReportFormat::GitHub => Box::new(GitHubAnnotations),
+        ReportFormat::Html => Box::new(HtmlReport::new(rules, &knowledge.library.name)),
+    }
+}
+
 impl ReportOutputs {
     /// Begins the reports that were asked for. A file that cannot be written is said now, before images are read,
     /// and keeps no other report from being made.
     ///
     /// Errors: Two reports for one place, in words.
-    pub fn open(args: &AuditArgs, knowledge: &Knowledge) -> Result<Self, String> {
+    pub fn open(
+        args: &ReportArgs,
+        make: impl Fn(ReportFormat, ReportPlace) -> Box<dyn ReportWriter>,
+    ) -> Result<Self, String> {
         let mut outputs = Self {
             outputs: Vec::new(),
             exit: RunExit::Clean,
         };
-        let (on_stdout, files): (Vec<_>, Vec<_>) = args
-            .report
-            .outputs
-            .iter()
-            .partition(|output| output.file.as_os_str() == "-");
-        let format = match (args.report.format, on_stdout.as_slice()) {
+        let (on_stdout, files): (Vec<_>, Vec<_>) =
+            args.outputs.iter().partition(|output| output.file.as_os_str() == "-");
+        let format = match (args.format, on_stdout.as_slice()) {
             (format, []) => format.unwrap_or(ReportFormat::Text),
             // `-o json=-` says what goes to standard output as well as `--format json` does.
             (None, [only]) => only.format,
             _ => return Err("two reports are to go to standard output".to_owned()),
         };
-        outputs.add(format, ReportDestination::Stdout, args, knowledge);
+        outputs.outputs.push(ReportOutput {
+            report: make(format, ReportPlace::Stdout),
+            place: ReportDestination::Stdout,
+        });
         let mut taken = BTreeSet::new();
         for output in files {
             // Two spellings of one file would write over each other.
@@ -71,45 +134,15 @@ impl ReportOutputs {
                 return Err(format!("two reports are to go to {}", output.file.display()));
             }
             match probe(&file) {
-                Ok(()) => outputs.add(
-                    output.format,
-                    ReportDestination::File(file, String::new()),
-                    args,
-                    knowledge,
-                ),
+                Ok(()) => outputs.outputs.push(ReportOutput {
+                    report: make(output.format, ReportPlace::File),
+                    place: ReportDestination::File(file, String::new()),
+                }),
                 // The other reports may be what the CI system waits for.
                 Err(error) => outputs.fail(&file, &error),
             }
         }
         Ok(outputs)
-    }
-
-    fn add(&mut self, format: ReportFormat, place: ReportDestination, args: &AuditArgs, knowledge: &Knowledge) {
-        let width = match place {
-            ReportDestination::Stdout => terminal_width(),
-            ReportDestination::File(..) => PAGE,
-        };
-        let rules = &knowledge.rules;
-        let layout = TextLayout {
-            width,
-            detail: match (&place, args.read.output.quiet) {
-                _ if args.read.output.verbose => TextDetail::All,
-                (ReportDestination::File(..), _) | (_, 0) => TextDetail::Inventory,
-                (_, 1) => TextDetail::Findings,
-                _ => TextDetail::Nothing,
-            },
-        };
-        let fail_on = args.report.fail_on.unwrap_or(FailOnArg::Error).into();
-        let report: Box<dyn ReportWriter> = match format {
-            ReportFormat::Text => Box::new(TextReport::new(layout)),
-            ReportFormat::Json => Box::new(JsonReport::new(fail_on)),
-            ReportFormat::Sarif => Box::new(SarifReport::new(rules)),
-            ReportFormat::Junit => Box::new(JunitReport::new(rules, fail_on)),
-            ReportFormat::Markdown => Box::new(MarkdownReport),
-            ReportFormat::GitHub => Box::new(GitHubAnnotations),
-            ReportFormat::Html => Box::new(HtmlReport::new(rules, &knowledge.library.name)),
-        };
-        self.outputs.push(ReportOutput { report, place });
     }
 
     /// Takes a step in every report, and writes what goes to standard output.

@@ -56,5 +56,5 @@ pub fn run_config(args: &ConfigFileArgs) -> Result<RunExit, CommandError> {
 
 /// Prints the JSON Schema of a document.
 pub fn run_schema(args: &SchemaArgs) -> RunExit {
-    write_result(args.document.schema, RunExit::Clean)
+    write_result(args.schema, RunExit::Clean)
 }

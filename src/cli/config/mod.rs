@@ -62,7 +62,7 @@ impl ConfigFile {
     pub fn check_names(&self, knowledge: &Knowledge) -> Result<(), Vec<FileMistake>> {
         // Apart from reading the text: the config itself says where rules and phases are read from.
         let phases = knowledge.phase_names();
-        let rules: Vec<&str> = knowledge.rules.iter().map(|rule| &*rule.id).collect();
+        let rules = knowledge.rule_ids();
         let mut mistakes = Vec::new();
         for (number, phase) in self.config.phases.iter().enumerate() {
             if !phases.contains(&phase.as_str()) {

@@ -10,6 +10,7 @@ use super::python::{PythonEnvironment, PythonSettings, SettingSources};
 use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use super::world::{ByWorld, World};
 use crate::knowledge::KnowledgeTables;
+use crate::knowledge::driver_libraries::provides_library;
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::layer::FileFacts;
 use image_linkage::limits::Limits;
@@ -198,7 +199,8 @@ impl ProcessContext {
     /// Calls `run` with the setup of a process; nothing in an image without a loader.
     pub fn with_setup<T>(&self, run: impl FnOnce(&ProcessSetup<'_>) -> T) -> Option<T> {
         let table = &self.tables.driver_libraries;
-        let from_driver = |name: &[u8]| self.world.provides(table, name, self.capabilities.as_deref());
+        // In the image as it is too: no image can hold the driver, and what needs it is not broken for that.
+        let from_driver = |name: &[u8]| provides_library(table, name, self.capabilities.as_deref());
         self.linker.as_ref().map(|linker| {
             run(&ProcessSetup {
                 rootfs: &self.rootfs,

@@ -95,8 +95,8 @@ impl StartFailure {
         let denial = first.trace.iter().find_map(SearchStep::denial);
         let cure = match (denial, first.outcome) {
             (Some(denial), _) => chmod(denial),
-            // Modules are no names of the loader.
-            (None, RequestOutcome::NotFound) if first.message.starts_with("No module named") => {
+            // Nobody asked, and nothing was searched: what an interpreter misses itself is no name of the loader.
+            (None, RequestOutcome::NotFound) if first.requested_by.is_none() && first.trace.is_empty() => {
                 "install the package that brings it into the Python that imports it".to_owned()
             }
             (None, RequestOutcome::NotFound) => {

@@ -1,7 +1,5 @@
 //! The worlds that an image is judged in, and a value for each.
 
-use crate::knowledge::driver_libraries::{self, DriverCapability};
-
 /// Where the loader runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum World {
@@ -17,14 +15,6 @@ impl World {
         match self {
             Self::AsIs => "as-is",
             Self::Nvidia => "nvidia",
-        }
-    }
-
-    /// Whether a library of this name comes from the host. In the image as it is too: no image can hold the driver,
-    /// and what needs it is not broken for that.
-    pub(super) fn provides(self, table: &[DriverCapability], name: &[u8], capabilities: Option<&str>) -> bool {
-        match self {
-            Self::AsIs | Self::Nvidia => driver_libraries::provides_library(table, name, capabilities),
         }
     }
 }

@@ -81,7 +81,5 @@ impl Rule {
 }
 
 fn meets(conditions: &[FieldCondition], subject: &RuleSubject) -> bool {
-    conditions
-        .iter()
-        .all(|condition| subject.fields.get(condition.field.as_str()) == Some(&condition.value))
+    conditions.iter().all(|condition| condition.holds(&subject.fields))
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::compiled_rule::{DisabledPhases, FieldCondition, Rule, RuleCure, Severity, SeverityRaise};
+use super::compiled_rule::{DisabledPhases, FieldCondition, LibraryWords, Rule, RuleCure, Severity, SeverityRaise};
 use super::subject_fields::SubjectField;
 use super::subject_kind::SubjectKind;
-use super::template::MessageTemplate;
+use super::template::{LIBRARY_FIELDS, MessageTemplate};
 use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 /// A rule's file as written.
@@ -16,6 +16,8 @@ use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 struct RuleSource {
     summary: String,
     subject: SubjectKind,
+    #[serde(default)]
+    library: Option<String>,
     #[serde(rename = "where")]
     conditions: BTreeMap<String, String>,
     severity: SeverityLevel,
@@ -28,6 +30,8 @@ struct RuleSource {
     fix: String,
     #[serde(default, rename = "cured-by")]
     cured_by: Option<RuleCure>,
+    #[serde(default, rename = "known-of")]
+    known_of: BTreeMap<String, LibraryWords>,
     #[serde(default)]
     references: Vec<String>,
 }
@@ -64,11 +68,16 @@ struct RaiseSource {
     phases: Vec<String>,
 }
 
-/// Reads the rule `id` from its file; `phases` are those that there are.
+/// Reads the rule `id` from its file; `phases` and `libraries` are those that there are.
 ///
 /// Errors: All mistakes in the file: a key that no rule has, a field that the subject has not, a value that the field never
-/// has, a phase nobody knows.
-pub fn compile_rule(id: &str, document: &YamlDocument, phases: &[&str]) -> Result<Rule, Vec<YamlMistake>> {
+/// has, a phase or library nobody knows.
+pub fn compile_rule(
+    id: &str,
+    document: &YamlDocument,
+    phases: &[&str],
+    libraries: &[&str],
+) -> Result<Rule, Vec<YamlMistake>> {
     document.read_and(|source: RuleSource| {
         let mut compiler = RuleCompiler {
             document,
@@ -76,6 +85,7 @@ pub fn compile_rule(id: &str, document: &YamlDocument, phases: &[&str]) -> Resul
             phases,
             mistakes: Vec::new(),
         };
+        compiler.check_libraries(&source, libraries);
         let rule = compiler.rule(id, source);
         (rule, compiler.mistakes)
     })
@@ -110,6 +120,8 @@ impl RuleCompiler<'_> {
             why: source.why,
             fix: self.template("fix", &source.fix),
             references: source.references,
+            library: source.library,
+            known_of: source.known_of,
             cured_by: source.cured_by,
             severity: source.severity.severity().or(gravest).unwrap_or(Severity::Note),
             off: DisabledPhases {
@@ -123,6 +135,21 @@ impl RuleCompiler<'_> {
                 .map(|(number, raise)| self.raise(&number.to_string(), raise))
                 .collect(),
             message: self.template("message", &source.message),
+        }
+    }
+
+    fn check_libraries(&mut self, source: &RuleSource, known: &[&str]) {
+        let strange = |name: &String| !known.contains(&name.as_str());
+        let what = |name: &String| unknown_name("library", name, known);
+        for name in source.library.iter().filter(|name| strange(name)) {
+            self.mistakes.push(self.document.mistake(&["library"], what(name)));
+        }
+        for (name, words) in &source.known_of {
+            if strange(name) {
+                self.mistakes
+                    .push(self.document.mistake_in_key(&["known-of", name], what(name)));
+            }
+            self.check_fields(&["known-of", name, "fix"], &words.fix);
         }
     }
 
@@ -147,8 +174,8 @@ impl RuleCompiler<'_> {
                 Err(what) => self.document.mistake_in_key(&path, what),
                 Ok(known) => match known.read(&written, self.phases) {
                     Err(what) => self.document.mistake(&path, self.of_subject(&what)),
-                    Ok(value) => {
-                        conditions.push(FieldCondition { field, value });
+                    Ok(condition) => {
+                        conditions.push(condition);
                         continue;
                     }
                 },
@@ -160,10 +187,15 @@ impl RuleCompiler<'_> {
 
     fn template(&mut self, key: &str, text: &str) -> MessageTemplate {
         let template = MessageTemplate::new(text);
-        let strange: Vec<String> = template.fields().filter_map(|field| self.field(field).err()).collect();
-        let place = |what| self.document.mistake(&[key], what);
-        self.mistakes.extend(strange.into_iter().map(place));
+        self.check_fields(&[key], &template);
         template
+    }
+
+    fn check_fields(&mut self, path: &[&str], template: &MessageTemplate) {
+        let of_subject = template.fields().filter(|field| !LIBRARY_FIELDS.contains(field));
+        let strange = of_subject.filter_map(|field| self.field(field).err());
+        let told: Vec<YamlMistake> = strange.map(|what| self.document.mistake(path, what)).collect();
+        self.mistakes.extend(told);
     }
 
     fn field(&self, name: &str) -> Result<SubjectField, String> {
@@ -198,7 +230,7 @@ mod tests {
         let text = "summary: s\nsubject: image\nwhere: {}\nseverity: off\nmessage: m\nwhy: w\nfix: f\n\
                     phases: {inference: off, training: note, profiling: warning}\n";
         let phases = ["inference", "training", "profiling"];
-        let rule = super::compile_rule("x", &YamlDocument::parse(text).unwrap(), &phases).unwrap();
+        let rule = super::compile_rule("x", &YamlDocument::parse(text).unwrap(), &phases, &[]).unwrap();
         assert!(rule.off.unasked);
         assert_eq!(rule.off.phases, ["inference".to_owned()].into());
         assert_eq!(rule.severity, Severity::Warning, "the gravest one stands for it");
@@ -212,7 +244,7 @@ mod tests {
             message: \"{shape}\"\nwhy: w\nfix: f\n";
         let phases = ["inference", "training"];
         let compile = |text: &str| {
-            let compiled = super::compile_rule("x", &YamlDocument::parse(text).unwrap(), &phases);
+            let compiled = super::compile_rule("x", &YamlDocument::parse(text).unwrap(), &phases, &["cupti"]);
             let mistakes = compiled.err().unwrap_or_default();
             let mistakes = mistakes.iter().map(ToString::to_string);
             mistakes.collect::<Vec<String>>()
@@ -260,10 +292,33 @@ mod tests {
                 "3:16: of subject need: field phase: there is no value \"lunch\"; there is inference, training | \
                  3:30: expected a string, found a list",
             ),
+            (
+                "copies",
+                "count: lots",
+                "3:16: of subject copies: field count: expected a number, such as 3, or a comparison, \">= 3\", \"<= 3\", \
+                 \"> 3\", \"< 3\"; found \"lots\"",
+            ),
+            (
+                "dead-weight",
+                "bytes: 1 GB, count: \">3\"",
+                "3:16: of subject dead-weight: field bytes: expected a number, such as 3, or a comparison, \">= 3\", \
+                 \"<= 3\", \"> 3\", \"< 3\"; found \"1 GB\"",
+            ),
+            ("copies", "count: \">= 3\"", ""),
+            ("copies", "count: 3", ""),
             ("copy", "decoy: True, used: false, soname: libcupti.so.12", ""),
         ] {
             assert_eq!(told(subject, conditions), said, "{conditions}");
         }
+        let text = "summary: s\nsubject: image\nlibrary: nccl\nwhere: {}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n\
+                    known-of:\n  cudnn: {why: w}\n  cupti: {fix: '{library_name} {shape}'}\n";
+        let told = compile(text);
+        assert_eq!(told[0], "3:10: there is no library \"nccl\"; there is cupti");
+        assert_eq!(told[1], "10:3: there is no library \"cudnn\"; there is cupti");
+        assert!(
+            told[2].starts_with("11:16: of subject image: there is no field \"shape\""),
+            "{told:?}"
+        );
         let right = "summary: s\nsubject: image\nwhere: {status: absent}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n";
         assert_eq!(compile(right), [""; 0]);
     }

@@ -1,9 +1,12 @@
 //! A rule that was checked whole, and the severities that it gives.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use super::subject_kind::{FieldValue, RuleQuestion, SubjectKind};
-use super::template::MessageTemplate;
+use super::template::{LIBRARY_FIELDS, MessageTemplate};
+use crate::knowledge::library::LibraryProfile;
+use crate::knowledge::name_pattern::matches_name_pattern;
 use crate::knowledge::phase::Phase;
 
 /// How much a finding matters.
@@ -42,6 +45,10 @@ pub struct Rule {
     pub fix: MessageTemplate,
     /// Where to read more.
     pub references: Vec<String>,
+    /// The one library that it is about; any where none is named.
+    pub(crate) library: Option<String>,
+    /// What more there is to say of one library, by its id.
+    pub(crate) known_of: BTreeMap<String, LibraryWords>,
     /// What `cupti-audit dockerfile` does against its findings; `None` where it leaves them.
     pub cured_by: Option<RuleCure>,
     /// The severity where no phase was asked for.
@@ -56,7 +63,50 @@ pub struct Rule {
     pub(crate) message: MessageTemplate,
 }
 
+/// What a rule says of one library beside what holds for any.
+#[derive(Debug, Clone, Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LibraryWords {
+    /// Sentences behind the rule's own reason.
+    pub(crate) why: String,
+    /// What else to do, as the end of a sentence.
+    pub(crate) fix: MessageTemplate,
+    /// Where to read more of the library.
+    pub(crate) references: Vec<String>,
+}
+
 impl Rule {
+    /// Whether it says something of this library: any rule does that is not for another one, and those that the library's
+    /// file names.
+    pub(crate) fn is_about(&self, library: &LibraryProfile) -> bool {
+        let named = || {
+            let mut patterns = library.rules.iter();
+            patterns.any(|pattern| matches_name_pattern(self.id.as_bytes(), pattern))
+        };
+        self.library.as_ref().is_none_or(|own| *own == library.id) || named()
+    }
+
+    /// The same with the names of the library in its sentences, and with what is known of that library alone.
+    pub(crate) fn in_words_of(&self, library: &LibraryProfile) -> Self {
+        let mut rule = self.clone();
+        let more = rule.known_of.remove(&library.id).unwrap_or_default();
+        if !more.why.is_empty() {
+            rule.why = format!("{} {}", rule.why.trim_end(), more.why);
+        }
+        rule.fix.append("; ", more.fix);
+        rule.references.extend(more.references);
+        for (field, words) in LIBRARY_FIELDS.into_iter().zip([&library.name, library.file_stem()]) {
+            let placeholder = format!("{{{field}}}");
+            rule.summary = rule.summary.replace(&placeholder, words);
+            rule.why = rule.why.replace(&placeholder, words);
+            rule.message.set_field(field, words);
+            rule.fix.set_field(field, words);
+        }
+        // `dockerfile` and `slim`, which cure, are for a library whose APIs are known.
+        rule.cured_by = rule.cured_by.filter(|_| library.has_apis);
+        rule
+    }
+
     /// Whether it is applied where this is asked.
     pub fn answers(&self, question: RuleQuestion) -> bool {
         self.kind.answers(question)
@@ -82,10 +132,7 @@ impl Rule {
     /// The conditions that raise the severity, to which one, and for which phases; for all when there are none.
     pub fn raised(&self) -> impl Iterator<Item = (String, Severity, &[String])> {
         self.raise.iter().map(|raise| {
-            let conditions = raise.conditions.iter();
-            let words: Vec<String> = conditions
-                .map(|condition| format!("{} is {}", condition.field, condition.value))
-                .collect();
+            let words: Vec<String> = raise.conditions.iter().map(FieldCondition::to_string).collect();
             (words.join(" and "), raise.severity, &*raise.phases)
         })
     }
@@ -120,11 +167,59 @@ pub struct DisabledPhases {
     pub phases: BTreeSet<String>,
 }
 
-/// A field and the value it must have.
+/// A field and the value it must have, or be compared with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FieldCondition {
-    pub(crate) field: String,
-    pub(crate) value: FieldValue,
+    pub(super) field: &'static str,
+    pub(super) comparison: FieldComparison,
+    pub(super) value: FieldValue,
+}
+
+impl FieldCondition {
+    /// Whether a subject with these fields meets it.
+    pub(crate) fn holds(&self, fields: &BTreeMap<&'static str, FieldValue>) -> bool {
+        let Some(found) = fields.get(self.field) else {
+            return false;
+        };
+        let order = found.number().cmp(&self.value.number());
+        match self.comparison {
+            // Sizes and counts are one number to a rule.
+            FieldComparison::Is => found == &self.value || (found.number().is_some() && order.is_eq()),
+            FieldComparison::AtLeast => order.is_ge(),
+            FieldComparison::AtMost => order.is_le(),
+            FieldComparison::Above => order.is_gt(),
+            FieldComparison::Below => order.is_lt(),
+        }
+    }
+}
+
+impl fmt::Display for FieldCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let signs = FieldComparison::SIGNS.iter();
+        let sign = signs.filter(|(_, comparison)| *comparison == self.comparison);
+        let sign: String = sign.map(|(sign, _)| format!("{sign} ")).collect();
+        write!(f, "{} is {sign}{}", self.field, self.value)
+    }
+}
+
+/// How a number of a subject is compared with that of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FieldComparison {
+    Is,
+    AtLeast,
+    AtMost,
+    Above,
+    Below,
+}
+
+impl FieldComparison {
+    /// The signs in a rule's file; those of two letters come first, as they begin with those of one.
+    pub(super) const SIGNS: [(&str, Self); 4] = [
+        (">=", Self::AtLeast),
+        ("<=", Self::AtMost),
+        (">", Self::Above),
+        ("<", Self::Below),
+    ];
 }
 
 /// A severity for subjects that meet more conditions.

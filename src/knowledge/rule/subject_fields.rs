@@ -1,7 +1,9 @@
 //! The fields of each kind of subject, in the order in which a mistake in a rule lists them, and what each can have.
 
+use image_linkage::escape;
 use yaml_mistakes::unknown_name;
 
+use super::compiled_rule::{FieldComparison, FieldCondition};
 use super::subject_kind::FieldValue;
 use crate::knowledge::consumer_profile::{FailureImpact, RequestKind};
 use crate::knowledge::dead_weight::WeightPurpose;
@@ -18,6 +20,8 @@ pub struct SubjectField {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FieldDomain {
     Flag,
+    /// A number, which a rule may compare with.
+    Number,
     Word(&'static [&'static str]),
     /// A phase: one of the program's, or the user's.
     Phase,
@@ -26,22 +30,31 @@ enum FieldDomain {
 }
 
 impl SubjectField {
-    /// The value that a rule's file writes; `phases` are those that there are.
+    /// The condition that a rule's file writes; `phases` are those that there are.
     ///
     /// Errors: That the field never has it, and what it can have.
-    pub(super) fn read(self, written: &str, phases: &[&str]) -> Result<FieldValue, String> {
+    pub(super) fn read(self, written: &str, phases: &[&str]) -> Result<FieldCondition, String> {
+        let condition = |comparison, value| FieldCondition {
+            field: self.name,
+            comparison,
+            value,
+        };
         let known = match self.values {
             // YAML takes `True` for the flag as well.
             FieldDomain::Flag => match written.to_ascii_lowercase().parse() {
-                Ok(flag) => return Ok(FieldValue::Flag(flag)),
+                Ok(flag) => return Ok(condition(FieldComparison::Is, FieldValue::Flag(flag))),
                 Err(_) => &["true", "false"],
             },
+            FieldDomain::Number => {
+                let (comparison, number) = self.read_number(written)?;
+                return Ok(condition(comparison, FieldValue::Number(number)));
+            }
             FieldDomain::Word(words) => words,
             FieldDomain::Phase => phases,
-            FieldDomain::Text => return Ok(FieldValue::Text(written.to_owned())),
+            FieldDomain::Text => &[written],
         };
         if known.contains(&written) {
-            return Ok(FieldValue::Text(written.to_owned()));
+            return Ok(condition(FieldComparison::Is, FieldValue::Text(written.to_owned())));
         }
         Err(format!(
             "field {}: {}",
@@ -50,10 +63,27 @@ impl SubjectField {
         ))
     }
 
+    fn read_number(self, written: &str) -> Result<(FieldComparison, u64), String> {
+        let signs = FieldComparison::SIGNS;
+        let signed = signs.iter().find_map(|(sign, comparison)| {
+            let number = written.strip_prefix(sign)?;
+            Some((*comparison, number))
+        });
+        let (comparison, number) = signed.unwrap_or((FieldComparison::Is, written));
+        let number = number.trim().parse().map_err(|_| {
+            let signs = signs.map(|(sign, _)| format!("\"{sign} 3\""));
+            let (name, signs) = (self.name, signs.join(", "));
+            let written = escape::escape_bytes(written.as_bytes());
+            format!("field {name}: expected a number, such as 3, or a comparison, {signs}; found \"{written}\"")
+        })?;
+        Ok((comparison, number))
+    }
+
     /// Whether a subject may have this value: what it may not, no rule can ask for.
     pub fn allows(self, value: &FieldValue) -> bool {
         match (self.values, value) {
             (FieldDomain::Flag, FieldValue::Flag(_))
+            | (FieldDomain::Number, FieldValue::Number(_) | FieldValue::Bytes(_))
             | (FieldDomain::Phase | FieldDomain::Text, FieldValue::Text(_)) => true,
             (FieldDomain::Word(words), FieldValue::Text(text)) => words.contains(&text.as_str()),
             _ => false,
@@ -63,6 +93,10 @@ impl SubjectField {
 
 const fn flag(name: &'static str) -> SubjectField {
     field(name, FieldDomain::Flag)
+}
+
+const fn number(name: &'static str) -> SubjectField {
+    field(name, FieldDomain::Number)
 }
 
 const fn word(name: &'static str, words: &'static [&'static str]) -> SubjectField {
@@ -121,8 +155,9 @@ pub(super) const IMAGE: &[SubjectField] = &[
     flag("import_broken"),
     // Whether a copy, a link to none or a program that asks is there.
     flag("concerns_cupti"),
-    // That of the dynamic loader.
+    // That of the dynamic loader, and whether the library is made for glibc alone.
     word("libc", LIBC),
+    flag("glibc_only"),
     // The packages that bring the library of the image's CUDA, as a sentence names them.
     text("matching_package"),
 ];
@@ -168,7 +203,7 @@ pub(super) const COPY: &[SubjectField] = &[
     flag("other_cudart_major"),
 ];
 
-pub(super) const COPIES: &[SubjectField] = &[text("count"), text("versions")];
+pub(super) const COPIES: &[SubjectField] = &[number("count"), text("versions")];
 
 pub(super) const DANGLING_LINK: &[SubjectField] = &[text("path"), text("target"), flag("dev_link")];
 
@@ -330,7 +365,7 @@ pub(super) const NVPERF: &[SubjectField] = &[
     flag("others_get_it"),
 ];
 
-pub(super) const DEAD_WEIGHT: &[SubjectField] = &[word("weight", WEIGHT), text("bytes"), text("count")];
+pub(super) const DEAD_WEIGHT: &[SubjectField] = &[word("weight", WEIGHT), number("bytes"), number("count")];
 
 pub(super) const TOOL: &[SubjectField] = &[
     text("tool"),
@@ -382,6 +417,6 @@ pub(super) const SUPPRESSION: &[SubjectField] = &[
     text("rule"),
     text("reason"),
     text("until"),
-    text("line"),
+    number("line"),
     word("state", STATE),
 ];

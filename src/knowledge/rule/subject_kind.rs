@@ -7,6 +7,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::subject_fields::{self, SubjectField};
+use crate::size::format_size;
 
 /// What is asked of an image: the rules of the other questions say nothing there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,6 +191,20 @@ pub enum FieldValue {
     Flag(bool),
     /// A word, compared letter by letter.
     Text(String),
+    /// A count, which may be compared.
+    Number(u64),
+    /// A number of bytes, which a sentence says as a size.
+    Bytes(u64),
+}
+
+impl FieldValue {
+    /// Its number, where it is one.
+    pub(super) fn number(&self) -> Option<u64> {
+        match self {
+            Self::Number(number) | Self::Bytes(number) => Some(*number),
+            Self::Flag(_) | Self::Text(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for FieldValue {
@@ -197,6 +212,8 @@ impl fmt::Display for FieldValue {
         match self {
             Self::Flag(flag) => flag.fmt(f),
             Self::Text(text) => text.fmt(f),
+            Self::Number(number) => number.fmt(f),
+            Self::Bytes(bytes) => f.write_str(&format_size(*bytes)),
         }
     }
 }

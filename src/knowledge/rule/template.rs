@@ -4,8 +4,13 @@ use std::collections::BTreeMap;
 
 use super::subject_kind::FieldValue;
 
+/// What stands for the library that is asked about, in the sentences of every rule: its name for people, such as `CUPTI`, and
+/// that of its file without `.so`, `libcupti`.
+pub(super) const LIBRARY_FIELDS: [&str; 2] = ["library_name", "library_file"];
+
 /// A sentence and the fields in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(from = "String")]
 pub struct MessageTemplate {
     parts: Vec<TemplatePart>,
 }
@@ -14,6 +19,12 @@ pub struct MessageTemplate {
 enum TemplatePart {
     Text(String),
     Field(String),
+}
+
+impl From<String> for MessageTemplate {
+    fn from(text: String) -> Self {
+        Self::new(&text)
+    }
 }
 
 impl MessageTemplate {
@@ -39,6 +50,23 @@ impl MessageTemplate {
             TemplatePart::Field(field) => Some(field.as_str()),
             TemplatePart::Text(_) => None,
         })
+    }
+
+    /// Puts words in the place of a field, whatever subject there will be.
+    pub(super) fn set_field(&mut self, field: &str, words: &str) {
+        for part in &mut self.parts {
+            if matches!(part, TemplatePart::Field(name) if name == field) {
+                *part = TemplatePart::Text(words.to_owned());
+            }
+        }
+    }
+
+    /// Goes on with another sentence, where that says something.
+    pub(super) fn append(&mut self, between: &str, more: Self) {
+        if !more.parts.is_empty() {
+            self.parts.push(TemplatePart::Text(between.to_owned()));
+            self.parts.extend(more.parts);
+        }
     }
 
     /// The sentence with the values of a subject's fields.

@@ -11,6 +11,7 @@ use crate::judge::facts::cuda_runtime::site_packages_of;
 use crate::judge::facts::{ImageFacts, WorkingDirectory};
 use crate::judge::plan::Plan;
 use crate::knowledge::LibraryProfile;
+use crate::knowledge::file_interest::LIBRARY_PATH;
 use crate::make::remedy::RemedyError;
 use crate::make::remedy::build_check::{BuildCheck, LinkedObject};
 use crate::make::remedy::copy_plan::{CopiedFile, CopyPlan, CreatedLink};
@@ -37,11 +38,11 @@ pub(crate) fn fill_page(
     // A group may stand behind a colon (image-spec, config.md, "User"). Who is root already need not become it.
     let user = user.filter(|user| !matches!(user.split(':').next(), Some("root" | "0")));
     let considered = recipe.choice.iter().flat_map(|choice| &choice.considered);
-    let own_path = facts.image.config.env("LD_LIBRARY_PATH");
+    let own_path = facts.image.config.env(LIBRARY_PATH);
     let search_path = recipe.library_path.as_ref();
     let search_path = search_path.map(|path| path.value.as_str());
     let search_path = search_path.or(own_path).unwrap_or_default();
-    let search_path = quote::require_writable("LD_LIBRARY_PATH", search_path)?;
+    let search_path = quote::require_writable(LIBRARY_PATH, search_path)?;
     let soname = recipe
         .choice
         .as_ref()
@@ -69,6 +70,7 @@ pub(crate) fn fill_page(
             .map(|user| quote::require_plain("the user of the image", user.as_bytes()))
             .transpose()?,
         shell: recipe.system.shell,
+        lacks: recipe.system.lacks.clone(),
         own_shell: own_shell(&facts.image.config.settings.shell),
         way: recipe
             .choice
@@ -321,9 +323,6 @@ fn removal_page(removal: &RemovalPlan, caches: bool) -> RemovalPage {
     }
 }
 
-/// Where the loader looks before its own directories (ld.so(8)).
-const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
-
 fn build_check_page(facts: &ImageFacts, check: &BuildCheck) -> Result<BuildCheckPage, RemedyError> {
     let rootfs = &facts.contexts.as_is.rootfs;
     let linked = |it: &LinkedObject| {
@@ -356,7 +355,7 @@ fn build_check_page(facts: &ImageFacts, check: &BuildCheck) -> Result<BuildCheck
         linked: check.linked.iter().map(linked).collect::<Result<_, _>>()?,
         libc: quote::require_plain("the path of the C library", &check.libc)?,
         library_path: library_path
-            .map(|value| quote::require_writable("LD_LIBRARY_PATH", &value).map(str::to_owned))
+            .map(|value| quote::require_writable(LIBRARY_PATH, &value).map(str::to_owned))
             .transpose()?,
         elsewhere: check.elsewhere,
     })

@@ -17,10 +17,12 @@ pub(crate) struct ImageSystem {
     /// `VERSION_ID`; empty where there is none.
     pub version: String,
     /// The program that installs packages of Red Hat's kind.
-    pub dnf: Option<PackageManager>,
+    pub dnf: Option<SystemInstaller>,
     pub apt: bool,
     /// Whether a `RUN` can do what is written here.
     pub shell: bool,
+    /// The programs for it that are not there, in words: `no shell`, `no rm and no cat`.
+    pub lacks: String,
     /// The Python that a container of it starts by `python3`.
     pub python: Option<RootPath>,
     /// Whether `PATH` of the image leaves out the folders of the system's programs, such as `ldconfig`.
@@ -38,14 +40,14 @@ pub(crate) struct ImageSystem {
 
 /// A program that installs packages of a Linux distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PackageManager {
+pub(crate) enum SystemInstaller {
     AptGet,
     Dnf,
     Microdnf,
     Yum,
 }
 
-impl PackageManager {
+impl SystemInstaller {
     pub(crate) fn program(self) -> &'static str {
         match self {
             Self::AptGet => "apt-get",
@@ -74,7 +76,7 @@ pub(crate) struct PipTarget {
 }
 
 /// The programs that install packages of Red Hat's kind, the best first.
-const DNF: [PackageManager; 3] = [PackageManager::Dnf, PackageManager::Microdnf, PackageManager::Yum];
+const DNF: [SystemInstaller; 3] = [SystemInstaller::Dnf, SystemInstaller::Microdnf, SystemInstaller::Yum];
 
 pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
     let rootfs = &facts.contexts.as_is.rootfs;
@@ -93,8 +95,9 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
         id: value("ID"),
         version: value("VERSION_ID"),
         dnf: DNF.into_iter().find(|manager| has_program(rootfs, manager.program())),
-        apt: has_program(rootfs, PackageManager::AptGet.program()),
+        apt: has_program(rootfs, SystemInstaller::AptGet.program()),
         shell: has_tools(rootfs),
+        lacks: missing_tools(rootfs),
         python: find_python(facts),
         lacks_sbin: lacks_sbin(facts),
         has_cache: has_program(rootfs, "ldconfig") && rootfs.lookup(b"/etc/ld.so.cache").is_ok(),
@@ -209,10 +212,23 @@ fn of_debian(rootfs: &Rootfs) -> Option<PipTarget> {
     })
 }
 
+/// The shell, and the programs that a `RUN` of ours calls.
+const TOOLS: [&str; 5] = ["sh", "ln", "mkdir", "rm", "cat"];
+
 /// Whether there is a shell, and the programs that a `RUN` of ours calls.
 pub(super) fn has_tools(rootfs: &Rootfs) -> bool {
-    let tools = ["sh", "ln", "mkdir", "rm", "cat"];
-    tools.iter().all(|tool| has_program(rootfs, tool))
+    TOOLS.iter().all(|tool| has_program(rootfs, tool))
+}
+
+pub(super) fn missing_tools(rootfs: &Rootfs) -> String {
+    if !has_program(rootfs, "sh") {
+        return "no shell".to_owned();
+    }
+    let missing = TOOLS.iter().filter(|tool| !has_program(rootfs, tool));
+    missing
+        .map(|tool| format!("no {tool}"))
+        .collect::<Vec<_>>()
+        .join(" and ")
 }
 
 /// Whether a program is where the system's programs are.

@@ -1,7 +1,7 @@
 //! The ways of getting CUPTI into an image, and what each would take.
 
 use super::copy_plan::{CopiedFile, CopyPlan};
-use super::image_system::{CondaEnvironment, PackageManager};
+use super::image_system::{CondaEnvironment, SystemInstaller};
 use super::install_folder::FolderDiscovery;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::knowledge::LibraryRelease;
@@ -69,7 +69,7 @@ pub(crate) struct InPlaceFiles {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PackageInstall {
-    pub manager: PackageManager,
+    pub manager: SystemInstaller,
     pub name: String,
     /// Its version; a final `*` stands for any rest.
     pub version: String,

@@ -1,7 +1,7 @@
 //! The ways that install a package: of the distribution, of NVIDIA's repository, of Python's index, of conda-forge.
 
 use super::MethodObstacle;
-use super::image_system::{self, ImageSystem, PackageManager, PipTarget};
+use super::image_system::{self, ImageSystem, PipTarget, SystemInstaller};
 use super::install_context::InstallContext;
 use super::install_method::{CondaInstall, InstallMethod, PackageInstall, PipInstall, RepositorySetup};
 use super::target_release::release_platform;
@@ -89,7 +89,7 @@ pub(super) fn own(question: &InstallContext<'_>) -> Result<InstallMethod, Method
     }
     let soname = library.soname_of(&own.cuda).unwrap_or_default();
     Ok(InstallMethod::Package(PackageInstall {
-        manager: PackageManager::AptGet,
+        manager: SystemInstaller::AptGet,
         name: own.package.clone(),
         version: format!("{}.*", own.cuda),
         cuda,
@@ -117,7 +117,7 @@ fn component(system: &ImageSystem, component: &str) -> Option<RepositorySetup> {
 
 pub(super) fn apt(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     question.require_apt()?;
-    package(question, PackageManager::AptGet)
+    package(question, SystemInstaller::AptGet)
 }
 
 pub(super) fn dnf(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
@@ -125,7 +125,7 @@ pub(super) fn dnf(question: &InstallContext<'_>) -> Result<InstallMethod, Method
     package(question, manager)
 }
 
-fn package(question: &InstallContext<'_>, manager: PackageManager) -> Result<InstallMethod, MethodObstacle> {
+fn package(question: &InstallContext<'_>, manager: SystemInstaller) -> Result<InstallMethod, MethodObstacle> {
     question.require_shell()?;
     question.require_kept()?;
     let release = question.release()?;

@@ -55,7 +55,7 @@ struct LinkReport {
 impl CacheReport {
     /// That of the image in which the object was resolved.
     pub(super) fn of(contexts: &ByWorld<ProcessContext>, resolution: &LoadResolution) -> Self {
-        let (as_is, fresh) = (&contexts.as_is, &contexts.nvidia);
+        let (as_is, remade) = (&contexts.as_is, &contexts.nvidia);
         let own = cache(as_is);
         // Not the entries of all names: a cache of a toolkit has hundreds, and one object asks for a few.
         let objects = resolution.objects.iter().map(|object| &object.name);
@@ -70,22 +70,22 @@ impl CacheReport {
             entries: own.map_or(0, |cache| cache.iter().count()),
             asked: entries(own, |name, _| names.contains(name)),
             stale: entries(own, |_, entry| lost(entry)),
-            ldconfig: LdconfigReport::between(as_is, fresh),
+            ldconfig: LdconfigReport::between(as_is, remade),
         }
     }
 }
 
 impl LdconfigReport {
-    fn between(as_is: &ProcessContext, fresh: &ProcessContext) -> Self {
+    fn between(as_is: &ProcessContext, remade: &ProcessContext) -> Self {
         // As sets: a cache has its entries in an order of their names, and a change of place is none.
         let all =
             |context| -> BTreeSet<CacheEntryReport> { entries(cache(context), |_, _| true).into_iter().collect() };
-        let (now, then) = (all(as_is), all(fresh));
+        let (now, then) = (all(as_is), all(remade));
         let link = |(path, target): &(ByteString, ByteString)| LinkReport {
             path: escape::escape_bytes(path),
             target: escape::escape_bytes(target),
         };
-        let relinked = &fresh.relinked;
+        let relinked = &remade.relinked;
         let removed = relinked.removed.iter();
         let removed = removed.map(|path| escape::escape_bytes(path));
         Self {

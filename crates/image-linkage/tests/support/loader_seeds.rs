@@ -3,8 +3,8 @@
 #![allow(dead_code, reason = "each test target uses its own part of this module")]
 
 use std::fmt::Write as _;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use testkit::parallel::in_parallel;
 
 /// The variable `CUPTI_AUDIT_CASES`, which asks for other seeds than the usual: `FIRST-LAST`.
 pub fn asked() -> Option<(u64, u64)> {
@@ -16,27 +16,12 @@ pub fn asked() -> Option<(u64, u64)> {
 
 /// Runs `check` on all seeds, on every processor, and returns what failed in the order of the seeds.
 pub fn each_seed(first: u64, last: u64, check: impl Fn(u64) -> Result<(), String> + Sync) -> Vec<(u64, String)> {
-    let next = AtomicU64::new(first);
-    let failures = Mutex::new(Vec::new());
-    let workers = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed > last {
-                        break;
-                    }
-                    if let Err(difference) = check(seed) {
-                        failures.lock().unwrap().push((seed, difference));
-                    }
-                }
-            });
-        }
+    let count = last.saturating_add(1).saturating_sub(first);
+    let results = in_parallel(usize::try_from(count).unwrap(), |number| {
+        let seed = first + number as u64;
+        Some((seed, check(seed).err()?))
     });
-    let mut failures = failures.into_inner().unwrap();
-    failures.sort();
-    failures
+    results.into_iter().flatten().collect()
 }
 
 /// Fails with the first few cases in full and the seeds of all.

@@ -63,12 +63,7 @@ impl RepositoryClient {
             written: written.to_owned(),
             scopes: vec![format!("repository:{repository}:pull")],
             patience: options.patience.clone(),
-            transport: HttpTransport::new(
-                host.to_owned(),
-                options.insecure.clone(),
-                options.ca_cert.clone(),
-                options.patience.clone(),
-            ),
+            transport: HttpTransport::new(host.to_owned(), options),
             source: options.credentials.clone(),
             token_servers: options.token_servers.clone(),
             address: address.to_owned(),
@@ -209,7 +204,9 @@ impl RepositoryClient {
     }
 
     fn url(&self, scheme: &str, part: &str) -> Result<Url, ImageError> {
-        let text = format!("{scheme}://{}/v2/{}/{part}", self.address, self.repository);
+        // The list of all repositories stands where else a repository does, with a query alone behind it.
+        let slash = if part.starts_with('?') { "" } else { "/" };
+        let text = format!("{scheme}://{}/v2/{}{slash}{part}", self.address, self.repository);
         Url::parse(&text).map_err(|error| ImageError::reference(&self.written, error.to_string()))
     }
 

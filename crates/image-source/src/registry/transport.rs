@@ -15,6 +15,8 @@ use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Certificate, Method, Url};
 
 use super::address_guard;
+use super::options::RegistryOptions;
+use super::pace;
 use super::request_errors::{connection_failure, read_error_body, remote_error, shorten_text};
 use super::retry::{AttemptFailure, RetryPolicy, retry_after};
 use super::steady_body::SteadyBody;
@@ -75,6 +77,7 @@ pub(super) struct HttpTransport {
     insecure: Vec<String>,
     ca_cert: Option<PathBuf>,
     patience: RetryPolicy,
+    user_agent: String,
     clients: Mutex<BTreeMap<ClientKind, Client>>,
 }
 
@@ -87,17 +90,13 @@ struct ClientKind {
 
 impl HttpTransport {
     /// A transport for the registry `registry`, a host without port.
-    pub(super) fn new(
-        registry: String,
-        insecure: Vec<String>,
-        ca_cert: Option<PathBuf>,
-        patience: RetryPolicy,
-    ) -> Self {
+    pub(super) fn new(registry: String, options: &RegistryOptions) -> Self {
         Self {
             registry,
-            insecure,
-            ca_cert,
-            patience,
+            insecure: options.insecure.clone(),
+            ca_cert: options.ca_cert.clone(),
+            patience: options.patience.clone(),
+            user_agent: options.user_agent.clone(),
             clients: Mutex::default(),
         }
     }
@@ -128,6 +127,7 @@ impl HttpTransport {
         let mut at = url.clone();
         let mut authorization = authorization;
         for _ in 0..=REDIRECTS {
+            self.await_turn(&at);
             let mut request = self.client(&at)?.get(at.clone()).headers(headers.clone());
             if let Some(authorization) = authorization {
                 request = authorization.sign(request);
@@ -189,7 +189,12 @@ impl HttpTransport {
         self.send_once(request, url)
     }
 
+    fn await_turn(&self, url: &Url) {
+        pace::await_turn(&address_guard::url_authority(url), self.patience.requests_per_second);
+    }
+
     fn send_once(&self, request: RequestBuilder, url: &Url) -> Result<FinalResponse, AttemptFailure> {
+        self.await_turn(url);
         match request.send() {
             Ok(response) => Ok(FinalResponse {
                 response,
@@ -249,7 +254,7 @@ impl HttpTransport {
 
     fn build(&self, kind: ClientKind) -> Result<Client, ImageError> {
         let mut builder = client_builder()
-            .user_agent(concat!("cupti-audit/", env!("CARGO_PKG_VERSION")))
+            .user_agent(&self.user_agent)
             .connect_timeout(self.patience.connect)
             // In the blocking client this is no limit on the whole: it bounds the wait for the answer, and
             // then each read of the body anew.

@@ -1,6 +1,6 @@
 //! The copies of libcupti together, where there are several.
 
-use super::rule_subject::{RuleSubject, escaped, text};
+use super::rule_subject::{RuleSubject, count, escaped};
 use crate::judge::facts::{CuptiCopy, ImageFacts};
 use crate::knowledge::rule::SubjectKind;
 
@@ -25,7 +25,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     versions.sort();
     versions.dedup();
     let subject = SubjectKind::Copies.subject([
-        ("count", text(copies.len().to_string())),
+        ("count", count(copies.len())),
         ("versions", escaped(&versions.join(", "))),
     ]);
     let places = copies.iter().map(|copy| (&copy.real_path, Some(copy.layer)));

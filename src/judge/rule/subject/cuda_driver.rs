@@ -70,6 +70,9 @@ pub(super) fn matching_package(facts: &ImageFacts) -> String {
     let wheel = || {
         let (cuda, linker) = (cuda?, facts.contexts.as_is.linker.as_ref()?);
         let wheel = library.wheels.install.iter().find(|wheel| wheel.major == cuda.0)?;
+        if !library.is_cuda {
+            return Some(format!("{} from PyPI", wheel.name));
+        }
         let release = library.release(cuda, None);
         let version = tables
             .wheels
@@ -78,6 +81,9 @@ pub(super) fn matching_package(facts: &ImageFacts) -> String {
     };
     let package = package.map(|name| format!("{name} from NVIDIA's repository"));
     let names: Vec<String> = package.into_iter().chain(wheel()).collect();
+    if names.is_empty() {
+        return format!("the package that has {}", library.stem);
+    }
     names.join(" or ")
 }
 
@@ -98,11 +104,11 @@ fn newest(facts: &ImageFacts) -> Option<(String, String)> {
     Some((newest.1, newest.2))
 }
 
-/// The versions of the copies that are for everybody.
+/// The versions of the copies that are for everybody, where they are those of CUDA.
 fn of_cupti(facts: &ImageFacts) -> impl Iterator<Item = (String, String)> {
     let of = |copy: &CuptiCopy| {
         let (version, _) = copy.version.as_ref()?;
         Some((version.clone(), copy.real_path.to_string()))
     };
-    facts.own_copies().filter_map(of)
+    facts.own_copies().filter(|_| facts.library.is_cuda).filter_map(of)
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::evidence::Evidence;
-use super::rule_subject::{RuleSubject, text};
+use super::rule_subject::{RuleSubject, count, text};
 use crate::judge::facts::{self, DeadWeightFile, ImageFacts};
 use crate::knowledge::dead_weight::{DeadWeightTable, WeightPurpose};
-use crate::knowledge::rule::SubjectKind;
+use crate::knowledge::rule::{FieldValue, SubjectKind};
 use crate::size::format_size;
 
 /// One subject for what profiling alone needs, one for the rest of a toolkit.
@@ -37,8 +37,8 @@ fn subject(table: &DeadWeightTable, weight: WeightPurpose, files: &[&DeadWeightF
     SubjectKind::DeadWeight
         .subject([
             ("weight", text(weight.name())),
-            ("bytes", text(format_size(bytes))),
-            ("count", text(files.len().to_string())),
+            ("bytes", FieldValue::Bytes(bytes)),
+            ("count", count(files.len())),
         ])
         .shown_by(by_kind(table, files))
 }

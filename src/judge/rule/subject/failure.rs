@@ -117,7 +117,8 @@ fn failure(
                 text(newest.map(|newest| number(*newest)).unwrap_or_default()),
             ),
             ("glibc_here", text(here)),
-            ("musl", flag(libc == "musl")),
+            // Of a library that is built for musl as well, what it lacks is told as with glibc.
+            ("musl", flag(libc == "musl" && facts.library.glibc)),
             ("matching_package", text(matching_package(facts))),
         ])
         .shown_by(words.chain(evidence))

@@ -25,6 +25,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         ("import_broken", flag(broken)),
         ("concerns_cupti", flag(facts.concerns_cupti())),
         ("libc", text(c_library(facts).0)),
+        ("glibc_only", flag(facts.library.glibc)),
         ("matching_package", text(matching_package(facts))),
     ]);
     let headers = headers.iter().map(|(path, layer)| (path, Some(*layer)));

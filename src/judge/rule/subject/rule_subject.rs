@@ -30,6 +30,10 @@ pub(super) fn escaped(value: &str) -> FieldValue {
     FieldValue::Text(escape::escape_bytes(value.as_bytes()))
 }
 
+pub(super) fn count(value: usize) -> FieldValue {
+    FieldValue::Number(value as u64)
+}
+
 pub(super) fn flag(value: bool) -> FieldValue {
     FieldValue::Flag(value)
 }

@@ -2,7 +2,7 @@
 
 use super::rule_subject::{RuleSubject, text};
 use crate::judge::rule::suppression::Suppression;
-use crate::knowledge::rule::SubjectKind;
+use crate::knowledge::rule::{FieldValue, SubjectKind};
 
 impl RuleSubject {
     /// A suppression and its `state`: it is of the run, not of an image.
@@ -12,7 +12,7 @@ impl RuleSubject {
             ("rule", text(suppression.rule.clone())),
             ("reason", text(suppression.reason.clone())),
             ("until", text(until.map_or_else(String::new, ToString::to_string))),
-            ("line", text(suppression.line.to_string())),
+            ("line", FieldValue::Number(u64::from(suppression.line))),
             ("state", text(state)),
         ])
     }

@@ -1,0 +1,86 @@
+//! The values in the fields of a table with commas: what each has to be.
+
+use super::library_release::version_numbers;
+use image_linkage::escape;
+
+/// What is wrong with one field of a row.
+#[derive(Debug)]
+pub(super) struct FieldMistake {
+    /// The number of the field, from 0.
+    field: usize,
+    /// What was expected, and what stands there.
+    pub what: String,
+}
+
+impl FieldMistake {
+    /// The column in characters, from 1, at which the field stands on its line.
+    pub(super) fn column(&self, line: &str) -> u32 {
+        let before: usize = line
+            .split(',')
+            .take(self.field)
+            .map(|text| text.chars().count() + 1)
+            .sum();
+        u32::try_from(before + 1).unwrap_or(u32::MAX)
+    }
+}
+
+/// The fields of a row, which say of themselves what is wrong with them.
+pub(super) struct TableRow<'r, const N: usize>(pub [&'r str; N]);
+
+impl<const N: usize> TableRow<'_, N> {
+    fn checked(&self, field: usize, expected: &str, is_right: impl Fn(&str) -> bool) -> Result<String, FieldMistake> {
+        let text = self.0.get(field).copied().unwrap_or_default();
+        if is_right(text) {
+            return Ok(text.to_owned());
+        }
+        let what = format!(
+            "expected {expected}, found \"{}\"",
+            escape::escape_bytes(text.as_bytes())
+        );
+        Err(FieldMistake { field, what })
+    }
+
+    /// A word, such as the name of a file or a processor.
+    pub(super) fn name(&self, field: usize, expected: &str) -> Result<String, FieldMistake> {
+        self.checked(field, expected, |text| {
+            !text.is_empty() && !text.contains(char::is_whitespace)
+        })
+    }
+
+    /// A version of two numbers or more: rows are looked up by major and minor, so that no other would ever be found.
+    pub(super) fn version(&self, field: usize, expected: &str) -> Result<String, FieldMistake> {
+        self.checked(field, expected, is_version)
+    }
+
+    /// Versions with spaces between them, or none.
+    pub(super) fn versions(&self, field: usize, expected: &str) -> Result<Vec<String>, FieldMistake> {
+        let versions = self.checked(field, expected, |text| text.split_whitespace().all(is_version))?;
+        Ok(versions.split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// The branch of a driver, or nothing.
+    pub(super) fn branch(&self, field: usize, expected: &str) -> Result<Option<String>, FieldMistake> {
+        let branch = self.checked(field, expected, |text| {
+            text.is_empty() || !version_numbers(text).is_empty()
+        })?;
+        Ok(Some(branch).filter(|branch| !branch.is_empty()))
+    }
+
+    /// A SHA-256 as it is compared: 64 digits in lower case.
+    pub(super) fn sha256(&self, field: usize) -> Result<String, FieldMistake> {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        self.checked(field, "a SHA-256 of 64 hexadecimal digits in lower case", |text| {
+            text.len() == 64 && text.bytes().all(is_digit)
+        })
+    }
+
+    /// A number of bytes.
+    pub(super) fn bytes(&self, field: usize) -> Result<u64, FieldMistake> {
+        let text = self.checked(field, "a number of bytes", |text| text.parse::<u64>().is_ok())?;
+        Ok(text.parse().unwrap_or_default())
+    }
+}
+
+fn is_version(text: &str) -> bool {
+    version_numbers(text).len() >= 2
+}
