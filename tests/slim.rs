@@ -655,7 +655,7 @@ fn an_interrupted_run_leaves_all_or_nothing() {
         // What a killed run leaves stays until a run gets as far as to make its own.
         let mut names_before = Vec::new();
         for number in (at..tries).step_by(4) {
-            let signal = ["TERM", "INT", "KILL"][usize::try_from(number / 4 % 3).unwrap()];
+            let signal = ["TERM", "INT", "KILL", "HUP"][usize::try_from(number / 4 % 4).unwrap()];
             let mut child = program(&words)
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
@@ -694,6 +694,73 @@ fn an_interrupted_run_leaves_all_or_nothing() {
         "{tries} runs are interrupted: {whole} had put a whole output in its place, {nothing} none; {left} of the killed left something, which the next run removed; {codes:?}"
     );
     assert!(nothing > 0);
+}
+
+/// The program from a shell that has said this before, with a pipe that nothing comes from as its standard input.
+fn waiting(shell: &str, arguments: &[&str]) -> std::process::Child {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{shell}; exec \"$0\" \"$@\"")]);
+    command.arg(env!("CARGO_BIN_EXE_cupti-audit")).args(arguments);
+    command.env_clear().stdin(Stdio::piped());
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn send(signal: &str, child: &std::process::Child) {
+    std::thread::sleep(Duration::from_millis(500));
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-s", signal, &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+#[test]
+fn y_04_a_signal_that_is_ignored_stays_so_and_any_other_ends_what_waits() {
+    use std::os::unix::process::ExitStatusExt as _;
+    for signal in ["INT", "HUP"] {
+        let mut child = waiting(&format!("trap '' {signal}"), &["audit", "--no-config", "-"]);
+        let _pipe = child.stdin.take();
+        send(signal, &child);
+        send("TERM", &child);
+        assert_eq!(child.wait().unwrap().signal(), Some(15), "{signal} was ignored");
+    }
+    let place = Place::new();
+    let to = place.of("oci", "out");
+    let mut child = waiting(":", &["slim", "--no-config", "-", "--phase", "inference", "-o", &to]);
+    let _pipe = child.stdin.take();
+    send("HUP", &child);
+    assert_eq!(child.wait().unwrap().signal(), Some(1));
+    assert_eq!(names(place.path()), Vec::<String>::new());
+}
+
+#[test]
+fn y_05_a_file_past_the_limit_of_the_shell_is_an_error_and_nothing_is_left() {
+    let place = Place::new();
+    let (to, image) = (place.of("docker-archive", "out"), fixture("devel"));
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "ulimit -f 2; exec \"$0\" \"$@\"",
+        env!("CARGO_BIN_EXE_cupti-audit"),
+    ]);
+    command.args([
+        "slim",
+        "--no-config",
+        &image,
+        "--phase",
+        "inference",
+        "--drop",
+        "-o",
+        &to,
+    ]);
+    let output = command.env_clear().output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(said.contains("File too large") && said.lines().count() == 1, "{said}");
+    assert_eq!(names(place.path()), Vec::<String>::new());
 }
 
 fn audit_of(image: &str) -> Value {

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 
 use crate::image::{Image, LayerDescriptor};
@@ -70,7 +71,14 @@ struct ArchiveBlob(PathBuf);
 
 impl ArchiveBlob {
     fn open_file(&self) -> Result<File, ImageError> {
-        File::open(&self.0).map_err(ImageError::io(self.0.display()))
+        let file = File::open(&self.0).map_err(ImageError::io(self.0.display()))?;
+        let found = file.metadata().map_err(ImageError::io(self.0.display()))?;
+        // No bytes are no archive: whoever was to write it has failed. A device has no end.
+        if found.is_file() && found.len() == 0 || found.file_type().is_char_device() {
+            let what = self.0.display().to_string();
+            return Err(ImageError::not_an_image(what, "it is empty, or a device"));
+        }
+        Ok(file)
     }
 }
 
