@@ -142,6 +142,34 @@ fn a_layer_of_another_digest_or_cut_short() {
     check(&image, &[], "bytes");
 }
 
+/// Mistakes that users make: what is typed in the root of the repository, the exit code, and all of standard error with its
+/// lines behind each other. `INSTA_UPDATE=always` writes the table anew.
+#[test]
+fn what_is_said_of_each_mistake() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let table = fs::read_to_string(Path::new(root).join("testdata/mistakes.tsv")).unwrap();
+    let home = TempDir::new().unwrap();
+    let said = table.lines().map(|line| {
+        let typed = line.split('\t').next().unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+            .args(typed.split(' '))
+            .current_dir(root)
+            .env_clear()
+            .env("HOME", home.path())
+            .output()
+            .unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        let error: Vec<&str> = error.lines().filter(|line| !line.is_empty()).map(str::trim).collect();
+        format!("{typed}\t{}\t{}\n", output.status.code().unwrap(), error.join(" | "))
+    });
+    let said: String = said.collect();
+    if std::env::var_os("INSTA_UPDATE").is_some_and(|update| update == "always") {
+        fs::write(Path::new(root).join("testdata/mistakes.tsv"), &said).unwrap();
+    } else {
+        assert_eq!(said, table);
+    }
+}
+
 #[test]
 fn something_that_is_no_image() {
     let folder = TempDir::new().unwrap();
@@ -150,7 +178,7 @@ fn something_that_is_no_image() {
     check(
         &file.display().to_string(),
         &[],
-        "neither the output of docker save nor an OCI archive",
+        "neither an archive of docker save, OCI or a root file system, nor a SIF",
     );
     check(&format!("docker-archive:{}", file.display()), &[], "notes.txt");
     let tar = folder.path().join("plain.tar");

@@ -36,6 +36,12 @@ environment() {
   mv "$root.new" "$root"
 }
 
+# Slurm, for tests/support/fleet_slurm.rs.
+if ! command -v slurmctld >/dev/null || ! command -v munged >/dev/null; then
+  say 'installing slurm-wlm and munge'
+  apt-get update -qq && apt-get install -y -qq --no-install-recommends slurm-wlm munge >/dev/null
+fi
+
 say "they lie in $cache"
 mkdir -p "$cache"
 # Triton builds its driver module with setuptools; JAX imports a module that later wheels of nvcc lack.

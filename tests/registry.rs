@@ -9,6 +9,12 @@
 
 #[path = "support/fault_proxy.rs"]
 mod fault_proxy;
+#[path = "support/fleet_images.rs"]
+mod fleet_images;
+#[path = "support/fleet_runs.rs"]
+mod fleet_runs;
+#[path = "support/fleet_slurm.rs"]
+mod fleet_slurm;
 #[path = "../crates/image-linkage/tests/support/loader_random.rs"]
 #[allow(dead_code, reason = "shared with the generated cases of the loader")]
 mod loader_random;

@@ -185,6 +185,96 @@ fn every_document_is_what_its_schema_tells() {
 }
 
 #[test]
+fn every_manifest_is_what_the_api_of_its_engine_takes() {
+    let judge = |name: &str| {
+        let schema = fs::read_to_string(format!("testdata/schemas/deploy/{name}.json")).unwrap();
+        validator(&serde_json::from_str(&schema).unwrap())
+    };
+    let kubernetes = judge("kubernetes");
+    let mut kinds: Vec<String> = Vec::new();
+    for folder in ["once", "nightly"] {
+        for entry in fs::read_dir(format!("deploy/kubernetes/{folder}")).unwrap() {
+            let path = entry.unwrap().path();
+            let manifest: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+            if manifest["kind"] != "Kustomization" {
+                assert_valid(&kubernetes, &manifest, &path.display().to_string());
+                kinds.push(manifest["kind"].as_str().unwrap().to_owned());
+            }
+        }
+    }
+    kinds.sort();
+    let [cron, policy, volume] = ["CronJob", "NetworkPolicy", "PersistentVolumeClaim"];
+    assert_eq!(kinds, [cron, cron, cron, "Job", policy, policy, volume, volume]);
+    let misspelt = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"completionsMode": "Indexed"}});
+    assert!(!kubernetes.is_valid(&misspelt));
+    let text = fs::read_to_string("deploy/cloud-run/job.yaml").unwrap();
+    assert_valid(
+        &judge("cloud-run"),
+        &serde_saphyr::from_str(&text).unwrap(),
+        "cloud-run",
+    );
+    for file in ["job-definition", "submit-job"] {
+        let text = fs::read_to_string(format!("deploy/aws-batch/{file}.json")).unwrap();
+        assert_valid(&judge("aws-batch"), &serde_json::from_str(&text).unwrap(), file);
+    }
+}
+
+#[test]
+fn every_document_of_a_fleet_is_what_its_schema_tells() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (work, out) = (at("work"), at("out"));
+    let image = |name: &str| format!("oci:testdata/images/{name}");
+    let said = |arguments: &[&str]| String::from_utf8(run(arguments).stdout).unwrap();
+    let list = said(&["fleet", "list", &image("headers-only"), &image("devel")]);
+    // An image that is not there any more.
+    let digest = |digit: &str| format!("sha256:{}", digit.repeat(64));
+    let gone = list
+        .lines()
+        .next()
+        .unwrap()
+        .replace("testdata/images/", "testdata/gone/");
+    let there = serde_json::from_str::<Value>(&gone).unwrap()["digest"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    fs::write(&work, list.clone() + &gone.replace(&there, &digest("0"))).unwrap();
+    assert_eq!(
+        run(&["fleet", "run", &work, "--out", &out, "--tool", "nsys"])
+            .status
+            .code(),
+        Some(2)
+    );
+    let read = |name: &str| fs::read_to_string(Path::new(&out).join(name)).unwrap();
+    let of_image = |folder: &str, digest: &str| {
+        let part = &digest["sha256:".len()..][..2];
+        read(&format!(
+            "{folder}/{part}/{}_linux-amd64.json",
+            digest.replace(':', "-")
+        ))
+    };
+    let documents = [
+        ("work", list),
+        ("fleet", read("fleet.json")),
+        ("fleet-result", of_image("results", &there)),
+        ("fleet-failure", of_image("failures", &digest("0"))),
+        ("fleet-image", said(&["fleet", "report", &out, "--format", "json"])),
+    ];
+    for (name, text) in documents {
+        let schema: Value = serde_json::from_str(&said(&["schema", name])).unwrap();
+        for line in text.lines() {
+            let document: Value = serde_json::from_str(line).unwrap();
+            assert_valid(&validator(&closed(&schema)), &document, name);
+            assert_eq!(
+                schema.pointer("/properties/schema/const"),
+                Some(&document["schema"]),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
 fn the_schema_knows_every_kind_of_source() {
     let schema: Value = serde_json::from_slice(&run(&["schema"]).stdout).unwrap();
     let kinds = image_source::SourceKind::ALL.map(image_source::SourceKind::scheme);

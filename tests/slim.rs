@@ -498,6 +498,12 @@ fn what_cannot_be_done_is_one_sentence_and_leaves_nothing() {
     for (image, phase, more) in cases {
         let image = fixture(image);
         let said = refused(&[&[&*image, "--phase", phase, "-o", &to], more].concat());
+        // A run that writes nothing foretells it.
+        let dry = slim(&[&[&*image, "--phase", phase, "--dry-run"], more].concat());
+        assert_eq!(
+            (dry.status.code(), String::from_utf8(dry.stderr).unwrap()),
+            (Some(2), said.clone())
+        );
         let said = place.said(&said);
         let _ = write!(out, "{image} for {phase} {more:?}\n  {said}");
         assert_eq!(names(place.path()), Vec::<String>::new(), "{image}");
@@ -955,14 +961,218 @@ fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() 
 
 #[test]
 fn a_copy_that_a_search_path_may_lead_to_of_which_only_a_run_could_tell_stays() {
-    let said = must(&[
-        "oci:testdata/images/entry-unknown",
-        "--phase",
-        "inference",
-        "--drop",
-        "--dry-run",
-    ]);
+    let image = "oci:testdata/images/entry-unknown";
+    let output = slim(&[image, "--phase", "inference", "--drop", "--dry-run"]);
+    let said = String::from_utf8(output.stdout).unwrap();
     assert!(!said.contains("- /opt/cupti"), "{said}");
+}
+
+/// Who put a library where no search path and no package explains it opens it by a path that he puts together. Each of
+/// these cases was run for real, with and without the library.
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
+fn a_library_that_nothing_explains_stays_where_something_may_put_its_path_together() {
+    const NAME: &str = "libnvperf_host.so";
+    let python = |code: &str| Layer::new().file("app/main.py", format!("from ctypes import CDLL\n{code}\n"));
+    let text = |path: &str, content: &str| Layer::new().file(path, content);
+    let program = |imports: &[&str], held: &str| {
+        let needs = Elf::executable().needed("libc.so.6").string(held);
+        let program = imports.iter().fold(needs, |program, name| program.import_weak(name));
+        Layer::new().executable("app/prog", program.build())
+    };
+    let utf16: Vec<u8> = "{\"dir\": \"/opt/c\"}"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let path = json!({"Env": ["LD_LIBRARY_PATH=/opt/c"]});
+    let site = "usr/local/lib/python3.11/dist-packages";
+    let own = format!("{site}/own");
+    let wheel = format!("{site}/nvidia/cuda_cupti/lib");
+    let cases: Vec<(&str, &str, Layer, Value, bool)> = vec![
+        ("nothing", "opt/c", Layer::new(), json!({}), false),
+        ("a search path", "opt/c", Layer::new(), path.clone(), false),
+        (
+            "a literal",
+            "opt/c",
+            python("CDLL('libc.so.6'), CDLL(None)"),
+            json!({}),
+            false,
+        ),
+        (
+            "no call",
+            "opt/c",
+            python("import CDLL, x; class CDLL: pass"),
+            json!({}),
+            false,
+        ),
+        (
+            "a toolkit",
+            "usr/local/cuda-12.4/extras/CUPTI/lib64",
+            python("CDLL(join(x, 'lib64'))"),
+            json!({}),
+            false,
+        ),
+        (
+            "a bare name",
+            "opt/c",
+            python("CDLL('libnvperf_host.so')"),
+            path.clone(),
+            true,
+        ),
+        (
+            "a name in two parts",
+            "opt/c",
+            python("CDLL(find_library('nvperf_host'))"),
+            path.clone(),
+            true,
+        ),
+        (
+            "a name that is formatted",
+            "opt/c",
+            python("for n in ['nvperf_host']: CDLL('lib%s.so' % n)"),
+            path.clone(),
+            true,
+        ),
+        (
+            "a bare variable",
+            "opt/c",
+            Layer::new(),
+            json!({"Env": ["INJECT=libnvperf_host.so"]}),
+            true,
+        ),
+        (
+            "parts",
+            "srv/a/c",
+            python("# CDLL\np = Path('/srv') / 'c'"),
+            json!({}),
+            true,
+        ),
+        (
+            "the folder of the module",
+            "app/native",
+            python("CDLL(dirname(__file__) + x)"),
+            json!({}),
+            true,
+        ),
+        (
+            "a pattern above",
+            "opt/a/b",
+            text("start.sh", "ls /opt/*/*/*.so\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "a relative word",
+            "srv/c",
+            Layer::new(),
+            json!({"Cmd": ["/prog", "c"], "WorkingDir": "/srv"}),
+            true,
+        ),
+        (
+            "a relative name",
+            "srv/c",
+            Layer::new(),
+            json!({"Cmd": ["/prog", "c/libnvperf_host.so"]}),
+            true,
+        ),
+        (
+            "JSON's slash",
+            "opt/c",
+            text("app/a.json", r#"{"dir": "\/opt\/c"}"#),
+            json!({}),
+            true,
+        ),
+        (
+            "UTF-16",
+            "opt/c",
+            Layer::new().file("app/a.json", utf16),
+            json!({}),
+            true,
+        ),
+        (
+            "a home",
+            "opt/t/lib64",
+            text("s.sh", "/prog $HOME_OF_T/lib64\n"),
+            json!({"Env": ["HOME_OF_T=/opt/t"]}),
+            true,
+        ),
+        (
+            "a script of no ending",
+            "opt/c",
+            text("srv/run/tool", "#!/usr/bin/perl\n$d = '/opt/' . 'c';\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "a text of no ending",
+            "opt/c",
+            text("srv/run/tool", "$d = '/opt/' . 'c';\n"),
+            json!({}),
+            false,
+        ),
+        (
+            "a compiled module",
+            "opt/c",
+            text("app/main.pyc", "\u{1}CDLL\u{2}libnvperf_host.soN"),
+            path,
+            true,
+        ),
+        (
+            "Lua",
+            "opt/c",
+            text("app/a.lua", "ffi.load(dir .. name)\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "a program that lists",
+            "opt/c",
+            program(&["dlopen", "opendir"], ""),
+            json!({}),
+            true,
+        ),
+        (
+            "a program that lists alone",
+            "opt/c",
+            program(&["opendir"], ""),
+            json!({}),
+            false,
+        ),
+        (
+            "a program with a pattern",
+            "opt/c",
+            program(&["dlopen"], "%s/lib%s.so"),
+            json!({}),
+            true,
+        ),
+        (
+            "a program of no pattern",
+            "opt/c",
+            program(&["dlopen"], "libz.so"),
+            json!({}),
+            false,
+        ),
+        (
+            "an own package",
+            &own,
+            text(&format!("{own}/__init__.py"), "CDLL(here + '/own')\n"),
+            json!({}),
+            true,
+        ),
+        ("NVIDIA's package", &wheel, python("CDLL(x + '/lib')"), json!({}), false),
+    ];
+    for (what, folder, layer, config, stays) in cases {
+        let layer = layer.file(format!("{folder}/{NAME}"), Elf::library(NAME).build());
+        let place = Place::new();
+        let from = on_debian(&place, &[layer], |image| {
+            let config = config.as_object().unwrap().clone();
+            config
+                .into_iter()
+                .fold(image, |image, (key, value)| image.config(&key, value))
+        });
+        let said = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
+        assert_eq!(said.contains(&format!("- /{folder}/{NAME} ")), !stays, "{what}: {said}");
+    }
 }
 
 /// The names of one library that a wheel has in the place of links become links, and a list of installed files stays true.

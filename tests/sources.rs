@@ -145,6 +145,280 @@ fn of_layers_that_were_read_before_a_registry_is_asked_no_byte() {
     );
 }
 
+/// The judge is a layout whose layers were overwritten with as many zeros: who reads one of them fails.
+#[test]
+fn a_team_reads_a_layer_once() {
+    let dir = TempDir::new().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    run("cp", &["-r", IMAGE.trim_start_matches("oci:"), &at("image")]);
+    let ask = |cache: &str, shared: &str| {
+        let mut audit = program();
+        audit.args(["--format=json", "--cache-dir", &at(cache), "--shared-cache", shared]);
+        let output = audit.arg(format!("oci:{}", at("image"))).output().unwrap();
+        let [out, error] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        (output.status.code(), out, error)
+    };
+    let shared = at("shared");
+    let read = ask("ada", &shared);
+    assert_eq!((read.0, &*read.2), (Some(0), ""));
+    let blobs = Path::new(&at("image")).join("blobs/sha256");
+    let report: Value = serde_json::from_str(&read.1).unwrap();
+    for layer in report["image"]["layers"].as_array().unwrap() {
+        let blob = blobs.join(layer["digest"].as_str().unwrap().trim_start_matches("sha256:"));
+        let bytes = fs::metadata(&blob).unwrap().len();
+        fs::write(&blob, vec![0; usize::try_from(bytes).unwrap()]).unwrap();
+    }
+    assert_eq!(ask("bob", &format!("file://{shared}")), read);
+    assert_eq!(ask("cyd", &at("other")).0, Some(2));
+    // From then on Bob needs the place no more, and what is no place is said and stops nobody.
+    let (code, out, said) = ask("bob", "ftp://host/x");
+    assert_eq!((code, out), (read.0, read.1));
+    assert!(said.starts_with("warning: the shared cache is not used: "), "{said}");
+    // What was damaged there is not believed.
+    for entry in walk(Path::new(&shared)) {
+        fs::write(
+            &entry,
+            fs::read(&entry)
+                .unwrap()
+                .iter()
+                .map(|byte| byte ^ 1)
+                .collect::<Vec<_>>(),
+        )
+        .unwrap();
+    }
+    assert_eq!(ask("dee", &shared).0, Some(2));
+}
+
+/// The files below a folder.
+fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] })
+        .collect()
+}
+
+/// The judge is a registry out of which the layers were taken: who reads one of them fails.
+#[test]
+fn indexes_beside_an_image_are_believed_where_the_user_trusts_the_repository_and_nowhere_else() {
+    if !have_all(&[REGISTRY, SKOPEO]) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let registry = Registry::start(dir.path(), None);
+    let host = registry.address;
+    let [image, other] = ["devel", "other"].map(|name| format!("{host}/cuda/{name}:1"));
+    for image in [&image, &other] {
+        push(image, &["--dest-tls-verify=false"]);
+    }
+    let ask = |image: &str, trust: &str| {
+        let words = [
+            "--format=json",
+            "--no-cache",
+            image,
+            &format!("--trust-indexes={trust}"),
+        ];
+        let output = program().args(words).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let trusted = format!("{host}/cuda/devel");
+    let read = ask(&image, "");
+    assert_eq!(ask(&image, &trusted), read, "nothing was pushed yet");
+    let pushed = [(); 2].map(|()| {
+        let words = ["cache", "push", "--no-cache", &image];
+        let output = program().args(words).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    });
+    assert_eq!(pushed[0], pushed[1], "what is there is not pushed twice");
+    assert!(pushed[0].1.contains(" KiB of indexes beside "), "{pushed:?}");
+
+    let blobs = dir.path().join("registry/docker/registry/v2/blobs/sha256");
+    let place = |digest: &str| {
+        let hex = digest.trim_start_matches("sha256:").to_owned();
+        blobs.join(&hex[..2]).join(hex).join("data")
+    };
+    let report: Value = serde_json::from_str(&read.1).unwrap();
+    for layer in report["image"]["layers"].as_array().unwrap() {
+        fs::remove_file(place(layer["digest"].as_str().unwrap())).unwrap();
+    }
+    for trust in [
+        trusted.clone(),
+        format!("{host}/cuda/*"),
+        format!("else/where,{trusted}"),
+    ] {
+        assert_eq!(ask(&image, &trust), read, "{trust}");
+    }
+    for trust in [
+        "",
+        &format!("{host}/cuda"),
+        &format!("{host}/cuda/dev*"),
+        &format!("{host}/other/*"),
+    ] {
+        assert_eq!(ask(&image, trust).0, Some(2), "{trust}");
+    }
+    // The other image has the same layers, and nothing lies beside it.
+    assert_eq!(ask(&other, &format!("{host}/cuda/*")).0, Some(2));
+    // An index by other limits answers another question.
+    let words = [
+        &*image,
+        "--no-cache",
+        "--limit=kept-file=999",
+        "--trust-indexes",
+        &trusted,
+    ];
+    assert_eq!(program().args(words).output().unwrap().status.code(), Some(2));
+    // One that was damaged in the registry is none.
+    let digest = pushed[0].1.trim_end().rsplit(' ').next().unwrap();
+    let manifest: Value = serde_json::from_slice(&fs::read(place(digest)).unwrap()).unwrap();
+    assert_eq!(manifest["subject"]["digest"], report["image"]["digest"]);
+    fs::write(place(manifest["layers"][0]["digest"].as_str().unwrap()), "another").unwrap();
+    assert_eq!(ask(&image, &trusted).0, Some(2));
+}
+
+/// A key pair on P-256, as `openssl` makes it.
+fn key_pair(dir: &Path, name: &str) -> [String; 2] {
+    let [private, public] = ["pem", "pub"].map(|end| dir.join(format!("{name}.{end}")).display().to_string());
+    let curve = ["-pkeyopt", "ec_paramgen_curve:P-256"];
+    run(
+        "openssl",
+        &[&["genpkey", "-algorithm", "EC", "-out", &private], &curve[..]].concat(),
+    );
+    run("openssl", &["pkey", "-in", &private, "-pubout", "-out", &public]);
+    [private, public]
+}
+
+/// A registry with an image that passes and one that does not, each attested by `ours`, and two key pairs.
+struct AttestedImages {
+    dir: TempDir,
+    _registry: Registry,
+    passes: String,
+    fails: String,
+    ours: [String; 2],
+    theirs: [String; 2],
+}
+
+impl AttestedImages {
+    fn make() -> Option<Self> {
+        if !have_all(&[REGISTRY, SKOPEO, ("openssl", "openssl")]) {
+            return None;
+        }
+        let dir = TempDir::new().unwrap();
+        let registry = Registry::start(dir.path(), None);
+        let [passes, fails] = ["devel:1", "devel:2"].map(|name| format!("{}/cuda/{name}", registry.address));
+        push(&passes, &["--dest-tls-verify=false"]);
+        let from = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images/headers-only");
+        let to = format!("docker://{fails}");
+        run("skopeo", &["copy", "--quiet", "--dest-tls-verify=false", from, &to]);
+        let [ours, theirs] = ["ours", "theirs"].map(|name| key_pair(dir.path(), name));
+        let made = Self {
+            dir,
+            _registry: registry,
+            passes,
+            fails,
+            ours,
+            theirs,
+        };
+        let none = verify(&made.passes, &made.ours[1], &[]);
+        assert!(
+            none.0 == 2 && none.1.contains("has no attestation that the key of"),
+            "{none:?}"
+        );
+        for image in [&made.passes, &made.fails] {
+            let (code, said) = ask(&["attest", "--key", &made.ours[0], image]);
+            assert_eq!(code, 0, "{said}");
+        }
+        Some(made)
+    }
+}
+
+fn verify(image: &str, key: &str, more: &[&str]) -> (i32, String) {
+    ask(&[&["verify-attestation", "--key", key, image], more].concat())
+}
+
+/// The exit code and what was said.
+fn ask(words: &[&str]) -> (i32, String) {
+    let output = program().args(words).arg("--no-cache").output().unwrap();
+    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code().unwrap(), said)
+}
+
+#[test]
+fn an_attestation_holds_for_its_image_and_its_key_alone() {
+    let Some(made) = AttestedImages::make() else { return };
+    let AttestedImages {
+        passes,
+        fails,
+        ours,
+        theirs,
+        ..
+    } = &made;
+    assert_eq!(verify(passes, &ours[1], &[]).0, 0);
+    assert_eq!(verify(passes, &ours[1], &["--phase", "training"]).0, 0);
+    assert_eq!(verify(passes, &theirs[1], &[]).0, 2);
+    assert_eq!(verify(fails, &ours[1], &["--phase", "inference"]).0, 0);
+    let (code, said) = verify(fails, &ours[1], &["--phase", "training", "--phase", "x"]);
+    assert!(
+        code == 1 && said.ends_with("does not pass: phase training: fail, phase x is not in it\n"),
+        "{said}"
+    );
+    let (code, said) = verify(fails, &ours[1], &[]);
+    assert!(
+        code == 1 && said.ends_with("does not pass: its exit code is 1\n"),
+        "{said}"
+    );
+    assert_eq!(verify(passes, &ours[0], &[]).0, 2, "a private key is no public one");
+    assert_eq!(ask(&["attest", "--key", &ours[1], passes]).0, 2);
+}
+
+#[test]
+fn cosign_verifies_what_is_attested_here_and_the_other_way_round() {
+    let Some(program) = support::part("cosign/cosign") else {
+        return;
+    };
+    let Some(made) = AttestedImages::make() else { return };
+    let AttestedImages {
+        dir,
+        passes,
+        fails,
+        ours,
+        theirs,
+        ..
+    } = &made;
+    let cosign = |words: &[&[&str]]| {
+        let mut cosign = Command::new(&program);
+        cosign
+            .current_dir(dir.path())
+            .env("COSIGN_PASSWORD", "")
+            .args(words.concat());
+        let output = cosign.output().unwrap();
+        (
+            output.status.success(),
+            String::from_utf8([output.stdout, output.stderr].concat()).unwrap(),
+        )
+    };
+    fs::write(dir.path().join("predicate.json"), ask(&["attest", passes]).1).unwrap();
+    let (imported, said) = cosign(&[&["import-key-pair", "-y", "--key", &theirs[0], "-o", "theirs"]]);
+    assert!(imported, "{said}");
+    let kind = ["--allow-http-registry", "--type", "urn:cupti-audit:attestation:v1"];
+    let offline = ["--use-signing-config=false", "--tlog-upload=false"];
+    let what = ["--key", "theirs.key", "--predicate", "predicate.json", passes];
+    let (signed, said) = cosign(&[&["attest", "-y"], &offline, &kind, &what]);
+    assert!(signed, "{said}");
+    let (code, said) = verify(passes, &theirs[1], &["--phase", "training"]);
+    assert_eq!(code, 0, "{said}");
+    for (image, key, holds) in [
+        (passes, &ours[1], true),
+        (passes, &theirs[1], true),
+        (fails, &theirs[1], false),
+    ] {
+        let (verified, said) = cosign(&[
+            &["verify-attestation", "--insecure-ignore-tlog"],
+            &kind,
+            &["--key", key, image],
+        ]);
+        assert_eq!(verified, holds, "{said}");
+    }
+}
+
 #[test]
 fn a_registry_with_passwords_and_a_ca_of_its_own_wants_both() {
     if !have_all(&[REGISTRY, SKOPEO, ("openssl", "openssl"), ("htpasswd", "apache2-utils")]) {
@@ -299,6 +573,249 @@ fn an_engine_and_the_archives_of_real_tools_hold_the_same_image() {
     let piped = program().args(["--format=json", "-"]).stdin(saved).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&piped.stderr), "");
     assert_eq!(verdict(&piped.stdout), expected, "standard input");
+}
+
+/// A containerd of the test's own; stopped when dropped.
+struct Containerd {
+    daemon: std::process::Child,
+    dir: TempDir,
+}
+
+impl Containerd {
+    fn start() -> Self {
+        let dir = TempDir::new().unwrap();
+        let at = |name: &str| dir.path().join(name).display().to_string();
+        let config = format!(
+            "version = 2\nroot = {:?}\nstate = {:?}\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n[grpc]\naddress = {:?}\n",
+            at("root"),
+            at("state"),
+            at("sock")
+        );
+        fs::write(at("config.toml"), config).unwrap();
+        let daemon = Command::new("containerd")
+            .args(["-c", &at("config.toml"), "-l", "error"])
+            .spawn()
+            .unwrap();
+        let started = Self { daemon, dir };
+        let is_up = || started.ctr(&["version"]).status.success();
+        assert!((0..100).any(|_| is_up() || {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            false
+        }));
+        started
+    }
+
+    fn ctr(&self, arguments: &[&str]) -> std::process::Output {
+        let socket = self.dir.path().join("sock");
+        Command::new("ctr")
+            .arg("-a")
+            .arg(socket)
+            .args(arguments)
+            .output()
+            .unwrap()
+    }
+
+    fn audit(&self, image: &str, namespace: &str) -> std::process::Output {
+        let mut audit = program();
+        audit
+            .args(["--format=json", "--no-cache", image])
+            .env("CONTAINERD_ROOT", self.dir.path().join("root"));
+        audit.env("CONTAINERD_NAMESPACE", namespace).output().unwrap()
+    }
+}
+
+impl Drop for Containerd {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").arg(self.daemon.id().to_string()).status();
+        let _ = self.daemon.wait();
+    }
+}
+
+#[test]
+fn containerds_own_folder_is_read_while_it_runs() {
+    if !have_all(&[("containerd", "containerd"), ("ctr", "containerd"), SKOPEO]) || !is_root() {
+        return;
+    }
+    let containerd = Containerd::start();
+    let tar = |name: &str| containerd.dir.path().join(name).display().to_string();
+    let import = |name: &str, image: &str, namespace: &str| {
+        let to = format!("oci-archive:{}:docker.io/library/app:1", tar(name));
+        run("skopeo", &["copy", "--quiet", image, &to]);
+        let import = containerd.ctr(&["-n", namespace, "images", "import", "--no-unpack", &tar(name)]);
+        assert!(import.status.success(), "{import:?}");
+    };
+    import("devel.tar", IMAGE, "default");
+    let expected = audit(IMAGE, &[]);
+    for name in ["containerd:app:1", "containerd:docker.io/library/app:1"] {
+        let report = containerd.audit(name, "");
+        assert_eq!(verdict(&report.stdout), expected, "{name}: {report:?}");
+    }
+    let words = |image: &str, namespace: &str| {
+        let output = containerd.audit(image, namespace);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        text.replace(&containerd.dir.path().display().to_string(), "DIR")
+    };
+    assert_eq!(
+        words("containerd:other:1", ""),
+        "error: containerd has no image \"other:1\"; it has docker.io/library/app:1\n"
+    );
+    assert_eq!(
+        words("containerd:app:1", "k8s.io"),
+        "error: containerd has no image in k8s.io on this machine; fetch it with: ctr images pull docker.io/library/app:1, \
+         or leave out containerd: to ask the registry (CONTAINERD_ROOT names another folder than the usual ones)\n"
+    );
+    // Another image by the same name.
+    let extras = IMAGE.replace("devel", "extras-only");
+    import("extras.tar", &extras, "k8s.io");
+    assert_eq!(
+        words("containerd:app:1", ""),
+        "error: invalid reference \"containerd:app:1\": namespaces have different images of that name, choose one with \
+         CONTAINERD_NAMESPACE: default, k8s.io\n"
+    );
+    assert_eq!(
+        verdict(&containerd.audit("containerd:app:1", "default").stdout),
+        expected
+    );
+}
+
+/// A SIF as Apptainer writes it (sif, `pkg/sif`): a squashfs, and the config of the image that it was built from.
+fn sif(squashfs: &[u8], config: &[u8]) -> Vec<u8> {
+    let object = |kind: u32, name: &str, extra: &[u8], place: usize, bytes: &[u8]| {
+        let mut object = [&kind.to_le_bytes()[..], &[1], &[0; 12]].concat();
+        object.extend(
+            [place, bytes.len(), bytes.len(), 0, 0, 0, 0]
+                .iter()
+                .flat_map(|&it| (it as u64).to_le_bytes()),
+        );
+        object.extend(name.bytes());
+        object.resize(201, 0);
+        object.extend(extra);
+        object.resize(585, 0);
+        object
+    };
+    let place = 8192;
+    let partition = [1_u32.to_le_bytes(), 2_u32.to_le_bytes()].concat();
+    let objects = [
+        object(0x4006, "oci-config.json", &[], place, config),
+        object(
+            0x4004,
+            "",
+            &[&partition[..], b"02\0"].concat(),
+            place + config.len(),
+            squashfs,
+        ),
+    ];
+    let mut file = b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\x0001\x0002\0".to_vec();
+    file.resize(88, 0);
+    file.extend([objects.len(), 4096].iter().flat_map(|&it| (it as u64).to_le_bytes()));
+    file.resize(4096, 0);
+    file.extend(objects.concat());
+    file.resize(place, 0);
+    [&file, config, squashfs].concat()
+}
+
+#[test]
+fn an_image_of_apptainer_is_judged_as_what_it_was_built_from() {
+    if !have_all(&[("umoci", "umoci"), ("mksquashfs", "squashfs-tools")]) || !is_root() {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let layout = IMAGE.strip_prefix("oci:").unwrap();
+    run(
+        "umoci",
+        &["unpack", "--image", &format!("{layout}:latest"), &at("bundle")],
+    );
+    let without_layers = |image: &str| {
+        let mut said = audit(image, &[]);
+        said["diff_ids"] = Value::Null;
+        for copy in said["cupti"]["copies"].as_array_mut().unwrap() {
+            copy["layer"] = Value::Null;
+        }
+        said
+    };
+    let expected = without_layers(IMAGE);
+    let config = br#"{"Env":["LD_LIBRARY_PATH=/usr/local/nvidia/lib:/usr/local/nvidia/lib64"],"Entrypoint":["/opt/nvidia/nvidia_entrypoint.sh"]}"#;
+    for (number, options) in [
+        &["-comp", "gzip"][..],
+        &["-comp", "zstd"],
+        &["-noI", "-no-fragments", "-b", "4096"],
+    ]
+    .iter()
+    .enumerate()
+    {
+        let squashfs = at(&format!("{number}.squashfs"));
+        run(
+            "mksquashfs",
+            &[&[&*at("bundle/rootfs"), &*squashfs, "-no-progress"], *options].concat(),
+        );
+        let file = at(&format!("{number}.sif"));
+        fs::write(&file, sif(&fs::read(&squashfs).unwrap(), config)).unwrap();
+        for written in [format!("sif:{file}"), file] {
+            assert_eq!(without_layers(&written), expected, "{written} {options:?}");
+        }
+    }
+    // `%environment` of a definition sets what the config does not.
+    let scripts = dir.path().join("bundle/rootfs/.singularity.d/env");
+    fs::create_dir_all(&scripts).unwrap();
+    fs::copy(at("bundle/rootfs/bin/bash"), at("bundle/rootfs/bin/sh")).unwrap();
+    fs::write(
+        scripts.join("90-environment.sh"),
+        "#!/bin/sh\n# own\nexport LD_LIBRARY_PATH=/opt/mine\n",
+    )
+    .unwrap();
+    run(
+        "mksquashfs",
+        &[&at("bundle/rootfs"), &at("own.squashfs"), "-no-progress"],
+    );
+    fs::write(at("own.sif"), sif(&fs::read(at("own.squashfs")).unwrap(), config)).unwrap();
+    let said = without_layers(&at("own.sif"));
+    let rules: Vec<&Value> = said["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| &finding["rule"])
+        .collect();
+    assert_eq!(rules, ["environment-set-at-start"], "{said}");
+    run(
+        "mksquashfs",
+        &[&at("bundle/rootfs"), &at("xz.squashfs"), "-no-progress", "-comp", "xz"],
+    );
+    for (file, said) in [
+        (
+            "xz.squashfs",
+            "its squashfs is compressed with xz, which is not read; unpack it with apptainer build --sandbox DIR FILE, and name rootfs:DIR",
+        ),
+        ("config.json", "it is neither a SIF nor a squashfs"),
+    ] {
+        let file = at(&if file == "config.json" {
+            format!("bundle/{file}")
+        } else {
+            file.to_owned()
+        });
+        let output = program().arg(format!("sif:{file}")).output().unwrap();
+        assert_eq!(
+            String::from_utf8(output.stderr).unwrap(),
+            format!("error: {file} is not a container image: {said}\n")
+        );
+    }
+}
+
+#[test]
+fn a_folder_that_is_no_root_is_an_error_and_not_an_image_without_cupti() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("main.py"), "import torch\n").unwrap();
+    let folder = dir.path().display();
+    let output = program().arg(format!("rootfs:{folder}")).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        format!(
+            "error: rootfs:{folder} is not a container image: it has none of the folders of a root file system (bin, etc, lib, \
+             usr), and no program\n"
+        )
+    );
 }
 
 #[test]

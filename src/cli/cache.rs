@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+
+use super::shared_args::ReadArgs;
 use image_source::KEPT_BYTES;
 
 #[derive(Debug, Args)]
@@ -19,13 +21,24 @@ pub enum CacheAction {
     /// Remove the indexes that were not used for longest, and what killed runs have left
     Prune {
         /// The mebibytes that may be left; every run that keeps something keeps to 1024
-        #[arg(long, value_name = "MIB", default_value_t = KEPT_BYTES >> 20, value_parser = clap::value_parser!(u64).range(1..))]
+        #[arg(long, value_name = "MIB", default_value_t = KEPT_BYTES >> 20, value_parser = parse_mebibytes)]
         max_mib: u64,
         #[command(flatten)]
         folder: CacheFolderArgs,
     },
     /// Remove all indexes
     Clear(CacheFolderArgs),
+    /// Put the indexes of an image's layers beside it in its registry, for who trusts them (--trust-indexes)
+    Push(Box<CachePushArgs>),
+}
+
+/// The image whose layers' indexes are pushed.
+#[derive(Debug, Args)]
+pub struct CachePushArgs {
+    /// The image in its registry
+    pub image_name: String,
+    #[command(flatten)]
+    pub read: ReadArgs,
 }
 
 /// Where the indexes of layers are kept.
@@ -34,4 +47,9 @@ pub struct CacheFolderArgs {
     /// The folder of the cache [default: $`XDG_CACHE_HOME`/cupti-audit, or ~/.cache/cupti-audit]
     #[arg(long, value_name = "DIR", env = "CUPTI_AUDIT_CACHE_DIR", hide_short_help = true)]
     pub cache_dir: Option<PathBuf>,
+}
+
+fn parse_mebibytes(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "expected a number of MiB, such as 2048".to_owned())
 }

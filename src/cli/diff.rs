@@ -17,6 +17,7 @@ Exit codes:
 
 Examples:
   cupti-audit diff trainer:1 trainer:2
+  cupti-audit diff trainer:2 --slim inference --drop
   cupti-audit diff --phase training --format markdown reg.example/app:main docker-daemon:app
   cupti-audit diff --format html old.tar new.tar > diff.html";
 
@@ -27,8 +28,14 @@ pub struct DiffArgs {
     #[arg(value_name = "BEFORE")]
     pub before: String,
     /// The image that is compared
-    #[arg(value_name = "AFTER")]
-    pub after: String,
+    #[arg(value_name = "AFTER", required_unless_present = "slim")]
+    pub after: Option<String>,
+    /// Compare with what slim would make of the image for a phase; nothing is kept of that
+    #[arg(long, value_name = "PHASE", conflicts_with_all = ["after", "phase"])]
+    pub slim: Option<String>,
+    /// With --slim: without the files that the phase does not need
+    #[arg(long, requires = "slim")]
+    pub drop: bool,
     /// What the images are for; severities follow it (repeatable)
     #[arg(long, value_name = "PHASE", value_delimiter = ',')]
     pub phase: Vec<String>,

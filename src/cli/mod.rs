@@ -7,11 +7,13 @@ pub mod fuzz_entries;
 mod interruption;
 mod progress;
 
+mod attest;
 mod audit;
 mod cache;
 mod check;
 mod diff;
 mod dockerfile;
+mod fleet;
 mod links;
 mod option_values;
 mod profiles;
@@ -23,11 +25,13 @@ mod tools;
 mod tree;
 mod word_order;
 
+use attest::{AttestArgs, VerifyAttestationArgs};
 use audit::AuditArgs;
 use cache::CacheArgs;
 use check::CheckArgs;
 use diff::DiffArgs;
 use dockerfile::DockerfileArgs;
+use fleet::FleetArgs;
 use links::LinksArgs;
 use profiles::ProfilesArgs;
 use rules::RulesArgs;
@@ -59,7 +63,17 @@ Examples:
   cupti-audit tree pytorch/pytorch libtorch_cpu.so";
 
 /// The commands that -h leaves to --help.
-const RARE_COMMANDS: [&str; 6] = ["cache", "completions", "config", "man", "profiles", "schema"];
+const RARE_COMMANDS: [&str; 9] = [
+    "attest",
+    "cache",
+    "completions",
+    "config",
+    "fleet",
+    "man",
+    "profiles",
+    "schema",
+    "verify-attestation",
+];
 
 /// What -h has below the options, so that all of it stays on a screen.
 const AFTER_SHORT_HELP: &str = "\
@@ -67,7 +81,7 @@ Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
         docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, or a path
 Exit codes: 0 pass, 1 findings, 2 not done, or the verdict is open
 Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04
-More commands: cache, completions, config, man, profiles, schema (--help has all)";
+More commands: attest, cache, completions, config, fleet, man, profiles, schema (--help has all)";
 
 /// The ways to name an image are said by the crate that reads them.
 fn after_help() -> String {
@@ -127,6 +141,14 @@ enum CliCommand {
     ///
     /// No container engine is needed for it.
     Slim(Box<SlimArgs>),
+    /// Sign what an audit says of an image, and put it beside the image
+    ///
+    /// An in-toto statement in the form that cosign reads.
+    Attest(AttestArgs),
+    /// Ask for an attestation beside an image, and whether it passes
+    VerifyAttestation(VerifyAttestationArgs),
+    /// Audit many images: list them, share them among workers, report on all
+    Fleet(FleetArgs),
     /// Say what the cache of layers that were read holds, or empty it
     Cache(CacheArgs),
     /// List the rules, or explain one
@@ -158,7 +180,10 @@ pub fn run() -> RunExit {
         Some(CliCommand::Advise(args)) => command::run_advise(&args),
         Some(CliCommand::Dockerfile(args)) => command::run_dockerfile(*args),
         Some(CliCommand::Slim(args)) => command::run_slim(*args),
-        Some(CliCommand::Cache(args)) => command::run_cache(&args),
+        Some(CliCommand::Attest(args)) => command::run_attest(args),
+        Some(CliCommand::VerifyAttestation(args)) => command::run_verify_attestation(args),
+        Some(CliCommand::Fleet(args)) => command::run_fleet(args),
+        Some(CliCommand::Cache(args)) => command::run_cache(args),
         Some(CliCommand::Rules(args)) => command::run_rules(&args),
         Some(CliCommand::Profiles(args)) => command::run_profiles(&args),
         Some(CliCommand::Config(args)) => command::run_config(&args),
@@ -205,7 +230,7 @@ fn parse_command_line() -> Cli {
             if error.kind() == ErrorKind::DisplayVersion && is_long_version {
                 command::show_version();
             }
-            command::refuse_arguments(&error)
+            command::refuse_arguments(error)
         })
 }
 

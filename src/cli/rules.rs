@@ -20,6 +20,7 @@ pub enum RulesAction {
     /// List the rules
     List,
     /// Say what a rule finds, why it matters and what to do
+    #[command(alias = "show")]
     Explain {
         /// The rule's id
         id: String,

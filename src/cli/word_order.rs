@@ -81,6 +81,8 @@ fn meant_command(command: &Command, word: &str) -> Option<String> {
     let near = command
         .get_subcommands()
         .map(Command::get_name)
+        // The parser's own, which it lists nowhere.
+        .chain(["help"])
         .filter(|name| slip(name));
     near.map(str::to_owned).chain(parts).next()
 }

@@ -2,8 +2,8 @@
 
 use crate::judge::facts::{self, Gap, GatherOptions, ImageFacts, ReadLayers};
 use crate::knowledge::Knowledge;
-use image_linkage::layer::IndexOptions;
-use image_source::registry::RegistryOptions;
+use image_linkage::layer::{IndexOptions, LayerEntry, LayerIndex};
+use image_source::registry::{PushedIndexes, RegistryOptions, push_indexes};
 use image_source::{ImageError, LayerCache, OpenRequest, OpenedLayers, Platform, ReadProgress};
 
 /// How images are had and read.
@@ -36,13 +36,41 @@ impl ReadOptions<'_> {
     }
 }
 
+/// Reads the layers of an image in a registry and puts their indexes beside it, for who trusts them.
+///
+/// Errors: [`ImageError`], when the image is in no registry, or cannot be read or written beside.
+pub fn push_image_indexes(reference: &str, options: &ReadOptions<'_>) -> Result<PushedIndexes, ImageError> {
+    // Who pushes has read the layers: what others said of them is not passed on.
+    let mut registry = options.registry.clone();
+    registry.trusted_indexes.clear();
+    let request = options.open_request();
+    let opened = image_source::open_image(reference, &registry, &request)?;
+    let (Some(home), Some(digest), OpenedLayers::Blobs(blobs)) = (&opened.home, &opened.image.digest, &opened.layers)
+    else {
+        return Err(ImageError::Reference {
+            reference: reference.to_owned(),
+            reason: "indexes lie beside an image in a registry, and this one is in none".to_owned(),
+        });
+    };
+    let layers = image_source::read_layers(&opened.image, &**blobs, &request)?;
+    let indexes: Vec<_> = layers.into_iter().flatten().collect();
+    push_indexes(
+        home,
+        reference,
+        &registry,
+        digest,
+        &request.index.fingerprint(),
+        &indexes,
+    )
+}
+
 /// Reads the image that `reference` names and gathers its facts.
 ///
 /// Errors: [`ImageError`], when the image cannot be had or read.
 pub fn read_image(reference: &str, options: &ReadOptions<'_>) -> Result<ImageFacts, ImageError> {
     let request = options.open_request();
     let opened = image_source::open_image(reference, &options.registry, &request)?;
-    let layers = match opened.layers {
+    let layers: Vec<Result<LayerIndex, Gap>> = match opened.layers {
         // A folder of the host stands for one layer, without a blob to verify.
         OpenedLayers::Folder(_, index) => vec![Ok(*index)],
         // A stream can be read once only: its layers were indexed while they passed.
@@ -58,10 +86,27 @@ pub fn read_image(reference: &str, options: &ReadOptions<'_>) -> Result<ImageFac
             })
             .collect(),
     };
+    if opened.image.source.is_bare_root() && layers.iter().all(|layer| layer.as_ref().is_ok_and(is_no_root)) {
+        return Err(ImageError::NotAnImage {
+            what: reference.to_owned(),
+            reason: "it has none of the folders of a root file system (bin, etc, lib, usr), and no program".to_owned(),
+        });
+    }
     Ok(facts::gather_facts(
         opened.image,
         ReadLayers { layers },
         options.knowledge,
         &options.conditions,
     ))
+}
+
+/// Whether a layer has neither folders of hier(7) nor a program: a folder of a project, read as if it were `/`.
+fn is_no_root(layer: &LayerIndex) -> bool {
+    let is_program = |entry: &LayerEntry| matches!(entry, LayerEntry::File(file) if file.elf.is_some());
+    let folders = ["bin", "etc", "lib", "lib64", "opt", "root", "sbin", "usr", "var"];
+    let has_folder = folders
+        .iter()
+        .any(|folder| layer.entries.get(folder.as_bytes()).is_some());
+    // A layer that could not be read whole may have had one.
+    !has_folder && layer.problems.is_empty() && !layer.entries.values().any(is_program)
 }

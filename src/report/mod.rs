@@ -4,9 +4,11 @@
 //! The forms are siblings over the same [`AuditedImage`], each a [`ReportWriter`]; nothing is decided here.
 
 pub(crate) mod advice;
+pub(crate) mod attestation;
 mod blocks;
 pub(crate) mod build_file;
 pub(crate) mod diff;
+pub(crate) mod fleet;
 pub(crate) mod github;
 pub(crate) mod html;
 mod inventory;
@@ -28,6 +30,7 @@ pub(crate) mod tree;
 mod words;
 
 pub(crate) use blocks::ReportPage;
+pub(crate) use text_layout::wrap_lines;
 
 use std::io;
 

@@ -4,7 +4,7 @@
 pub(crate) const CONFIG_SCHEMA: &str = include_str!("schemas/config.schema.json");
 
 /// All documents, the report first: what each is called on the command line, and its JSON Schema.
-pub(crate) const SCHEMAS: [(&str, &str); 10] = [
+pub(crate) const SCHEMAS: [(&str, &str); 16] = [
     ("report", include_str!("report-v1.schema.json")),
     ("links", include_str!("schemas/links-v1.schema.json")),
     ("diff", include_str!("schemas/diff-v1.schema.json")),
@@ -13,6 +13,12 @@ pub(crate) const SCHEMAS: [(&str, &str); 10] = [
     ("profilers", include_str!("schemas/profilers-v1.schema.json")),
     ("advice", include_str!("schemas/advice-v1.schema.json")),
     ("tools", include_str!("schemas/tools-v1.schema.json")),
+    ("attestation", include_str!("schemas/attestation-v1.schema.json")),
     ("unread", include_str!("schemas/unread-v1.schema.json")),
+    ("work", include_str!("schemas/work-v1.schema.json")),
+    ("fleet", include_str!("schemas/fleet-v1.schema.json")),
+    ("fleet-result", include_str!("schemas/fleet-result-v1.schema.json")),
+    ("fleet-failure", include_str!("schemas/fleet-failure-v1.schema.json")),
+    ("fleet-image", include_str!("schemas/fleet-image-v1.schema.json")),
     ("config", CONFIG_SCHEMA),
 ];

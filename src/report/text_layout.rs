@@ -70,6 +70,11 @@ pub(super) fn wrap_line(line: &str, width: usize) -> String {
     wrap("", line, "    ", width)
 }
 
+/// Each line of a text likewise.
+pub(crate) fn wrap_lines(text: &str, width: usize) -> String {
+    text.lines().map(|line| wrap_line(line, width)).collect()
+}
+
 fn wrap(label: &str, text: &str, indent: &str, width: usize) -> String {
     // Wider lines than 110 columns are hard to follow. Paths and sonames stay whole, for they are copied, and a hyphen
     // at the end of a line would be taken for a part of them.

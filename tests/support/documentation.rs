@@ -155,13 +155,10 @@ pub fn unknown_options(page: &Path) -> Vec<String> {
                 .output();
             String::from_utf8(asked.unwrap().stdout).unwrap()
         };
-        let first = words
-            .iter()
-            .copied()
-            .filter(|word| !word.starts_with('-'))
-            .take(1)
-            .collect::<Vec<_>>();
-        let own = help(&first);
+        let plain = words.iter().copied().filter(|word| !word.starts_with('-'));
+        // The second may be an action, such as that of `fleet run`.
+        let first = plain.take(2).collect::<Vec<_>>();
+        let own = (1..=first.len()).map(|count| help(&first[..count])).collect::<String>();
         let known = if own.is_empty() { help(&[]) } else { own };
         let options = words.iter().filter(|word| word.starts_with("--") && word.len() > 2);
         let options = options.filter(|option| !known.contains(*option));

@@ -26,6 +26,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
             &["judge::outcome"],
             &["judge::audit"],
             &["judge::image_diff"],
+            &["fleet"],
             // Neighbours: what writes images and what writes reports can each be changed without the other.
             &["make", "report"],
             &["cli"],

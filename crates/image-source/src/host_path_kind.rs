@@ -9,6 +9,7 @@ use std::path::Path;
 use crate::archive::{ArchiveMembers, DecompressedArchive, SeekFile, SkipRead, SkipStream, is_compressed};
 use crate::image_error::ImageError;
 use crate::reference::PathKind;
+use crate::sif_file::is_sif;
 use image_linkage::limits::Limits;
 
 /// Says what lies at `path`; `None` where nothing does. A file that cannot be read is [`PathKind::Other`].
@@ -36,6 +37,10 @@ pub fn path_kind(path: &str) -> Option<PathKind> {
 fn archive_kind(path: &str, bytes: u64) -> Option<PathKind> {
     let limits = Limits::default();
     let mut file = File::open(path).ok()?;
+    if is_sif(&mut file) {
+        return Some(PathKind::Sif);
+    }
+    file.rewind().ok()?;
     let compressed = is_compressed(&mut file).ok()?;
     file.rewind().ok()?;
     if compressed {

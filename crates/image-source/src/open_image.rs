@@ -1,6 +1,7 @@
 //! From a reference to the source that it names: the one place that knows all sources.
 
 use crate::archive_file::{ArchiveFile, StdinArchive};
+use crate::containerd_store::ContainerdImage;
 use crate::engine::{EngineEnvironment, EngineImage};
 use crate::host_path_kind::path_kind;
 use crate::image_error::ImageError;
@@ -10,6 +11,7 @@ use crate::reference::{ImageReference, parse_reference};
 use crate::registry::{RegistryOptions, RegistrySource};
 use crate::rootfs_archive::RootfsArchive;
 use crate::rootfs_dir::RootfsDir;
+use crate::sif_file::SifFile;
 use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage};
 
 /// Opens the image that the user wrote as `written`.
@@ -65,6 +67,7 @@ fn find_source(written: &str, registry: &RegistryOptions) -> Result<Box<dyn Imag
             brand,
             environment: EngineEnvironment::from_env(),
         }),
+        ImageReference::Containerd(name) => Box::new(ContainerdImage { reference, name }),
         ImageReference::Archive { file, name, first } => Box::new(ArchiveFile {
             reference,
             file,
@@ -74,6 +77,7 @@ fn find_source(written: &str, registry: &RegistryOptions) -> Result<Box<dyn Imag
         ImageReference::Stdin => Box::new(StdinArchive),
         ImageReference::Oci { dir, tag } => Box::new(OciLayout { reference, dir, tag }),
         ImageReference::RootfsArchive(file) => Box::new(RootfsArchive { reference, file }),
+        ImageReference::Sif(file) => Box::new(SifFile { reference, file }),
         ImageReference::Rootfs(dir) => Box::new(RootfsDir { reference, dir }),
     })
 }

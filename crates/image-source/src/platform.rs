@@ -32,6 +32,7 @@ impl Platform {
     pub fn parse(text: &str) -> Result<Self, String> {
         let parts: Vec<&str> = text.split('/').collect();
         let (os, architecture, variant) = match *parts.as_slice() {
+            ["linux" | "windows" | "darwin" | "freebsd"] => return Err(expected(text)),
             [architecture] => ("linux", architecture, None),
             [os, architecture] => (os, architecture, None),
             [os, architecture, variant] => (os, architecture, Some(variant)),
@@ -114,7 +115,7 @@ mod tests {
         ] {
             assert_eq!(Platform::parse(text).unwrap().to_string(), expected);
         }
-        for text in ["", "linux/", "a/b/c/d", "linux/amd 64"] {
+        for text in ["", "linux", "linux/", "a/b/c/d", "linux/amd 64"] {
             assert!(Platform::parse(text).is_err(), "{text}");
         }
     }

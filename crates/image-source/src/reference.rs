@@ -15,6 +15,8 @@ pub(crate) enum ImageReference {
     Registry(RegistryReference),
     /// An image of an engine, by name or id.
     Engine(EngineKind, String),
+    /// An image of containerd, by its name.
+    Containerd(String),
     /// The output of `docker save`, or an OCI image layout in a tar archive.
     Archive {
         /// A path of the host.
@@ -37,6 +39,8 @@ pub(crate) enum ImageReference {
     Rootfs(PathBuf),
     /// A root file system in a tar archive.
     RootfsArchive(PathBuf),
+    /// An image of Apptainer.
+    Sif(PathBuf),
 }
 
 /// What a path on the host turned out to be, by its content.
@@ -52,6 +56,8 @@ pub enum PathKind {
     OciArchive,
     /// A tar archive with the folders of a root file system.
     RootfsArchive,
+    /// An image of Apptainer or Singularity.
+    Sif,
     /// A file that is none of them.
     Other,
 }
@@ -101,8 +107,9 @@ pub(crate) fn parse_reference(
         Some(PathKind::DockerArchive) => archive(PreferredDocument::DockerManifest),
         Some(PathKind::OciArchive) => archive(PreferredDocument::OciIndex),
         Some(PathKind::RootfsArchive) => Ok(ImageReference::RootfsArchive(text.into())),
+        Some(PathKind::Sif) => Ok(ImageReference::Sif(text.into())),
         Some(PathKind::Other) => Err(invalid(
-            "the file is neither the output of docker save nor an OCI archive; docker://… names a registry's image",
+            "the file is neither an archive of docker save, OCI or a root file system, nor a SIF; docker://… names a registry's image",
         )),
         // A mistyped path must not become a question to Docker Hub, which would learn of it.
         None if is_path(text) => Err(invalid("no such file or folder")),
@@ -124,6 +131,7 @@ fn schemed(scheme: &str, rest: &str, look: &impl Fn(&str) -> Option<PathKind>) -
         SourceKind::Docker => None,
         SourceKind::DockerDaemon => Some(ImageReference::Engine(EngineKind::Docker, rest.to_owned())),
         SourceKind::Podman => Some(ImageReference::Engine(EngineKind::Podman, rest.to_owned())),
+        SourceKind::Containerd => Some(ImageReference::Containerd(rest.to_owned())),
         SourceKind::DockerArchive => archive(PreferredDocument::DockerManifest),
         SourceKind::Oci => {
             let (dir, tag) = split_tag(rest, look);
@@ -132,6 +140,7 @@ fn schemed(scheme: &str, rest: &str, look: &impl Fn(&str) -> Option<PathKind>) -
         SourceKind::OciArchive => archive(PreferredDocument::OciIndex),
         SourceKind::Rootfs => Some(ImageReference::Rootfs(rest.into())),
         SourceKind::RootfsArchive => Some(ImageReference::RootfsArchive(rest.into())),
+        SourceKind::Sif => Some(ImageReference::Sif(rest.into())),
     }
 }
 
@@ -166,6 +175,11 @@ fn is_path(text: &str) -> bool {
 }
 
 fn registry(text: &str, name: &str) -> Result<ImageReference, ImageError> {
+    let lower = name.to_lowercase();
+    if lower != name && name.parse::<RegistryReference>().is_err() && lower.parse::<RegistryReference>().is_ok() {
+        let reason = format!("names in registries are in lower case; is {lower} meant?");
+        return Err(ImageError::reference(text, reason));
+    }
     name.parse::<RegistryReference>()
         .map(ImageReference::Registry)
         .map_err(|error| {
@@ -258,7 +272,7 @@ mod tests {
         check("redis:alpine", "registry docker.io/library/redis:alpine");
         check(
             "Ubuntu",
-            "invalid reference \"Ubuntu\": invalid reference format; expected [REGISTRY/]NAME[:TAG][@DIGEST] in lower case, a path, or SCHEME:… (see --help)",
+            "invalid reference \"Ubuntu\": names in registries are in lower case; is ubuntu meant?",
         );
     }
 }

@@ -10,6 +10,7 @@ use crate::image_error::ImageError;
 use crate::platform::Platform;
 use crate::source::{BlobStore, ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
+use image_linkage::layer::{Compression, detect_compression, is_tar};
 
 /// A root file system in an archive, compressed or not. It has no config: neither variables nor a user nor a command.
 #[derive(Debug, Clone)]
@@ -24,7 +25,17 @@ impl ImageSource for RootfsArchive {
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         let blob = ArchiveBlob(self.file.clone());
         // Said now, where the reference is known: the layer is opened by a thread of its own.
-        blob.open_file()?;
+        let mut start = Vec::new();
+        let file = blob.open_file()?;
+        file.take(START)
+            .read_to_end(&mut start)
+            .map_err(ImageError::io(self.file.display()))?;
+        if detect_compression(&start) == Compression::None && !is_tar(&start) && start.iter().any(|&byte| byte != 0) {
+            return Err(ImageError::not_an_image(
+                self.file.display().to_string(),
+                "it is no tar archive",
+            ));
+        }
         Ok(OpenedImage {
             // Nothing in it says for which it is.
             image: Image::of_root(
@@ -46,6 +57,9 @@ impl ImageSource for RootfsArchive {
         self.open(request)
     }
 }
+
+/// The bytes that tell a tar, or a compressed one, from other files: a header.
+const START: u64 = 512;
 
 /// The archive itself, which is the only blob.
 struct ArchiveBlob(PathBuf);

@@ -13,11 +13,11 @@ use std::thread;
 use crate::image::Image;
 use crate::image_error::ImageError;
 use crate::platform::Platform;
+use crate::root_index::{RootIndex, too_many_entries};
 use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
 use image_linkage::layer::{
-    AccessList, AlikeFiles, FileCapabilities, FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, NodeAccess,
-    ProblemKind, read_sized_file,
+    AccessList, FileCapabilities, FileFacts, LayerEntry, LayerIndex, NodeAccess, read_sized_file,
 };
 use image_linkage::path::RootPath;
 
@@ -54,21 +54,15 @@ impl ImageSource for RootfsDir {
     }
 }
 
-/// Problems that are listed; the others are counted.
-const PROBLEMS: usize = 200;
-
 /// Walks `dir` and all folders below it.
 fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError> {
     let io_error = ImageError::io(dir.display());
     let limit = request.limits().layer_entries;
     let mut walk = FolderWalk {
-        // A folder has no blob: its digests are those of no bytes.
-        index: LayerIndex::empty(),
+        root: RootIndex::default(),
         // A list and no recursion: how deep folders lie in each other is up to who made them.
         pending: vec![(dir.to_owned(), RootPath::default())],
         device: fs::metadata(dir).map_err(&io_error)?.dev(),
-        kept: KeptBudget::default(),
-        alike: AlikeFiles::default(),
         files: Vec::new(),
         keepable: 0,
         found: 0,
@@ -88,7 +82,7 @@ fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError>
             let path = at.join(entry.file_name().as_bytes());
             walk.found += 1;
             if walk.found > limit {
-                return Err(too_many(dir, limit));
+                return Err(too_many_entries(&dir.display().to_string(), limit));
             }
             if let Err(error) = walk.enter(&entry, &path) {
                 walk.unreadable(path, &error);
@@ -96,14 +90,7 @@ fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError>
         }
     }
     walk.read_files();
-    Ok(walk.finish())
-}
-
-fn too_many(dir: &Path, limit: usize) -> ImageError {
-    ImageError::not_an_image(
-        dir.display().to_string(),
-        format!("it holds more than the limit of {limit} files and folders (layer-entries)"),
-    )
+    Ok(walk.root.finish())
 }
 
 fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
@@ -116,14 +103,11 @@ fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
 
 /// A walk under way.
 struct FolderWalk<'a> {
-    index: LayerIndex,
+    root: RootIndex,
     /// Folders to be read, and what they are called in the image.
     pending: Vec<(PathBuf, RootPath)>,
     /// The file system of the root.
     device: u64,
-    /// What was kept of small files so far.
-    kept: KeptBudget,
-    alike: AlikeFiles,
     /// Files that were found and are not read yet, in their order.
     files: Vec<FoundFile>,
     /// The bytes that may be kept of them.
@@ -191,7 +175,7 @@ impl FolderWalk<'_> {
             // It is not opened: a FIFO would wait for its writer for ever, and a device has no end.
             LayerEntry::Special
         };
-        self.index.entries.insert(path, found);
+        self.root.insert(path, found);
         Ok(())
     }
 
@@ -225,45 +209,17 @@ impl FolderWalk<'_> {
         results.sort_unstable_by_key(|(at, _)| *at);
         for (file, (_, read)) in files.into_iter().zip(results) {
             match read {
-                Ok((facts, too_large)) => self.enter_file(&file.path, facts, too_large),
+                Ok((facts, too_large)) => {
+                    self.root
+                        .enter_file(&file.path, facts, too_large, self.request.limits());
+                }
                 Err(error) => self.unreadable(file.path, &error),
             }
         }
     }
 
-    fn enter_file(&mut self, path: &RootPath, mut facts: FileFacts, too_large: bool) {
-        self.index.bytes = self.index.bytes.saturating_add(facts.bytes);
-        if let Some(why) = self.kept.admit(&mut facts, too_large, self.request.limits()) {
-            self.unread(path.clone(), why);
-        }
-        let entry = self.alike.shared(LayerEntry::File(Arc::new(facts)));
-        self.index.entries.insert(path, entry);
-    }
-
     fn unreadable(&mut self, path: RootPath, error: &io::Error) {
-        self.unread(path, format!("cannot be read on this host: {error}"));
-    }
-
-    fn unread(&mut self, path: RootPath, what: String) {
-        let kind = ProblemKind::Unread;
-        self.index.problems.push(LayerProblem { path, what, kind });
-    }
-
-    /// The index, its problems in the order of their paths, which the host's order does not touch.
-    fn finish(mut self) -> LayerIndex {
-        let problems = &mut self.index.problems;
-        problems.sort_by(|one, other| one.path.cmp(&other.path));
-        // Cut after they were sorted, so that every run lists the same ones.
-        let more = problems.len().saturating_sub(PROBLEMS);
-        problems.truncate(PROBLEMS);
-        if more > 0 {
-            problems.push(LayerProblem {
-                path: RootPath::default(),
-                what: format!("{more} more oddities are not listed"),
-                kind: ProblemKind::Unread,
-            });
-        }
-        self.index
+        self.root.unread(path, format!("cannot be read on this host: {error}"));
     }
 }
 

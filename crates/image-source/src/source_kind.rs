@@ -8,13 +8,15 @@ pub const REFERENCE_HELP: &str = "\
 Images:
   NAME[:TAG][@DIGEST]            in a registry (docker:// may stand before it)
   docker-daemon:NAME             of the Docker Engine      podman:NAME  of Podman
+  containerd:NAME                of containerd's own store, in any namespace (CONTAINERD_NAMESPACE)
   docker-archive:FILE[:REF]      the output of docker save      -  the same on standard input
   oci:DIR[:TAG]                  an OCI image layout      oci-archive:FILE[:TAG]  the same in a tar
   rootfs:DIR                     an unpacked root file system      rootfs-archive:FILE  the same in a tar
+  sif:FILE                       of Apptainer or Singularity
   An existing path without a scheme is recognised by its content.";
 
 /// Schemes that other tools have (skopeo, podman, syft, trivy, crane, apptainer), and what is the same here.
-const FOREIGN_SCHEMES: [(&str, &str); 9] = [
+const FOREIGN_SCHEMES: [(&str, &str); 11] = [
     (
         "docker",
         "docker-daemon:NAME for the engine's image, docker://NAME for a registry's",
@@ -23,7 +25,8 @@ const FOREIGN_SCHEMES: [(&str, &str); 9] = [
         "containers-storage",
         "podman:NAME, by the socket of podman system service",
     ),
-    ("containerd", "oci-archive:FILE, after ctr image export FILE NAME"),
+    ("ctr", "containerd:NAME"),
+    ("nerdctl", "containerd:NAME"),
     (
         "dir",
         "rootfs:DIR for an unpacked file system, oci:DIR for an image layout",
@@ -31,7 +34,8 @@ const FOREIGN_SCHEMES: [(&str, &str); 9] = [
     ("file", "the path alone, which is recognised by its content"),
     ("registry", "docker://NAME"),
     ("oci-dir", "oci:DIR"),
-    ("sif", "rootfs:DIR, after apptainer build --sandbox DIR FILE"),
+    ("singularity", "sif:FILE"),
+    ("apptainer", "sif:FILE"),
     ("tarball", "docker-archive:FILE"),
 ];
 
@@ -44,6 +48,8 @@ pub enum SourceKind {
     DockerDaemon,
     /// The socket of Podman's Docker-compatible service.
     Podman,
+    /// The folder of containerd.
+    Containerd,
     /// The output of `docker save`.
     DockerArchive,
     /// An OCI image layout in a folder.
@@ -54,19 +60,23 @@ pub enum SourceKind {
     Rootfs,
     /// A root file system in a tar archive, such as the output of `docker export`.
     RootfsArchive,
+    /// An image of Apptainer or Singularity, or the squashfs of one.
+    Sif,
 }
 
 impl SourceKind {
     /// Every kind, in the order in which the help lists them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Docker,
         Self::DockerDaemon,
         Self::Podman,
+        Self::Containerd,
         Self::DockerArchive,
         Self::Oci,
         Self::OciArchive,
         Self::Rootfs,
         Self::RootfsArchive,
+        Self::Sif,
     ];
 
     /// What stands before the colon of a reference, and what reports call the kind.
@@ -75,11 +85,13 @@ impl SourceKind {
             Self::Docker => "docker",
             Self::DockerDaemon => "docker-daemon",
             Self::Podman => "podman",
+            Self::Containerd => "containerd",
             Self::DockerArchive => "docker-archive",
             Self::Oci => "oci",
             Self::OciArchive => "oci-archive",
             Self::Rootfs => "rootfs",
             Self::RootfsArchive => "rootfs-archive",
+            Self::Sif => "sif",
         }
     }
 
@@ -109,9 +121,16 @@ impl SourceKind {
     /// Whether a reference is a name that means the same image to others, not a path of this host.
     pub fn is_named_everywhere(self) -> bool {
         match self {
-            Self::Docker | Self::DockerDaemon | Self::Podman => true,
-            Self::DockerArchive | Self::Oci | Self::OciArchive | Self::Rootfs | Self::RootfsArchive => false,
+            Self::Docker | Self::DockerDaemon | Self::Podman | Self::Containerd => true,
+            Self::DockerArchive | Self::Oci | Self::OciArchive | Self::Rootfs | Self::RootfsArchive | Self::Sif => {
+                false
+            }
         }
+    }
+
+    /// Whether what is read says nothing of itself: whatever a folder or an archive holds is taken for `/`.
+    pub fn is_bare_root(self) -> bool {
+        matches!(self, Self::Rootfs | Self::RootfsArchive | Self::Sif)
     }
 
     /// A reference of this kind without its scheme.
@@ -121,11 +140,13 @@ impl SourceKind {
             Self::Docker => "://",
             Self::DockerDaemon
             | Self::Podman
+            | Self::Containerd
             | Self::DockerArchive
             | Self::Oci
             | Self::OciArchive
             | Self::Rootfs
-            | Self::RootfsArchive => ":",
+            | Self::RootfsArchive
+            | Self::Sif => ":",
         };
         let rest = written.strip_prefix(self.scheme());
         rest.and_then(|rest| rest.strip_prefix(separator)).unwrap_or(written)
@@ -136,7 +157,13 @@ impl SourceKind {
         match self {
             // Engines keep layers unpacked, and pack them anew for `docker save`, without compression.
             Self::DockerDaemon | Self::Podman | Self::DockerArchive => true,
-            Self::Docker | Self::Oci | Self::OciArchive | Self::Rootfs | Self::RootfsArchive => false,
+            Self::Docker
+            | Self::Containerd
+            | Self::Oci
+            | Self::OciArchive
+            | Self::Rootfs
+            | Self::RootfsArchive
+            | Self::Sif => false,
         }
     }
 }
@@ -151,11 +178,13 @@ mod tests {
             SourceKind::Docker => 0,
             SourceKind::DockerDaemon => 1,
             SourceKind::Podman => 2,
-            SourceKind::DockerArchive => 3,
-            SourceKind::Oci => 4,
-            SourceKind::OciArchive => 5,
-            SourceKind::Rootfs => 6,
-            SourceKind::RootfsArchive => 7,
+            SourceKind::Containerd => 3,
+            SourceKind::DockerArchive => 4,
+            SourceKind::Oci => 5,
+            SourceKind::OciArchive => 6,
+            SourceKind::Rootfs => 7,
+            SourceKind::RootfsArchive => 8,
+            SourceKind::Sif => 9,
         }
     }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use serde::de::DeserializeOwned;
 
-pub use mistake::{TextPosition, YamlMistake, unknown_name};
+pub use mistake::{TextPosition, YamlMistake, suggestion, unknown_name};
 use tree::YamlNode;
 
 /// A document that is YAML, and not yet anything more.

@@ -34,12 +34,23 @@ impl fmt::Display for YamlMistake {
 
 /// Says that there is no `kind` called `name`, what it may have been meant to be, and what there is.
 pub fn unknown_name(kind: &str, name: &str, known: &[&str]) -> String {
-    let nearest = nearest(name, known).map_or_else(String::new, |nearest| format!("; did you mean \"{nearest}\"?"));
+    let nearest = suggestion(name, known);
     let known = match known {
         [] => "; there is none".to_owned(),
         _ => format!("; there is {}", known.join(", ")),
     };
     format!("there is no {kind} \"{}\"{nearest}{known}", escape_text(name))
+}
+
+/// What a name may have been meant to be, as the end of a sentence that says there is none of that name; empty where
+/// nothing is near.
+pub fn suggestion(name: &str, known: &[&str]) -> String {
+    // What somebody remembers of a long name is a part of it, most often the first.
+    let part = |fits: fn(&str, &str) -> bool| known.iter().copied().find(|known| name.len() > 3 && fits(known, name));
+    let meant = nearest(name, known)
+        .or_else(|| part(|known, name| known.starts_with(name)))
+        .or_else(|| part(|known, name| known.contains(name)));
+    meant.map_or_else(String::new, |meant| format!("; did you mean \"{meant}\"?"))
 }
 
 /// The name that a slip of the hand would turn into `name`.

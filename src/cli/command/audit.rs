@@ -36,7 +36,7 @@ pub fn run_links(args: LinksArgs) -> Result<RunExit, CommandError> {
 }
 
 /// What a run asks of each image.
-enum AuditQuestion {
+pub(super) enum AuditQuestion {
     /// Whether the library is had, and by whom.
     Library,
     /// What its objects lack: those at these paths, or all.
@@ -44,7 +44,10 @@ enum AuditQuestion {
 }
 
 /// Reads what the user brings, and fills what the command line leaves open.
-fn prepare(args: &mut AuditArgs, question: RuleQuestion) -> Result<(Knowledge, Vec<Suppression>), CommandError> {
+pub(super) fn prepare(
+    args: &mut AuditArgs,
+    question: RuleQuestion,
+) -> Result<(Knowledge, Vec<Suppression>), CommandError> {
     let file = project_config::read_config(&args.read.own)?;
     let mut knowledge = project_config::load_knowledge(&args.read.own, file.as_ref())?;
     let mut config = file.map(|file| file.config).unwrap_or_default();
@@ -82,12 +85,14 @@ fn judge(
     let today = project_config::current_date()?;
     let outputs = ReportOutputs::open(&args.report, |format, place| report_of(format, place, args, knowledge))?;
     let mut run = AuditRun {
-        args,
-        knowledge,
-        reader: ImageReader::new(&args.read, knowledge),
-        question,
-        fail_on: args.report.fail_on.unwrap_or_default().into(),
-        gate: SuppressionGate::new(suppressions, today),
+        auditor: ImageAuditor {
+            args,
+            knowledge,
+            reader: ImageReader::new(&args.read, knowledge),
+            question,
+            fail_on: args.report.fail_on.unwrap_or_default().into(),
+            gate: SuppressionGate::new(suppressions, today),
+        },
         outputs,
         exit: RunExit::Clean,
         all_read: true,
@@ -106,19 +111,25 @@ fn judge(
 
 /// Whether more is audited after an image.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum RunPosition {
+pub(super) enum RunPosition {
     Before,
+    /// No image comes behind it, and none could not be read.
     Last,
+}
+
+/// Reads images and judges them, all by the same arguments.
+pub(super) struct ImageAuditor<'a> {
+    pub(super) args: &'a AuditArgs,
+    pub(super) knowledge: &'a Knowledge,
+    pub(super) reader: ImageReader,
+    pub(super) question: &'a AuditQuestion,
+    pub(super) fail_on: FailOn,
+    pub(super) gate: SuppressionGate<'a>,
 }
 
 /// One run over all images.
 struct AuditRun<'a> {
-    args: &'a AuditArgs,
-    knowledge: &'a Knowledge,
-    reader: ImageReader,
-    question: &'a AuditQuestion,
-    fail_on: FailOn,
-    gate: SuppressionGate<'a>,
+    auditor: ImageAuditor<'a>,
     outputs: ReportOutputs,
     exit: RunExit,
     all_read: bool,
@@ -126,20 +137,21 @@ struct AuditRun<'a> {
 
 impl AuditRun<'_> {
     fn image(&mut self, image: &str, place: RunPosition) {
-        let platforms = match self.reader.platforms(image) {
+        let platforms = match self.auditor.reader.platforms(image) {
             Ok(platforms) => platforms,
             Err(error) => return self.unread(image, error.to_string()),
         };
         let count = platforms.len();
         for (number, platform) in platforms.iter().enumerate() {
-            let place = if number + 1 == count {
+            // Only a run that has seen everything can say that a suppression is for nothing.
+            let place = if number + 1 == count && self.all_read {
                 place
             } else {
                 RunPosition::Before
             };
-            match self.run_audit(image, platform.as_ref(), place) {
+            match self.auditor.audit(image, &[image], platform.as_ref(), place) {
                 Ok(audit) => {
-                    self.exit = self.exit.max(audit.exit(self.fail_on));
+                    self.exit = self.exit.max(audit.exit(self.auditor.fail_on));
                     self.outputs.write(|report| Ok(report.audited(&audit)));
                 }
                 // The other platforms are audited all the same.
@@ -148,9 +160,25 @@ impl AuditRun<'_> {
         }
     }
 
-    fn run_audit(
+    fn unread(&mut self, image: &str, why: String) {
+        self.all_read = false;
+        self.exit = self.exit.max(report_error(&why));
+        let unread = UnreadImage {
+            image: image.to_owned(),
+            why,
+        };
+        self.outputs.write(|report| Ok(report.unread(&unread)));
+    }
+}
+
+impl ImageAuditor<'_> {
+    /// Audits an image, which suppressions may know by any of its `names`.
+    ///
+    /// Errors: Why it cannot be read, in words.
+    pub(super) fn audit(
         &mut self,
         image: &str,
+        names: &[&str],
         platform: Option<&Platform>,
         place: RunPosition,
     ) -> Result<AuditedImage, String> {
@@ -163,9 +191,10 @@ impl AuditRun<'_> {
         if !self.args.tools.is_empty() {
             ask_tools(&mut audit, self.knowledge, &self.args.tools, environment);
         }
-        self.gate.mark_findings(image, &mut audit.findings);
-        // Only a run that has seen everything can say that a suppression is for nothing.
-        if place == RunPosition::Last && self.all_read {
+        for name in names {
+            self.gate.mark_findings(name, &mut audit.findings);
+        }
+        if place == RunPosition::Last {
             let asked = self.knowledge.phases_named(&self.args.phase);
             let idle = rule::judge_subjects(&self.knowledge.rules, &self.gate.unused_suppressions(), &asked);
             audit.findings.extend(idle);
@@ -176,15 +205,5 @@ impl AuditRun<'_> {
             audit.mended_by = find_mending_command(&audit, self.knowledge, &self.reader.conditions());
         }
         Ok(audit)
-    }
-
-    fn unread(&mut self, image: &str, why: String) {
-        self.all_read = false;
-        self.exit = self.exit.max(report_error(&why));
-        let unread = UnreadImage {
-            image: image.to_owned(),
-            why,
-        };
-        self.outputs.write(|report| Ok(report.unread(&unread)));
     }
 }

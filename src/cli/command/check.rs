@@ -59,7 +59,8 @@ pub fn run_check(mut args: CheckArgs) -> Result<RunExit, CommandError> {
 /// Errors: It cannot be read, is too large, or is no text, in words.
 fn read_build_file(file: &str) -> Result<String, String> {
     if file != "-" {
-        return read_text_file(Path::new(file)).map_err(|(_, why)| format!("{file}: {why}"));
+        return read_text_file(Path::new(file))
+            .map_err(|(_, why)| format!("{file}: {why}; name the Dockerfile: cupti-audit check FILE"));
     }
     let mut bytes = Vec::new();
     let read = io::stdin().lock().take(FILE_BYTES + 1).read_to_end(&mut bytes);

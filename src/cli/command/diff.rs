@@ -11,6 +11,7 @@ use crate::report::diff::{diff_json, diff_page};
 use super::command_error::CommandError;
 use super::image_reader::PreparedCommand;
 use super::project_config;
+use super::slim::audit_slimmed;
 use super::terminal::{set_color_choice, write_answer};
 
 /// Compares two images, and fails where the second has a finding that the first has not.
@@ -21,7 +22,7 @@ pub fn run_diff(mut args: DiffArgs) -> Result<RunExit, CommandError> {
     let config = &prepared.config;
     config.fill_phases(&mut args.phase, &prepared.knowledge)?;
     let mut gate = SuppressionGate::new(&config.suppressions, project_config::current_date()?);
-    let mut audit = |image: &str| -> Result<AuditedImage, CommandError> {
+    let audit = |image: &str, gate: &mut SuppressionGate<'_>| -> Result<AuditedImage, CommandError> {
         let facts = prepared.read(image)?;
         let environment = &args.read.image.environment;
         let mut audit = judge_image(facts, &prepared.knowledge, &args.phase, environment);
@@ -29,7 +30,18 @@ pub fn run_diff(mut args: DiffArgs) -> Result<RunExit, CommandError> {
         sort_findings(&mut audit.findings);
         Ok(audit)
     };
-    let (before, after) = (audit(&args.before)?, audit(&args.after)?);
+    let (before, after) = match (&args.slim, &args.after) {
+        (Some(phase), _) => {
+            let (mut before, mut after) = audit_slimmed(&prepared, &args.before, phase, args.drop)?;
+            for audit in [&mut before, &mut after] {
+                gate.mark_findings(&args.before, &mut audit.findings);
+                sort_findings(&mut audit.findings);
+            }
+            (before, after)
+        }
+        (None, Some(other)) => (audit(&args.before, &mut gate)?, audit(other, &mut gate)?),
+        (None, None) => return Err("name the second image, or --slim PHASE".into()),
+    };
     let diff = ImageDiff::of(&before, &after);
     let fail_on = config.fail_on(args.fail_on);
     let exit = diff.exit(fail_on);

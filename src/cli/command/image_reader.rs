@@ -54,6 +54,7 @@ impl ImageReader {
                 // What the user's `docker login` may pull can be audited without another login.
                 credentials: CredentialSource::Host,
                 token_servers: self.options.token_servers.clone(),
+                trusted_indexes: self.options.trusted_indexes.clone(),
                 patience: self.patience(),
                 user_agent: concat!("cupti-audit/", env!("CARGO_PKG_VERSION")).to_owned(),
             },
@@ -119,7 +120,7 @@ fn index_options(options: &ImageArgs, knowledge: &Knowledge) -> IndexOptions {
 impl Drop for ImageReader {
     fn drop(&mut self) {
         // At the end: the report is whole whatever became of the cache.
-        if let Some(failure) = self.cache.as_ref().and_then(LayerCache::failure) {
+        for failure in self.cache.iter().flat_map(LayerCache::failures) {
             report_warning(failure);
         }
     }

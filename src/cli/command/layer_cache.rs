@@ -2,15 +2,19 @@
 #![expect(clippy::disallowed_methods, reason = "the command line reads the environment")]
 
 use std::env;
+use std::fmt::Display;
 use std::path::PathBuf;
 
-use crate::cli::cache::{CacheAction, CacheArgs, CacheFolderArgs};
+use crate::cli::cache::{CacheAction, CacheArgs, CacheFolderArgs, CachePushArgs};
 use crate::cli::shared_args::ImageArgs;
+use crate::judge::image_reading::push_image_indexes;
 use crate::judge::outcome::RunExit;
 use image_linkage::layer::IndexOptions;
+use image_source::registry::PushedIndexes;
 use image_source::{CacheContent, KEPT_BYTES, LayerCache, list_cache, prune_cache};
 
 use super::command_error::CommandError;
+use super::image_reader::{ONE_PLATFORM, PreparedCommand};
 use super::terminal::{report_warning, write_result};
 
 /// The cache for indexes made with `index`; none where the user wants none or has no folder for it. Why one
@@ -18,18 +22,30 @@ use super::terminal::{report_warning, write_result};
 pub(super) fn open_cache(options: &ImageArgs, index: &IndexOptions) -> Option<LayerCache> {
     let folder = cache_folder(&options.cache).filter(|_| !options.no_cache)?;
     let opened = LayerCache::open(&folder, &index.fingerprint());
-    opened
-        .inspect_err(|error| {
-            let folder = folder.display();
-            report_warning(&format!("the cache in {folder} cannot be used, and every layer is read (--no-cache says that this is meant): {error}"));
-        })
-        .ok()
+    let unusable = |error: &dyn Display| {
+        let folder = folder.display();
+        report_warning(&format!(
+            "the cache in {folder} cannot be used, and every layer is read (--no-cache says that this is meant): {error}"
+        ));
+    };
+    let mut cache = opened.inspect_err(|error| unusable(error)).ok()?;
+    if let Some(place) = &options.shared_cache
+        && let Err(error) = cache.share(place)
+    {
+        report_warning(&format!("the shared cache is not used: {error}"));
+    }
+    Some(cache)
 }
 
 /// Lists the cache, or removes what lies in it.
-pub fn run_cache(args: &CacheArgs) -> Result<RunExit, CommandError> {
-    let (CacheAction::Info(folder) | CacheAction::Clear(folder) | CacheAction::Prune { folder, .. }) = &args.action;
-    let Some(folder) = cache_folder(folder) else {
+pub fn run_cache(args: CacheArgs) -> Result<RunExit, CommandError> {
+    let (max_mib, folder) = match args.action {
+        CacheAction::Push(args) => return push(*args),
+        CacheAction::Info(folder) => (None, folder),
+        CacheAction::Prune { max_mib, folder } => (Some(max_mib), folder),
+        CacheAction::Clear(folder) => (Some(0), folder),
+    };
+    let Some(folder) = cache_folder(&folder) else {
         return Err(
             "there is no folder for the cache: neither XDG_CACHE_HOME nor HOME is set; name one with --cache-dir"
                 .into(),
@@ -46,18 +62,14 @@ pub fn run_cache(args: &CacheArgs) -> Result<RunExit, CommandError> {
         );
         (text, errors)
     };
-    let (text, errors) = match &args.action {
-        CacheAction::Info(_) => {
-            let found = content(list_cache(&folder));
-            let most = KEPT_BYTES >> 20;
-            (
-                format!("{}: {found}, of at most {most} MiB\n", folder.display()),
-                Vec::new(),
-            )
-        }
-        CacheAction::Prune { max_mib, .. } => remove(max_mib.saturating_mul(1 << 20)),
-        CacheAction::Clear(_) => remove(0),
-    };
+    let (text, errors) = max_mib.map_or_else(
+        || {
+            let (found, most) = (content(list_cache(&folder)), KEPT_BYTES >> 20);
+            let text = format!("{}: {found}, of at most {most} MiB\n", folder.display());
+            (text, Vec::new())
+        },
+        |mib| remove(mib.saturating_mul(1 << 20)),
+    );
     let exit = write_result(&text, RunExit::Clean);
     match errors.first() {
         Some(error) => Err(format!(
@@ -68,6 +80,18 @@ pub fn run_cache(args: &CacheArgs) -> Result<RunExit, CommandError> {
         .into()),
         None => Ok(exit),
     }
+}
+
+/// Puts the indexes of an image's layers beside it.
+fn push(mut args: CachePushArgs) -> Result<RunExit, CommandError> {
+    let prepared = PreparedCommand::new(&mut args.read, ONE_PLATFORM)?;
+    let options = prepared.reader.options(prepared.platform.as_ref());
+    let pushed = push_image_indexes(&args.image_name, &options);
+    prepared.reader.bars.clear();
+    let PushedIndexes { digest, bytes } = pushed?;
+    let kib = bytes.div_ceil(1 << 10);
+    let text = format!("pushed {kib} KiB of indexes beside {} as {digest}\n", args.image_name);
+    Ok(write_result(&text, RunExit::Clean))
 }
 
 fn content(of: CacheContent) -> String {

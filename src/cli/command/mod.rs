@@ -1,12 +1,14 @@
 //! The commands, each in a file of its own.
 
 mod advise;
+mod attest;
 mod audit;
 mod check;
 mod command_error;
 mod diff;
 mod dockerfile;
 mod fill_arguments;
+mod fleet;
 mod image_reader;
 mod layer_cache;
 mod output_file;
@@ -22,11 +24,13 @@ mod tree;
 mod version;
 
 pub(super) use advise::run_advise;
+pub(super) use attest::{run_attest, run_verify_attestation};
 pub(super) use audit::{run_audit, run_links};
 pub(super) use check::run_check;
 pub(super) use command_error::CommandError;
 pub(super) use diff::run_diff;
 pub(super) use dockerfile::run_dockerfile;
+pub(super) use fleet::run_fleet;
 pub(super) use layer_cache::run_cache;
 pub(super) use profilers::run_profilers;
 pub(super) use profiles::run_profiles;

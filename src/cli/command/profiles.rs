@@ -49,9 +49,11 @@ fn find_file<'f>(files: &'f [DataFile], name: &str) -> Result<&'f DataFile, Stri
     let of_name = files.iter().filter(|file| name_of(file) == name || file.id == name);
     let found: Vec<&DataFile> = of_name.collect();
     let last = found.last().ok_or_else(|| {
+        let known: Vec<&str> = files.iter().map(|file| file.id.as_str()).collect();
         format!(
-            "there is no profile {}; cupti-audit profiles lists them",
-            escape::escape_bytes(name.as_bytes())
+            "there is no profile \"{}\"{}; cupti-audit profiles lists them",
+            escape::escape_bytes(name.as_bytes()),
+            yaml_mistakes::suggestion(name, &known)
         )
     })?;
     if let Some(other) = found.iter().find(|other| other.kind != last.kind) {

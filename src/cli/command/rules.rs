@@ -5,6 +5,8 @@ use crate::judge::outcome::RunExit;
 use crate::knowledge::Knowledge;
 use crate::report;
 
+use yaml_mistakes::suggestion;
+
 use super::command_error::CommandError;
 use super::project_config;
 use super::terminal::{terminal_width, write_result};
@@ -16,7 +18,11 @@ pub fn run_rules(args: &RulesArgs) -> Result<RunExit, CommandError> {
         None | Some(RulesAction::List) => report::rules::list_rules(&rules),
         Some(RulesAction::Explain { id }) => match rules.iter().find(|rule| rule.id == *id) {
             Some(rule) => report::rules::explain_rule(rule, &phases, terminal_width()),
-            None => return Err(format!("there is no rule {id:?}; cupti-audit rules lists them").into()),
+            None => {
+                let known: Vec<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
+                let meant = suggestion(id, &known);
+                return Err(format!("there is no rule {id:?}{meant}; cupti-audit rules lists them").into());
+            }
         },
     };
     Ok(write_result(&text, RunExit::Clean))

@@ -8,26 +8,28 @@ use crate::judge::audit::judge_image;
 use crate::judge::facts::ImageFacts;
 use crate::judge::image_reading::ReadOptions;
 use crate::judge::outcome::{AuditedImage, RunExit};
+use crate::judge::plan::Plan;
 use crate::knowledge::Knowledge;
-use crate::make::slim::added_layer::SlimInput;
+use crate::make::slim::added_layer::{SlimInput, foretell_image};
 use crate::make::slim::build_image::build_new_image;
 use crate::make::slim::decision::{DropMode, SlimDecision, decide_changes};
-use crate::make::slim::final_audit::audit_new_image;
+use crate::make::slim::final_audit::{audit_new_image, judge_new_image};
 use crate::make::slim::new_image::NewImage;
 use crate::make::slim::original_image::OriginalImage;
-use crate::make::slim::output::{ImageOutput, OutputAccess, ReadImage};
+use crate::make::slim::output::{ImageOutput, OutputAccess, WrittenImage};
 use crate::make::slim::provenance::SlimProvenance;
 use crate::make::slim::slim_text::{self, OriginalState};
 use crate::make::slim::supplier::CuptiSupplier;
 use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::{ExistingOutput, write_whole_file};
+use image_linkage::layer::LayerIndex;
 use image_source::UnfinishedFolder;
 use image_source::engine::EngineEnvironment;
 
 use super::command_error::CommandError;
 use super::image_reader::PreparedCommand;
 use super::output_file;
-use super::terminal::{set_color_choice, write_notice, write_result};
+use super::terminal::{set_color_choice, wrapped_for_terminal, write_notice, write_result};
 
 /// Makes the new image.
 pub fn run_slim(mut args: SlimArgs) -> Result<RunExit, CommandError> {
@@ -36,7 +38,7 @@ pub fn run_slim(mut args: SlimArgs) -> Result<RunExit, CommandError> {
     let prepared = PreparedCommand::new(&mut args.read, only_one)?;
     // An interruption leaves nothing behind.
     interrupt::handle_interrupts();
-    let said = run(&args, &prepared)?;
+    let said = wrapped_for_terminal(run(&args, &prepared)?);
     let is_stream = args.to.as_ref().is_some_and(|to| !args.dry_run && to.is_stream());
     if is_stream {
         // The image may have gone to standard output.
@@ -64,7 +66,10 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError>
     let original = OriginalImage::read(&args.image_name, &options, folder.path());
     reader.bars.clear();
     let work = SlimRun {
-        args,
+        phase: &args.phase,
+        dropping: if args.drop { DropMode::Drop } else { DropMode::Keep },
+        cupti_from: args.cupti_from.as_deref(),
+        proof: args.proof.as_deref(),
         knowledge,
         options: &options,
         // Looked at only now, when no bar can stand between the lines of the error.
@@ -77,6 +82,35 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError>
     let said = work.make(supplier.transpose()?.as_ref(), place.as_ref())?;
     reader.bars.clear();
     Ok(said)
+}
+
+/// An image, and what `slim` would make of it for a phase, both audited for that.
+///
+/// Errors: Why nothing would be made of it.
+pub(super) fn audit_slimmed(
+    prepared: &PreparedCommand,
+    image: &str,
+    phase: &str,
+    drops: bool,
+) -> Result<(AuditedImage, AuditedImage), SlimError> {
+    let PreparedCommand { knowledge, reader, .. } = prepared;
+    interrupt::handle_interrupts();
+    let options = reader.options(prepared.platform.as_ref());
+    let folder = UnfinishedFolder::create_in(&std::env::temp_dir());
+    let folder = folder.map_err(|error| SlimError::Cannot(error.to_string()))?;
+    let original = OriginalImage::read(image, &options, folder.path());
+    reader.bars.clear();
+    let work = SlimRun {
+        phase,
+        dropping: if drops { DropMode::Drop } else { DropMode::Keep },
+        cupti_from: None,
+        proof: None,
+        knowledge,
+        options: &options,
+        original: original?,
+        folder: folder.path(),
+    };
+    work.compare()
 }
 
 /// Where the new image goes.
@@ -106,7 +140,10 @@ impl<'a> SlimDestination<'a> {
 
 /// An image that was read, and what is wanted of it.
 struct SlimRun<'a> {
-    args: &'a SlimArgs,
+    phase: &'a str,
+    dropping: DropMode,
+    cupti_from: Option<&'a str>,
+    proof: Option<&'a Path>,
     knowledge: &'a Knowledge,
     options: &'a ReadOptions<'a>,
     original: OriginalImage,
@@ -116,75 +153,125 @@ struct SlimRun<'a> {
 impl SlimRun<'_> {
     fn make(&self, supplier: Option<&CuptiSupplier>, place: Option<&SlimDestination<'_>>) -> Result<String, SlimError> {
         let before = self.audit();
-        let phase = self.knowledge.phase(&self.args.phase).map_err(SlimError::Cannot)?;
-        let Some(plan) = before.plan(&self.args.phase) else {
-            return Err(SlimError::Cannot(format!("there is no phase {}", self.args.phase)));
-        };
-        let dropping = if self.args.drop { DropMode::Drop } else { DropMode::Keep };
+        let (plan, decision) = self.decide(&before, supplier)?;
         let facts = &before.facts;
-        let decision = decide_changes(&self.original, facts, phase, plan, supplier, dropping)?;
         let said = OriginalState {
             facts,
             plan,
-            from: self.args.cupti_from.as_deref(),
+            from: self.cupti_from,
         };
         let mut text = slim_text::describe_decision(&said, &decision);
-        let Some(place) = place else {
-            return Ok(text);
-        };
         let below = decision.apply(&self.original.layers);
-        let making = SlimInput {
-            decision: &decision,
-            facts,
-            supplier,
-            below: &below,
-            phase: &self.args.phase,
-            index: &self.options.index,
-            folder: self.folder,
+        let making = self.making(&decision, facts, supplier, &below);
+        let Some(place) = place else {
+            return match self.foretell(&making) {
+                Ok(_) => Ok(text),
+                // What would be done is told all the same, and why it is not.
+                Err(why) => {
+                    write_result(&text, RunExit::Clean);
+                    Err(why)
+                }
+            };
         };
         let made = build_new_image(&self.original, &making, place.output)?;
         let written = place.output.write_image(&made, self.folder)?;
         // Nothing is put in place that was not audited from the bytes that were written.
-        let read = written.read_back(&made, place.output.to_string(), &self.options.index);
-        let read = read.map_err(|error| {
-            SlimError::Cannot(format!("nothing was written: what was made cannot be read: {error}"))
-        })?;
-        let after = self.check(&made, read, &decision, facts, supplier)?;
-        if let Some(plan) = after.plan(&self.args.phase) {
+        let after = self.audit_written(&made, &written, place.output.to_string(), &making)?;
+        if let Some(plan) = after.plan(self.phase) {
             text += &slim_text::describe_result(&said, &made, &after, plan);
         }
         let put = place.output.place_image(&made, written, &place.reach)?;
         text.extend(["  written: ", &put, "\n"]);
         // Last, so that no file speaks of an image that was not put in place.
-        self.proof(&made.proof, place.reach.existing)?;
+        self.write_proof(&made.proof, place.reach.existing)?;
         Ok(text)
+    }
+
+    /// What is done to the image that was audited, and its plan.
+    fn decide<'b>(
+        &self,
+        before: &'b AuditedImage,
+        supplier: Option<&CuptiSupplier>,
+    ) -> Result<(&'b Plan, SlimDecision), SlimError> {
+        let phase = self.knowledge.phase(self.phase).map_err(SlimError::Cannot)?;
+        let Some(plan) = before.plan(self.phase) else {
+            return Err(SlimError::Cannot(format!("there is no phase {}", self.phase)));
+        };
+        let decision = decide_changes(&self.original, &before.facts, phase, plan, supplier, self.dropping)?;
+        Ok((plan, decision))
+    }
+
+    fn making<'b>(
+        &'b self,
+        decision: &'b SlimDecision,
+        facts: &'b ImageFacts,
+        supplier: Option<&'b CuptiSupplier>,
+        below: &'b [LayerIndex],
+    ) -> SlimInput<'b> {
+        SlimInput {
+            decision,
+            facts,
+            supplier,
+            below,
+            phase: self.phase,
+            index: &self.options.index,
+            folder: self.folder,
+        }
+    }
+
+    /// The image beside what it would become, which is made whole but for the layers that stay, and audited.
+    fn compare(&self) -> Result<(AuditedImage, AuditedImage), SlimError> {
+        let before = self.audit();
+        let after = {
+            let (_, decision) = self.decide(&before, None)?;
+            let below = decision.apply(&self.original.layers);
+            let making = self.making(&decision, &before.facts, None, &below);
+            // Of an image for a registry only what is new is written; it is not sent.
+            let output = ImageOutput::parse("docker://localhost/slim:diff").map_err(SlimError::Cannot)?;
+            let made = build_new_image(&self.original, &making, &output)?;
+            let written = output.write_image(&made, self.folder)?;
+            let name = format!("{} by slim --phase {}", before.facts.image.reference, self.phase);
+            self.audit_written(&made, &written, name, &making)?
+        };
+        Ok((before, after))
     }
 
     fn audit(&self) -> AuditedImage {
         let facts = self.original.facts(self.options);
-        let phases = [self.args.phase.clone()];
+        let phases = [self.phase.to_owned()];
         let environment = &self.options.conditions.environment;
         judge_image(facts, self.knowledge, &phases, environment)
     }
 
-    fn check(
+    fn audit_written(
         &self,
         made: &NewImage<'_>,
-        read: ReadImage,
-        decision: &SlimDecision,
-        before: &ImageFacts,
+        written: &WrittenImage,
+        name: String,
+        making: &SlimInput<'_>,
+    ) -> Result<AuditedImage, SlimError> {
+        let read = written.read_back(made, name, &self.options.index).map_err(|error| {
+            SlimError::Cannot(format!("nothing was written: what was made cannot be read: {error}"))
+        })?;
+        let conditions = &self.options.conditions;
+        let (decision, facts) = (making.decision, making.facts);
+        let checked = audit_new_image(made, read, decision, facts, self.knowledge, self.phase, conditions);
+        Self::with_advice(checked, making.supplier)
+    }
+
+    /// The audit of the image that a run would write.
+    fn foretell(&self, making: &SlimInput<'_>) -> Result<AuditedImage, SlimError> {
+        self.original.require_own_layers()?;
+        let conditions = &self.options.conditions;
+        let read = foretell_image(making)?;
+        let judged = judge_new_image(read, making.facts, self.knowledge, self.phase, conditions);
+        Self::with_advice(judged, making.supplier)
+    }
+
+    fn with_advice(
+        checked: Result<AuditedImage, SlimError>,
         supplier: Option<&CuptiSupplier>,
     ) -> Result<AuditedImage, SlimError> {
-        let conditions = &self.options.conditions;
-        let checked = audit_new_image(
-            made,
-            read,
-            decision,
-            before,
-            self.knowledge,
-            &self.args.phase,
-            conditions,
-        );
         checked.map_err(|error| match (error, supplier) {
             (SlimError::Unfit(why), None) => SlimError::Unfit(format!(
                 "{why}; --cupti-from IMAGE|WHEEL|DIR brings CUPTI where it is missing"
@@ -194,8 +281,8 @@ impl SlimRun<'_> {
     }
 
     /// Writes the proof to the file that the user wants it in.
-    fn proof(&self, proof: &SlimProvenance, existing: ExistingOutput) -> Result<(), SlimError> {
-        let Some(file) = &self.args.proof else {
+    fn write_proof(&self, proof: &SlimProvenance, existing: ExistingOutput) -> Result<(), SlimError> {
+        let Some(file) = self.proof else {
             return Ok(());
         };
         write_whole_file(file, &proof.text(), existing).map_err(|error| {

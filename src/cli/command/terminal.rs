@@ -6,13 +6,14 @@
 
 use std::io::{self, Write as _};
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use image_linkage::escape;
 use serde_json::Value;
 
 use crate::cli::shared_args::ColorArg;
 use crate::cli::tools::AnswerFormat;
 use crate::judge::outcome::RunExit;
-use crate::report::ReportPage;
+use crate::report::{ReportPage, wrap_lines};
 
 pub(super) fn set_color_choice(when: ColorArg) {
     match when {
@@ -26,6 +27,14 @@ pub(super) fn set_color_choice(when: ColorArg) {
 /// The width of the terminal; where there is none, that of a page.
 pub(super) fn terminal_width() -> usize {
     terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0))
+}
+
+/// A text whose lines go on below where they are wider than the terminal; of a file or a pipe they stay whole.
+pub(super) fn wrapped_for_terminal(text: String) -> String {
+    match terminal_size::terminal_size() {
+        Some((width, _)) => wrap_lines(&text, usize::from(width.0)),
+        None => text,
+    }
 }
 
 /// Writes a result. A reader that has gone away, as behind `head`, is no failure.
@@ -55,7 +64,8 @@ pub(super) fn report_warning(warning: &str) {
 }
 
 /// Ends the program with what is wrong with its arguments, or with the help that they ask for.
-pub(crate) fn refuse_arguments(error: &clap::Error) -> ! {
+pub(crate) fn refuse_arguments(mut error: clap::Error) -> ! {
+    hint_at_own_option(&mut error);
     let text = error.render().to_string();
     // A pipeline may take an argument from a pull request.
     if text.chars().any(|c| c.is_control() && c != '\n') {
@@ -65,6 +75,41 @@ pub(crate) fn refuse_arguments(error: &clap::Error) -> ! {
         std::process::exit(error.exit_code());
     }
     error.exit()
+}
+
+/// Options of other scanners (trivy, grype, syft, dive, docker scout), and what is the same here.
+const FOREIGN_OPTIONS: [(&str, &str); 8] = [
+    ("--json", "--format json"),
+    ("--sarif", "--format sarif"),
+    ("--severity", "--fail-on SEVERITY"),
+    (
+        "--exit-code",
+        "--fail-on SEVERITY: the exit code is 1 where a finding is that severe",
+    ),
+    (
+        "--ignorefile",
+        "`suppress` in cupti-audit.yaml, which cupti-audit config init writes",
+    ),
+    (
+        "--ignore",
+        "`suppress` in cupti-audit.yaml, which cupti-audit config init writes",
+    ),
+    ("--image", "the image alone, without an option"),
+    ("--input", "docker-archive:FILE, or the path of the archive alone"),
+];
+
+fn hint_at_own_option(error: &mut clap::Error) {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
+        return;
+    };
+    let own = FOREIGN_OPTIONS.iter().find(|(foreign, _)| foreign == given);
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some((_, own)) = own
+    {
+        let tip = format!("here this is {own}");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        error.remove(ContextKind::SuggestedArg);
+    }
 }
 
 /// Writes to standard error what would be a result, were standard output not something else's.

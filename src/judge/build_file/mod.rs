@@ -60,15 +60,23 @@ pub struct StageSummary {
     pub cupti: &'static str,
 }
 
-/// Judges the Dockerfile in `text`, by its last stage or the one of the name `target`, for these phases.
+/// The images that the stages of the Dockerfile in `text` begin from, each once and in their order; `$` is left in those
+/// that hang on a variable which the file gives no value.
 ///
-/// Errors: What is wrong with the file, with its line, or that there is no such stage.
-pub fn check_build_file(
-    text: &str,
-    target: Option<&str>,
-    knowledge: &Knowledge,
-    phases: &[String],
-) -> Result<BuildFileReport, String> {
+/// Errors: As [`check_build_file`].
+pub fn list_base_images(text: &str) -> Result<Vec<String>, String> {
+    let mut bases: Vec<String> = Vec::new();
+    for stage in read_stages(&parse_build_file(text)?) {
+        // The one name that is of no image (Dockerfile reference, "FROM scratch").
+        if stage.parent.is_none() && stage.base != "scratch" && !bases.contains(&stage.base) {
+            bases.push(stage.base);
+        }
+    }
+    Ok(bases)
+}
+
+/// The Dockerfile in `text`, within the limits.
+fn parse_build_file(text: &str) -> Result<Dockerfile<'_>, String> {
     // The parser goes into each of them; a builder takes none within another.
     let triggers = text.to_lowercase().matches("onbuild").count();
     if triggers > TRIGGERS {
@@ -79,7 +87,19 @@ pub fn check_build_file(
     if file.stages().len() > STAGES {
         return Err(format!("it has more than {STAGES} stages"));
     }
-    let stages = read_stages(&file);
+    Ok(file)
+}
+
+/// Judges the Dockerfile in `text`, by its last stage or the one of the name `target`, for these phases.
+///
+/// Errors: What is wrong with the file, with its line, or that there is no such stage.
+pub fn check_build_file(
+    text: &str,
+    target: Option<&str>,
+    knowledge: &Knowledge,
+    phases: &[String],
+) -> Result<BuildFileReport, String> {
+    let stages = read_stages(&parse_build_file(text)?);
     let last = match target {
         None => stages.len().checked_sub(1),
         Some(name) => find_stage(&stages, name),

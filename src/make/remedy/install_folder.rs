@@ -1,6 +1,6 @@
 //! The search path that leads to what is brought.
 
-use super::image_system::{has_program, has_tools};
+use super::image_system::{has_program, has_tools, missing_tools};
 use crate::judge::facts::ImageFacts;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::DynamicLoader;
@@ -50,7 +50,11 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
     };
     // RUN takes a shell, and without ldconfig no cache would ever name the folder.
     if builds && !(has_program(rootfs, "ldconfig") && has_tools(rootfs)) {
-        return default("the image has no ldconfig that could be run");
+        let lacks = missing_tools(rootfs);
+        return match &*lacks {
+            "" | "no shell" => default("the image has no ldconfig that could be run"),
+            lacks => default(&format!("the image has {lacks}, and a build runs no ldconfig")),
+        };
     }
     // What a RUN writes into a volume is gone behind it (Dockerfile reference, "Notes about specifying volumes").
     if builds && volume_over(target, "etc/ld.so.cache").is_some() {

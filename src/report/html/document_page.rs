@@ -30,9 +30,11 @@ fn block_markup(block: &Block<'_>) -> Markup {
         Block::Caption(text) => html! { p { (capital(text)) ":" } },
         Block::Paragraph(_, text) | Block::Line(text) => html! { p { (text) } },
         Block::Table(columns, rows) => html! {
-            table {
-                thead { tr { @for column in *columns { th { (column) } } } }
-                tbody { @for row in rows { tr { @for cell in &row.cells { td { (cell) } } } } }
+            div.wide tabindex="0" {
+                table {
+                    thead { tr { @for column in *columns { th { (column) } } } }
+                    tbody { @for row in rows { tr { @for cell in &row.cells { (table_cell(cell)) } } } }
+                }
             }
         },
         Block::Steps(steps) => html! { ol { @for step in *steps { li { (step) } } } },
@@ -45,6 +47,17 @@ fn block_markup(block: &Block<'_>) -> Markup {
         Block::Gaps(facts) => gaps(facts),
         Block::TextLines(_) | Block::TextOnly(_) => html! {},
     }
+}
+
+/// The characters of a cell that stays in one line: a size, a platform, a verdict.
+const SHORT: usize = 20;
+
+/// A cell that no browser breaks within a word: a path goes on in a new line behind a slash.
+fn table_cell(text: &str) -> Markup {
+    if text.chars().count() <= SHORT {
+        return html! { td.short { (text) } };
+    }
+    html! { td { @for part in text.split_inclusive('/') { (part) wbr; } } }
 }
 
 fn class(style: Style) -> &'static str {

@@ -70,7 +70,18 @@ impl<R: BufRead> TarInput<R> {
     /// Hands the next `bytes` to `take`, piece by piece.
     ///
     /// Errors: When the stream ends before, and what it gives; so too for the next two.
-    pub(crate) fn read(&mut self, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<(), String> {
+    pub(crate) fn read(&mut self, bytes: u64, take: impl FnMut(&[u8])) -> Result<(), String> {
+        match self.read_available(bytes, take)? {
+            0 => Ok(()),
+            left => Err(format!(
+                "the tar ends at byte {}, {left} bytes before the end of a member",
+                self.position
+            )),
+        }
+    }
+
+    /// The same, up to the end of the stream; returns how many bytes were missing.
+    fn read_available(&mut self, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<u64, String> {
         let mut left = bytes;
         while left > 0 {
             let most = usize::try_from(left).unwrap_or(usize::MAX);
@@ -91,14 +102,17 @@ impl<R: BufRead> TarInput<R> {
                 taken
             };
             if taken == 0 {
-                return Err(format!(
-                    "the tar ends at byte {}, {left} bytes before the end of a member",
-                    self.position
-                ));
+                break;
             }
             left -= taken as u64;
         }
-        Ok(())
+        Ok(left)
+    }
+
+    /// Passes over what fills a block behind a content. umoci writes layers that end there, and engines take a tar
+    /// without its last padding (Go, `archive/tar`, `Reader.next`).
+    pub(crate) fn skip_padding(&mut self, bytes: u64) -> Result<(), String> {
+        self.read_available(bytes, |_| ()).map(drop)
     }
 
     /// Passes over the next `bytes`.

@@ -86,7 +86,7 @@ impl<R: BufRead> TarWalk<'_, R> {
                     }
                     let entry = self.file(path, member)?;
                     self.changeset.add(path, entry);
-                    return self.headers.input.skip(after);
+                    return self.headers.input.skip_padding(after);
                 }
                 None => LayerEntry::Special,
             },
@@ -95,7 +95,7 @@ impl<R: BufRead> TarWalk<'_, R> {
             self.changeset.add(&path, entry);
         }
         self.headers.input.skip(stored)?;
-        self.headers.input.skip(after)
+        self.headers.input.skip_padding(after)
     }
 
     fn hardlink(&mut self, path: Option<&RootPath>, target: &[u8]) -> LayerEntry {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::documents::{self, DocumentStore, digest_of_name};
 use super::oci_index;
-use super::wanted_image::{ChosenImage, WantedImage, not_found, same_name};
+use super::wanted_image::{ChosenImage, WantedImage, name_not_found, same_name};
 use crate::config::ImageConfig;
 use crate::image::{Image, LayerDescriptor};
 use crate::image_error::ImageError;
@@ -119,7 +119,7 @@ fn named<'a>(
     }
     let by_id = each_once(entries.iter().filter(|entry| has_id(entry, name)).collect());
     match by_id.len() {
-        0 => Err(not_found(what, name, shown())),
+        0 => Err(name_not_found(what, name, shown())),
         1 => Ok(by_id),
         _ => Err(wanted.ambiguous(by_id.iter().map(|entry| entry.config.as_str()))),
     }

@@ -71,10 +71,11 @@ pub(super) fn list_archive_platforms(
 /// Errors: As the format says.
 pub(crate) fn choose_layout_image(
     documents: &dyn DocumentStore,
+    kind: SourceKind,
     wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
 ) -> Result<ChosenImage, ImageError> {
-    oci_index::choose_indexed_image(documents, SourceKind::Oci, wanted, request)
+    oci_index::choose_indexed_image(documents, kind, wanted, request)
 }
 
 /// The platforms of the image that `wanted` names in an OCI layout that is no archive.

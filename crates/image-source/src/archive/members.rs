@@ -185,6 +185,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
                     continue;
                 }
                 Ok(HeaderStep::Whole(item, consumed)) => (item, consumed),
+                Err(_) if self.position == 0 => return Err(self.not_a_tar("it is no tar archive")),
                 Err(error) => return Err(self.not_a_tar(&error)),
             };
             self.ahead.drain(..consumed.min(self.ahead.len()));

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use serde::Deserialize;
 
 use super::documents::{self, DocumentStore, blob_name};
-use super::wanted_image::{self, ChosenImage, WantedImage, not_found};
+use super::wanted_image::{self, ChosenImage, WantedImage, name_not_found};
 use crate::config::ImageConfig;
 use crate::image::Image;
 use crate::image_error::ImageError;
@@ -143,7 +143,7 @@ fn named(what: &str, index: &[Descriptor], wanted: &WantedImage<'_>) -> Result<V
     };
     let names: BTreeSet<&str> = candidates.iter().filter_map(|d| full_name(d)).collect();
     match wanted.name {
-        Some(name) if candidates.is_empty() => Err(not_found(what, name, index.iter().filter_map(full_name))),
+        Some(name) if candidates.is_empty() => Err(name_not_found(what, name, index.iter().filter_map(full_name))),
         // Several descriptors of one name are one image for several platforms, as tools write that make no inner index.
         _ if names.len() > 1 => Err(wanted.ambiguous(names.into_iter())),
         _ => Ok(candidates.into_iter().cloned().collect()),

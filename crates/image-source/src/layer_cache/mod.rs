@@ -4,6 +4,7 @@
 //! the same one in an engine share it. Only what was read to its end is kept, by the digests of what was read.
 
 mod sealed_folder;
+mod shared_cache;
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -13,12 +14,14 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::image::{Image, LayerDescriptor};
+use crate::image_error::ImageError;
 use crate::source::ImageDocuments;
 use image_linkage::digest::Digest;
 use image_linkage::layer::LayerIndex;
 use image_linkage::layer::{read_index, write_index};
 pub use sealed_folder::{CacheContent, KEPT_BYTES};
 use sealed_folder::{SealedFolder, list_folder, remove_files};
+use shared_cache::SharedCache;
 
 /// The folder within that of the cache which is all ours: others keep other things beside it.
 const FOLDER: &str = "layers";
@@ -30,6 +33,7 @@ const INDEX_BYTES: u64 = 4 << 30;
 /// The indexes that were made with one way of reading, in a folder that any number of processes share.
 pub struct LayerCache {
     files: SealedFolder,
+    shared: Option<SharedCache>,
     /// Why nothing more is kept.
     failure: OnceLock<String>,
 }
@@ -57,8 +61,20 @@ impl LayerCache {
     /// Errors: Why the folder cannot be made, or that others may write to it.
     pub fn open(folder: &Path, fingerprint: &Digest) -> io::Result<Self> {
         let files = SealedFolder::open(&folder.join(FOLDER), fingerprint.digest())?;
-        let failure = OnceLock::new();
-        Ok(Self { files, failure })
+        Ok(Self {
+            files,
+            shared: None,
+            failure: OnceLock::new(),
+        })
+    }
+
+    /// The same before a place that a team shares: `s3://BUCKET[/PREFIX]`, `file:///DIR` or a folder. What it holds is
+    /// believed: who may write there decides what a report says.
+    ///
+    /// Errors: It is no such place, or there are no credentials for it.
+    pub fn share(&mut self, place: &str) -> Result<(), ImageError> {
+        self.shared = Some(SharedCache::open(place)?);
+        Ok(())
     }
 
     /// The index of a layer that was read before: by its digest where the source states one, else by its diff id. One
@@ -86,11 +102,7 @@ impl LayerCache {
             diff_id: index.diff_id.clone(),
             bytes: index.compressed_bytes,
         };
-        self.write(&name("tar", &index.diff_id), |to| {
-            let mut compressed = zstd::Encoder::new(to, LEVEL)?;
-            write_index(index, &mut compressed)?;
-            compressed.finish().map(drop)
-        });
+        self.write(&name("tar", &index.diff_id), |to| compress_index(index, to));
         // Last, as it leads to the other.
         self.write(&name("blob", &index.digest), |to| write_value(&blob, to));
     }
@@ -110,17 +122,31 @@ impl LayerCache {
         self.write(&name("image", id), |to| write_value(&known, to));
     }
 
-    /// Why nothing more was kept from some point on.
-    pub fn failure(&self) -> Option<&str> {
-        self.failure.get().map(String::as_str)
+    /// Why nothing more was kept from some point on, and why nothing was shared.
+    pub fn failures(&self) -> impl Iterator<Item = &str> {
+        let shared = self.shared.as_ref().and_then(|shared| shared.failure.get());
+        self.failure.get().into_iter().chain(shared).map(String::as_str)
+    }
+
+    /// The content of a file, from the folder, or from the place that is shared.
+    fn content(&self, name: &str) -> Option<Vec<u8>> {
+        self.files.read(name).or_else(|| {
+            let sealed = self.shared.as_ref()?.read(&self.shared_name(name))?;
+            // Read again from the folder, where its seal is looked at.
+            self.files.write_sealed(name, &sealed).ok()?;
+            self.files.read(name)
+        })
+    }
+
+    /// What a file is called where caches of many versions lie together.
+    fn shared_name(&self, name: &str) -> String {
+        format!("{}/{name}", self.files.name())
     }
 
     fn find_tar(&self, diff_id: &Digest) -> Option<LayerIndex> {
         let name = name("tar", diff_id);
-        let sealed = self.files.read(&name)?;
-        let decompressed = zstd::Decoder::new(sealed.as_slice());
-        let index = decompressed.and_then(|from| read_index(&mut from.take(INDEX_BYTES)));
-        let index = index.ok().filter(|index| index.diff_id == *diff_id);
+        let sealed = self.content(&name)?;
+        let index = decompress_index(&sealed).filter(|index| index.diff_id == *diff_id);
         if index.is_none() {
             self.files.remove(&name);
         }
@@ -128,7 +154,7 @@ impl LayerCache {
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        postcard::from_bytes(&self.files.read(name)?).ok()
+        postcard::from_bytes(&self.content(name)?).ok()
     }
 
     fn write(&self, name: &str, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
@@ -140,6 +166,10 @@ impl LayerCache {
             let folder = self.files.folder().display();
             let failure = format!("{folder} cannot be written, so that nothing more is kept: {error}");
             self.failure.get_or_init(|| failure);
+        } else if let Some(shared) = &self.shared
+            && let Some(sealed) = self.files.read_sealed(name)
+        {
+            shared.write(&self.shared_name(name), &sealed);
         }
     }
 }
@@ -149,6 +179,21 @@ impl Drop for LayerCache {
         // Once for all that was kept: who is killed before leaves it to the next run.
         self.files.bound(KEPT_BYTES);
     }
+}
+
+/// Writes an index as it is kept.
+///
+/// Errors: What `to` gives.
+pub(crate) fn compress_index(index: &LayerIndex, to: impl Write) -> io::Result<()> {
+    let mut compressed = zstd::Encoder::new(to, LEVEL)?;
+    write_index(index, &mut compressed)?;
+    compressed.finish().map(drop)
+}
+
+/// Reads an index that was kept; nothing where it is none.
+pub(crate) fn decompress_index(kept: &[u8]) -> Option<LayerIndex> {
+    let decompressed = zstd::Decoder::new(kept).ok()?;
+    read_index(&mut decompressed.take(INDEX_BYTES)).ok()
 }
 
 /// What all caches below `folder` hold, whatever was looked for.
@@ -224,7 +269,7 @@ mod tests {
         // Another way of reading gives another index.
         let elsewhere = LayerCache::open(dir.path(), &tar).unwrap();
         assert_eq!(elsewhere.find(&layer(Some(&blob), None, None)), None);
-        assert_eq!(cache.failure(), None);
+        assert_eq!(cache.failures().count(), 0);
     }
 
     #[test]
@@ -233,7 +278,7 @@ mod tests {
         let cache = LayerCache::open(dir.path(), &Digest::of(b"")).unwrap();
         std::os::unix::fs::symlink("/dev/null", dir.path().join("layers")).unwrap();
         cache.keep(&LayerIndex::empty());
-        let failure = cache.failure().unwrap();
+        let failure = cache.failures().next().unwrap();
         assert!(failure.contains("nothing more is kept: Not a directory"), "{failure}");
     }
 }

@@ -75,11 +75,30 @@ impl SealedFolder {
         &self.folder
     }
 
+    /// The name of the folder.
+    pub(super) fn name(&self) -> String {
+        let name = self.folder.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// A file with its seal, whether that holds or not.
+    pub(super) fn read_sealed(&self, name: &str) -> Option<Vec<u8>> {
+        let mut sealed = Vec::new();
+        let file = File::open(self.folder.join(name)).ok()?;
+        file.take(KEPT_BYTES).read_to_end(&mut sealed).ok()?;
+        Some(sealed)
+    }
+
+    /// Puts a file there with the seal that another gave it.
+    ///
+    /// Errors: What the system says.
+    pub(super) fn write_sealed(&self, name: &str, sealed: &[u8]) -> io::Result<()> {
+        self.put(name, |file| file.write_all(sealed))
+    }
+
     /// The content of a file; one that is damaged is removed.
     pub(super) fn read(&self, name: &str) -> Option<Vec<u8>> {
-        let mut content = Vec::new();
-        let mut file = File::open(self.folder.join(name)).ok()?;
-        (&mut file).take(KEPT_BYTES).read_to_end(&mut content).ok()?;
+        let mut content = self.read_sealed(name)?;
         let at = content.len().checked_sub(SEAL_BYTES);
         let seal = at.map(|at| content.split_off(at));
         let mut hasher = self.hasher(name);
@@ -89,7 +108,7 @@ impl SealedFolder {
             return None;
         }
         // What was used last goes last. Where that cannot be written down, it goes earlier.
-        let _ = file.set_modified(SystemTime::now());
+        let _ = File::open(self.folder.join(name)).and_then(|file| file.set_modified(SystemTime::now()));
         Some(content)
     }
 
@@ -103,12 +122,16 @@ impl SealedFolder {
     ///
     /// Errors: What `fill` or the system says.
     pub(super) fn write(&self, name: &str, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        self.put(name, |file| fill_and_seal(file, self.hasher(name), fill))
+    }
+
+    fn put(&self, name: &str, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
         self.written.store(true, Ordering::Relaxed);
         // What a private image holds is for nobody else to read.
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         // Made so that its owner alone may read it.
         let mut beside = create_unfinished_file(&self.folder, Some(Permissions::from_mode(0o600)))?;
-        fill_and_seal(beside.as_file_mut(), self.hasher(name), fill)?;
+        fill(beside.as_file_mut())?;
         // Not synced: a file that a crash has emptied is found damaged, and made anew.
         beside.persist(self.folder.join(name)).map_err(|error| error.error)?;
         Ok(())

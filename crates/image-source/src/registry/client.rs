@@ -204,7 +204,9 @@ impl RepositoryClient {
     }
 
     fn url(&self, scheme: &str, part: &str) -> Result<Url, ImageError> {
-        let text = format!("{scheme}://{}/v2/{}/{part}", self.address, self.repository);
+        // The list of all repositories stands where else a repository does, with a query alone behind it.
+        let slash = if part.starts_with('?') { "" } else { "/" };
+        let text = format!("{scheme}://{}/v2/{}{slash}{part}", self.address, self.repository);
         Url::parse(&text).map_err(|error| ImageError::reference(&self.written, error.to_string()))
     }
 

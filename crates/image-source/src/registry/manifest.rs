@@ -24,8 +24,8 @@ const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, application
     application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
 
 /// A document that arrived, and the digest that the registry gave it.
-struct FetchedDocument {
-    bytes: Vec<u8>,
+pub(super) struct FetchedDocument {
+    pub(super) bytes: Vec<u8>,
     claimed: Option<String>,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn fetch_manifest<B>(
             .map(ToString::to_string)
             .or_else(|| reference.tag().map(str::to_owned))
             .unwrap_or_else(|| "latest".to_owned());
-        let arrived = retry_attempts(&client.patience, || attempt(client, &wanted, limit))?;
+        let arrived = fetch_document(client, &format!("manifests/{wanted}"), limit)?;
         let what = format!("manifest {wanted} of {name}");
         // What was asked for by digest has to be it: the registry's word, and that of a cache before it, is not taken.
         let bytes = verify::read_document(&what, &*arrived.bytes, digest.as_ref(), size, limit)?;
@@ -96,12 +96,18 @@ fn computed(what: &str, bytes: &[u8], claimed: Option<&str>) -> Result<Digest, I
     Ok(Digest::of(bytes))
 }
 
-/// Fetches one document, at most `limit` bytes and one.
-fn attempt(client: &RepositoryClient, wanted: &str, limit: u64) -> Result<FetchedDocument, AttemptFailure> {
+/// Fetches one document of the repository, such as `manifests/latest`, at most `limit` bytes and one.
+///
+/// Errors: Why the registry does not give it.
+pub(super) fn fetch_document(client: &RepositoryClient, part: &str, limit: u64) -> Result<FetchedDocument, ImageError> {
+    retry_attempts(&client.patience, || attempt(client, part, limit))
+}
+
+fn attempt(client: &RepositoryClient, part: &str, limit: u64) -> Result<FetchedDocument, AttemptFailure> {
     let mut headers = HeaderMap::new();
     // A registry that is not told of a type answers 404 for it, or converts it into one that has another digest.
     headers.insert(ACCEPT, HeaderValue::from_static(MANIFESTS));
-    let answer = client.attempt(&format!("manifests/{wanted}"), headers, 0)?;
+    let answer = client.attempt(part, headers, 0)?;
     let (status, media_type) = (answer.response.status(), media_type(&answer.response));
     let claimed = answer
         .response
@@ -115,7 +121,7 @@ fn attempt(client: &RepositoryClient, wanted: &str, limit: u64) -> Result<Fetche
         .read_to_end(&mut bytes)
         .map_err(|_| {
             AttemptFailure::passing(remote_error(format!(
-                "{}: the manifest {wanted} broke off after {} bytes; try again later",
+                "{}: {part} broke off after {} bytes; try again later",
                 client.registry,
                 bytes.len()
             )))

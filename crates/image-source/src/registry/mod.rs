@@ -5,16 +5,21 @@
 //! never to the place a redirect leads to.
 
 mod address_guard;
+mod attached_bundles;
+mod attached_indexes;
 mod blob;
+mod catalog;
 mod challenge;
 mod client;
 mod credential_files;
 mod credentials;
 mod manifest;
 mod options;
+mod pace;
 mod push;
-mod request_errors;
-mod retry;
+mod referrers;
+pub(crate) mod request_errors;
+pub(crate) mod retry;
 mod steady_body;
 mod token_exchange;
 mod transport;
@@ -35,8 +40,13 @@ use crate::registry_reference::RegistryReference;
 use crate::source::{BlobStore, ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
 use crate::{config, verify};
+pub use attached_bundles::{BUNDLE, push_bundle, read_bundles};
+use attached_indexes::AttachedIndexes;
+pub use attached_indexes::{PushedIndexes, push_indexes};
+pub use catalog::{list_repositories, list_tags};
 use client::RepositoryClient;
 pub use credential_files::CredentialSource;
+use image_linkage::layer::LayerIndex;
 pub use options::RegistryOptions;
 pub use push::{PushOutcome, RegistryPush};
 pub use retry::RetryPolicy;
@@ -99,6 +109,9 @@ impl ImageSource for RegistrySource {
         // A manifest that no index led to states its platform in the config alone.
         expect_platform(written, &platform, request.platform)?;
         let layers = describe_layers(written, &found.manifest, &config, request.limits())?;
+        let trusted = self.options.trusts_indexes(&self.reference);
+        let attached =
+            trusted.then(|| AttachedIndexes::new(&client, found.digest.clone(), request.index.fingerprint()));
         Ok(OpenedImage {
             image: Image {
                 reference: self.written.clone(),
@@ -114,7 +127,7 @@ impl ImageSource for RegistrySource {
                 manifest: Some(found.bytes),
                 annotations: found.annotations,
             },
-            layers: OpenedLayers::Blobs(Box::new(RegistryBlobs { client })),
+            layers: OpenedLayers::Blobs(Box::new(RegistryBlobs { client, attached })),
             home: Some(self.reference.clone()),
         })
     }
@@ -140,9 +153,14 @@ impl ImageSource for RegistrySource {
 /// The layers of one image in a registry.
 struct RegistryBlobs {
     client: Arc<RepositoryClient>,
+    attached: Option<AttachedIndexes>,
 }
 
 impl BlobStore for RegistryBlobs {
+    fn attached_index(&self, layer: &LayerDescriptor) -> Option<LayerIndex> {
+        self.attached.as_ref()?.find(layer)
+    }
+
     fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError> {
         let name = &self.client.written;
         let Some(digest) = &layer.digest else {

@@ -34,7 +34,7 @@ pub enum PushOutcome {
 
 /// The repository that an image is pushed to.
 pub struct RegistryPush {
-    client: RepositoryClient,
+    pub(super) client: RepositoryClient,
     tag: String,
     from: Option<String>,
 }
@@ -56,19 +56,32 @@ impl RegistryPush {
                 "an image is pushed by a tag; its digest follows from it",
             ));
         }
+        let mut push = Self::beside(reference, written, options)?;
+        let repository = reference.repository();
+        // A repository does not mount from itself: the HEAD request finds what it holds.
+        push.from = from.filter(|from| *from != repository).map(str::to_owned);
+        let pull = push.from.as_ref().map(|from| format!("repository:{from}:pull"));
+        // One token has to cover both repositories, or the registry answers the mount as if it were an ordinary upload.
+        push.client.scopes.extend(pull);
+        Ok(push)
+    }
+
+    /// A push to the repository of `reference`, of what lies beside its images.
+    ///
+    /// Errors: [`ImageError::Reference`] for what is no host.
+    pub(super) fn beside(
+        reference: &RegistryReference,
+        written: &str,
+        options: &RegistryOptions,
+    ) -> Result<Self, ImageError> {
         let repository = reference.repository();
         let mut client = RepositoryClient::new(reference.registry(), repository, written, options)?;
         // Pushing takes pulling as well: whether a blob is there is asked by HEAD.
         client.scopes = vec![format!("repository:{repository}:pull,push")];
-        // A repository does not mount from itself: the HEAD request finds what it holds.
-        let from = from.filter(|from| *from != repository);
-        let pull = from.map(|from| format!("repository:{from}:pull"));
-        // One token has to cover both repositories, or the registry answers the mount as if it were an ordinary upload.
-        client.scopes.extend(pull);
         Ok(Self {
             client,
             tag: reference.tag().unwrap_or("latest").to_owned(),
-            from: from.map(str::to_owned),
+            from: None,
         })
     }
 
@@ -108,7 +121,13 @@ impl RegistryPush {
     ///
     /// Errors: Why the registry does not take it.
     pub fn push_manifest(&self, media_type: &'static str, bytes: &[u8]) -> Result<(), ImageError> {
-        let url = self.client.own_url(&format!("manifests/{}", self.tag))?;
+        self.put_manifest(&self.tag, media_type, bytes).map(drop)
+    }
+
+    /// Puts a manifest under a tag or its digest. Gives whether the registry listed it at the image it is about: it says so
+    /// with a header (distribution-spec, "Pushing Manifests with Subject").
+    pub(super) fn put_manifest(&self, name: &str, media_type: &'static str, bytes: &[u8]) -> Result<bool, ImageError> {
+        let url = self.client.own_url(&format!("manifests/{name}"))?;
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
         retry_attempts(&self.client.patience, || {
@@ -116,7 +135,8 @@ impl RegistryPush {
             let body = || Ok(Body::from(bytes.to_vec()));
             let answer = self.client.send_change(&Method::PUT, &url, &headers, &body)?;
             // The specification says 201; registries that write over a tag may answer 200.
-            self.expect(answer, &[StatusCode::CREATED, StatusCode::OK]).map(drop)
+            let answer = self.expect(answer, &[StatusCode::CREATED, StatusCode::OK])?;
+            Ok(answer.headers().contains_key("oci-subject"))
         })
     }
 

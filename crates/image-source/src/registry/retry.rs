@@ -23,6 +23,8 @@ pub struct RetryPolicy {
     pub slowest: Duration,
     /// The time in which a whole blob has to arrive.
     pub blob: Duration,
+    /// The requests that one host is sent in a second, at most; `None` sends them as they come.
+    pub requests_per_second: Option<u32>,
 }
 
 impl Default for RetryPolicy {
@@ -39,6 +41,7 @@ impl Default for RetryPolicy {
             // A layer of 4 GB takes nine hours at the 1 Mbit/s of a bad line, and 46 days at this rate.
             slowest: Duration::from_mins(1),
             blob: Duration::from_hours(24),
+            requests_per_second: None,
         }
     }
 }
@@ -46,7 +49,7 @@ impl Default for RetryPolicy {
 /// A part of the patience that a user may set, by its name, and how it is set.
 type PatienceSetter = (&'static str, fn(&mut RetryPolicy, u64));
 
-const SETTERS: [PatienceSetter; 5] = [
+const SETTERS: [PatienceSetter; 6] = [
     ("tries", |patience, value| {
         patience.tries = usize::try_from(value).unwrap_or(usize::MAX);
     }),
@@ -61,6 +64,9 @@ const SETTERS: [PatienceSetter; 5] = [
     }),
     ("blob-seconds", |patience, value| {
         patience.blob = Duration::from_secs(value);
+    }),
+    ("requests-per-second", |patience, value| {
+        patience.requests_per_second = Some(u32::try_from(value).unwrap_or(u32::MAX));
     }),
 ];
 
@@ -79,7 +85,7 @@ impl RetryPolicy {
 
 /// Why one attempt failed, and whether another may do better.
 #[derive(Debug)]
-pub(super) enum AttemptFailure {
+pub(crate) enum AttemptFailure {
     /// Asking again would change nothing.
     Final(ImageError),
     /// A broken connection, a busy or a limiting registry.
@@ -93,7 +99,7 @@ pub(super) enum AttemptFailure {
 
 impl AttemptFailure {
     /// A failure that may pass, with no wish of the registry's about the wait.
-    pub(super) fn passing(error: ImageError) -> Self {
+    pub(crate) fn passing(error: ImageError) -> Self {
         Self::Passing { error, wait: None }
     }
 }
@@ -148,7 +154,7 @@ impl RetryWaits {
 }
 
 /// Makes attempts until one succeeds or patience ends.
-pub(super) fn retry_attempts<T>(
+pub(crate) fn retry_attempts<T>(
     patience: &RetryPolicy,
     mut attempt: impl FnMut() -> Result<T, AttemptFailure>,
 ) -> Result<T, ImageError> {

@@ -16,6 +16,7 @@ use reqwest::{Certificate, Method, Url};
 
 use super::address_guard;
 use super::options::RegistryOptions;
+use super::pace;
 use super::request_errors::{connection_failure, read_error_body, remote_error, shorten_text};
 use super::retry::{AttemptFailure, RetryPolicy, retry_after};
 use super::steady_body::SteadyBody;
@@ -126,6 +127,7 @@ impl HttpTransport {
         let mut at = url.clone();
         let mut authorization = authorization;
         for _ in 0..=REDIRECTS {
+            self.await_turn(&at);
             let mut request = self.client(&at)?.get(at.clone()).headers(headers.clone());
             if let Some(authorization) = authorization {
                 request = authorization.sign(request);
@@ -187,7 +189,12 @@ impl HttpTransport {
         self.send_once(request, url)
     }
 
+    fn await_turn(&self, url: &Url) {
+        pace::await_turn(&address_guard::url_authority(url), self.patience.requests_per_second);
+    }
+
     fn send_once(&self, request: RequestBuilder, url: &Url) -> Result<FinalResponse, AttemptFailure> {
+        self.await_turn(url);
         match request.send() {
             Ok(response) => Ok(FinalResponse {
                 response,

@@ -1,0 +1,170 @@
+//! Documents as files below a folder, which may be one of a network file system.
+#![expect(clippy::disallowed_methods, reason = "the documents lie on the host")]
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::{DOCUMENT_BYTES, DocumentOutcome, DocumentStore, check_size};
+use crate::image_error::ImageError;
+
+/// How the names of half written files begin; lists leave them out.
+const UNFINISHED: &str = ".unfinished-";
+/// The folders that documents lie in below each other.
+const DEPTH: usize = 4;
+
+/// Documents as files.
+pub(super) struct FolderStore {
+    folder: PathBuf,
+}
+
+impl FolderStore {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    fn place(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Writes the bytes beside their place, so that nobody ever reads half of them.
+    fn unfinished(&self, name: &str, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
+        let place = self.place(name);
+        let folder = place.parent().unwrap_or(&self.folder);
+        fs::create_dir_all(folder)?;
+        let mut file = tempfile::Builder::new()
+            .prefix(UNFINISHED)
+            // Several users may share the folder; the umask takes what it takes.
+            .permissions(fs::Permissions::from_mode(0o666))
+            .tempfile_in(folder)?;
+        file.write_all(bytes)?;
+        // Before it has its name: a machine that loses power would else keep the name and not the bytes, and a document
+        // that is there is never made again.
+        file.as_file().sync_all()?;
+        Ok(file)
+    }
+}
+
+impl DocumentStore for FolderStore {
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, ImageError> {
+        let place = self.place(name);
+        let failed = ImageError::io(place.display());
+        let file = match File::open(&place) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut bytes = Vec::new();
+        let read = file.take(DOCUMENT_BYTES + 1).read_to_end(&mut bytes);
+        read.map_err(failed)?;
+        check_size(&place.display().to_string(), &bytes)?;
+        Ok(Some(bytes))
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, ImageError> {
+        let place = self.place(name);
+        match fs::symlink_metadata(&place) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(ImageError::io(place.display())(error)),
+        }
+    }
+
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<DocumentOutcome, ImageError> {
+        let place = self.place(name);
+        let failed = ImageError::io(place.display());
+        if fs::symlink_metadata(&place).is_ok() {
+            return Ok(DocumentOutcome::There);
+        }
+        let file = self.unfinished(name, bytes).map_err(&failed)?;
+        match file.persist_noclobber(&place) {
+            Ok(_) => Ok(DocumentOutcome::Created),
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(DocumentOutcome::There),
+            // A bucket that is mounted as a folder knows neither hard links nor renaming without replacing.
+            Err(error) => match error.file.persist(&place) {
+                Ok(_) => Ok(DocumentOutcome::Created),
+                Err(error) => Err(failed(error.error)),
+            },
+        }
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), ImageError> {
+        let place = self.place(name);
+        let put = |file: tempfile::NamedTempFile| file.persist(&place).map(drop).map_err(|error| error.error);
+        let written = self.unfinished(name, bytes).and_then(put);
+        written.map_err(ImageError::io(place.display()))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), ImageError> {
+        let place = self.place(name);
+        match fs::remove_file(&place) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(ImageError::io(place.display())(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>, ImageError> {
+        let mut names = Vec::new();
+        list_below(&self.place(folder), folder, DEPTH, &mut names)?;
+        names.sort();
+        Ok(names)
+    }
+}
+
+fn list_below(folder: &Path, name: &str, depth: usize, names: &mut Vec<String>) -> Result<(), ImageError> {
+    let failed = ImageError::io(folder.display());
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(&failed)?;
+        let file_name = entry.file_name();
+        let Some(own) = file_name.to_str().filter(|own| !own.starts_with('.')) else {
+            continue;
+        };
+        let below = format!("{name}/{own}");
+        match entry.file_type().map_err(&failed)? {
+            kind if kind.is_dir() && depth > 0 => list_below(&entry.path(), &below, depth - 1, names)?,
+            kind if kind.is_file() => names.push(below),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FolderStore;
+    use crate::document_store::{DocumentOutcome, DocumentStore as _};
+
+    #[test]
+    fn a_document_is_made_once_by_one_of_many_and_read_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("new/folder");
+        let store = FolderStore::new(place.clone());
+        assert_eq!(store.list("results").unwrap(), Vec::<String>::new());
+        assert_eq!(store.read("results/a/b.json").unwrap(), None);
+        let texts: Vec<Vec<u8>> = (0..8).map(|number| vec![number; 100_000]).collect();
+        let outcomes = std::thread::scope(|scope| {
+            let all: Vec<_> = texts
+                .iter()
+                .map(|text| scope.spawn(|| store.create("results/a/b.json", text).unwrap()))
+                .collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect::<Vec<_>>()
+        });
+        let created = outcomes.iter().filter(|one| **one == DocumentOutcome::Created);
+        assert_eq!(created.count(), 1);
+        assert!(texts.contains(&store.read("results/a/b.json").unwrap().unwrap()));
+        store.replace("results/c.json", b"1").unwrap();
+        store.replace("results/c.json", b"2").unwrap();
+        assert_eq!(store.read("results/c.json").unwrap().unwrap(), b"2");
+        std::fs::write(place.join("results/a/.unfinished-x"), "half").unwrap();
+        assert_eq!(store.list("results").unwrap(), ["results/a/b.json", "results/c.json"]);
+        store.remove("results/c.json").unwrap();
+        store.remove("results/c.json").unwrap();
+        assert_eq!(store.list("results").unwrap(), ["results/a/b.json"]);
+    }
+}

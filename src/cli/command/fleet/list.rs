@@ -1,0 +1,152 @@
+//! `fleet list`: from what names images to their digests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::cli::fleet::FleetListArgs;
+use crate::cli::shared_args::ReadArgs;
+use crate::fleet::{RepositoryPattern, WorkEntry, Worklist, read_image_names};
+use crate::judge::outcome::RunExit;
+use crate::make::whole_file::ExistingOutput;
+use image_source::registry::{RegistryOptions, list_repositories, list_tags};
+use image_source::{ImageError, PathKind, Platform, open_image, path_kind};
+
+use super::super::command_error::CommandError;
+use super::super::image_reader::ImageReader;
+use super::super::output_file::write_file;
+use super::super::project_config;
+use super::super::terminal::{report_error, report_warning, set_color_choice, write_result};
+use super::{in_parallel, read_text};
+
+/// The images that are asked for at a time.
+const AT_A_TIME: usize = 8;
+
+/// References, and who names each.
+type NamedReferences = BTreeMap<String, BTreeSet<String>>;
+
+/// Writes the worklist of all images that the sources name.
+pub(super) fn list_fleet(mut args: FleetListArgs) -> Result<RunExit, CommandError> {
+    set_color_choice(args.read.output.color);
+    let reader = open_reader(&mut args.read)?;
+    let mut sources = SourceReader {
+        registry: reader.options(None).registry,
+        named: NamedReferences::new(),
+        exit: RunExit::Clean,
+    };
+    for source in &args.sources {
+        if let Err(error) = sources.read(source) {
+            sources.fail(&error);
+        }
+    }
+    let SourceReader { named, mut exit, .. } = sources;
+    let named: Vec<_> = named.into_iter().collect();
+    let found = in_parallel(&named, AT_A_TIME, |(reference, used_by)| {
+        resolve(&reader, reference, used_by)
+    });
+    reader.bars.clear();
+    let mut list = Worklist::default();
+    for (found, (reference, _)) in found.into_iter().zip(&named) {
+        match found {
+            Ok(entries) => entries.into_iter().for_each(|entry| list.add(entry)),
+            Err(error) => exit = report_error(&format!("{reference}: {error}")),
+        }
+    }
+    if args.output.as_os_str() == "-" {
+        return Ok(write_result(&list.text(), exit));
+    }
+    write_file(&args.output, &list.text(), ExistingOutput::Replaced)?;
+    Ok(exit)
+}
+
+fn open_reader(args: &mut ReadArgs) -> Result<ImageReader, CommandError> {
+    let file = project_config::read_config(&args.own)?;
+    if let Some(file) = &file {
+        file.config.fill_image(&mut args.image);
+    }
+    let knowledge = project_config::load_knowledge(&args.own, file.as_ref())?;
+    Ok(ImageReader::new(args, &knowledge))
+}
+
+/// Collects the references of all sources.
+struct SourceReader {
+    registry: RegistryOptions,
+    named: NamedReferences,
+    exit: RunExit,
+}
+
+impl SourceReader {
+    fn read(&mut self, source: &str) -> Result<(), String> {
+        if let Some(pattern) = source.strip_prefix("registry:") {
+            return self.read_registry(&RepositoryPattern::parse(pattern)?);
+        }
+        // A file that is no image names some; what is no file is an image itself.
+        if source != "-" && path_kind(source) != Some(PathKind::Other) {
+            self.named.entry(source.to_owned()).or_default();
+            return Ok(());
+        }
+        let name = if source == "-" { "standard input" } else { source };
+        let (found, wrong) = read_image_names(name, &read_text(source)?)?;
+        for image in found {
+            self.named.entry(image.reference).or_default().extend(image.used_by);
+        }
+        wrong.iter().for_each(|error| self.fail(error));
+        Ok(())
+    }
+
+    fn read_registry(&mut self, pattern: &RepositoryPattern) -> Result<(), String> {
+        let registry = &pattern.registry;
+        let repositories: Vec<String> = match pattern.only_repository() {
+            Some(only) => vec![only.to_owned()],
+            None => {
+                let all = list_repositories(registry, &self.registry).map_err(|error| error.to_string())?;
+                pattern.matching_repositories(all).collect()
+            }
+        };
+        if repositories.is_empty() {
+            report_warning(&format!("registry:{registry} has no repository that fits the pattern"));
+        }
+        let tags = |repository: &String| list_tags(registry, repository, &self.registry);
+        let lists = in_parallel(&repositories, AT_A_TIME, tags);
+        for (repository, tags) in repositories.iter().zip(lists) {
+            match tags {
+                Ok(tags) => {
+                    let references = pattern.references(repository, tags).into_iter();
+                    self.named
+                        .extend(references.map(|reference| (reference, BTreeSet::new())));
+                }
+                // The list of a registry keeps repositories whose last tag is gone.
+                Err(ImageError::NotFound(_)) if pattern.only_repository().is_none() => {}
+                Err(error) => self.fail(&error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, error: &str) {
+        self.exit = report_error(&error);
+    }
+}
+
+/// The images that a reference leads to, one for each platform that is asked for.
+fn resolve(reader: &ImageReader, reference: &str, used_by: &BTreeSet<String>) -> Result<Vec<WorkEntry>, String> {
+    let used_by: Vec<String> = used_by.iter().cloned().collect();
+    let mut entries = Vec::new();
+    for wish in reader.platforms(reference).map_err(|error| error.to_string())? {
+        let options = reader.options(wish.as_ref());
+        let opened =
+            open_image(reference, &options.registry, &options.open_request()).map_err(|error| error.to_string())?;
+        let digest = opened
+            .image
+            .digest
+            .ok_or("it has no digest of its own, by which results are kept")?;
+        let image = opened.home.map_or_else(
+            || reference.to_owned(),
+            |home| format!("{}/{}@{digest}", home.registry(), home.repository()),
+        );
+        // An old or hand-made config does not say it; then it is what was asked for.
+        let said =
+            Some(opened.image.platform).filter(|platform| !platform.architecture.is_empty() && !platform.os.is_empty());
+        let platform = said.or(wish).unwrap_or_else(Platform::host);
+        entries.push(WorkEntry::new(image, &digest, &platform, reference, &used_by));
+    }
+    Ok(entries)
+}

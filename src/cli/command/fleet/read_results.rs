@@ -1,0 +1,63 @@
+//! The documents of a fleet, read back.
+
+use crate::fleet::{FleetFailure, FleetSettings, ImageResult, RESULTS};
+use crate::judge::outcome::RunExit;
+use image_source::{DocumentStore, open_document_store};
+
+use super::super::command_error::CommandError;
+use super::super::terminal::report_error;
+use super::in_parallel;
+
+/// The documents that are read at a time: an object storage takes its time for each.
+const AT_A_TIME: usize = 16;
+
+/// What a fleet has come to so far.
+pub(super) struct KeptResults {
+    pub(super) results: Vec<ImageResult>,
+    pub(super) failures: Vec<FleetFailure>,
+    /// Open where a document could not be read.
+    pub(super) exit: RunExit,
+}
+
+/// Reads all results and failures of a place; a document that is damaged is said.
+///
+/// Errors: There is no fleet, or it cannot be read.
+pub(super) fn read_results(place: &str) -> Result<KeptResults, CommandError> {
+    let store = open_document_store(place)?;
+    if !store.exists(FleetSettings::NAME)? {
+        return Err(format!("there are no results of a fleet in {place}").into());
+    }
+    let mut exit = RunExit::Clean;
+    let results = read_folder(&*store, RESULTS, ImageResult::read, &mut exit)?;
+    let failures = read_folder(&*store, FleetFailure::FOLDER, FleetFailure::read, &mut exit)?;
+    Ok(KeptResults {
+        results,
+        failures,
+        exit,
+    })
+}
+
+fn read_folder<T: Send>(
+    store: &dyn DocumentStore,
+    folder: &str,
+    read: fn(&[u8]) -> Result<T, String>,
+    exit: &mut RunExit,
+) -> Result<Vec<T>, CommandError> {
+    let names = store.list(folder)?;
+    let all = in_parallel(&names, AT_A_TIME, |name| match store.read(name) {
+        Ok(Some(bytes)) => read(&bytes)
+            .map(Some)
+            .map_err(|error| format!("{name} cannot be read: {error}")),
+        // It was taken away since the list was made: a failure that has become a result.
+        Ok(None) => Ok(None),
+        Err(error) => Err(error.to_string()),
+    });
+    let mut documents = Vec::new();
+    for one in all {
+        match one {
+            Ok(document) => documents.extend(document),
+            Err(error) => *exit = report_error(&error),
+        }
+    }
+    Ok(documents)
+}

@@ -1,0 +1,200 @@
+//! `fleet run`: one worker's share of a worklist.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the engine says in the environment which share this is"
+)]
+
+use crate::cli::audit::AuditArgs;
+use crate::cli::fleet::FleetRunArgs;
+use crate::cli::option_values::{FailOnArg, LimitArg};
+use crate::cli::shared_args::ReportArgs;
+use crate::fleet::{
+    FleetFailure, FleetSettings, RESULTS, WorkEntry, WorkShare, document_name, failure_document, result_document,
+};
+use crate::judge::outcome::RunExit;
+use crate::judge::rule::RuleQuestion;
+use crate::judge::rule::suppression::{Suppression, SuppressionGate};
+use crate::report::ReportWriter as _;
+use crate::report::json::JsonReport;
+use image_source::registry::RetryPolicy;
+use image_source::{Digest, DocumentOutcome, DocumentStore, Platform, open_document_store};
+
+use super::super::audit::{AuditQuestion, ImageAuditor, RunPosition, prepare};
+use super::super::command_error::CommandError;
+use super::super::image_reader::ImageReader;
+use super::super::project_config;
+use super::super::terminal::{report_error, set_color_choice, write_result};
+use super::read_work_entries;
+
+/// What became of the images of a share.
+#[derive(Default)]
+struct ShareCounts {
+    audited: usize,
+    known: usize,
+    failed: usize,
+}
+
+/// Audits each image of the share that has no result yet.
+pub(super) fn run_share(args: FleetRunArgs) -> Result<RunExit, CommandError> {
+    set_color_choice(args.read.output.color);
+    if args.read.image.platform.is_some() {
+        return Err("the worklist says the platform of each image: leave --platform out".into());
+    }
+    let share = match args.shard {
+        Some(share) => share,
+        None => WorkShare::of_environment(&|name| std::env::var(name).ok(), args.shards)?,
+    };
+    let mut own = Vec::new();
+    let all = read_work_entries(&args.worklist, |number, entry| {
+        if share.takes(number) {
+            own.push(entry);
+        }
+    })?;
+    let store = open_document_store(&args.out)?;
+    let mut audit_args = audit_args(args);
+    let (knowledge, suppressions) = prepare(&mut audit_args, RuleQuestion::Image)?;
+    let args = &audit_args;
+    agree_on_settings(&*store, &settings(args, &suppressions)?)?;
+    let auditor = ImageAuditor {
+        args,
+        knowledge: &knowledge,
+        reader: ImageReader::new(&args.read, &knowledge),
+        question: &AuditQuestion::Library,
+        fail_on: args.report.fail_on.unwrap_or(FailOnArg::Error).into(),
+        gate: SuppressionGate::new(&suppressions, project_config::current_date()?),
+    };
+    let mut worker = ShareWorker {
+        auditor,
+        store: &*store,
+        counts: ShareCounts::default(),
+    };
+    for entry in &own {
+        worker.take(entry)?;
+    }
+    let ShareCounts { audited, known, failed } = worker.counts;
+    let said = format!(
+        "share {}: {audited} audited, {known} had a result, {failed} failed, of {} images\n",
+        share.words(),
+        all
+    );
+    let exit = if failed > 0 { RunExit::Open } else { RunExit::Clean };
+    Ok(if args.read.output.quiet > 0 {
+        exit
+    } else {
+        write_result(&said, exit)
+    })
+}
+
+/// The arguments of an audit of one image after the other.
+fn audit_args(args: FleetRunArgs) -> AuditArgs {
+    AuditArgs {
+        images: Vec::new(),
+        phase: args.phase,
+        tools: args.tools,
+        report: ReportArgs {
+            fail_on: args.fail_on,
+            format: None,
+            outputs: Vec::new(),
+        },
+        library: args.library,
+        read: args.read,
+    }
+}
+
+/// All that a result hangs on beside its image.
+fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSettings, CommandError> {
+    let image = &args.read.image;
+    let mut own = String::new();
+    // The program's own files stand for its version, which a build between two releases does not change.
+    for file in project_config::data_files(&args.read.own)? {
+        own += &format!("{:?} {} {}\n", file.kind, file.id, file.text);
+    }
+    for one in suppressions {
+        let pattern = |pattern: &Option<_>| pattern.as_ref().map(ToString::to_string);
+        let (image, path) = (pattern(&one.image), pattern(&one.path));
+        own += &format!("{} {image:?} {path:?} {:?} {}\n", one.rule, one.until, one.reason);
+    }
+    let environment = image.environment.iter().map(|(name, value)| format!("{name}={value}"));
+    let cpu = image.cpu.map(|cpu| format!("{cpu:?}"));
+    // How patient a worker is changes no result.
+    let is_patience = |limit: &LimitArg| RetryPolicy::names().any(|name| name == limit.name);
+    let limits = image.limits.iter().filter(|limit| !is_patience(limit));
+    let limits = limits.map(|limit| format!("{}={}", limit.name, limit.value));
+    let mut settings = FleetSettings::new();
+    settings.library.clone_from(&args.library);
+    settings.phases.clone_from(&args.phase);
+    settings.tools.clone_from(&args.tools);
+    settings.fail_on = format!("{:?}", args.report.fail_on.unwrap_or(FailOnArg::Error)).to_lowercase();
+    settings.conditions = environment.chain(cpu).chain(limits).collect();
+    settings.own_files = Digest::of(own.as_bytes()).to_string();
+    Ok(settings)
+}
+
+/// Notes the settings where nobody has, and compares them with those that are there.
+///
+/// Errors: The place has results of an audit that asked something else.
+fn agree_on_settings(store: &dyn DocumentStore, settings: &FleetSettings) -> Result<(), String> {
+    let name = FleetSettings::NAME;
+    let document = settings.document();
+    if store.create(name, &document).map_err(|error| error.to_string())? == DocumentOutcome::Created {
+        return Ok(());
+    }
+    let kept = store.read(name).map_err(|error| error.to_string())?.unwrap_or_default();
+    settings.compare(&kept).map_err(|what| {
+        format!("the results there are of an audit that asked something else, and two kinds do not go together ({what}); name another --out")
+    })
+}
+
+/// Audits one image after the other and keeps what comes of it.
+struct ShareWorker<'a> {
+    auditor: ImageAuditor<'a>,
+    store: &'a dyn DocumentStore,
+    counts: ShareCounts,
+}
+
+impl ShareWorker<'_> {
+    /// Sees to it that an image has a result, or that it is known why not.
+    ///
+    /// Errors: Nothing can be kept.
+    fn take(&mut self, entry: &WorkEntry) -> Result<(), CommandError> {
+        let name = document_name(RESULTS, entry);
+        if self.store.exists(&name)? {
+            self.counts.known += 1;
+            return Ok(());
+        }
+        let failure = document_name(FleetFailure::FOLDER, entry);
+        match self.audit(entry) {
+            Ok(document) => {
+                // Of two workers on one image the first counts: both have the same bytes.
+                self.store.create(&name, &document)?;
+                self.store.remove(&failure)?;
+                self.counts.audited += 1;
+            }
+            Err(error) => {
+                report_error(&format!("{}: {error}", entry.image));
+                self.store.replace(&failure, &failure_document(entry, &error))?;
+                self.counts.failed += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn audit(&mut self, entry: &WorkEntry) -> Result<Vec<u8>, String> {
+        let platform = Platform::parse(&entry.platform)?;
+        let names: Vec<&str> = entry.names.iter().map(String::as_str).collect();
+        let audit = self
+            .auditor
+            .audit(&entry.image, &names, Some(&platform), RunPosition::Before)?;
+        let found = audit.facts.image.digest.as_ref().map(ToString::to_string);
+        // A layout's tag moves on, as a registry's digest cannot: the result would be kept under another image's name.
+        if found.as_deref() != Some(entry.digest.as_str()) {
+            let found = found.unwrap_or_else(|| "none".to_owned());
+            return Err(format!(
+                "its digest is {found} now, and {} in the worklist",
+                entry.digest
+            ));
+        }
+        let report = JsonReport::new(self.auditor.fail_on).audited(&audit);
+        result_document(entry, report.trim_end())
+    }
+}

@@ -1,0 +1,53 @@
+//! Where a finding comes from: the image of the fleet that others begin from and that has it already.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::image_result::{ImageFinding, ImageResult};
+
+/// Which images end with which layers.
+pub(super) struct KnownBases<'a> {
+    /// By what stands for all layers of an image: its first name.
+    ends: BTreeMap<u64, &'a str>,
+    /// By what stands for the layers up to one that a finding points to: the repositories of the images that have them.
+    sharing: BTreeMap<u64, BTreeSet<String>>,
+}
+
+impl<'a> KnownBases<'a> {
+    pub(super) fn of(results: &'a [ImageResult]) -> Self {
+        let mut known = Self {
+            ends: BTreeMap::new(),
+            sharing: BTreeMap::new(),
+        };
+        for result in results {
+            if let (Some(end), Some(name)) = (result.chain.last(), result.names.first()) {
+                // Of several names for the same layers the first in the alphabet, in whatever order they come.
+                let there = known.ends.entry(*end).or_insert(name);
+                *there = (*there).min(name);
+            }
+            for place in result.findings.iter().filter_map(|finding| place_of(result, finding)) {
+                known.sharing.entry(place).or_default().extend(result.repositories());
+            }
+        }
+        known
+    }
+
+    /// What brings a finding into an image, unless that is the image itself: the smallest image of the fleet that it begins
+    /// from and that has it, or a layer that other repositories have as well.
+    pub(super) fn responsible(&self, result: &ImageResult, finding: &ImageFinding) -> Option<String> {
+        let layer = finding.layer?;
+        let below = result
+            .chain
+            .get(layer..result.chain.len().checked_sub(1)?)
+            .unwrap_or_default();
+        let base = below.iter().find_map(|end| self.ends.get(end));
+        let shared = || {
+            let repositories = self.sharing.get(&place_of(result, finding)?)?;
+            (repositories.len() > 1).then(|| format!("layer {}", finding.layer_name))
+        };
+        base.map(|name| (*name).to_owned()).or_else(shared)
+    }
+}
+
+fn place_of(result: &ImageResult, finding: &ImageFinding) -> Option<u64> {
+    result.chain.get(finding.layer?).copied()
+}

@@ -1,0 +1,196 @@
+//! The images that a text names: a list of references, the objects of a Kubernetes cluster in JSON, or a Dockerfile.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::judge::build_file::list_base_images;
+
+/// An image that somebody runs or builds on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NamedImage {
+    /// The reference as it is written.
+    pub reference: String,
+    /// Who names it; `None` for a list of references, which says no more.
+    pub used_by: Option<String>,
+}
+
+/// The keys under which objects of Kubernetes list containers (Pod v1 core, `PodSpec`), wherever a template stands.
+const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
+
+/// The images that `text`, of the file `name`, names, sorted; and what could not be read of it, in words.
+///
+/// Errors: A text that is of no such kind.
+pub(crate) fn read_image_names(name: &str, text: &str) -> Result<(BTreeSet<NamedImage>, Vec<String>), String> {
+    let mut lines = text.lines().map(str::trim);
+    let first = lines.find(|line| !line.is_empty() && !line.starts_with('#'));
+    let first_word = first
+        .and_then(|line| line.split_whitespace().next())
+        .unwrap_or_default();
+    let is_instruction = ["from", "arg"].contains(&first_word.to_ascii_lowercase().as_str());
+    match () {
+        () if first_word.starts_with(['{', '[']) => read_kubernetes(name, text),
+        () if is_instruction => read_build_file(name, text),
+        () => Ok((read_list(text), Vec::new())),
+    }
+}
+
+/// A reference in each line, and behind a `#` whatever one likes.
+fn read_list(text: &str) -> BTreeSet<NamedImage> {
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim());
+    let named = lines.filter(|line| !line.is_empty()).map(|reference| NamedImage {
+        reference: reference.to_owned(),
+        used_by: None,
+    });
+    named.collect()
+}
+
+fn read_build_file(name: &str, text: &str) -> Result<(BTreeSet<NamedImage>, Vec<String>), String> {
+    let bases = list_base_images(text).map_err(|error| format!("{name}: {error}"))?;
+    let (open, known): (Vec<_>, Vec<_>) = bases.into_iter().partition(|base| base.contains('$'));
+    let named = known.into_iter().map(|reference| NamedImage {
+        reference,
+        used_by: Some(format!("FROM of {name}")),
+    });
+    let why = |base| format!("{name}: FROM {base} hangs on a variable of the build, and is left out");
+    Ok((named.collect(), open.into_iter().map(why).collect()))
+}
+
+/// Objects as `kubectl get … -o json` writes them: one, a list, or one after the other.
+fn read_kubernetes(name: &str, text: &str) -> Result<(BTreeSet<NamedImage>, Vec<String>), String> {
+    let mut named = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for document in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
+        let document = document.map_err(|error| format!("{name}: it is no JSON: {error}"))?;
+        collect_objects(&document, &mut named, &mut wrong);
+    }
+    if named.is_empty() {
+        wrong.push(format!("{name}: no object in it has containers"));
+    }
+    Ok((named, wrong))
+}
+
+/// Takes the objects of a list, and of lists in it.
+fn collect_objects(value: &Value, named: &mut BTreeSet<NamedImage>, wrong: &mut Vec<String>) {
+    let items = match value {
+        Value::Array(items) => Some(items),
+        Value::Object(object) => object.get("items").and_then(Value::as_array),
+        _ => None,
+    };
+    match (items, value) {
+        (Some(items), _) => items.iter().for_each(|item| collect_objects(item, named, wrong)),
+        (None, Value::Object(object)) => {
+            let owner = object_name(object);
+            collect_containers(value, &owner, named, wrong);
+        }
+        _ => {}
+    }
+}
+
+/// `Kind namespace/name`.
+fn object_name(object: &Map<String, Value>) -> String {
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let metadata = object.get("metadata");
+    let of_metadata = |key: &str| text(metadata.and_then(|metadata| metadata.get(key)));
+    let (kind, namespace, name) = (text(object.get("kind")), of_metadata("namespace"), of_metadata("name"));
+    let slash = if namespace.is_empty() { "" } else { "/" };
+    format!("{kind} {namespace}{slash}{name}").trim().to_owned()
+}
+
+/// Takes the containers of an object wherever they stand in it: jobs of training operators, Knative services and others
+/// have the template of a pod at places of their own.
+fn collect_containers(value: &Value, owner: &str, named: &mut BTreeSet<NamedImage>, wrong: &mut Vec<String>) {
+    match value {
+        Value::Array(items) => items
+            .iter()
+            .for_each(|item| collect_containers(item, owner, named, wrong)),
+        Value::Object(object) => {
+            for (key, value) in object {
+                match value.as_array().filter(|_| CONTAINERS.contains(&key.as_str())) {
+                    Some(containers) => containers.iter().for_each(|one| container(one, owner, named, wrong)),
+                    None => collect_containers(value, owner, named, wrong),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn container(container: &Value, owner: &str, named: &mut BTreeSet<NamedImage>, wrong: &mut Vec<String>) {
+    match container.get("image").and_then(Value::as_str) {
+        Some(image) if !image.is_empty() => {
+            named.insert(NamedImage {
+                reference: image.to_owned(),
+                used_by: Some(owner.to_owned()),
+            });
+        }
+        // What a webhook fills in is not in a manifest; in a cluster every container has one.
+        _ => wrong.push(format!("{owner}: a container has no image")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_image_names;
+
+    fn names(text: &str) -> (Vec<(String, String)>, Vec<String>) {
+        let (named, wrong) = read_image_names("F", text).unwrap();
+        let pair = |one: super::NamedImage| (one.reference, one.used_by.unwrap_or_default());
+        (named.into_iter().map(pair).collect(), wrong)
+    }
+
+    fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+        expected
+            .iter()
+            .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn a_list_has_a_reference_in_each_line() {
+        let (named, wrong) = names("# images\n b:1 # ours\n\na@sha256:1\nb:1\n");
+        assert_eq!((named, wrong), (pairs(&[("a@sha256:1", ""), ("b:1", "")]), vec![]));
+    }
+
+    #[test]
+    fn every_container_of_every_object_counts() {
+        let pod = r#"{"kind":"Pod","metadata":{"namespace":"n","name":"p","annotations":{"x":"{\"containers\":[]}"}},
+            "spec":{"containers":[{"image":"main:1"},{"image":"side:1"}],"initContainers":[{"image":"init:1"}],
+            "ephemeralContainers":[{"image":"debug:1"}]},"status":{"containerStatuses":[{"image":"other:1"}]}}"#;
+        let cron = r#"{"kind":"CronJob","metadata":{"namespace":"n","name":"c"},"spec":{"jobTemplate":{"spec":{"template":
+            {"spec":{"containers":[{"image":"cron:1"},{"name":"none"}]}}}}}}"#;
+        let custom = r#"{"kind":"PyTorchJob","metadata":{"name":"t"},"spec":{"pytorchReplicaSpecs":{"Worker":{"template":
+            {"spec":{"containers":[{"image":"main:1"}]}}}}}}"#;
+        let list = format!(r#"{{"kind":"List","items":[{pod},{cron},{{"kind":"List","items":[{custom}]}}]}}"#);
+        let expected = [
+            ("cron:1", "CronJob n/c"),
+            ("debug:1", "Pod n/p"),
+            ("init:1", "Pod n/p"),
+            ("main:1", "Pod n/p"),
+            ("main:1", "PyTorchJob t"),
+            ("side:1", "Pod n/p"),
+        ];
+        let none = "CronJob n/c: a container has no image".to_owned();
+        assert_eq!(names(&list), (pairs(&expected), vec![none.clone()]));
+        assert_eq!(
+            names(&format!("{pod}\n{cron} {custom}")),
+            (pairs(&expected), vec![none])
+        );
+        assert_eq!(names("{}").1, ["F: no object in it has containers"]);
+        assert!(read_image_names("F", "{\"a\":").is_err());
+        assert!(read_image_names("F", &"[".repeat(100_000)).is_err());
+    }
+
+    #[test]
+    fn a_dockerfile_names_its_bases_and_not_its_stages() {
+        let text = "# syntax=docker/dockerfile:1\nARG TAG=1\nFROM base:${TAG} AS build\nFROM scratch\nFROM build\nFROM ${REG}/x\n";
+        let (named, wrong) = names(text);
+        assert_eq!(named, pairs(&[("base:1", "FROM of F")]));
+        assert_eq!(
+            wrong,
+            ["F: FROM ${REG}/x hangs on a variable of the build, and is left out"]
+        );
+    }
+}

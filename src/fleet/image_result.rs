@@ -1,0 +1,218 @@
+//! What a report on many images takes of the result of one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use image_source::RegistryReference;
+
+/// The result of an image, without what only its own report tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ImageResult {
+    pub digest: String,
+    pub platform: String,
+    /// The references that lead to it, sorted.
+    pub names: Vec<String>,
+    /// Who runs it.
+    pub used_by: Vec<String>,
+    /// In words.
+    pub verdict: String,
+    /// What its audit came to.
+    pub exit_code: u8,
+    /// The verdict of each phase that was asked for, of all where none was.
+    pub phases: BTreeMap<String, String>,
+    /// The state of each tool that was asked for.
+    pub tools: BTreeMap<String, String>,
+    /// Those that no suppression is for.
+    pub findings: Vec<ImageFinding>,
+    /// For each layer what stands for it and all layers below it.
+    pub chain: Vec<u64>,
+    /// What none of the phases needs: what stands for layer and path, and the bytes.
+    pub dead_weight: Vec<(u64, u64)>,
+}
+
+/// A finding, and where it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ImageFinding {
+    pub rule: String,
+    /// `error`, `warning` or `note`.
+    pub severity: String,
+    /// The highest layer that it points to, from 0.
+    pub layer: Option<usize>,
+    /// The beginning of that layer's diff id.
+    pub layer_name: String,
+}
+
+#[derive(Deserialize)]
+struct ResultSource {
+    digest: String,
+    platform: String,
+    names: Vec<String>,
+    used_by: Vec<String>,
+    report: ReportSource,
+}
+
+#[derive(Deserialize)]
+struct ReportSource {
+    verdict: String,
+    exit_code: u8,
+    asked_phases: Vec<String>,
+    asked_tools: Vec<ToolSource>,
+    image: ImageSource,
+    phases: BTreeMap<String, PhaseSource>,
+    findings: Vec<FindingSource>,
+}
+
+#[derive(Deserialize)]
+struct ToolSource {
+    id: String,
+    state: String,
+}
+
+#[derive(Deserialize)]
+struct ImageSource {
+    layers: Vec<LayerSource>,
+}
+
+#[derive(Deserialize)]
+struct LayerSource {
+    diff_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct PhaseSource {
+    verdict: String,
+    items: Vec<ItemSource>,
+}
+
+#[derive(Deserialize)]
+struct ItemSource {
+    path: String,
+    decision: String,
+    bytes: u64,
+    layer: usize,
+}
+
+#[derive(Deserialize)]
+struct FindingSource {
+    rule: String,
+    severity: String,
+    locations: Vec<LocationSource>,
+    suppressed: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct LocationSource {
+    layer: Option<usize>,
+}
+
+impl ImageResult {
+    /// Reads the document of a result.
+    ///
+    /// Errors: What is wrong with it, in words.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
+        let source: ResultSource = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        let report = source.report;
+        let layers: Vec<String> = report
+            .image
+            .layers
+            .into_iter()
+            .map(|layer| layer.diff_id.unwrap_or_default())
+            .collect();
+        let is_asked =
+            |phase: &str| report.asked_phases.is_empty() || report.asked_phases.iter().any(|one| one == phase);
+        let phases: BTreeMap<String, PhaseSource> =
+            report.phases.into_iter().filter(|(phase, _)| is_asked(phase)).collect();
+        let counting = report
+            .findings
+            .into_iter()
+            .filter(|finding| finding.suppressed.is_none());
+        Ok(Self {
+            digest: source.digest,
+            platform: source.platform,
+            names: source.names,
+            used_by: source.used_by,
+            verdict: report.verdict,
+            exit_code: report.exit_code,
+            tools: report
+                .asked_tools
+                .into_iter()
+                .map(|tool| (tool.id, tool.state))
+                .collect(),
+            findings: counting.map(|finding| placed(finding, &layers)).collect(),
+            chain: chain_of(&layers),
+            dead_weight: dead_weight(&phases, &layers),
+            phases: phases.into_iter().map(|(phase, plan)| (phase, plan.verdict)).collect(),
+        })
+    }
+
+    /// The repositories of its names, each once.
+    pub(crate) fn repositories(&self) -> BTreeSet<String> {
+        self.names.iter().map(|name| repository_of(name)).collect()
+    }
+
+    /// The bytes that none of its phases needs.
+    pub(crate) fn dead_bytes(&self) -> u64 {
+        self.dead_weight.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// How many of its findings are of a severity.
+    pub(crate) fn count(&self, severity: &str) -> usize {
+        self.findings
+            .iter()
+            .filter(|finding| finding.severity == severity)
+            .count()
+    }
+}
+
+/// The repository that a reference is of, with its registry; what is of none stands for itself.
+pub(crate) fn repository_of(name: &str) -> String {
+    let read = name.parse::<RegistryReference>();
+    read.map_or_else(
+        |_| name.to_owned(),
+        |read| format!("{}/{}", read.registry(), read.repository()),
+    )
+}
+
+fn placed(finding: FindingSource, layers: &[String]) -> ImageFinding {
+    let layer = finding.locations.iter().filter_map(|location| location.layer).max();
+    let diff_id = layer.and_then(|layer| layers.get(layer));
+    ImageFinding {
+        rule: finding.rule,
+        severity: finding.severity,
+        layer,
+        layer_name: diff_id.map(|id| id.chars().take(19).collect()).unwrap_or_default(),
+    }
+}
+
+/// What stands for each layer with those below it: images with a base in common have the same values up to its last layer.
+fn chain_of(layers: &[String]) -> Vec<u64> {
+    let mut hasher = DefaultHasher::new();
+    let chain = layers.iter().map(|layer| {
+        layer.hash(&mut hasher);
+        hasher.finish()
+    });
+    chain.collect()
+}
+
+/// The files that every phase drops.
+fn dead_weight(phases: &BTreeMap<String, PhaseSource>, layers: &[String]) -> Vec<(u64, u64)> {
+    let dropped = |plan: &PhaseSource| -> BTreeMap<u64, u64> {
+        let items = plan.items.iter().filter(|item| item.decision == "drop");
+        let place = |item: &ItemSource| {
+            let mut hasher = DefaultHasher::new();
+            (layers.get(item.layer), &item.path).hash(&mut hasher);
+            hasher.finish()
+        };
+        items.map(|item| (place(item), item.bytes)).collect()
+    };
+    let mut all = phases.values().map(dropped);
+    let Some(first) = all.next() else { return Vec::new() };
+    let common = all.fold(first, |mut common, plan| {
+        common.retain(|place, _| plan.contains_key(place));
+        common
+    });
+    common.into_iter().collect()
+}

@@ -1,0 +1,256 @@
+//! Which images of a worklist one worker takes: by the number that its engine gives it.
+
+/// One of so many equal shares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WorkShare {
+    /// From 0.
+    index: usize,
+    count: usize,
+}
+
+/// The variables by which engines tell a worker its number from 0, and how many there are.
+const COUNTED: [(&str, &str, &str); 3] = [
+    // Kubernetes tells the index alone; how many there are stands in the Job, and in --shards.
+    ("Kubernetes", "JOB_COMPLETION_INDEX", ""),
+    ("Cloud Run", "CLOUD_RUN_TASK_INDEX", "CLOUD_RUN_TASK_COUNT"),
+    ("AWS Batch", "AWS_BATCH_JOB_ARRAY_INDEX", "AWS_BATCH_JOB_ARRAY_SIZE"),
+];
+
+/// Slurm's, whose numbers begin and go on as `--array` says.
+const SLURM: &str = "SLURM_ARRAY_TASK_ID";
+
+type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl WorkShare {
+    /// Everything.
+    const WHOLE: Self = Self { index: 0, count: 1 };
+
+    /// Reads `K/N`, the first of which is 1.
+    ///
+    /// Errors: What would do.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let parts = text
+            .split_once('/')
+            .and_then(|(k, n)| Some((k.parse().ok()?, n.parse().ok()?)));
+        let share = parts.filter(|(k, n): &(usize, usize)| (1..=*n).contains(k));
+        let (k, count) = share.ok_or("expected K/N with K from 1 to N, such as 3/10")?;
+        Ok(Self { index: k - 1, count })
+    }
+
+    /// The share that an engine's variables name, the whole where none does; `shards` is how many workers there are, where
+    /// the user says it.
+    ///
+    /// Errors: Numbers that do not go together: a share that nobody takes would be images that nobody sees.
+    pub(crate) fn of_environment(lookup: Lookup<'_>, shards: Option<usize>) -> Result<Self, String> {
+        let lookup: Lookup<'_> = &|name| lookup(name).filter(|value| !value.is_empty());
+        let counted = COUNTED.into_iter().filter_map(|(engine, index, count)| {
+            let found = lookup(index)?;
+            Some((engine, index, counted_share(lookup, (index, &found), count, shards)))
+        });
+        let slurm = lookup(SLURM).map(|id| ("Slurm", SLURM, slurm_share(lookup, &id, shards)));
+        let all: Vec<_> = counted.chain(slurm).collect();
+        match <[_; 1]>::try_from(all) {
+            Ok([(_, _, share)]) => share,
+            Err(all) if all.is_empty() => match shards {
+                None | Some(1) => Ok(Self::WHOLE),
+                Some(count) => Err(format!(
+                    "--shards {count}, and no engine says which of them this is; --shard K/{count} does"
+                )),
+            },
+            Err(all) => {
+                let names: Vec<_> = all
+                    .iter()
+                    .map(|(engine, name, _)| format!("{name} ({engine})"))
+                    .collect();
+                Err(format!(
+                    "{} are both set; say which share this is by --shard K/N",
+                    names.join(" and ")
+                ))
+            }
+        }
+    }
+
+    /// Whether the entry with this number, from 0, is in the share.
+    pub(crate) fn takes(self, entry: usize) -> bool {
+        entry % self.count == self.index
+    }
+
+    /// The share as `K/N`.
+    pub(crate) fn words(self) -> String {
+        format!("{}/{}", self.index + 1, self.count)
+    }
+
+    fn of_count(index: usize, count: usize, what: &str) -> Result<Self, String> {
+        let share = (index < count).then_some(Self { index, count });
+        share.ok_or_else(|| format!("{what} is number {index} of {count}, counted from 0: there is no such share"))
+    }
+}
+
+fn number(name: &str, text: &str) -> Result<usize, String> {
+    let read = text.parse();
+    read.map_err(|_| format!("{name} is {text:?}: expected a number"))
+}
+
+fn counted_share(
+    lookup: Lookup<'_>,
+    (name, index): (&str, &str),
+    count: &str,
+    shards: Option<usize>,
+) -> Result<WorkShare, String> {
+    let told = lookup(count).map(|text| number(count, &text)).transpose()?;
+    let count = match (told, shards) {
+        (Some(told), Some(shards)) if told != shards => {
+            return Err(format!("{count} is {told}, and --shards says {shards}"));
+        }
+        (told, shards) => told.or(shards).ok_or_else(|| {
+            format!(
+                "{name} says which worker this is, and nothing how many there are: --shards N, with the N of the job"
+            )
+        })?,
+    };
+    WorkShare::of_count(number(name, index)?, count, name)
+}
+
+fn slurm_share(lookup: Lookup<'_>, id: &str, shards: Option<usize>) -> Result<WorkShare, String> {
+    let id = number(SLURM, id)?;
+    // With a number of shares the number of a task is that of its share: so the tasks of an array that failed can be sent
+    // again by their numbers (sbatch --array=3,7), and take what was theirs.
+    if let Some(count) = shards {
+        return WorkShare::of_count(id, count, &format!("{SLURM} (with --shards, --array begins at 0)"));
+    }
+    let part = |name: &str, default: Option<usize>| match (lookup(name), default) {
+        (Some(text), _) => number(name, &text),
+        (None, Some(default)) => Ok(default),
+        (None, None) => Err(format!(
+            "{SLURM} is set, and {name} is not: --shards N says how many there are"
+        )),
+    };
+    let (first, count) = (
+        part("SLURM_ARRAY_TASK_MIN", Some(0))?,
+        part("SLURM_ARRAY_TASK_COUNT", None)?,
+    );
+    let (step, last) = (
+        part("SLURM_ARRAY_TASK_STEP", Some(1))?.max(1),
+        part("SLURM_ARRAY_TASK_MAX", Some(id))?,
+    );
+    let place = id.checked_sub(first).map(|from| from / step);
+    let is_regular = last
+        .checked_sub(first)
+        .is_none_or(|span| last == id || span / step + 1 == count);
+    match place.filter(|place| is_regular && *place < count) {
+        Some(index) => Ok(WorkShare { index, count }),
+        None => Err(format!(
+            "the tasks of this array are no row of numbers, so that {SLURM} {id} names no share of {count}: --shards N"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WorkShare;
+
+    fn share(variables: &[(&str, &str)], shards: Option<usize>) -> Result<String, String> {
+        let lookup = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        WorkShare::of_environment(&lookup, shards).map(WorkShare::words)
+    }
+
+    #[test]
+    fn each_engine_says_which_share_a_worker_has() {
+        let slurm = |id, min, max, step, count| {
+            let names = ["ID", "MIN", "MAX", "STEP", "COUNT"];
+            let names = names.map(|name| format!("SLURM_ARRAY_TASK_{name}"));
+            let values: [&str; 5] = [id, min, max, step, count];
+            let pairs: Vec<_> = names
+                .iter()
+                .map(String::as_str)
+                .zip(values)
+                .filter(|(_, value)| *value != "-")
+                .collect();
+            share(&pairs, None)
+        };
+        let ok = |text: &str| Ok(text.to_owned());
+        assert_eq!(share(&[], None), ok("1/1"));
+        assert_eq!(share(&[("JOB_COMPLETION_INDEX", "")], None), ok("1/1"));
+        assert_eq!(share(&[("JOB_COMPLETION_INDEX", "4")], Some(5)), ok("5/5"));
+        let cloud_run = [("CLOUD_RUN_TASK_INDEX", "0"), ("CLOUD_RUN_TASK_COUNT", "7")];
+        assert_eq!(share(&cloud_run, None), ok("1/7"));
+        assert_eq!(share(&cloud_run, Some(7)), ok("1/7"));
+        assert_eq!(
+            share(
+                &[("AWS_BATCH_JOB_ARRAY_INDEX", "9"), ("AWS_BATCH_JOB_ARRAY_SIZE", "10")],
+                None
+            ),
+            ok("10/10")
+        );
+        assert_eq!(slurm("7", "1", "10", "1", "10"), ok("7/10"));
+        assert_eq!(slurm("5", "1", "9", "4", "3"), ok("2/3"));
+        assert_eq!(slurm("0", "-", "-", "-", "3"), ok("1/3"));
+        assert_eq!(
+            share(
+                &[("SLURM_ARRAY_TASK_ID", "7"), ("SLURM_ARRAY_TASK_COUNT", "2")],
+                Some(8)
+            ),
+            ok("8/8")
+        );
+    }
+
+    #[test]
+    fn numbers_that_do_not_go_together_are_refused() {
+        let error = |variables: &[(&str, &str)], shards| share(variables, shards).unwrap_err();
+        let both = [("JOB_COMPLETION_INDEX", "0"), ("SLURM_ARRAY_TASK_ID", "0")];
+        for (said, expected) in [
+            (error(&[("JOB_COMPLETION_INDEX", "0")], None), "--shards N"),
+            (
+                error(&[("JOB_COMPLETION_INDEX", "5")], Some(5)),
+                "there is no such share",
+            ),
+            (error(&[("JOB_COMPLETION_INDEX", "x")], Some(5)), "expected a number"),
+            (
+                error(&both, Some(2)),
+                "JOB_COMPLETION_INDEX (Kubernetes) and SLURM_ARRAY_TASK_ID (Slurm) are both set",
+            ),
+            (error(&[], Some(3)), "no engine says which"),
+            (
+                error(&[("CLOUD_RUN_TASK_INDEX", "0"), ("CLOUD_RUN_TASK_COUNT", "7")], Some(8)),
+                "--shards says 8",
+            ),
+            // sbatch --array=3,7 of an array that had more.
+            (
+                error(
+                    &[
+                        ("SLURM_ARRAY_TASK_ID", "3"),
+                        ("SLURM_ARRAY_TASK_MIN", "3"),
+                        ("SLURM_ARRAY_TASK_MAX", "7"),
+                        ("SLURM_ARRAY_TASK_COUNT", "2"),
+                    ],
+                    None,
+                ),
+                "no row of numbers",
+            ),
+            (
+                error(&[("SLURM_ARRAY_TASK_ID", "9")], Some(8)),
+                "there is no such share",
+            ),
+        ] {
+            assert!(said.contains(expected), "{said}");
+        }
+        for text in ["0/3", "4/3", "1", "1/0", "a/b", "-1/3"] {
+            assert!(WorkShare::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shares_part_every_list_without_rest_and_overlap() {
+        for count in 1..6 {
+            let shares: Vec<_> = (1..=count)
+                .map(|k| WorkShare::parse(&format!("{k}/{count}")).unwrap())
+                .collect();
+            for entry in 0..20 {
+                assert_eq!(shares.iter().filter(|share| share.takes(entry)).count(), 1);
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What the images of a fleet come to together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::bases::KnownBases;
+use super::image_result::ImageResult;
+use super::result_document::FleetFailure;
+
+/// How many images came to what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct OutcomeCounts {
+    /// Nothing at or above the threshold.
+    pub clean: usize,
+    /// Findings at or above it.
+    pub findings: usize,
+    /// Something could not be checked.
+    pub open: usize,
+    /// The image could not be audited.
+    pub failed: usize,
+    /// The worklist has it, and nothing is known of it.
+    pub missing: usize,
+}
+
+/// A rule and the images that it found something in.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct RuleSummary {
+    /// The gravest severity that it had.
+    pub severity: String,
+    pub images: usize,
+    pub repositories: BTreeSet<String>,
+}
+
+/// The images of one repository.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct RepositorySummary {
+    pub images: usize,
+    /// Those with findings at or above the threshold.
+    pub failing: usize,
+    /// The bytes that no phase needs, each file of a shared layer counted once.
+    pub dead_bytes: u64,
+}
+
+/// Verdicts or states, and how many images have each.
+type StateCounts = BTreeMap<String, usize>;
+
+/// A fleet in numbers.
+pub(crate) struct FleetSummary {
+    /// The results, by digest and platform.
+    pub results: Vec<ImageResult>,
+    /// The images that could not be audited and have no result.
+    pub failures: Vec<FleetFailure>,
+    pub outcomes: OutcomeCounts,
+    /// By phase, then by verdict.
+    pub phases: BTreeMap<String, StateCounts>,
+    /// By tool, then by state.
+    pub tools: BTreeMap<String, StateCounts>,
+    /// By rule.
+    pub rules: BTreeMap<String, RuleSummary>,
+    /// By repository.
+    pub repositories: BTreeMap<String, RepositorySummary>,
+    /// By base and rule: the images that have the finding from there.
+    pub bases: BTreeMap<(String, String), usize>,
+}
+
+impl FleetSummary {
+    /// Counts results and failures; `expected` is how many images the worklist has, where one is known.
+    pub(crate) fn of(mut results: Vec<ImageResult>, mut failures: Vec<FleetFailure>, expected: Option<usize>) -> Self {
+        results.sort_by(|a, b| (&a.digest, &a.platform).cmp(&(&b.digest, &b.platform)));
+        let is_done = |failure: &FleetFailure| {
+            let key = (&failure.digest, &failure.platform);
+            results
+                .binary_search_by(|one| (&one.digest, &one.platform).cmp(&key))
+                .is_ok()
+        };
+        // A worker that was killed between its result and the failure before it leaves both.
+        failures.retain(|failure| !is_done(failure));
+        failures.sort_by(|a, b| (&a.names, &a.digest).cmp(&(&b.names, &b.digest)));
+        let mut summary = Self {
+            outcomes: count_outcomes(&results, failures.len(), expected),
+            phases: BTreeMap::new(),
+            tools: BTreeMap::new(),
+            rules: BTreeMap::new(),
+            repositories: BTreeMap::new(),
+            bases: BTreeMap::new(),
+            results: Vec::new(),
+            failures,
+        };
+        let bases = KnownBases::of(&results);
+        let mut counted = BTreeMap::new();
+        for result in &results {
+            summary.count_states(result);
+            summary.count_findings(result, &bases);
+            summary.count_repositories(result, &mut counted);
+        }
+        summary.results = results;
+        summary
+    }
+
+    fn count_states(&mut self, result: &ImageResult) {
+        for (all, one) in [(&mut self.phases, &result.phases), (&mut self.tools, &result.tools)] {
+            for (name, state) in one {
+                *all.entry(name.clone()).or_default().entry(state.clone()).or_default() += 1;
+            }
+        }
+    }
+
+    fn count_findings(&mut self, result: &ImageResult, bases: &KnownBases<'_>) {
+        // A rule that finds several things in an image counts once for it.
+        let mut seen = BTreeSet::new();
+        for finding in &result.findings {
+            if seen.insert((finding.rule.as_str(), None)) {
+                let rule = self.rules.entry(finding.rule.clone()).or_default();
+                rule.images += 1;
+                rule.repositories.extend(result.repositories());
+            }
+            let rule = self.rules.entry(finding.rule.clone()).or_default();
+            if rank(&finding.severity) > rank(&rule.severity) {
+                rule.severity.clone_from(&finding.severity);
+            }
+            let Some(base) = bases.responsible(result, finding) else {
+                continue;
+            };
+            if seen.insert((finding.rule.as_str(), Some(base.clone()))) {
+                *self.bases.entry((base, finding.rule.clone())).or_default() += 1;
+            }
+        }
+    }
+
+    fn count_repositories(&mut self, result: &ImageResult, counted: &mut BTreeMap<String, BTreeSet<u64>>) {
+        for repository in result.repositories() {
+            let seen = counted.entry(repository.clone()).or_default();
+            let new = result.dead_weight.iter().filter(|(file, _)| seen.insert(*file));
+            let bytes: u64 = new.map(|(_, bytes)| bytes).sum();
+            let all = self.repositories.entry(repository).or_default();
+            all.images += 1;
+            all.failing += usize::from(result.exit_code == 1);
+            all.dead_bytes += bytes;
+        }
+    }
+}
+
+fn count_outcomes(results: &[ImageResult], failed: usize, expected: Option<usize>) -> OutcomeCounts {
+    let with = |code: u8| results.iter().filter(|result| result.exit_code == code).count();
+    let (clean, findings) = (with(0), with(1));
+    OutcomeCounts {
+        clean,
+        findings,
+        open: results.len() - clean - findings,
+        failed,
+        missing: expected.map_or(0, |expected| expected.saturating_sub(results.len() + failed)),
+    }
+}
+
+fn rank(severity: &str) -> u8 {
+    match severity {
+        "error" => 3,
+        "warning" => 2,
+        "note" => 1,
+        _ => 0,
+    }
+}

@@ -1,0 +1,208 @@
+//! The worklist: a line of JSON for each image, by digest and platform, in one order however it was made.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Read as _};
+
+use serde::{Deserialize, Serialize};
+
+use image_source::{Digest, Platform};
+
+/// The name of the contract of a line.
+const SCHEMA: &str = "cupti-audit/work/v1";
+/// The bytes of a line, at most: an image with some ten thousand names.
+const LINE_BYTES: u64 = 1 << 20;
+/// The lines that are none and are told; a file that is no worklist has nothing else.
+const WRONG_LINES: usize = 20;
+
+/// One image that is to be audited.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WorkEntry {
+    schema: String,
+    /// What an audit is asked for: a registry's image by its digest, so that a tag that moves on changes nothing.
+    pub image: String,
+    /// The digest of the platform's manifest.
+    pub digest: String,
+    /// `os/architecture[/variant]`.
+    pub platform: String,
+    /// The references that lead to it, sorted.
+    pub names: Vec<String>,
+    /// Who runs it, as `Deployment team-a/trainer`, or the Dockerfile that begins from it; sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub used_by: Vec<String>,
+}
+
+impl WorkEntry {
+    /// The image that `name` leads to.
+    pub(crate) fn new(image: String, digest: &Digest, platform: &Platform, name: &str, used_by: &[String]) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            image,
+            digest: digest.to_string(),
+            platform: platform.to_string(),
+            names: vec![name.to_owned()],
+            used_by: used_by.to_vec(),
+        }
+    }
+
+    /// Reads a line.
+    ///
+    /// Errors: What is wrong with it, in words.
+    fn read(line: &[u8]) -> Result<Self, String> {
+        let entry: Self =
+            serde_json::from_slice(line).map_err(|error| format!("it is no line of a worklist: {error}"))?;
+        if entry.schema != SCHEMA {
+            return Err(format!("its schema is {:?}, and {SCHEMA} is expected", entry.schema));
+        }
+        entry
+            .digest
+            .parse::<Digest>()
+            .map_err(|error| format!("its digest is none: {error}"))?;
+        // An empty one would be this machine's, and the workers of a fleet may differ.
+        if entry.platform.is_empty() {
+            return Err("it has no platform".to_owned());
+        }
+        Platform::parse(&entry.platform)?;
+        if entry.image.is_empty() || entry.image == "-" {
+            return Err("it names no image".to_owned());
+        }
+        Ok(entry)
+    }
+}
+
+/// All images of a fleet, one entry for each digest and platform.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Worklist {
+    entries: BTreeMap<(String, String), WorkEntry>,
+}
+
+impl Worklist {
+    /// Adds an image, or a name to one that is there.
+    pub(crate) fn add(&mut self, entry: WorkEntry) {
+        let key = (entry.digest.clone(), entry.platform.clone());
+        let Some(there) = self.entries.get_mut(&key) else {
+            self.entries.insert(key, entry);
+            return;
+        };
+        // Whichever came first, the image is asked for at the same place.
+        if entry.image < there.image {
+            there.image = entry.image;
+        }
+        for (all, more) in [(&mut there.names, entry.names), (&mut there.used_by, entry.used_by)] {
+            all.extend(more);
+            all.sort();
+            all.dedup();
+        }
+    }
+
+    /// The lines of the worklist.
+    pub(crate) fn text(&self) -> String {
+        let line = |entry| serde_json::to_string(entry).map(|line| line + "\n");
+        // Texts and lists of texts are always written.
+        self.entries.values().filter_map(|entry| line(entry).ok()).collect()
+    }
+}
+
+/// Reads a worklist line by line and hands each entry over with its number from 0, so that a list may be of any length;
+/// empty lines are passed over. Returns how many entries there are.
+///
+/// Errors: Why it cannot be read, or its first lines that are none, by their numbers.
+pub(crate) fn read_worklist(
+    from: &mut impl BufRead,
+    mut each: impl FnMut(usize, WorkEntry),
+) -> Result<usize, Vec<String>> {
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for number in 1_u64.. {
+        let mut line = Vec::new();
+        let read = from.by_ref().take(LINE_BYTES + 1).read_until(b'\n', &mut line);
+        let bytes = read.map_err(|error| vec![error.to_string()])?;
+        if bytes == 0 || wrong.len() == WRONG_LINES {
+            break;
+        }
+        if line.len() as u64 > LINE_BYTES {
+            wrong.push(format!("line {number} is longer than {LINE_BYTES} bytes"));
+            break;
+        }
+        let line = line.trim_ascii();
+        match WorkEntry::read(line) {
+            _ if line.is_empty() => {}
+            Ok(entry) => {
+                each(count, entry);
+                count += 1;
+            }
+            Err(error) => wrong.push(format!("line {number}: {error}")),
+        }
+    }
+    if wrong.is_empty() { Ok(count) } else { Err(wrong) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{WorkEntry, Worklist, read_worklist};
+    use image_source::{Digest, Platform};
+
+    fn entry(image: &str, name: &str) -> WorkEntry {
+        let platform = Platform::parse("linux/amd64").unwrap();
+        WorkEntry::new(
+            image.to_owned(),
+            &Digest::of(b"x"),
+            &platform,
+            name,
+            &["Pod a/b".to_owned()],
+        )
+    }
+
+    #[test]
+    fn in_whatever_order_names_come_the_list_is_the_same_and_reads_back() {
+        let (a, b) = (
+            entry("r.io/a@sha256:1", "r.io/a:1"),
+            entry("r.io/b@sha256:1", "r.io/b:1"),
+        );
+        let lists = [[a.clone(), b.clone(), a.clone()], [b.clone(), a.clone(), b]].map(|entries| {
+            let mut list = Worklist::default();
+            entries.into_iter().for_each(|entry| list.add(entry));
+            list
+        });
+        assert_eq!(lists[0], lists[1]);
+        let text = lists[0].text();
+        assert_eq!(text.lines().count(), 1);
+        assert!(text.contains(r#""image":"r.io/a@sha256:1""#) && text.contains(r#""names":["r.io/a:1","r.io/b:1"]"#));
+        let mut read = Vec::new();
+        let lines = format!("\n{text}\n{}", text.trim_end());
+        let count = read_worklist(&mut lines.as_bytes(), |number, entry| read.push((number, entry)));
+        let only = lists[0].entries.values().next().unwrap();
+        assert_eq!((count, read), (Ok(2), vec![(0, only.clone()), (1, only.clone())]));
+    }
+
+    #[test]
+    fn each_line_that_is_none_is_told_with_its_number() {
+        let good = serde_json::to_string(&entry("r.io/a", "r.io/a")).unwrap();
+        let lines = [
+            good.clone(),
+            "nginx:latest".to_owned(),
+            good.replace("work/v1", "work/v9"),
+            good.replace("sha256:", "sha256:zz"),
+            good.replace("linux/amd64", "a/b/c/d"),
+            good.replace("\"r.io/a\",\"digest\"", "\"-\",\"digest\""),
+            good.replace("names", "nemas"),
+        ];
+        let read = |text: &str| read_worklist(&mut text.as_bytes(), |_, _| {}).unwrap_err();
+        let wrong = read(&lines.join("\n"));
+        let expected = [
+            "line 2: it is no line of a worklist",
+            "line 3: its schema is \"cupti-audit/work/v9\"",
+            "line 4: its digest is none",
+            "line 5: invalid platform",
+            "line 6: it names no image",
+            "line 7: it is no line of a worklist: unknown field `nemas`",
+        ];
+        assert_eq!(wrong.len(), expected.len(), "{wrong:?}");
+        for (wrong, expected) in wrong.iter().zip(expected) {
+            assert!(wrong.starts_with(expected), "{wrong}");
+        }
+        assert_eq!(read(&"x\n".repeat(1000)).len(), 20);
+        let endless = format!("{good}\n{}", "x".repeat(2 << 20));
+        assert_eq!(read(&endless), ["line 2 is longer than 1048576 bytes"]);
+    }
+}

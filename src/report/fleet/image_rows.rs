@@ -1,0 +1,128 @@
+//! A row for each image: a line of JSON, or of a table.
+
+use serde_json::{Value, json};
+
+use crate::fleet::{FleetSummary, ImageResult};
+
+const SCHEMA: &str = "cupti-audit/fleet-image/v1";
+
+/// The columns of the table before those of the phases and tools.
+const COLUMNS: [&str; 12] = [
+    "digest",
+    "platform",
+    "names",
+    "repositories",
+    "used_by",
+    "exit_code",
+    "verdict",
+    "errors",
+    "warnings",
+    "notes",
+    "rules",
+    "dead_bytes",
+];
+
+/// A line of JSON for each image, those that were not audited last.
+pub(crate) fn json_lines(summary: &FleetSummary) -> String {
+    let results = summary.results.iter().map(json_row);
+    let failures = summary.failures.iter().map(|one| {
+        json!({
+            "schema": SCHEMA, "digest": one.digest, "platform": one.platform, "names": one.names,
+            "exit_code": 2, "error": one.error,
+        })
+    });
+    results.chain(failures).map(|row| format!("{row}\n")).collect()
+}
+
+fn json_row(result: &ImageResult) -> Value {
+    json!({
+        "schema": SCHEMA,
+        "digest": result.digest,
+        "platform": result.platform,
+        "names": result.names,
+        "repositories": result.repositories(),
+        "used_by": result.used_by,
+        "exit_code": result.exit_code,
+        "verdict": result.verdict,
+        "errors": result.count("error"),
+        "warnings": result.count("warning"),
+        "notes": result.count("note"),
+        "rules": rules(result),
+        "dead_bytes": result.dead_bytes(),
+        "phases": result.phases,
+        "tools": result.tools,
+    })
+}
+
+fn rules(result: &ImageResult) -> Vec<&str> {
+    let mut rules: Vec<&str> = result.findings.iter().map(|finding| finding.rule.as_str()).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    rules
+}
+
+/// The audited images as CSV (RFC 4180): lists have spaces between their values, and each phase and tool is a column.
+pub(crate) fn csv_table(summary: &FleetSummary) -> String {
+    let phases: Vec<&String> = summary.phases.keys().collect();
+    let tools: Vec<&String> = summary.tools.keys().collect();
+    let columns = COLUMNS.iter().map(|name| (*name).to_owned());
+    let of_phases = phases.iter().map(|phase| format!("phase_{phase}"));
+    let head = columns
+        .chain(of_phases)
+        .chain(tools.iter().map(|tool| format!("tool_{tool}")));
+    let mut out = csv_line(head);
+    for result in &summary.results {
+        let repositories: Vec<String> = result.repositories().into_iter().collect();
+        let fixed = [
+            result.digest.clone(),
+            result.platform.clone(),
+            result.names.join(" "),
+            repositories.join(" "),
+            result.used_by.join("; "),
+            result.exit_code.to_string(),
+            result.verdict.clone(),
+            result.count("error").to_string(),
+            result.count("warning").to_string(),
+            result.count("note").to_string(),
+            rules(result).join(" "),
+            result.dead_bytes().to_string(),
+        ];
+        let of_phases = phases
+            .iter()
+            .map(|phase| result.phases.get(*phase).cloned().unwrap_or_default());
+        let of_tools = tools
+            .iter()
+            .map(|tool| result.tools.get(*tool).cloned().unwrap_or_default());
+        out += &csv_line(fixed.into_iter().chain(of_phases).chain(of_tools));
+    }
+    out
+}
+
+fn csv_line(cells: impl Iterator<Item = String>) -> String {
+    let quoted = cells.map(|cell| {
+        // A line in a cell is one that half of all readers take for a row, and other controls are for no terminal.
+        let cell = cell.replace(char::is_control, " ");
+        // A cell that begins so is a formula to a spreadsheet, and names are other people's.
+        let is_formula = cell.starts_with(['=', '+', '-', '@']);
+        let cell = if is_formula { format!("'{cell}") } else { cell };
+        let needs_quotes = cell.contains([',', '"']);
+        if needs_quotes {
+            format!("\"{}\"", cell.replace('"', "\"\""))
+        } else {
+            cell
+        }
+    });
+    quoted.collect::<Vec<_>>().join(",") + "\r\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::csv_line;
+
+    #[test]
+    fn a_cell_is_no_formula_and_no_second_cell() {
+        let cells = ["a", "b,c", "say \"x\"", "=1+1", "@x", "two\nlines\u{1b}", ""].map(str::to_owned);
+        let line = csv_line(cells.into_iter());
+        assert_eq!(line, "a,\"b,c\",\"say \"\"x\"\"\",'=1+1,'@x,two lines ,\r\n");
+    }
+}

@@ -1,0 +1,248 @@
+//! Many images at once: a page for people, rows for tables, and numbers for Prometheus.
+
+mod image_rows;
+mod metrics;
+
+pub(crate) use image_rows::{csv_table, json_lines};
+pub(crate) use metrics::prometheus_text;
+
+use std::collections::BTreeMap;
+
+use super::blocks::{Block, ReportPage, TableRow};
+use super::text_layout::{BAD, BOLD, DOUBTFUL, GOOD, count_words, styled};
+use crate::fleet::{ChangedImage, FleetChange, FleetSummary, ImageResult};
+use crate::judge::outcome::RunExit;
+use crate::size::format_size;
+use image_linkage::escape::escape_bytes;
+
+/// The rows that one table of the page has at most; JSON and CSV have all images.
+const ROWS: usize = 100;
+
+/// The page of a fleet.
+pub(crate) fn fleet_page(summary: &FleetSummary, change: Option<&FleetChange>) -> ReportPage<'static> {
+    let (mark, style) = match fleet_exit(summary) {
+        RunExit::Clean => ("✓", GOOD),
+        RunExit::Findings => ("✗", BAD),
+        RunExit::Open => ("!", DOUBTFUL),
+    };
+    let mut blocks = vec![Block::Answer(style, format!("{mark} {}", headline(summary)))];
+    let parts: [(&'static str, &'static [&'static str], Vec<TableRow>); 8] = [
+        ("not audited", &["image", "error"], failure_rows(summary)),
+        ("phases", &["phase", "images by verdict"], state_rows(&summary.phases)),
+        ("tools", &["tool", "images by state"], state_rows(&summary.tools)),
+        (
+            "findings by rule",
+            &["rule", "severity", "images", "repositories"],
+            rule_rows(summary),
+        ),
+        ("bases responsible", &["base", "rule", "images"], base_rows(summary)),
+        (
+            "repositories by what no phase needs",
+            &["repository", "images", "failing", "dead weight"],
+            repository_rows(summary),
+        ),
+        (
+            "since the earlier run",
+            &["image", "outcome", "gained", "lost"],
+            change_rows(change),
+        ),
+        (
+            "images with findings",
+            &["image", "platform", "verdict", "rules"],
+            failing_rows(summary),
+        ),
+    ];
+    for (heading, columns, mut rows) in parts {
+        let more = rows.len().saturating_sub(ROWS);
+        rows.truncate(ROWS);
+        if !rows.is_empty() {
+            blocks.extend([Block::Heading(heading), Block::Table(columns, rows)]);
+        }
+        if more > 0 {
+            blocks.push(Block::Line(format!(
+                "and {more} more, which --format json and csv have"
+            )));
+        }
+        if let Some(change) = change.filter(|_| heading == "since the earlier run") {
+            blocks.push(Block::Line(change_words(change)));
+        }
+    }
+    ReportPage(blocks)
+}
+
+/// What a fleet comes to: the gravest of its images, and open where one was not audited.
+pub(crate) fn fleet_exit(summary: &FleetSummary) -> RunExit {
+    let counts = summary.outcomes;
+    match () {
+        () if counts.open + counts.failed + counts.missing > 0 => RunExit::Open,
+        () if counts.findings > 0 => RunExit::Findings,
+        () => RunExit::Clean,
+    }
+}
+
+fn headline(summary: &FleetSummary) -> String {
+    let counts = summary.outcomes;
+    let all = summary.results.len() + counts.failed + counts.missing;
+    let dead = summary.repositories.values().map(|one| one.dead_bytes).sum();
+    let parts = [
+        (counts.findings, "with findings"),
+        (counts.open, "with an open verdict"),
+        (counts.failed, "not audited"),
+        (counts.missing, "without a result yet"),
+    ];
+    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, words)| format!("{count} {words}")).collect();
+    let outcome = if parts.is_empty() {
+        "none with findings".to_owned()
+    } else {
+        parts.join(", ")
+    };
+    format!(
+        "{}: {outcome}; {} that no phase needs",
+        count_words(all, "image"),
+        format_size(dead)
+    )
+}
+
+/// A row whose line in text is its cells with two spaces between them, the first in bold.
+fn row(cells: Vec<String>) -> TableRow {
+    // Whoever may write where results lie may have put anything there.
+    let cells: Vec<String> = cells.iter().map(|cell| escape_bytes(cell.as_bytes())).collect();
+    let shown: Vec<String> = cells.iter().skip(1).filter(|cell| !cell.is_empty()).cloned().collect();
+    let first = cells.first().map(|first| styled(BOLD, first).to_string());
+    let line = format!("  {}  {}", first.unwrap_or_default(), shown.join("  "));
+    TableRow {
+        line: line.trim_end().to_owned(),
+        cells,
+        ..TableRow::default()
+    }
+}
+
+fn failure_rows(summary: &FleetSummary) -> Vec<TableRow> {
+    let rows = summary.failures.iter();
+    rows.map(|one| row(vec![first_name(&one.names, &one.digest), one.error.clone()]))
+        .collect()
+}
+
+fn state_rows(counts: &BTreeMap<String, BTreeMap<String, usize>>) -> Vec<TableRow> {
+    let words = |states: &BTreeMap<String, usize>| {
+        let states = states.iter().map(|(state, count)| format!("{state} {count}"));
+        states.collect::<Vec<_>>().join(", ")
+    };
+    counts
+        .iter()
+        .map(|(name, states)| row(vec![name.clone(), words(states)]))
+        .collect()
+}
+
+fn rule_rows(summary: &FleetSummary) -> Vec<TableRow> {
+    let mut rules: Vec<_> = summary.rules.iter().collect();
+    rules.sort_by_key(|(_, rule)| std::cmp::Reverse(rule.images));
+    let rows = rules.into_iter().map(|(id, rule)| {
+        let (images, repositories) = (count_words(rule.images, "image"), rule.repositories.len());
+        row(vec![
+            id.clone(),
+            rule.severity.clone(),
+            images,
+            format!("in {}", count_words(repositories, "repository")),
+        ])
+    });
+    rows.collect()
+}
+
+fn base_rows(summary: &FleetSummary) -> Vec<TableRow> {
+    let mut bases: Vec<_> = summary.bases.iter().collect();
+    bases.sort_by_key(|(_, images)| std::cmp::Reverse(**images));
+    let rows = bases.into_iter();
+    rows.map(|((base, rule), images)| row(vec![base.clone(), rule.clone(), count_words(*images, "image")]))
+        .collect()
+}
+
+fn repository_rows(summary: &FleetSummary) -> Vec<TableRow> {
+    let notable = summary
+        .repositories
+        .iter()
+        .filter(|(_, one)| one.dead_bytes > 0 || one.failing > 0);
+    let mut repositories: Vec<_> = notable.collect();
+    repositories.sort_by_key(|(_, one)| std::cmp::Reverse((one.dead_bytes, one.failing)));
+    let rows = repositories.into_iter().map(|(name, one)| {
+        let failing = if one.failing == 0 {
+            String::new()
+        } else {
+            format!("{} failing", one.failing)
+        };
+        row(vec![
+            name.clone(),
+            count_words(one.images, "image"),
+            failing,
+            format_size(one.dead_bytes),
+        ])
+    });
+    rows.collect()
+}
+
+fn failing_rows(summary: &FleetSummary) -> Vec<TableRow> {
+    let failing = summary.results.iter().filter(|result| result.exit_code != 0);
+    let mut failing: Vec<&ImageResult> = failing.collect();
+    failing.sort_by(|a, b| (&a.names, &a.platform).cmp(&(&b.names, &b.platform)));
+    let rows = failing.into_iter().map(|result| {
+        let mut rules: Vec<&str> = result.findings.iter().map(|finding| finding.rule.as_str()).collect();
+        rules.dedup();
+        let name = first_name(&result.names, &result.digest);
+        row(vec![
+            name,
+            result.platform.clone(),
+            result.verdict.clone(),
+            rules.join(", "),
+        ])
+    });
+    rows.collect()
+}
+
+/// The first of the names, with how many there are besides.
+fn first_name(names: &[String], digest: &str) -> String {
+    match names {
+        [] => digest.to_owned(),
+        [only] => only.clone(),
+        [first, others @ ..] => format!("{first} and {} more", count_words(others.len(), "name")),
+    }
+}
+
+fn change_rows(change: Option<&FleetChange>) -> Vec<TableRow> {
+    let words = |code: u8| match code {
+        0 => "clean",
+        1 => "findings",
+        _ => "open",
+    };
+    let images = change.map(|change| change.images.as_slice()).unwrap_or_default();
+    let rows = images.iter().map(|image: &ChangedImage| {
+        let (before, after) = image.exit_codes;
+        let outcome = if before == after {
+            words(after).to_owned()
+        } else {
+            format!("{} → {}", words(before), words(after))
+        };
+        let list = |sign: &str, rules: &[String]| {
+            let rules = rules.iter().map(|rule| format!("{sign}{rule}"));
+            rules.collect::<Vec<_>>().join(" ")
+        };
+        row(vec![
+            image.name.clone(),
+            outcome,
+            list("+", &image.gained),
+            list("-", &image.lost),
+        ])
+    });
+    rows.collect()
+}
+
+fn change_words(change: &FleetChange) -> String {
+    let changed = change.images.len();
+    format!(
+        "since the earlier run {} changed, of names in both {} built anew; {} new, {} gone",
+        count_words(changed, "image"),
+        change.rebuilt,
+        change.added,
+        change.removed
+    )
+}
