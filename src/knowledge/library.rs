@@ -67,9 +67,22 @@ pub struct LibraryProfile {
     /// Rules about another library that hold for this one, too; a final `*` stands for any rest.
     #[serde(default)]
     pub rules: Vec<String>,
+    /// Where it is put; into a folder of the loader's own where nothing is said.
+    #[serde(default)]
+    pub install: InstallPlaces,
     /// Whether the APIs, the profiling tools and the phases are about it.
     #[serde(default)]
     pub has_apis: bool,
+}
+
+/// Where a library is put, each the first that will do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstallPlaces {
+    /// The folders, from the root on.
+    pub folders: Vec<String>,
+    /// The files that name the folder to `ldconfig`.
+    pub confs: Vec<String>,
 }
 
 /// A library of the same packages, and what is done with it.
