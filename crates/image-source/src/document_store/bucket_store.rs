@@ -9,7 +9,7 @@ use rusty_s3::actions::ListObjectsV2;
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 
 use super::aws_credentials::{AwsCredentials, variable};
-use super::{DOCUMENT_BYTES, DocumentOutcome, DocumentStore, check_size};
+use super::store::{DOCUMENT_BYTES, DocumentOutcome, DocumentStore, check_size};
 use crate::http_client::client_builder;
 use crate::image_error::ImageError;
 use crate::registry::RetryPolicy;

@@ -6,7 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{DOCUMENT_BYTES, DocumentOutcome, DocumentStore, check_size};
+use super::store::{DOCUMENT_BYTES, DocumentOutcome, DocumentStore, check_size};
 use crate::image_error::ImageError;
 
 /// How the names of half written files begin; lists leave them out.

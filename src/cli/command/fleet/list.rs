@@ -15,7 +15,8 @@ use super::super::image_reader::ImageReader;
 use super::super::output_file::write_file;
 use super::super::project_config;
 use super::super::terminal::{report_error, report_warning, set_color_choice, write_result};
-use super::{in_parallel, read_text};
+use super::named_files::read_text;
+use super::work_pool::in_parallel;
 
 /// The images that are asked for at a time.
 const AT_A_TIME: usize = 8;

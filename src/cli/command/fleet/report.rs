@@ -9,8 +9,8 @@ use crate::report::fleet::{csv_table, fleet_exit, fleet_page, json_lines, promet
 
 use super::super::command_error::CommandError;
 use super::super::terminal::{set_color_choice, terminal_width, write_result};
+use super::named_files::read_work_entries;
 use super::read_results::{KeptResults, read_results};
-use super::read_work_entries;
 
 /// Reports on the results of a fleet.
 pub(super) fn report_fleet(args: &FleetReportArgs) -> Result<RunExit, CommandError> {

@@ -26,7 +26,7 @@ use super::super::command_error::CommandError;
 use super::super::image_reader::ImageReader;
 use super::super::project_config;
 use super::super::terminal::{report_error, set_color_choice, write_result};
-use super::read_work_entries;
+use super::named_files::read_work_entries;
 
 /// What became of the images of a share.
 #[derive(Default)]

@@ -1,0 +1,52 @@
+//! What a fleet's files hold: names of images, and worklists.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+
+use crate::fleet::{WorkEntry, read_worklist};
+use crate::judge::outcome::RunExit;
+
+use super::super::command_error::CommandError;
+use super::super::terminal::report_error;
+
+/// The bytes of what names images: all objects of a large cluster.
+const TEXT_BYTES: u64 = 1 << 30;
+
+/// The text of a file, or of standard input for `-`.
+///
+/// Errors: It cannot be read, is too large or no text, in words.
+pub(super) fn read_text(file: &str) -> Result<String, String> {
+    let mut text = String::new();
+    let mut take = |from: &mut dyn Read| from.take(TEXT_BYTES + 1).read_to_string(&mut text);
+    let read = match file {
+        "-" => take(&mut io::stdin().lock()),
+        _ => open_file(file).and_then(|mut opened| take(&mut opened)),
+    };
+    let shown = if file == "-" { "standard input" } else { file };
+    let bytes = read.map_err(|error| format!("{shown}: {error}"))?;
+    if u64::try_from(bytes).is_ok_and(|bytes| bytes <= TEXT_BYTES) {
+        return Ok(text);
+    }
+    Err(format!("{shown} is larger than {TEXT_BYTES} bytes"))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the user names the file")]
+fn open_file(file: &str) -> io::Result<File> {
+    File::open(file)
+}
+
+/// Hands over each entry of a worklist, which may be of any length, with its number from 0; returns how many there are.
+///
+/// Errors: The lines that are none were said.
+pub(super) fn read_work_entries(file: &str, each: impl FnMut(usize, WorkEntry)) -> Result<usize, CommandError> {
+    let read = if file == "-" {
+        read_worklist(&mut io::stdin().lock(), each)
+    } else {
+        let opened = open_file(file).map_err(|error| format!("{file}: {error}"))?;
+        read_worklist(&mut BufReader::new(opened), each)
+    };
+    read.map_err(|wrong| {
+        let said = |line: &String| report_error(&format!("{file}: {line}"));
+        wrong.iter().map(said).fold(RunExit::Open, RunExit::max).into()
+    })
+}
