@@ -655,7 +655,7 @@ fn an_interrupted_run_leaves_all_or_nothing() {
         // What a killed run leaves stays until a run gets as far as to make its own.
         let mut names_before = Vec::new();
         for number in (at..tries).step_by(4) {
-            let signal = ["TERM", "INT", "KILL"][usize::try_from(number / 4 % 3).unwrap()];
+            let signal = ["TERM", "INT", "KILL", "HUP"][usize::try_from(number / 4 % 4).unwrap()];
             let mut child = program(&words)
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
@@ -694,6 +694,73 @@ fn an_interrupted_run_leaves_all_or_nothing() {
         "{tries} runs are interrupted: {whole} had put a whole output in its place, {nothing} none; {left} of the killed left something, which the next run removed; {codes:?}"
     );
     assert!(nothing > 0);
+}
+
+/// The program from a shell that has said this before, with a pipe that nothing comes from as its standard input.
+fn waiting(shell: &str, arguments: &[&str]) -> std::process::Child {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{shell}; exec \"$0\" \"$@\"")]);
+    command.arg(env!("CARGO_BIN_EXE_cupti-audit")).args(arguments);
+    command.env_clear().stdin(Stdio::piped());
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn send(signal: &str, child: &std::process::Child) {
+    std::thread::sleep(Duration::from_millis(500));
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-s", signal, &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+#[test]
+fn y_04_a_signal_that_is_ignored_stays_so_and_any_other_ends_what_waits() {
+    use std::os::unix::process::ExitStatusExt as _;
+    for signal in ["INT", "HUP"] {
+        let mut child = waiting(&format!("trap '' {signal}"), &["audit", "--no-config", "-"]);
+        let _pipe = child.stdin.take();
+        send(signal, &child);
+        send("TERM", &child);
+        assert_eq!(child.wait().unwrap().signal(), Some(15), "{signal} was ignored");
+    }
+    let place = Place::new();
+    let to = place.of("oci", "out");
+    let mut child = waiting(":", &["slim", "--no-config", "-", "--phase", "inference", "-o", &to]);
+    let _pipe = child.stdin.take();
+    send("HUP", &child);
+    assert_eq!(child.wait().unwrap().signal(), Some(1));
+    assert_eq!(names(place.path()), Vec::<String>::new());
+}
+
+#[test]
+fn y_05_a_file_past_the_limit_of_the_shell_is_an_error_and_nothing_is_left() {
+    let place = Place::new();
+    let (to, image) = (place.of("docker-archive", "out"), fixture("devel"));
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "ulimit -f 2; exec \"$0\" \"$@\"",
+        env!("CARGO_BIN_EXE_cupti-audit"),
+    ]);
+    command.args([
+        "slim",
+        "--no-config",
+        &image,
+        "--phase",
+        "inference",
+        "--drop",
+        "-o",
+        &to,
+    ]);
+    let output = command.env_clear().output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(said.contains("File too large") && said.lines().count() == 1, "{said}");
+    assert_eq!(names(place.path()), Vec::<String>::new());
 }
 
 fn audit_of(image: &str) -> Value {
@@ -893,7 +960,7 @@ fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() 
         ),
         (
             "a library to link",
-            text("src/Makefile", "LIBS=-L/opt/x -lcupti # /opt/\n"),
+            text("src/Makefile", "LIBS=-L/opt/x -lcupti # LD_LIBRARY_PATH\n"),
             json!({}),
             false,
         ),
@@ -935,16 +1002,8 @@ fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() 
             .file(at, Elf::library("libcupti.so.12").build())
             .file(format!("{include}/cupti.h"), "#include <cupti_result.h>\n")
             .file(format!("{include}/cupti_result.h"), "\n");
-        let config = config.as_object().unwrap().clone();
         let folder = Place::new();
-        let from = on_debian(&folder, &[layer], |image| {
-            config.iter().fold(image, |image, (key, value)| {
-                match value[0].as_str().filter(|_| key == "Env") {
-                    Some(pair) => image.env(pair.split('=').next().unwrap(), pair.split('=').nth(1).unwrap()),
-                    None => image.config(key, value.clone()),
-                }
-            })
-        });
+        let from = on_debian(&folder, &[layer], |image| with_config(image, &config));
         let said = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
         let goes = |path: &str| said.contains(&format!("- /{path} "));
         let found = if is_header {
@@ -1164,12 +1223,7 @@ fn a_library_that_nothing_explains_stays_where_something_may_put_its_path_togeth
     for (what, folder, layer, config, stays) in cases {
         let layer = layer.file(format!("{folder}/{NAME}"), Elf::library(NAME).build());
         let place = Place::new();
-        let from = on_debian(&place, &[layer], |image| {
-            let config = config.as_object().unwrap().clone();
-            config
-                .into_iter()
-                .fold(image, |image, (key, value)| image.config(&key, value))
-        });
+        let from = on_debian(&place, &[layer], |image| with_config(image, &config));
         let said = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
         assert_eq!(said.contains(&format!("- /{folder}/{NAME} ")), !stays, "{what}: {said}");
     }
@@ -1282,6 +1336,18 @@ fn on_debian(place: &Place, layers: &[Layer], change: impl Fn(Image) -> Image) -
     layout.add("1", &[change(layers.iter().fold(base[0].clone(), add))]);
     layout.write_to(&place.path().join("from")).unwrap();
     place.of("oci", "from")
+}
+
+/// An image with these keys of its config; of `Env` one variable.
+fn with_config(image: Image, config: &Value) -> Image {
+    let keys = config.as_object().unwrap().iter();
+    keys.fold(image, |image, (key, value)| {
+        let pair = value[0].as_str().filter(|_| key == "Env");
+        match pair.and_then(|pair| pair.split_once('=')) {
+            Some((name, value)) => image.env(name, value),
+            None => image.config(key, value.clone()),
+        }
+    })
 }
 
 /// The rules of all findings of an image.

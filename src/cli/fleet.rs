@@ -89,7 +89,7 @@ pub struct FleetRunArgs {
     /// The worklist; - is standard input
     #[arg(value_name = "WORKLIST")]
     pub worklist: String,
-    /// Where the results are kept: a folder, or s3://BUCKET/PREFIX
+    /// Where the results are kept: a folder, or `s3://BUCKET/PREFIX`
     #[arg(long, value_name = "DIR|URL", env = "CUPTI_AUDIT_FLEET_OUT")]
     pub out: String,
     /// Which share of the list, the first being 1

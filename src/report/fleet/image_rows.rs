@@ -1,5 +1,7 @@
 //! A row for each image: a line of JSON, or of a table.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::fleet::{FleetSummary, ImageResult};
@@ -24,6 +26,7 @@ const COLUMNS: [&str; 12] = [
 
 /// A line of JSON for each image, those that were not audited last.
 pub(crate) fn json_lines(summary: &FleetSummary) -> String {
+    let mut lines = String::new();
     let results = summary.results.iter().map(json_row);
     let failures = summary.failures.iter().map(|one| {
         json!({
@@ -31,7 +34,10 @@ pub(crate) fn json_lines(summary: &FleetSummary) -> String {
             "exit_code": 2, "error": one.error,
         })
     });
-    results.chain(failures).map(|row| format!("{row}\n")).collect()
+    for row in results.chain(failures) {
+        let _ = writeln!(lines, "{row}");
+    }
+    lines
 }
 
 fn json_row(result: &ImageResult) -> Value {

@@ -210,6 +210,7 @@ impl<'a> NamedPaths<'a> {
             let all = self.with_others(file);
             return all.map(|file| (file, ReferenceKind::Names)).collect();
         }
+        let is_there = found.is_some();
         let folder = found.or_else(|| self.rootfs.lookup(&path.parent().absolute()).ok());
         let is_folder = |node: &NodeKind| matches!(node, NodeKind::Directory(_));
         let folder = folder.filter(|folder| is_folder(&self.rootfs.node(folder.node).kind));
@@ -221,10 +222,14 @@ impl<'a> NamedPaths<'a> {
             let files = files.filter(|file| is_script && self.strays.is_asked(file));
             return files.map(|file| (file, ReferenceKind::NamesFolder)).collect();
         }
-        // A program may walk what lies below a folder, or put a path together that begins there.
-        let walked = folder.iter().filter(|_| asker.puts_together());
-        let below = walked.flat_map(|folder| self.strays.below(&folder.path));
-        let files = files.chain(below);
+        // A program may walk what lies below a folder, or put a path together that begins so.
+        let begin = if is_there {
+            folder.as_ref().map(|folder| &folder.path)
+        } else {
+            Some(&path)
+        };
+        let below = begin.filter(|_| asker.puts_together()).into_iter();
+        let files = files.chain(below.flat_map(|begin| self.strays.below(begin, is_there)));
         files.map(|file| (file, ReferenceKind::NamesFolder)).collect()
     }
 

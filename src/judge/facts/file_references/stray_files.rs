@@ -101,13 +101,16 @@ impl<'f> StrayFiles<'f> {
         places.filter(move |(place, _)| is_it(place)).map(|(_, file)| *file)
     }
 
-    /// Those that lie in a folder or below it; none of the root, which everybody names. Of too many, all of them.
-    pub(super) fn below(&self, folder: &RootPath) -> impl Iterator<Item = &'f DeadWeightFile> {
-        let is_root = folder.as_bytes().is_empty();
-        let places = self
-            .places
-            .iter()
-            .filter(move |(place, _)| !is_root && (self.places.len() > MANY || is_below(place, folder)));
+    /// Those that lie below a folder, or, where there is none, whose path begins so; none of the root, which everybody
+    /// names. Of too many, all of them.
+    pub(super) fn below(&self, begin: &RootPath, is_folder: bool) -> impl Iterator<Item = &'f DeadWeightFile> {
+        let is_root = begin.as_bytes().is_empty();
+        let is_it = move |place: &RootPath| match is_folder {
+            true => is_below(place, begin),
+            false => place.as_bytes().starts_with(begin.as_bytes()),
+        };
+        let places = self.places.iter().filter(move |_| !is_root);
+        let places = places.filter(move |(place, _)| self.places.len() > MANY || is_it(place));
         places.map(|(_, file)| *file)
     }
 
