@@ -386,7 +386,7 @@ impl CopiedPart {
         let toolkit = &known.tables.packages.toolkit;
         let is_toolkit = |folder: &str| folder.starts_with(&toolkit.folder);
         let header = known.library.header.trim_end_matches(".h");
-        let is_header = name.ends_with(".h") && name.starts_with(header);
+        let is_header = name.strip_suffix(".h").is_some_and(|stem| stem.starts_with(header));
         match () {
             () if name.starts_with(known.library.file_stem()) => Self::Library,
             // The library may lie there as a link, or since a runfile.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::compiled_rule::{DisabledPhases, FieldCondition, LibraryWords, Rule, RuleCure, Severity, SeverityRaise};
+use super::compiled_rule::{DisabledPhases, LibraryWords, Rule, RuleCure, Severity, SeverityRaise};
+use super::field_value::FieldCondition;
 use super::subject_fields::SubjectField;
 use super::subject_kind::SubjectKind;
 use super::template::{LIBRARY_FIELDS, MessageTemplate};

@@ -1,9 +1,9 @@
 //! A rule that was checked whole, and the severities that it gives.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
-use super::subject_kind::{FieldValue, RuleQuestion, SubjectKind};
+use super::field_value::FieldCondition;
+use super::subject_kind::{RuleQuestion, SubjectKind};
 use super::template::{LIBRARY_FIELDS, MessageTemplate};
 use crate::knowledge::library::LibraryProfile;
 use crate::knowledge::name_pattern::matches_name_pattern;
@@ -166,61 +166,6 @@ pub struct DisabledPhases {
     pub unasked: bool,
     /// For these phases, by name.
     pub phases: BTreeSet<String>,
-}
-
-/// A field and the value it must have, or be compared with.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct FieldCondition {
-    pub(super) field: &'static str,
-    pub(super) comparison: FieldComparison,
-    pub(super) value: FieldValue,
-}
-
-impl FieldCondition {
-    /// Whether a subject with these fields meets it.
-    pub(crate) fn holds(&self, fields: &BTreeMap<&'static str, FieldValue>) -> bool {
-        let Some(found) = fields.get(self.field) else {
-            return false;
-        };
-        let order = found.number().cmp(&self.value.number());
-        match self.comparison {
-            // Sizes and counts are one number to a rule.
-            FieldComparison::Is => found == &self.value || (found.number().is_some() && order.is_eq()),
-            FieldComparison::AtLeast => order.is_ge(),
-            FieldComparison::AtMost => order.is_le(),
-            FieldComparison::Above => order.is_gt(),
-            FieldComparison::Below => order.is_lt(),
-        }
-    }
-}
-
-impl fmt::Display for FieldCondition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let signs = FieldComparison::SIGNS.iter();
-        let sign = signs.filter(|(_, comparison)| *comparison == self.comparison);
-        let sign: String = sign.map(|(sign, _)| format!("{sign} ")).collect();
-        write!(f, "{} is {sign}{}", self.field, self.value)
-    }
-}
-
-/// How a number of a subject is compared with that of a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FieldComparison {
-    Is,
-    AtLeast,
-    AtMost,
-    Above,
-    Below,
-}
-
-impl FieldComparison {
-    /// The signs in a rule's file; those of two letters come first, as they begin with those of one.
-    pub(super) const SIGNS: [(&str, Self); 4] = [
-        (">=", Self::AtLeast),
-        ("<=", Self::AtMost),
-        (">", Self::Above),
-        ("<", Self::Below),
-    ];
 }
 
 /// A severity for subjects that meet more conditions.

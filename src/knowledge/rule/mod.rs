@@ -5,12 +5,15 @@
 
 mod compile;
 mod compiled_rule;
+mod field_value;
 mod subject_fields;
 mod subject_kind;
 mod template;
 
 pub use compile::compile_rule;
+pub(crate) use compiled_rule::SeverityRaise;
 pub use compiled_rule::{DisabledPhases, Rule, RuleCure, Severity};
-pub(crate) use compiled_rule::{FieldCondition, SeverityRaise};
+pub(crate) use field_value::FieldCondition;
+pub use field_value::FieldValue;
 pub use subject_fields::SubjectField;
-pub use subject_kind::{FieldValue, RuleQuestion, SubjectKind};
+pub use subject_kind::{RuleQuestion, SubjectKind};

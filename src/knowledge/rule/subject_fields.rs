@@ -3,8 +3,7 @@
 use image_linkage::escape;
 use yaml_mistakes::unknown_name;
 
-use super::compiled_rule::{FieldComparison, FieldCondition};
-use super::subject_kind::FieldValue;
+use super::field_value::{FieldComparison, FieldCondition, FieldValue};
 use crate::knowledge::consumer_profile::{FailureImpact, RequestKind};
 use crate::knowledge::dead_weight::WeightPurpose;
 

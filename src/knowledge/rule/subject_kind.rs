@@ -2,12 +2,9 @@
 //!
 //! What an image says of them is filled in by `judge/rule/subject/`, which has a file per kind.
 
-use std::fmt;
-
 use serde::Deserialize;
 
 use super::subject_fields::{self, SubjectField};
-use crate::size::format_size;
 
 /// What is asked of an image: the rules of the other questions say nothing there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -180,40 +177,6 @@ impl SubjectKind {
             Self::Link => question == RuleQuestion::Links,
             Self::BuildStep => question == RuleQuestion::BuildFile,
             _ => question == RuleQuestion::Image,
-        }
-    }
-}
-
-/// The value of a field.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FieldValue {
-    /// `true` or `false` in a rule's file.
-    Flag(bool),
-    /// A word, compared letter by letter.
-    Text(String),
-    /// A count, which may be compared.
-    Number(u64),
-    /// A number of bytes, which a sentence says as a size.
-    Bytes(u64),
-}
-
-impl FieldValue {
-    /// Its number, where it is one.
-    pub(super) fn number(&self) -> Option<u64> {
-        match self {
-            Self::Number(number) | Self::Bytes(number) => Some(*number),
-            Self::Flag(_) | Self::Text(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for FieldValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Flag(flag) => flag.fmt(f),
-            Self::Text(text) => text.fmt(f),
-            Self::Number(number) => number.fmt(f),
-            Self::Bytes(bytes) => f.write_str(&format_size(*bytes)),
         }
     }
 }

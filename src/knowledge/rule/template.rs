@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::subject_kind::FieldValue;
+use super::field_value::FieldValue;
 
 /// What stands for the library that is asked about, in the sentences of every rule: its name for people, such as `CUPTI`, and
 /// that of its file without `.so`, `libcupti`.
