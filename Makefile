@@ -67,15 +67,19 @@ lint:
 	@if command -v zizmor >/dev/null; then zizmor --offline --quiet action.yml docs/ci/github-actions.yml .github/workflows; fi
 	@if command -v cargo-deny >/dev/null; then $(MAKE) --no-print-directory deny; fi
 
-# The fuzz targets with libFuzzer, each for so many seconds; needs a nightly compiler and cargo-fuzz. What it finds goes
-# into fuzz/kept/TARGET, where `make test` asks it again.
+# The fuzz targets with libFuzzer, each for so many seconds; needs cargo-fuzz and a C++ compiler. The flags that it sets are
+# those of a nightly compiler, which the pinned one takes when it is told to. What it finds goes into fuzz/kept/TARGET,
+# where `make test` asks it again.
 FUZZ_SECONDS ?= 300
 FUZZ_TARGETS = $(shell sed -n 's/^name = "\([a-z_]*\)"$$/\1/p' fuzz/Cargo.toml)
+FUZZ := RUSTC_BOOTSTRAP=1 cargo fuzz
 fuzz:
 	cp Cargo.lock fuzz/Cargo.lock
+	$(FUZZ) build --sanitizer none
 	for target in $(FUZZ_TARGETS); do \
-	  cargo +nightly fuzz run --sanitizer none $$target -- \
-	    -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 -malloc_limit_mb=256 -timeout=30 -max_len=65536; \
+	  mkdir -p fuzz/corpus/$$target; \
+	  $(FUZZ) run --sanitizer none $$target fuzz/corpus/$$target $$(find fuzz/kept/$$target -maxdepth 0 2>/dev/null) -- \
+	    -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=1024 -malloc_limit_mb=256 -timeout=60 -max_len=65536 -print_final_stats=1; \
 	done
 
 # Two builds of what is shipped, each from nothing: the same bytes have to come out.

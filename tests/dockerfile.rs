@@ -234,6 +234,16 @@ fn an_image_without_a_shell_is_proven_in_a_copy_of_it() {
         said.contains("libcupti.so.12 is a link, and the image has no shell"),
         "{said}"
     );
+    // Where there is a shell and no rm, that is what is said.
+    let some = ["sh", "ln", "mkdir", "cat"]
+        .iter()
+        .fold(Layer::new(), |layer, program| {
+            layer.executable(format!("usr/bin/{program}"), "a program")
+        });
+    let some = some.symlink("usr/lib/libcupti.so.12", "/opt/mine/libcupti.so.12");
+    let some = fixture("missing-libgcc", &some, &[]);
+    let said = refused(&some, &copy);
+    assert!(said.contains("the image has no rm to remove it with"), "{said}");
     // A CUPTI that lies in the image only gets a name that the loader finds.
     let image = fixture("extras-only", &Layer::new(), &[]);
     insta::assert_snapshot!("shellless_place", written(&image, &["--phase", "training"]));

@@ -753,7 +753,7 @@ fn what_slim_would_make_is_compared_as_what_it_makes() {
     assert_eq!(project.run(&[], &slim).status.code(), Some(0));
     let compared = |arguments: &[&str]| {
         let output = project.run(&[], &[&["diff", "--format", "json"], arguments].concat());
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
         let mut report: Value = serde_json::from_slice(&output.stdout).unwrap();
         // Of an image that is put nowhere the name and the source are others.
         for key in ["reference", "source"] {

@@ -185,6 +185,41 @@ fn every_document_is_what_its_schema_tells() {
 }
 
 #[test]
+fn every_manifest_is_what_the_api_of_its_engine_takes() {
+    let judge = |name: &str| {
+        let schema = fs::read_to_string(format!("testdata/schemas/deploy/{name}.json")).unwrap();
+        validator(&serde_json::from_str(&schema).unwrap())
+    };
+    let kubernetes = judge("kubernetes");
+    let mut kinds: Vec<String> = Vec::new();
+    for folder in ["once", "nightly"] {
+        for entry in fs::read_dir(format!("deploy/kubernetes/{folder}")).unwrap() {
+            let path = entry.unwrap().path();
+            let manifest: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+            if manifest["kind"] != "Kustomization" {
+                assert_valid(&kubernetes, &manifest, &path.display().to_string());
+                kinds.push(manifest["kind"].as_str().unwrap().to_owned());
+            }
+        }
+    }
+    kinds.sort();
+    let [cron, policy, volume] = ["CronJob", "NetworkPolicy", "PersistentVolumeClaim"];
+    assert_eq!(kinds, [cron, cron, cron, "Job", policy, policy, volume, volume]);
+    let misspelt = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"completionsMode": "Indexed"}});
+    assert!(!kubernetes.is_valid(&misspelt));
+    let text = fs::read_to_string("deploy/cloud-run/job.yaml").unwrap();
+    assert_valid(
+        &judge("cloud-run"),
+        &serde_saphyr::from_str(&text).unwrap(),
+        "cloud-run",
+    );
+    for file in ["job-definition", "submit-job"] {
+        let text = fs::read_to_string(format!("deploy/aws-batch/{file}.json")).unwrap();
+        assert_valid(&judge("aws-batch"), &serde_json::from_str(&text).unwrap(), file);
+    }
+}
+
+#[test]
 fn every_document_of_a_fleet_is_what_its_schema_tells() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

@@ -498,6 +498,12 @@ fn what_cannot_be_done_is_one_sentence_and_leaves_nothing() {
     for (image, phase, more) in cases {
         let image = fixture(image);
         let said = refused(&[&[&*image, "--phase", phase, "-o", &to], more].concat());
+        // A run that writes nothing foretells it.
+        let dry = slim(&[&[&*image, "--phase", phase, "--dry-run"], more].concat());
+        assert_eq!(
+            (dry.status.code(), String::from_utf8(dry.stderr).unwrap()),
+            (Some(2), said.clone())
+        );
         let said = place.said(&said);
         let _ = write!(out, "{image} for {phase} {more:?}\n  {said}");
         assert_eq!(names(place.path()), Vec::<String>::new(), "{image}");
@@ -649,7 +655,7 @@ fn an_interrupted_run_leaves_all_or_nothing() {
         // What a killed run leaves stays until a run gets as far as to make its own.
         let mut names_before = Vec::new();
         for number in (at..tries).step_by(4) {
-            let signal = ["TERM", "INT", "KILL"][usize::try_from(number / 4 % 3).unwrap()];
+            let signal = ["TERM", "INT", "KILL", "HUP"][usize::try_from(number / 4 % 4).unwrap()];
             let mut child = program(&words)
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
@@ -688,6 +694,73 @@ fn an_interrupted_run_leaves_all_or_nothing() {
         "{tries} runs are interrupted: {whole} had put a whole output in its place, {nothing} none; {left} of the killed left something, which the next run removed; {codes:?}"
     );
     assert!(nothing > 0);
+}
+
+/// The program from a shell that has said this before, with a pipe that nothing comes from as its standard input.
+fn waiting(shell: &str, arguments: &[&str]) -> std::process::Child {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{shell}; exec \"$0\" \"$@\"")]);
+    command.arg(env!("CARGO_BIN_EXE_cupti-audit")).args(arguments);
+    command.env_clear().stdin(Stdio::piped());
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn send(signal: &str, child: &std::process::Child) {
+    std::thread::sleep(Duration::from_millis(500));
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-s", signal, &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+#[test]
+fn y_04_a_signal_that_is_ignored_stays_so_and_any_other_ends_what_waits() {
+    use std::os::unix::process::ExitStatusExt as _;
+    for signal in ["INT", "HUP"] {
+        let mut child = waiting(&format!("trap '' {signal}"), &["audit", "--no-config", "-"]);
+        let _pipe = child.stdin.take();
+        send(signal, &child);
+        send("TERM", &child);
+        assert_eq!(child.wait().unwrap().signal(), Some(15), "{signal} was ignored");
+    }
+    let place = Place::new();
+    let to = place.of("oci", "out");
+    let mut child = waiting(":", &["slim", "--no-config", "-", "--phase", "inference", "-o", &to]);
+    let _pipe = child.stdin.take();
+    send("HUP", &child);
+    assert_eq!(child.wait().unwrap().signal(), Some(1));
+    assert_eq!(names(place.path()), Vec::<String>::new());
+}
+
+#[test]
+fn y_05_a_file_past_the_limit_of_the_shell_is_an_error_and_nothing_is_left() {
+    let place = Place::new();
+    let (to, image) = (place.of("docker-archive", "out"), fixture("devel"));
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "ulimit -f 2; exec \"$0\" \"$@\"",
+        env!("CARGO_BIN_EXE_cupti-audit"),
+    ]);
+    command.args([
+        "slim",
+        "--no-config",
+        &image,
+        "--phase",
+        "inference",
+        "--drop",
+        "-o",
+        &to,
+    ]);
+    let output = command.env_clear().output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(said.contains("File too large") && said.lines().count() == 1, "{said}");
+    assert_eq!(names(place.path()), Vec::<String>::new());
 }
 
 fn audit_of(image: &str) -> Value {
@@ -887,7 +960,7 @@ fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() 
         ),
         (
             "a library to link",
-            text("src/Makefile", "LIBS=-L/opt/x -lcupti # /opt/\n"),
+            text("src/Makefile", "LIBS=-L/opt/x -lcupti # LD_LIBRARY_PATH\n"),
             json!({}),
             false,
         ),
@@ -929,16 +1002,8 @@ fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() 
             .file(at, Elf::library("libcupti.so.12").build())
             .file(format!("{include}/cupti.h"), "#include <cupti_result.h>\n")
             .file(format!("{include}/cupti_result.h"), "\n");
-        let config = config.as_object().unwrap().clone();
         let folder = Place::new();
-        let from = on_debian(&folder, &[layer], |image| {
-            config.iter().fold(image, |image, (key, value)| {
-                match value[0].as_str().filter(|_| key == "Env") {
-                    Some(pair) => image.env(pair.split('=').next().unwrap(), pair.split('=').nth(1).unwrap()),
-                    None => image.config(key, value.clone()),
-                }
-            })
-        });
+        let from = on_debian(&folder, &[layer], |image| with_config(image, &config));
         let said = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
         let goes = |path: &str| said.contains(&format!("- /{path} "));
         let found = if is_header {
@@ -955,14 +1020,213 @@ fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() 
 
 #[test]
 fn a_copy_that_a_search_path_may_lead_to_of_which_only_a_run_could_tell_stays() {
-    let said = must(&[
-        "oci:testdata/images/entry-unknown",
-        "--phase",
-        "inference",
-        "--drop",
-        "--dry-run",
-    ]);
+    let image = "oci:testdata/images/entry-unknown";
+    let output = slim(&[image, "--phase", "inference", "--drop", "--dry-run"]);
+    let said = String::from_utf8(output.stdout).unwrap();
     assert!(!said.contains("- /opt/cupti"), "{said}");
+}
+
+/// Who put a library where no search path and no package explains it opens it by a path that he puts together. Each of
+/// these cases was run for real, with and without the library.
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
+fn a_library_that_nothing_explains_stays_where_something_may_put_its_path_together() {
+    const NAME: &str = "libnvperf_host.so";
+    let python = |code: &str| Layer::new().file("app/main.py", format!("from ctypes import CDLL\n{code}\n"));
+    let text = |path: &str, content: &str| Layer::new().file(path, content);
+    let program = |imports: &[&str], held: &str| {
+        let needs = Elf::executable().needed("libc.so.6").string(held);
+        let program = imports.iter().fold(needs, |program, name| program.import_weak(name));
+        Layer::new().executable("app/prog", program.build())
+    };
+    let utf16: Vec<u8> = "{\"dir\": \"/opt/c\"}"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let path = json!({"Env": ["LD_LIBRARY_PATH=/opt/c"]});
+    let site = "usr/local/lib/python3.11/dist-packages";
+    let own = format!("{site}/own");
+    let wheel = format!("{site}/nvidia/cuda_cupti/lib");
+    let cases: Vec<(&str, &str, Layer, Value, bool)> = vec![
+        ("nothing", "opt/c", Layer::new(), json!({}), false),
+        ("a search path", "opt/c", Layer::new(), path.clone(), false),
+        (
+            "a literal",
+            "opt/c",
+            python("CDLL('libc.so.6'), CDLL(None)"),
+            json!({}),
+            false,
+        ),
+        (
+            "no call",
+            "opt/c",
+            python("import CDLL, x; class CDLL: pass"),
+            json!({}),
+            false,
+        ),
+        (
+            "a toolkit",
+            "usr/local/cuda-12.4/extras/CUPTI/lib64",
+            python("CDLL(join(x, 'lib64'))"),
+            json!({}),
+            false,
+        ),
+        (
+            "a bare name",
+            "opt/c",
+            python("CDLL('libnvperf_host.so')"),
+            path.clone(),
+            true,
+        ),
+        (
+            "a name in two parts",
+            "opt/c",
+            python("CDLL(find_library('nvperf_host'))"),
+            path.clone(),
+            true,
+        ),
+        (
+            "a name that is formatted",
+            "opt/c",
+            python("for n in ['nvperf_host']: CDLL('lib%s.so' % n)"),
+            path.clone(),
+            true,
+        ),
+        (
+            "a bare variable",
+            "opt/c",
+            Layer::new(),
+            json!({"Env": ["INJECT=libnvperf_host.so"]}),
+            true,
+        ),
+        (
+            "parts",
+            "srv/a/c",
+            python("# CDLL\np = Path('/srv') / 'c'"),
+            json!({}),
+            true,
+        ),
+        (
+            "the folder of the module",
+            "app/native",
+            python("CDLL(dirname(__file__) + x)"),
+            json!({}),
+            true,
+        ),
+        (
+            "a pattern above",
+            "opt/a/b",
+            text("start.sh", "ls /opt/*/*/*.so\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "a relative word",
+            "srv/c",
+            Layer::new(),
+            json!({"Cmd": ["/prog", "c"], "WorkingDir": "/srv"}),
+            true,
+        ),
+        (
+            "a relative name",
+            "srv/c",
+            Layer::new(),
+            json!({"Cmd": ["/prog", "c/libnvperf_host.so"]}),
+            true,
+        ),
+        (
+            "JSON's slash",
+            "opt/c",
+            text("app/a.json", r#"{"dir": "\/opt\/c"}"#),
+            json!({}),
+            true,
+        ),
+        (
+            "UTF-16",
+            "opt/c",
+            Layer::new().file("app/a.json", utf16),
+            json!({}),
+            true,
+        ),
+        (
+            "a home",
+            "opt/t/lib64",
+            text("s.sh", "/prog $HOME_OF_T/lib64\n"),
+            json!({"Env": ["HOME_OF_T=/opt/t"]}),
+            true,
+        ),
+        (
+            "a script of no ending",
+            "opt/c",
+            text("srv/run/tool", "#!/usr/bin/perl\n$d = '/opt/' . 'c';\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "a text of no ending",
+            "opt/c",
+            text("srv/run/tool", "$d = '/opt/' . 'c';\n"),
+            json!({}),
+            false,
+        ),
+        (
+            "a compiled module",
+            "opt/c",
+            text("app/main.pyc", "\u{1}CDLL\u{2}libnvperf_host.soN"),
+            path,
+            true,
+        ),
+        (
+            "Lua",
+            "opt/c",
+            text("app/a.lua", "ffi.load(dir .. name)\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "a program that lists",
+            "opt/c",
+            program(&["dlopen", "opendir"], ""),
+            json!({}),
+            true,
+        ),
+        (
+            "a program that lists alone",
+            "opt/c",
+            program(&["opendir"], ""),
+            json!({}),
+            false,
+        ),
+        (
+            "a program with a pattern",
+            "opt/c",
+            program(&["dlopen"], "%s/lib%s.so"),
+            json!({}),
+            true,
+        ),
+        (
+            "a program of no pattern",
+            "opt/c",
+            program(&["dlopen"], "libz.so"),
+            json!({}),
+            false,
+        ),
+        (
+            "an own package",
+            &own,
+            text(&format!("{own}/__init__.py"), "CDLL(here + '/own')\n"),
+            json!({}),
+            true,
+        ),
+        ("NVIDIA's package", &wheel, python("CDLL(x + '/lib')"), json!({}), false),
+    ];
+    for (what, folder, layer, config, stays) in cases {
+        let layer = layer.file(format!("{folder}/{NAME}"), Elf::library(NAME).build());
+        let place = Place::new();
+        let from = on_debian(&place, &[layer], |image| with_config(image, &config));
+        let said = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
+        assert_eq!(said.contains(&format!("- /{folder}/{NAME} ")), !stays, "{what}: {said}");
+    }
 }
 
 /// The names of one library that a wheel has in the place of links become links, and a list of installed files stays true.
@@ -1072,6 +1336,18 @@ fn on_debian(place: &Place, layers: &[Layer], change: impl Fn(Image) -> Image) -
     layout.add("1", &[change(layers.iter().fold(base[0].clone(), add))]);
     layout.write_to(&place.path().join("from")).unwrap();
     place.of("oci", "from")
+}
+
+/// An image with these keys of its config; of `Env` one variable.
+fn with_config(image: Image, config: &Value) -> Image {
+    let keys = config.as_object().unwrap().iter();
+    keys.fold(image, |image, (key, value)| {
+        let pair = value[0].as_str().filter(|_| key == "Env");
+        match pair.and_then(|pair| pair.split_once('=')) {
+            Some((name, value)) => image.env(name, value),
+            None => image.config(key, value.clone()),
+        }
+    })
 }
 
 /// The rules of all findings of an image.

@@ -832,6 +832,14 @@ fn an_unpacked_image_is_judged_as_the_image() {
     // The same in a tar, as `docker export` writes it, with its scheme and without.
     let tar = dir.path().join("root.tar.gz").display().to_string();
     run("tar", &["-C", &format!("{bundle}/rootfs"), "-czf", &tar, "."]);
+    let mut piped = Command::new("cat").arg(&tar).stdout(Stdio::piped()).spawn().unwrap();
+    let output = program()
+        .args(["--format=json", "rootfs-archive:/dev/stdin"])
+        .stdin(piped.stdout.take().unwrap())
+        .output()
+        .unwrap();
+    piped.wait().unwrap();
+    assert_eq!(verdict(&output.stdout), folder, "{output:?}");
     for written in [format!("rootfs-archive:{tar}"), tar] {
         assert_eq!(audit(&written, &[]), folder, "{written}");
     }

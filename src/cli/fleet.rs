@@ -89,14 +89,14 @@ pub struct FleetRunArgs {
     /// The worklist; - is standard input
     #[arg(value_name = "WORKLIST")]
     pub worklist: String,
-    /// Where the results are kept: a folder, or s3://BUCKET/PREFIX
+    /// Where the results are kept: a folder, or `s3://BUCKET/PREFIX`
     #[arg(long, value_name = "DIR|URL", env = "CUPTI_AUDIT_FLEET_OUT")]
     pub out: String,
     /// Which share of the list, the first being 1
     #[arg(long, value_name = "K/N", value_parser = WorkShare::parse)]
     pub shard: Option<WorkShare>,
     /// How many workers there are, where their engine does not say it
-    #[arg(long, value_name = "N", env = "CUPTI_AUDIT_SHARDS", conflicts_with = "shard", value_parser = at_least_one)]
+    #[arg(long, value_name = "N", env = "CUPTI_AUDIT_SHARDS", value_parser = at_least_one)]
     pub shards: Option<usize>,
     /// What the images are for; severities follow it (repeatable)
     #[arg(long, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',')]

@@ -195,7 +195,7 @@ fn only_cupti(name: &str) -> Result<String, String> {
 fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         // An empty value is one: `LD_LIBRARY_PATH=` shows what an image does without its own.
-        Some((key, _)) if !key.is_empty() => Ok(image_source::split_env(text)),
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("expected KEY=VALUE, such as LD_LIBRARY_PATH=/opt/lib".to_owned()),
     }
 }

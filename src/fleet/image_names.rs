@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::judge::build_file::list_base_images;
+use image_source::RegistryReference;
 
 /// An image that somebody runs or builds on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NamedImage {
-    /// The reference as it is written.
+    /// The reference as every command takes it. What others name, in a cluster or a Dockerfile, begins with `docker://`:
+    /// it is of a registry, whatever lies on this machine under its name.
     pub reference: String,
     /// Who names it; `None` for a list of references, which says no more.
     pub used_by: Option<String>,
@@ -49,13 +51,29 @@ fn read_list(text: &str) -> BTreeSet<NamedImage> {
 
 fn read_build_file(name: &str, text: &str) -> Result<(BTreeSet<NamedImage>, Vec<String>), String> {
     let bases = list_base_images(text).map_err(|error| format!("{name}: {error}"))?;
-    let (open, known): (Vec<_>, Vec<_>) = bases.into_iter().partition(|base| base.contains('$'));
-    let named = known.into_iter().map(|reference| NamedImage {
-        reference,
-        used_by: Some(format!("FROM of {name}")),
+    let (mut named, mut wrong) = (BTreeSet::new(), Vec::new());
+    for base in bases {
+        if base.contains('$') {
+            wrong.push(format!(
+                "{name}: FROM {base} hangs on a variable of the build, and is left out"
+            ));
+        } else {
+            add_registry_image(&base, &format!("FROM of {name}"), &mut named, &mut wrong);
+        }
+    }
+    Ok((named, wrong))
+}
+
+/// Takes an image of a registry, which is all that engines run by a name.
+fn add_registry_image(image: &str, owner: &str, named: &mut BTreeSet<NamedImage>, wrong: &mut Vec<String>) {
+    if let Err(error) = image.parse::<RegistryReference>() {
+        wrong.push(format!("{owner}: {image:?} is no image of a registry: {error}"));
+        return;
+    }
+    named.insert(NamedImage {
+        reference: format!("docker://{image}"),
+        used_by: Some(owner.to_owned()),
     });
-    let why = |base| format!("{name}: FROM {base} hangs on a variable of the build, and is left out");
-    Ok((named.collect(), open.into_iter().map(why).collect()))
 }
 
 /// Objects as `kubectl get … -o json` writes them: one, a list, or one after the other.
@@ -120,12 +138,7 @@ fn collect_containers(value: &Value, owner: &str, named: &mut BTreeSet<NamedImag
 
 fn container(container: &Value, owner: &str, named: &mut BTreeSet<NamedImage>, wrong: &mut Vec<String>) {
     match container.get("image").and_then(Value::as_str) {
-        Some(image) if !image.is_empty() => {
-            named.insert(NamedImage {
-                reference: image.to_owned(),
-                used_by: Some(owner.to_owned()),
-            });
-        }
+        Some(image) if !image.is_empty() => add_registry_image(image, owner, named, wrong),
         // What a webhook fills in is not in a manifest; in a cluster every container has one.
         _ => wrong.push(format!("{owner}: a container has no image")),
     }
@@ -160,24 +173,25 @@ mod tests {
             "spec":{"containers":[{"image":"main:1"},{"image":"side:1"}],"initContainers":[{"image":"init:1"}],
             "ephemeralContainers":[{"image":"debug:1"}]},"status":{"containerStatuses":[{"image":"other:1"}]}}"#;
         let cron = r#"{"kind":"CronJob","metadata":{"namespace":"n","name":"c"},"spec":{"jobTemplate":{"spec":{"template":
-            {"spec":{"containers":[{"image":"cron:1"},{"name":"none"}]}}}}}}"#;
+            {"spec":{"containers":[{"image":"cron:1"},{"name":"none"},{"image":"rootfs:/etc"}]}}}}}}"#;
         let custom = r#"{"kind":"PyTorchJob","metadata":{"name":"t"},"spec":{"pytorchReplicaSpecs":{"Worker":{"template":
             {"spec":{"containers":[{"image":"main:1"}]}}}}}}"#;
         let list = format!(r#"{{"kind":"List","items":[{pod},{cron},{{"kind":"List","items":[{custom}]}}]}}"#);
         let expected = [
-            ("cron:1", "CronJob n/c"),
-            ("debug:1", "Pod n/p"),
-            ("init:1", "Pod n/p"),
-            ("main:1", "Pod n/p"),
-            ("main:1", "PyTorchJob t"),
-            ("side:1", "Pod n/p"),
+            ("docker://cron:1", "CronJob n/c"),
+            ("docker://debug:1", "Pod n/p"),
+            ("docker://init:1", "Pod n/p"),
+            ("docker://main:1", "Pod n/p"),
+            ("docker://main:1", "PyTorchJob t"),
+            ("docker://side:1", "Pod n/p"),
         ];
-        let none = "CronJob n/c: a container has no image".to_owned();
-        assert_eq!(names(&list), (pairs(&expected), vec![none.clone()]));
-        assert_eq!(
-            names(&format!("{pod}\n{cron} {custom}")),
-            (pairs(&expected), vec![none])
-        );
+        // A name in a cluster is nobody's way to have a folder of this machine read.
+        let wrong = vec![
+            "CronJob n/c: a container has no image".to_owned(),
+            "CronJob n/c: \"rootfs:/etc\" is no image of a registry: invalid reference format".to_owned(),
+        ];
+        assert_eq!(names(&list), (pairs(&expected), wrong.clone()));
+        assert_eq!(names(&format!("{pod}\n{cron} {custom}")), (pairs(&expected), wrong));
         assert_eq!(names("{}").1, ["F: no object in it has containers"]);
         assert!(read_image_names("F", "{\"a\":").is_err());
         assert!(read_image_names("F", &"[".repeat(100_000)).is_err());
@@ -187,7 +201,7 @@ mod tests {
     fn a_dockerfile_names_its_bases_and_not_its_stages() {
         let text = "# syntax=docker/dockerfile:1\nARG TAG=1\nFROM base:${TAG} AS build\nFROM scratch\nFROM build\nFROM ${REG}/x\n";
         let (named, wrong) = names(text);
-        assert_eq!(named, pairs(&[("base:1", "FROM of F")]));
+        assert_eq!(named, pairs(&[("docker://base:1", "FROM of F")]));
         assert_eq!(
             wrong,
             ["F: FROM ${REG}/x hangs on a variable of the build, and is left out"]

@@ -161,7 +161,9 @@ mod tests {
         );
         let lists = [[a.clone(), b.clone(), a.clone()], [b.clone(), a.clone(), b]].map(|entries| {
             let mut list = Worklist::default();
-            entries.into_iter().for_each(|entry| list.add(entry));
+            for entry in entries {
+                list.add(entry);
+            }
             list
         });
         assert_eq!(lists[0], lists[1]);

@@ -86,8 +86,21 @@ const KEPT: [&str; 62] = [
 
 /// The files that may open or name a library without being objects: modules of Python, scripts, and settings of programs.
 /// An image has thousands, of which those that hold its name are kept.
-const TEXTS: [&str; 16] = [
+const TEXTS: [&str; 29] = [
     "*.py",
+    "*.pyc",
+    "*.pl",
+    "*.pm",
+    "*.rb",
+    "*.lua",
+    "*.tcl",
+    "*.js",
+    "*.mjs",
+    "*.c",
+    "*.cc",
+    "*.cpp",
+    "*.cu",
+    "*.xml",
     "*.sh",
     "*.env",
     "*.conf",
@@ -105,16 +118,48 @@ const TEXTS: [&str; 16] = [
     "*.cmake",
     "CMakeLists.txt",
 ];
-/// What conda writes of each package: tens of megabytes in which every path of an environment stands.
-const NO_TEXTS: [&str; 2] = ["**/conda-meta/*", "**/pkgs/*/info/**"];
-/// What in a text may be the folder of a library that it names in no other way.
-const FOLDERS: [&str; 2] = ["/opt/", "/usr/local/"];
+/// What conda writes of each package, tens of megabytes in which every path of an environment stands, and the scripts that
+/// dpkg runs, and what Python has compiled beside its source.
+const NO_TEXTS: [&str; 4] = [
+    "**/conda-meta/*",
+    "**/pkgs/*/info/**",
+    "var/lib/dpkg/**",
+    "**/__pycache__/*",
+];
+/// What in a text may be the folder of a library that it names in no other way, or opens one by a name that it computes.
+const FOLDERS: [&str; 14] = [
+    "/opt",
+    "/usr/local/",
+    "/srv",
+    "/app/",
+    "/home/",
+    "/root/",
+    "/workspace",
+    "CDLL",
+    "dlopen",
+    "LoadLibrary",
+    "load_library",
+    "ffi.load",
+    "ffi_lib",
+    "dl_load_file",
+];
 
 /// The functions of the C library that open a library (dlopen(3)).
 pub const LIBRARY_OPENERS: [&str; 2] = ["dlopen", "dlmopen"];
 
 /// The functions of the C library that change a variable of the environment (environ(7)).
 pub const ENVIRONMENT_CALLS: [&str; 3] = ["setenv", "putenv", "unsetenv"];
+/// The functions that list a folder (opendir(3), scandir(3), fts(3), nftw(3), `std::filesystem`): who calls one and opens
+/// libraries may open any that lies there.
+pub const FOLDER_READERS: [&str; 6] = [
+    "opendir",
+    "scandir",
+    "fts_open",
+    "nftw",
+    "_ZNSt10filesystem7__cxx1118directory_iteratorC",
+    "_ZNSt10filesystem7__cxx1128recursive_directory_iteratorC",
+];
+
 /// What else shows that a program makes an environment for others: what empties its own, what hands one over, and its own
 /// by its names.
 const ENVIRONMENT_MARKS: [&str; 8] = [
@@ -156,6 +201,7 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
     // Who imports none of these opens nothing, whatever texts it holds.
     let openers = LIBRARY_OPENERS
         .iter()
+        .chain(&FOLDER_READERS)
         .chain(&ENVIRONMENT_CALLS)
         .chain(&ENVIRONMENT_MARKS);
     let openers = openers.map(|name| (*name).to_owned());
@@ -174,10 +220,16 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
             texts: TEXTS.iter().map(|text| (*text).to_owned()).collect(),
             no_texts: NO_TEXTS.iter().map(|text| (*text).to_owned()).collect(),
             text_words: (stems.chain([LIBRARY_PATH, &*library.header]).chain(FOLDERS))
-                .map(str::to_owned)
+                .flat_map(|word| [word.to_owned(), in_utf16(word)])
                 .collect(),
         }),
     }
+}
+
+/// A word as UTF-16 has it in either byte order, but for the zeros at its ends.
+fn in_utf16(word: &str) -> String {
+    let letters: Vec<String> = word.chars().map(String::from).collect();
+    letters.join("\0")
 }
 
 #[cfg(test)]

@@ -67,9 +67,22 @@ pub struct LibraryProfile {
     /// Rules about another library that hold for this one, too; a final `*` stands for any rest.
     #[serde(default)]
     pub rules: Vec<String>,
+    /// Where it is put; into a folder of the loader's own where nothing is said.
+    #[serde(default)]
+    pub install: InstallPlaces,
     /// Whether the APIs, the profiling tools and the phases are about it.
     #[serde(default)]
     pub has_apis: bool,
+}
+
+/// Where a library is put, each the first that will do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstallPlaces {
+    /// The folders, from the root on.
+    pub folders: Vec<String>,
+    /// The files that name the folder to `ldconfig`.
+    pub confs: Vec<String>,
 }
 
 /// A library of the same packages, and what is done with it.
@@ -180,6 +193,22 @@ impl LibraryProfile {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
     }
 
+    /// Whether a name is that of a copy which a wheel brings for itself: auditwheel puts eight digits of the file's hash
+    /// behind the stem, `libcupti-d23892b9.so.2022.2.1`, and asks for it by that name (auditwheel, `copylib`).
+    pub fn is_vendored_name(&self, name: &[u8]) -> bool {
+        self.unvendored(name).is_some()
+    }
+
+    /// What follows the stem in the name of such a copy.
+    fn unvendored<'n>(&self, name: &'n [u8]) -> Option<&'n [u8]> {
+        let (stem, ending) = self.stem.split_once(".so")?;
+        let rest = name.strip_prefix(stem.as_bytes())?.strip_prefix(b"-")?;
+        let (hash, rest) = rest.split_first_chunk::<8>()?;
+        let rest = rest.strip_prefix(b".so")?.strip_prefix(ending.as_bytes())?;
+        let is_end = rest.is_empty() || rest.starts_with(b".");
+        (is_end && hash.iter().all(u8::is_ascii_hexdigit)).then_some(rest)
+    }
+
     /// Whether a text is the name of one of its functions.
     pub fn is_function(&self, text: &[u8]) -> bool {
         self.functions.iter().any(|function| function.as_bytes() == text)
@@ -202,12 +231,16 @@ impl LibraryProfile {
     /// Whether a `DT_NEEDED` entry is for the library: its soname, or a path that ends in it.
     pub fn is_request(&self, name: &[u8]) -> bool {
         // ld.so takes a name with a slash for a path; it asks for the library all the same.
-        self.is_name(name.rsplit(|&byte| byte == b'/').next().unwrap_or_default())
+        let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        self.is_name(name) || self.is_vendored_name(name)
     }
 
     /// The number behind the stem of a name: `12.4` of `libcupti.so.12.4`.
     pub fn number_of<'n>(&self, name: &'n [u8]) -> Option<&'n str> {
-        let rest = name.strip_prefix(self.stem.as_bytes())?.strip_prefix(b".")?;
+        let rest = name
+            .strip_prefix(self.stem.as_bytes())
+            .or_else(|| self.unvendored(name));
+        let rest = rest?.strip_prefix(b".")?;
         // Names in an image are bytes, and no release has a number that is not text.
         std::str::from_utf8(rest).ok()
     }
@@ -237,7 +270,7 @@ impl LibraryProfile {
     pub fn contradicts(&self, version: &str, soname: Option<&[u8]>) -> bool {
         let of_version = self.soname_of(version);
         // A soname without a number, or a lone major version, says too little.
-        let numbered = soname.filter(|name| self.number_of(name).is_some());
+        let numbered = soname.filter(|name| self.is_name(name) && self.number_of(name).is_some());
         numbered
             .zip(of_version)
             .is_some_and(|(soname, of_version)| of_version.as_bytes() != soname)
@@ -352,6 +385,24 @@ mod tests {
             ("libcupti.so.1999.1.1", None),
         ] {
             assert_eq!(says(name).as_deref(), soname, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_wheels_copy_is_the_library_by_a_name_of_its_own() {
+        let library = Knowledge::built_in().library;
+        let name = b"libcupti-d23892b9.so.2022.2.1";
+        assert!(library.is_vendored_name(name) && library.is_request(name) && !library.is_name(name));
+        assert_eq!(library.number_of(name), Some("2022.2.1"));
+        assert!(!library.contradicts("11.7", Some(name)));
+        for other in [
+            "libcupti.so.12",
+            "libcupti-d23892b.so",
+            "libcupti-d23892bx.so",
+            "libcupti-d23892b9.sox",
+            "libcuptj-d23892b9.so",
+        ] {
+            assert!(!library.is_vendored_name(other.as_bytes()), "{other}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The oldest driver of the host for a CUDA version: an image cannot show which driver it will meet.
 
-use super::table_field::{FieldMistake, TableRow};
+use super::table_field::{FieldMistake, RowFields};
 
 /// The oldest driver for one CUDA toolkit, as the CUDA release notes list it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl ToolkitVersion {
     ///
     /// Errors: What is wrong with a field.
     pub(super) fn read(row: [&str; 2]) -> Result<Self, FieldMistake> {
-        let row = TableRow(row);
+        let row = RowFields(row);
         Ok(Self {
             cuda: row.version(0, "a version of CUDA, such as 12.4.1")?,
             cupti: row.version(1, "a version of CUPTI, such as 12.4.127")?,
@@ -40,7 +40,7 @@ impl MinimumDriver {
     ///
     /// Errors: What is wrong with a field.
     pub(super) fn read(row: [&str; 3]) -> Result<Self, FieldMistake> {
-        let row = TableRow(row);
+        let row = RowFields(row);
         Ok(Self {
             cuda: row.version(0, "a version of CUDA, such as 12.4.1")?,
             driver: row.version(1, "a version of the driver, such as 550.54.15")?,

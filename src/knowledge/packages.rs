@@ -17,6 +17,8 @@ pub struct CuptiPackages {
     pub nvidia: Vec<NvidiaRepository>,
     /// The sources of PyTorch.
     pub pytorch: GitSource,
+    /// How the toolkit lies in images.
+    pub toolkit: ToolkitLayout,
     /// What packages bring that a Dockerfile installs.
     pub steps: Vec<InstalledPackage>,
     /// What images hold that a Dockerfile begins from.
@@ -35,10 +37,41 @@ pub(super) struct PackageFile {
     #[serde(default)]
     nvidia: Vec<NvidiaRepository>,
     pytorch: Option<GitSource>,
+    toolkit: Option<ToolkitLayout>,
     #[serde(default)]
     steps: Vec<InstalledPackage>,
     #[serde(default)]
     images: Vec<BaseImage>,
+}
+
+/// How CUDA's toolkit lies in images.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolkitLayout {
+    /// What the absolute paths of its folders begin with.
+    pub folder: String,
+    /// Where packages keep its libraries.
+    pub libraries: String,
+    /// The folder of headers and samples, as a part of a path in lower case.
+    pub extras: String,
+    /// The first CUDA whose packages keep the library with the others, and not in that folder.
+    pub extras_until: String,
+    /// What the name of the runfile begins with that installs it.
+    pub installer: String,
+    /// How its runtime is told.
+    pub runtime: RuntimeNames,
+}
+
+/// What tells a CUDA runtime and its version.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuntimeNames {
+    /// The name of its file up to the version.
+    pub file: String,
+    /// What the names of its wheels begin with.
+    pub wheel: String,
+    /// The component in the toolkit's `version.json`.
+    pub component: String,
 }
 
 /// What a step of a build brings of the library.
@@ -191,6 +224,9 @@ impl CuptiPackages {
         }
         if let Some(pytorch) = more.pytorch {
             self.pytorch = pytorch;
+        }
+        if let Some(toolkit) = more.toolkit {
+            self.toolkit = toolkit;
         }
     }
 

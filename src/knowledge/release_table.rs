@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::library_release::version_numbers;
-use super::table_field::{FieldMistake, TableRow};
+use super::table_field::{FieldMistake, RowFields};
 
 /// A file of a known release.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl ReleaseFile {
     /// Errors: What is wrong with a field.
     pub(super) fn read(row: [&str; 6]) -> Result<(String, Self), FieldMistake> {
         let bundle = row.get(2).copied().filter(|bundle| !bundle.is_empty());
-        let row = TableRow(row);
+        let row = RowFields(row);
         let release = Self {
             versions: row.versions(1, "versions with spaces between them, such as 12.4.99 12.4.127")?,
             bundle: bundle.map(str::to_owned),

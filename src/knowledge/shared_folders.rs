@@ -16,6 +16,18 @@ pub struct SharedFolders {
     /// Variables that hold folders in which a name is searched.
     #[serde(default)]
     search_variables: Vec<String>,
+    /// Patterns of the paths that distributions and interpreters bring.
+    #[serde(default)]
+    systems: Vec<FolderPattern>,
+    /// Patterns of the paths where toolkits and packages put the library.
+    #[serde(default)]
+    packages: Vec<FolderPattern>,
+    /// Patterns of the names of programs that do what their scripts say.
+    #[serde(default)]
+    interpreters: Vec<FolderPattern>,
+    /// What opens a library in the languages of scripts.
+    #[serde(default)]
+    openers: Vec<String>,
 }
 
 /// A pattern that was compiled as it was read, so that a bad one is a mistake with its place.
@@ -36,12 +48,40 @@ impl SharedFolders {
     pub(super) fn add(&mut self, more: Self) {
         self.folders.extend(more.folders);
         self.search_variables.extend(more.search_variables);
+        self.systems.extend(more.systems);
+        self.packages.extend(more.packages);
+        self.interpreters.extend(more.interpreters);
+        self.openers.extend(more.openers);
     }
 
     /// Whether everybody names the folder, which is given without links.
     pub fn is_shared(&self, folder: &RootPath) -> bool {
-        let path = Candidate::from_bytes(folder.as_bytes());
-        self.folders.iter().any(|pattern| pattern.0.is_match_candidate(&path))
+        is_one(&self.folders, folder.as_bytes())
+    }
+
+    /// Whether a toolkit or a package put the file where it lies.
+    pub fn is_of_package(&self, path: &RootPath) -> bool {
+        is_one(&self.packages, path.as_bytes())
+    }
+
+    /// Whether a distribution or an interpreter brings what lies at this path.
+    pub fn is_of_system(&self, path: &RootPath) -> bool {
+        is_one(&self.systems, path.as_bytes())
+    }
+
+    /// Whether a program does what its scripts say, and is none of the image's own.
+    pub fn is_interpreter(&self, path: &RootPath) -> bool {
+        is_one(&self.interpreters, path.name())
+    }
+
+    /// Whether a script opens a library by a name that does not stand behind the call as it is.
+    pub fn opens_computed_name(&self, script: &[u8]) -> bool {
+        let script = String::from_utf8_lossy(script);
+        let mut calls = self.openers.iter().flat_map(|opener| {
+            let found = script.match_indices(opener);
+            found.filter_map(|(at, _)| script.get(at + opener.len()..))
+        });
+        calls.any(is_computed)
     }
 
     /// Whether a word of a shell sets a search path, as `PATH=/opt/bin:$PATH` does.
@@ -54,4 +94,22 @@ impl SharedFolders {
                 .is_some_and(|rest| rest.starts_with(b"="))
         })
     }
+}
+
+/// Whether what follows an opener is a call with more than a literal.
+fn is_computed(rest: &str) -> bool {
+    let name = rest.trim_start_matches([' ', '(']);
+    if let Some(quote) = name.chars().next().filter(|letter| matches!(letter, '"' | '\'')) {
+        let after = name.get(1..).and_then(|text| text.split_once(quote));
+        let after = after.map_or("", |(_, after)| after.trim_start_matches(' '));
+        return !(after.is_empty() || after.starts_with([')', ',', ';', '\n', '\r', '"', '\'', '}', ']']));
+    }
+    // `from ctypes import CDLL` and a definition are no calls.
+    let calls = name.starts_with(|letter: char| letter.is_alphanumeric() || "_$@[".contains(letter));
+    calls && !name.starts_with("None")
+}
+
+fn is_one(patterns: &[FolderPattern], path: &[u8]) -> bool {
+    let path = Candidate::from_bytes(path);
+    patterns.iter().any(|pattern| pattern.0.is_match_candidate(&path))
 }

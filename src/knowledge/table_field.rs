@@ -25,9 +25,9 @@ impl FieldMistake {
 }
 
 /// The fields of a row, which say of themselves what is wrong with them.
-pub(super) struct TableRow<'r, const N: usize>(pub [&'r str; N]);
+pub(super) struct RowFields<'r, const N: usize>(pub [&'r str; N]);
 
-impl<const N: usize> TableRow<'_, N> {
+impl<const N: usize> RowFields<'_, N> {
     fn checked(&self, field: usize, expected: &str, is_right: impl Fn(&str) -> bool) -> Result<String, FieldMistake> {
         let text = self.0.get(field).copied().unwrap_or_default();
         if is_right(text) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::library_release::{LibraryRelease, version_numbers};
 use super::release_table::ReleaseTable;
-use super::table_field::{FieldMistake, TableRow};
+use super::table_field::{FieldMistake, RowFields};
 
 /// A wheel of the index.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +31,7 @@ impl ListedWheel {
     ///
     /// Errors: What is wrong with a field.
     pub(super) fn read(row: [&str; 4]) -> Result<Self, FieldMistake> {
-        let row = TableRow(row);
+        let row = RowFields(row);
         Ok(Self {
             package: row.name(0, "the name of a package")?,
             version: row.version(1, "a version, such as 12.4.127")?,

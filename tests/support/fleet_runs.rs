@@ -1,11 +1,11 @@
 //! A fleet of real images: is each audited once, whatever becomes of the workers?
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fleet_images::{FleetRegistry, fleet, outcome, results, start};
 use crate::support;
@@ -16,7 +16,7 @@ const OK: (i32, String, String) = (0, String::new(), String::new());
 fn wait_for(what: &str, is_there: impl Fn() -> bool) {
     let begin = Instant::now();
     while !is_there() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(begin.elapsed() < Duration::from_mins(1), "{what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -28,81 +28,37 @@ fn each_image_of_a_fleet_is_audited_once_though_workers_are_killed() {
     }
     let dir = tempfile::tempdir().unwrap();
     let images = FleetRegistry::of(dir.path(), 17);
-    let host = images.registry.address.to_string();
-    let (work, out, cache) = (
-        dir.path().join("work.jsonl"),
-        dir.path().join("out"),
-        dir.path().join("cache"),
-    );
-    let [work, out_text] = [&work, &out].map(|path| path.to_str().unwrap());
-    // Every digest once, in the same bytes wherever the names come from.
-    let all = format!("registry:{host}");
-    assert_eq!(outcome(fleet(&cache, &["list", &all, "-o", work], &[])), OK);
-    let list = std::fs::read_to_string(work).unwrap();
-    let lines: Vec<Value> = list.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let names = |line: &Value| {
-        line["names"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|name| name.as_str().unwrap().to_owned())
-            .collect::<Vec<_>>()
-    };
-    let listed: BTreeSet<String> = lines
-        .iter()
-        .map(|line| line["digest"].as_str().unwrap().to_owned())
-        .collect();
-    assert_eq!((&listed, lines.len()), (&images.digests, 20));
-    let alias = vec![format!("{host}/alias/app0:v1"), format!("{host}/team0/app0:v1")];
-    assert_eq!(lines.iter().filter(|line| names(line) == alias).count(), 1);
-    let mut references: Vec<String> = lines.iter().flat_map(&names).collect();
-    references.reverse();
-    let file = dir.path().join("images.txt");
-    std::fs::write(&file, references.join("\n")).unwrap();
-    assert_eq!(
-        outcome(fleet(&cache, &["list", file.to_str().unwrap()], &[])),
-        (0, list, String::new())
-    );
-    let patterns = [
-        format!("registry:{host}/team*/*1?:v*"),
-        format!("registry:{host}/bases/base0"),
-    ];
-    let (code, some, _) = outcome(fleet(&cache, &["list", &patterns[0], &patterns[1]], &[]));
-    assert_eq!((code, some.lines().count()), (0, 8), "{some}");
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (cache, work, out) = (dir.path().join("cache"), path("work.jsonl"), path("out"));
+    lists_each_digest_once(dir.path(), &cache, &work, &images);
 
     // Four workers, one of them slow and killed with its first result written.
-    let worker = |index: &str, out: &str, more: &[&str]| {
-        let arguments = [&["run", work, "--out", out, "--shards", "4"], more].concat();
+    let worker = |index: &str, more: &[&str]| {
+        let arguments = [&["run", &work, "--out", &out, "--shards", "4"], more].concat();
         fleet(&cache, &arguments, &[("JOB_COMPLETION_INDEX", index)])
     };
-    let mut slow = start(worker("2", out_text, &["--limit", "requests-per-second=4"]));
-    wait_for("the slow worker's first result", || !results(&out).is_empty());
-    let others: Vec<Child> = ["0", "1", "3"].map(|index| start(worker(index, out_text, &[]))).into();
+    let mut slow = start(worker("2", &["--limit", "requests-per-second=4"]));
+    wait_for("the slow worker's first result", || {
+        !results(Path::new(&out)).is_empty()
+    });
     slow.kill().unwrap();
     slow.wait().unwrap();
+    let others: Vec<Child> = ["0", "1", "3"].map(|index| start(worker(index, &[]))).into();
     assert!(others.into_iter().all(|mut other| other.wait().unwrap().success()));
-    let before = results(&out);
-    assert!((16..20).contains(&before.len()), "{}", before.len());
+    let before = results(Path::new(&out)).len();
+    assert!((16..20).contains(&before), "{before}");
     let report = |format: &str| {
-        outcome(fleet(
-            &cache,
-            &["report", out_text, "--worklist", work, "--format", format],
-            &[],
-        ))
+        let arguments = ["report", &out, "--worklist", &work, "--format", format];
+        outcome(fleet(&cache, &arguments, &[]))
     };
     let (code, text, _) = report("text");
-    assert!(
-        code == 2 && text.contains(&format!("{} without a result yet", 20 - before.len())),
-        "{text}"
-    );
-    let (code, said, _) = outcome(worker("2", out_text, &[]));
-    assert_eq!(code, 0);
-    let (had, new) = (before.len() - 15, 20 - before.len());
-    assert_eq!(
-        said,
-        format!("share 3/4: {new} audited, {had} had a result, 0 failed, of 20 images\n")
-    );
-    assert_eq!(results(&out), images.digests.iter().cloned().collect::<Vec<_>>());
+    let missing = format!("{} without a result yet", 20 - before);
+    assert!(code == 2 && text.contains(&missing), "{text}");
+    let (new, had) = (20 - before, before - 15);
+    let said = format!("share 3/4: {new} audited, {had} had a result, 0 failed, of 20 images\n");
+    assert_eq!(outcome(worker("2", &[])), (0, said, String::new()));
+    let digests: Vec<String> = images.digests.iter().cloned().collect();
+    assert_eq!(results(Path::new(&out)), digests);
 
     // What is known is not read: not by the same fleet, nor by another one with the same cache.
     let reads = images.layer_reads();
@@ -110,39 +66,61 @@ fn each_image_of_a_fleet_is_audited_once_though_workers_are_killed() {
         (20..=32).contains(&reads),
         "20 layers, read {reads} times by five workers"
     );
-    let again = outcome(fleet(&cache, &["run", work, "--out", out_text], &[]));
+    let said = "share 1/1: 0 audited, 20 had a result, 0 failed, of 20 images\n".to_owned();
     assert_eq!(
-        again,
-        (
-            0,
-            "share 1/1: 0 audited, 20 had a result, 0 failed, of 20 images\n".to_owned(),
-            String::new()
-        )
+        outcome(fleet(&cache, &["run", &work, "--out", &out], &[])),
+        (0, said, String::new())
     );
-    let second = dir.path().join("second");
-    let second_text = second.to_str().unwrap();
+    let second = path("second");
     assert_eq!(
-        outcome(fleet(&cache, &["run", work, "--out", second_text, "--quiet"], &[])),
+        outcome(fleet(&cache, &["run", &work, "--out", &second, "--quiet"], &[])),
         OK
     );
     assert_eq!(images.layer_reads(), reads);
     assert_eq!(
         report("csv"),
-        outcome(fleet(&cache, &["report", second_text, "--format", "csv"], &[]))
+        outcome(fleet(&cache, &["report", &second, "--format", "csv"], &[]))
     );
 
     // The base brings the headers, and who begins from it has them from there.
     let (code, numbers, _) = report("prometheus");
     assert_eq!(code, 1);
+    let base = format!("{}/bases/base1:v1", images.registry.address);
     for expected in [
         "cupti_audit_fleet_images{outcome=\"missing\"} 0".to_owned(),
         "cupti_audit_fleet_rule_images{rule=\"headers-only-cupti\",severity=\"error\"} 7".to_owned(),
-        format!("cupti_audit_fleet_base_images{{base=\"{host}/bases/base1:v1\",rule=\"headers-only-cupti\"}} 6"),
+        format!("cupti_audit_fleet_base_images{{base=\"{base}\",rule=\"headers-only-cupti\"}} 6"),
     ] {
         assert!(numbers.lines().any(|line| line == expected), "{expected}\n{numbers}");
     }
-    refuses_what_does_not_go_together(dir.path(), &cache, work, out_text);
-    failures_are_noted_and_tried_again(dir.path(), &cache, work, images);
+    refuses_what_does_not_go_together(dir.path(), &cache, &work, &out);
+    failures_are_noted_and_tried_again(dir.path(), &cache, &work, images);
+}
+
+/// Every digest once, in the same bytes wherever the names come from.
+fn lists_each_digest_once(dir: &Path, cache: &Path, work: &str, images: &FleetRegistry) {
+    let host = images.registry.address;
+    let all = format!("registry:{host}");
+    assert_eq!(outcome(fleet(cache, &["list", &all, "-o", work], &[])), OK);
+    let list = std::fs::read_to_string(work).unwrap();
+    let lines: Vec<Value> = list.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let listed: BTreeSet<String> = lines
+        .iter()
+        .map(|line| line["digest"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!((&listed, lines.len()), (&images.digests, 20));
+    let alias = json!([format!("{host}/alias/app0:v1"), format!("{host}/team0/app0:v1")]);
+    assert_eq!(lines.iter().filter(|line| line["names"] == alias).count(), 1);
+    let names = lines.iter().flat_map(|line| line["names"].as_array().unwrap());
+    let mut references: Vec<&str> = names.map(|name| name.as_str().unwrap()).collect();
+    references.reverse();
+    let file = dir.join("images.txt");
+    std::fs::write(&file, references.join("\n")).unwrap();
+    let again = outcome(fleet(cache, &["list", file.to_str().unwrap()], &[]));
+    assert_eq!(again, (0, list, String::new()));
+    let patterns = ["team*/*1?:v*", "bases/base0"].map(|pattern| format!("registry:{host}/{pattern}"));
+    let (code, some, _) = outcome(fleet(cache, &["list", &patterns[0], &patterns[1]], &[]));
+    assert_eq!((code, some.lines().count()), (0, 8), "{some}");
 }
 
 /// Other settings on the same place, and a line that is none.
@@ -202,13 +180,61 @@ fn failures_are_noted_and_tried_again(dir: &Path, cache: &Path, work: &str, imag
     registry.wait().unwrap();
 }
 
-/// A server of S3 on this machine, of the package moto.
-struct BucketServer(Child);
+/// A server of S3 on this machine, of the package moto, with an empty bucket `audits`.
+struct BucketServer {
+    process: Child,
+    endpoint: String,
+    log: PathBuf,
+}
+
+impl BucketServer {
+    /// Starts it; nothing where the package is missing, which is said.
+    fn start(dir: &Path) -> Option<Self> {
+        let moto = support::parts().join("moto");
+        let python = |arguments: &[&str]| {
+            let mut command = Command::new("python3");
+            command.args(arguments).env("PYTHONPATH", &moto).stdout(Stdio::null());
+            command
+        };
+        let imported = python(&["-c", "import moto.server"]).stderr(Stdio::null()).status();
+        if !imported.is_ok_and(|status| status.success()) {
+            support::missing("moto, a server that speaks S3");
+            return None;
+        }
+        let address = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let (log, port) = (dir.join("bucket.log"), address.port().to_string());
+        let start = "from moto.server import main; main()";
+        let process = python(&["-c", start, "-H", "127.0.0.1", "-p", &port])
+            .stderr(std::fs::File::create(&log).unwrap())
+            .spawn();
+        let server = Self {
+            process: process.unwrap(),
+            endpoint: format!("http://{address}"),
+            log,
+        };
+        let bucket = format!("{}/audits", server.endpoint);
+        let made = || {
+            Command::new("curl")
+                .args(["-sf", "-X", "PUT", "-o", "/dev/null", &bucket])
+                .status()
+        };
+        wait_for("the bucket", || made().unwrap().success());
+        Some(server)
+    }
+
+    /// The lines of its log.
+    fn requests(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+}
 
 impl Drop for BucketServer {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -217,83 +243,35 @@ fn two_fleets_on_one_bucket_write_each_result_once() {
     if !support::have_all(&[REGISTRY, SKOPEO]) {
         return;
     }
-    let moto = support::parts().join("moto");
-    let has_moto = Command::new("python3")
-        .args(["-c", "import moto.server"])
-        .env("PYTHONPATH", &moto)
-        .output();
-    if !has_moto.is_ok_and(|output| output.status.success()) {
-        return support::missing("moto, a server that speaks S3");
-    }
     let dir = tempfile::tempdir().unwrap();
-    let images = FleetRegistry::of(dir.path(), 5);
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
-        .to_string();
-    let log = dir.path().join("bucket.log");
-    let server = Command::new("python3")
-        .args([
-            "-c",
-            "from moto.server import main; main()",
-            "-H",
-            "127.0.0.1",
-            "-p",
-            &port,
-        ])
-        .env("PYTHONPATH", moto)
-        .stdout(Stdio::null())
-        .stderr(std::fs::File::create(&log).unwrap())
-        .spawn();
-    let _server = BucketServer(server.unwrap());
-    let endpoint = format!("http://127.0.0.1:{port}");
-    let curl = |url: &str| {
-        Command::new("curl")
-            .args(["-sf", "-X", "PUT", "-o", "/dev/null", url])
-            .status()
-            .unwrap()
-            .success()
+    let Some(server) = BucketServer::start(dir.path()) else {
+        return;
     };
-    wait_for("the bucket", || curl(&format!("{endpoint}/audits")));
+    let images = FleetRegistry::of(dir.path(), 5);
     let variables = [
-        ("AWS_ENDPOINT_URL_S3", endpoint.as_str()),
+        ("AWS_ENDPOINT_URL_S3", server.endpoint.as_str()),
         ("AWS_ACCESS_KEY_ID", "key"),
         ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),
     ];
-    let work = dir.path().join("work.jsonl");
-    let work = work.to_str().unwrap();
+    let [work, folder] = ["work.jsonl", "folder"].map(|name| dir.path().join(name).to_str().unwrap().to_owned());
     let caches = ["one", "two"].map(|name| dir.path().join(name));
     let all = format!("registry:{}", images.registry.address);
-    assert_eq!(outcome(fleet(&caches[0], &["list", &all, "-o", work], &[])), OK);
+    assert_eq!(outcome(fleet(&caches[0], &["list", &all, "-o", &work], &[])), OK);
     let place = "s3://audits/nightly/fleet";
-    let both = caches
-        .each_ref()
-        .map(|cache| start(fleet(cache, &["run", work, "--out", place], &variables)));
+    let run = |cache: &Path, place: &str| fleet(cache, &["run", &work, "--out", place, "-q"], &variables);
+    let both = caches.each_ref().map(|cache| start(run(cache, place)));
     assert!(both.into_iter().all(|mut one| one.wait().unwrap().success()));
-    let requests = std::fs::read_to_string(&log).unwrap();
-    let written = requests
-        .lines()
-        .filter(|line| line.contains("PUT /audits/nightly/fleet/results/") && line.contains("\" 200"));
-    assert_eq!(written.count(), images.digests.len());
+    let requests = server.requests();
+    let is_written = |line: &&str| line.contains("PUT /audits/nightly/fleet/results/") && line.contains("\" 200");
+    assert_eq!(requests.lines().filter(is_written).count(), images.digests.len());
     assert!(!requests.contains("not-a-secret"));
-    let folder = dir.path().join("folder");
-    let folder = folder.to_str().unwrap();
-    assert_eq!(
-        outcome(fleet(&caches[0], &["run", work, "--out", folder, "-q"], &[])),
-        OK
-    );
+    assert_eq!(outcome(run(&caches[0], &folder)), OK);
     let report = |place: &str| outcome(fleet(&caches[0], &["report", place, "--format", "json"], &variables));
-    assert_eq!(report(place), report(folder));
-    let (code, _, error) = outcome(fleet(&caches[0], &["run", work, "--out", "s3://none/x"], &variables));
-    assert!(
-        code == 2 && error.contains("s3://none/x answered 404 Not Found (NoSuchBucket)"),
-        "{error}"
-    );
+    assert_eq!(report(place), report(&folder));
+    let (code, _, error) = outcome(run(&caches[0], "s3://none/x"));
+    let said = "s3://none/x answered 404 Not Found (NoSuchBucket)";
+    assert!(code == 2 && error.contains(said), "{error}");
     let (code, _, error) = outcome(fleet(&caches[0], &["report", place], &variables[..1]));
-    assert!(
-        code == 2 && error.contains("there are no credentials for the bucket"),
-        "{error}"
-    );
+    let said = "there are no credentials for the bucket";
+    assert!(code == 2 && error.contains(said), "{error}");
 }

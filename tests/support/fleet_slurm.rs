@@ -134,7 +134,7 @@ fn text(command: &mut Command) -> String {
 fn wait_for(what: &str, is_there: impl Fn() -> bool) {
     let begin = Instant::now();
     while !is_there() {
-        assert!(begin.elapsed() < Duration::from_secs(300), "{what}");
+        assert!(begin.elapsed() < Duration::from_mins(5), "{what}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }

@@ -33,7 +33,6 @@ use super::plain_image::image_of;
 /// A target's name, what it is asked with at first, and what it does with any bytes.
 pub struct FuzzTarget {
     pub name: &'static str,
-    #[allow(dead_code, reason = "libFuzzer keeps seeds of its own")]
     pub seeds: fn() -> Vec<Vec<u8>>,
     pub run: fn(&[u8]),
 }

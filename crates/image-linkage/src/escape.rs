@@ -20,19 +20,6 @@ pub fn escape_bytes(bytes: &[u8]) -> String {
     out
 }
 
-/// Returns `text` as one printable line: what a terminal would obey is escaped, and nothing else, as the names in it are
-/// escaped already.
-pub fn escape_line(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\\' => out.push(c),
-            c => push(&mut out, c),
-        }
-    }
-    out
-}
-
 fn push(out: &mut String, c: char) {
     match c {
         // Doubled, or a name could hold the text of an escape and be read as the byte that it stands for.

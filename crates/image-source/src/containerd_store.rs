@@ -22,7 +22,7 @@ use crate::registry_reference::RegistryReference;
 use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage};
 use crate::source_kind::SourceKind;
 
-/// Where containerd keeps its files by itself, as root: its own default, k3s, RKE2, MicroK8s, and Docker's own.
+/// Where containerd keeps its files by itself, as root: its own default, k3s, RKE2, `MicroK8s`, and Docker's own.
 const ROOTS: [&str; 5] = [
     "/var/lib/containerd",
     "/var/lib/rancher/k3s/agent/containerd",

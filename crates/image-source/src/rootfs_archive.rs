@@ -2,7 +2,8 @@
 #![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::PathBuf;
 
 use crate::image::{Image, LayerDescriptor};
@@ -25,12 +26,9 @@ impl ImageSource for RootfsArchive {
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         let blob = ArchiveBlob(self.file.clone());
         // Said now, where the reference is known: the layer is opened by a thread of its own.
-        let mut start = Vec::new();
         let file = blob.open_file()?;
-        file.take(START)
-            .read_to_end(&mut start)
-            .map_err(ImageError::io(self.file.display()))?;
-        if detect_compression(&start) == Compression::None && !is_tar(&start) && start.iter().any(|&byte| byte != 0) {
+        // Of a pipe, such as `docker export` into /dev/stdin, what is read here would be gone.
+        if file.metadata().is_ok_and(|it| it.is_file()) && !begins_as_tar(file).unwrap_or(true) {
             return Err(ImageError::not_an_image(
                 self.file.display().to_string(),
                 "it is no tar archive",
@@ -61,12 +59,26 @@ impl ImageSource for RootfsArchive {
 /// The bytes that tell a tar, or a compressed one, from other files: a header.
 const START: u64 = 512;
 
+/// Whether a file begins as a tar, compressed or not, or as an empty one.
+fn begins_as_tar(file: File) -> io::Result<bool> {
+    let mut start = Vec::new();
+    file.take(START).read_to_end(&mut start)?;
+    Ok(detect_compression(&start) != Compression::None || is_tar(&start) || start.iter().all(|&byte| byte == 0))
+}
+
 /// The archive itself, which is the only blob.
 struct ArchiveBlob(PathBuf);
 
 impl ArchiveBlob {
     fn open_file(&self) -> Result<File, ImageError> {
-        File::open(&self.0).map_err(ImageError::io(self.0.display()))
+        let file = File::open(&self.0).map_err(ImageError::io(self.0.display()))?;
+        let found = file.metadata().map_err(ImageError::io(self.0.display()))?;
+        // No bytes are no archive: whoever was to write it has failed. A device has no end.
+        if found.is_file() && found.len() == 0 || found.file_type().is_char_device() {
+            let what = self.0.display().to_string();
+            return Err(ImageError::not_an_image(what, "it is empty, or a device"));
+        }
+        Ok(file)
     }
 }
 

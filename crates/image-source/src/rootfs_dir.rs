@@ -2,7 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
 
 use std::fs::{self, DirEntry, File, Metadata};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -135,10 +135,18 @@ const READERS: usize = 4;
 impl FoundFile {
     /// Reads it; the second value says that it was to be kept but is too large.
     fn read(&self, request: &OpenRequest<'_>) -> io::Result<(FileFacts, bool)> {
-        let mut file = File::open(&self.place)?;
+        let file = File::open(&self.place)?;
         let access = access(&self.metadata);
         let bytes = self.metadata.len();
-        let (mut facts, too_large) = read_sized_file(&self.path, access.mode, bytes, &mut file, request.index)?;
+        // A hole costs nothing to make and minutes to read: it is bounded as what a layer inflates to is.
+        let (limits, stored) = (request.limits(), self.metadata.blocks().saturating_mul(512));
+        let most = stored.saturating_mul(limits.layer_ratio).max(limits.ratio_from);
+        let mut read = file.take(most);
+        let (mut facts, too_large) = read_sized_file(&self.path, access.mode, bytes, &mut read, request.index)?;
+        if read.limit() == 0 {
+            return Err(io::Error::other("nearly all of it is a hole (layer-ratio)"));
+        }
+        let file = read.into_inner();
         (facts.uid, facts.gid) = (access.uid, access.gid);
         // What nobody may execute gives nobody anything.
         facts.capabilities = (access.mode & 0o111 != 0).then(|| capabilities(&file)).flatten();

@@ -16,14 +16,14 @@ pub fn run_rules(args: &RulesArgs) -> Result<RunExit, CommandError> {
     let Knowledge { rules, phases, .. } = project_config::load_config_and_knowledge(&args.own)?;
     let text = match &args.action {
         None | Some(RulesAction::List) => report::rules::list_rules(&rules),
-        Some(RulesAction::Explain { id }) => match rules.iter().find(|rule| rule.id == *id) {
-            Some(rule) => report::rules::explain_rule(rule, &phases, terminal_width()),
-            None => {
+        Some(RulesAction::Explain { id }) => {
+            let Some(rule) = rules.iter().find(|rule| rule.id == *id) else {
                 let known: Vec<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();
                 let meant = suggestion(id, &known);
                 return Err(format!("there is no rule {id:?}{meant}; cupti-audit rules lists them").into());
-            }
-        },
+            };
+            report::rules::explain_rule(rule, &phases, terminal_width())
+        }
     };
     Ok(write_result(&text, RunExit::Clean))
 }

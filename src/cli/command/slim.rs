@@ -10,10 +10,10 @@ use crate::judge::image_reading::ReadOptions;
 use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::judge::plan::Plan;
 use crate::knowledge::Knowledge;
-use crate::make::slim::added_layer::SlimInput;
+use crate::make::slim::added_layer::{SlimInput, foretell_image};
 use crate::make::slim::build_image::build_new_image;
 use crate::make::slim::decision::{DropMode, SlimDecision, decide_changes};
-use crate::make::slim::final_audit::audit_new_image;
+use crate::make::slim::final_audit::{audit_new_image, judge_new_image};
 use crate::make::slim::new_image::NewImage;
 use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::output::{ImageOutput, OutputAccess, WrittenImage};
@@ -161,11 +161,18 @@ impl SlimRun<'_> {
             from: self.cupti_from,
         };
         let mut text = slim_text::describe_decision(&said, &decision);
-        let Some(place) = place else {
-            return Ok(text);
-        };
         let below = decision.apply(&self.original.layers);
         let making = self.making(&decision, facts, supplier, &below);
+        let Some(place) = place else {
+            return match self.foretell(&making) {
+                Ok(_) => Ok(text),
+                // What would be done is told all the same, and why it is not.
+                Err(why) => {
+                    write_result(&text, RunExit::Clean);
+                    Err(why)
+                }
+            };
+        };
         let made = build_new_image(&self.original, &making, place.output)?;
         let written = place.output.write_image(&made, self.folder)?;
         // Nothing is put in place that was not audited from the bytes that were written.
@@ -249,7 +256,23 @@ impl SlimRun<'_> {
         let conditions = &self.options.conditions;
         let (decision, facts) = (making.decision, making.facts);
         let checked = audit_new_image(made, read, decision, facts, self.knowledge, self.phase, conditions);
-        checked.map_err(|error| match (error, making.supplier) {
+        Self::with_advice(checked, making.supplier)
+    }
+
+    /// The audit of the image that a run would write.
+    fn foretell(&self, making: &SlimInput<'_>) -> Result<AuditedImage, SlimError> {
+        self.original.require_own_layers()?;
+        let conditions = &self.options.conditions;
+        let read = foretell_image(making)?;
+        let judged = judge_new_image(read, making.facts, self.knowledge, self.phase, conditions);
+        Self::with_advice(judged, making.supplier)
+    }
+
+    fn with_advice(
+        checked: Result<AuditedImage, SlimError>,
+        supplier: Option<&CuptiSupplier>,
+    ) -> Result<AuditedImage, SlimError> {
+        checked.map_err(|error| match (error, supplier) {
             (SlimError::Unfit(why), None) => SlimError::Unfit(format!(
                 "{why}; --cupti-from IMAGE|WHEEL|DIR brings CUPTI where it is missing"
             )),

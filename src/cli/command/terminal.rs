@@ -125,5 +125,10 @@ pub(super) fn report_error(error: &dyn std::fmt::Display) -> RunExit {
 }
 
 fn say(kind: &str, text: &str) {
-    eprintln!("{kind}{}", escape::escape_line(text));
+    // The names in it are escaped already: a backslash stays as it is.
+    let parts: Vec<String> = text
+        .split('\\')
+        .map(|part| escape::escape_bytes(part.as_bytes()))
+        .collect();
+    eprintln!("{kind}{}", parts.join("\\"));
 }

@@ -1,6 +1,7 @@
 //! Which packages a command installs.
 
 use super::shell_commands::ShellWord;
+use crate::knowledge::Knowledge;
 use crate::knowledge::packages::PackageManager;
 
 /// A package that a command names.
@@ -25,7 +26,7 @@ pub(super) enum CommandEffect<'w> {
 }
 
 /// Reads a simple command.
-pub(super) fn read_command(words: &[ShellWord]) -> CommandEffect<'_> {
+pub(super) fn read_command<'w>(words: &'w [ShellWord], known: &Knowledge) -> CommandEffect<'w> {
     // What stands before a program and starts it all the same.
     let is_before = |word: &&ShellWord| {
         matches!(
@@ -54,21 +55,21 @@ pub(super) fn read_command(words: &[ShellWord]) -> CommandEffect<'_> {
         _ if is_pip(name) => installs(PackageManager::Pip, arguments),
         "bash" | "sh" | "source" | "." | "make" | "poetry" | "uv" | "pipenv" | "dpkg" | "rpm" | "tar" | "unzip"
         | "bsdtar" => CommandEffect::Unknown,
-        _ if is_hidden(program, arguments) => CommandEffect::Unknown,
+        _ if is_hidden(program, arguments, known) => CommandEffect::Unknown,
         _ => CommandEffect::Nothing,
     }
 }
 
 /// Whether a command runs what the file does not show, or puts what was downloaded into its place.
-fn is_hidden(program: &ShellWord, arguments: &[&ShellWord]) -> bool {
+fn is_hidden(program: &ShellWord, arguments: &[&ShellWord], known: &Knowledge) -> bool {
     let is_own = program.text.contains('/') && !program.text.starts_with("/usr/");
-    is_own || (program.text != "echo" && arguments.iter().any(|word| speaks_of_it(&word.text)))
+    is_own || (program.text != "echo" && arguments.iter().any(|word| speaks_of_library(&word.text, known)))
 }
 
 /// Whether a word may name the library, or the toolkit that holds it.
-pub(super) fn speaks_of_it(word: &str) -> bool {
+pub(super) fn speaks_of_library(word: &str, known: &Knowledge) -> bool {
     let word = word.to_lowercase();
-    word.contains("cupti") || word.contains("cuda_")
+    word.contains(&known.library.package_word) || word.contains(&known.tables.packages.toolkit.installer)
 }
 
 /// `pip`, `pip3`, `pip3.11`.

@@ -106,7 +106,7 @@ pub fn check_build_file(
     };
     let last = last.ok_or_else(|| format!("there is no stage {}", target.unwrap_or_default()))?;
     let line_ends: Vec<usize> = text.match_indices('\n').map(|(end, _)| end).collect();
-    let is_concerned = text.to_lowercase().contains("cupti");
+    let is_concerned = text.to_lowercase().contains(&knowledge.library.package_word);
     let mut walk = StageWalk::new(&stages, knowledge);
     let chain = stage_chain(&stages, last);
     let reached: Vec<_> = chain.iter().map(|number| walk.state_of(*number)).collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::installed_packages::{CommandEffect, NamedPackage, read_command, speaks_of_it};
+use super::installed_packages::{CommandEffect, NamedPackage, read_command, speaks_of_library};
 use super::stages::{BuildStage, BuildStep, CopyAction, StepAction, find_stage};
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::rule::{BuildStepFacts, RuleSubject};
@@ -130,7 +130,7 @@ impl<'a> StageWalk<'a> {
                 StepAction::Env(variables) => now.set_variables(variables),
                 StepAction::Run(commands) => {
                     for words in commands {
-                        let found = self.run(&mut now, &read_command(words));
+                        let found = self.run(&mut now, &read_command(words, self.knowledge));
                         problems.extend(found.into_iter().map(|(facts, edit)| StepProblem {
                             span: step.span.clone(),
                             facts,
@@ -298,7 +298,7 @@ impl<'a> StageWalk<'a> {
     ) -> Option<(BuildStepFacts, Option<StepEdit>)> {
         // What the context holds the file does not say.
         let Some(from) = &copy.from else {
-            if copy.sources.iter().any(|path| speaks_of_it(path)) {
+            if copy.sources.iter().any(|path| speaks_of_library(path, self.knowledge)) {
                 state.may_gain();
             }
             return None;
@@ -307,7 +307,11 @@ impl<'a> StageWalk<'a> {
             Some(number) => self.states.get(&number)?.clone(),
             None => self.state_of_image(from),
         };
-        let part = copy.sources.iter().map(|path| CopiedPart::of(path)).max()?;
+        let part = copy
+            .sources
+            .iter()
+            .map(|path| CopiedPart::of(path, self.knowledge))
+            .max()?;
         let path = copy.sources.join(" ");
         let mut facts = BuildStepFacts {
             what: path,
@@ -316,6 +320,8 @@ impl<'a> StageWalk<'a> {
             release: source.cuda.map(words),
             ..BuildStepFacts::default()
         };
+        let (library, toolkit) = (self.knowledge.library, &self.knowledge.tables.packages.toolkit);
+        let elsewhere = parse_cuda_version(&toolkit.extras_until);
         let is_in_source = matches!(source.presence, CuptiPresence::Library);
         match part {
             CopiedPart::Other => {
@@ -326,13 +332,16 @@ impl<'a> StageWalk<'a> {
                 None
             }
             // Up to 11.2 the library lay here, as TensorFlow's own Dockerfiles of that time show.
-            CopiedPart::Headers if source.cuda.is_none_or(|cuda| cuda < LIBRARY_ELSEWHERE) => None,
+            CopiedPart::Headers if source.cuda < elsewhere => None,
             CopiedPart::Headers => {
                 facts.brings = "headers";
                 let folder = format!("{}/lib64", copy.target.trim_end_matches('/'));
                 facts.searched = is_searched(&folder, state.library_path.as_deref(), later.iter());
-                let more = is_in_source
-                    .then(|| format!("COPY --from={from} {LIBRARIES} {}\nRUN ldconfig", library_folder(state)));
+                let more = is_in_source.then(|| {
+                    let (folder, stem) = (&toolkit.libraries, &library.stem);
+                    let target = if state.cuda.is_some() { folder } else { "/usr/local/lib" };
+                    format!("COPY --from={from} {folder}/{stem}* {target}/\nRUN ldconfig")
+                });
                 Some((facts, more.map(StepEdit::Append)))
             }
             CopiedPart::Library if source.presence == CuptiPresence::Absent => {
@@ -354,7 +363,7 @@ impl<'a> StageWalk<'a> {
                 }
                 facts.brings = "off-path";
                 facts.folder.clone_from(&folder);
-                let line = format!("RUN echo {folder} > /etc/ld.so.conf.d/cupti.conf && ldconfig");
+                let line = format!("RUN echo {folder} > /etc/ld.so.conf.d/{}.conf && ldconfig", library.id);
                 Some((facts, Some(StepEdit::Append(line))))
             }
         }
@@ -370,31 +379,24 @@ enum CopiedPart {
     Library,
 }
 
-/// The first CUDA whose packages keep the library with the others.
-const LIBRARY_ELSEWHERE: CudaVersion = (11, 3);
-/// Where they keep it.
-const LIBRARIES: &str = "/usr/local/cuda/targets/x86_64-linux/lib/libcupti.so*";
-
 impl CopiedPart {
-    fn of(path: &str) -> Self {
+    fn of(path: &str, known: &Knowledge) -> Self {
         let path = path.trim_end_matches('/').to_lowercase();
         let name = path.rsplit('/').next().unwrap_or_default();
-        let is_toolkit = |folder: &str| folder.starts_with("/usr/local/cuda");
+        let toolkit = &known.tables.packages.toolkit;
+        let is_toolkit = |folder: &str| folder.starts_with(&toolkit.folder);
+        let header = known.library.header.trim_end_matches(".h");
+        let is_header = name.ends_with(".h") && name.starts_with(header);
         match () {
-            () if name.starts_with("libcupti") => Self::Library,
+            () if name.starts_with(known.library.file_stem()) => Self::Library,
             // The library may lie there as a link, or since a runfile.
-            () if path.contains("extras/cupti/lib") => Self::Other,
-            () if path.contains("extras/cupti") || is_header(name) => Self::Headers,
+            () if path.contains(&format!("{}/lib", toolkit.extras)) => Self::Other,
+            () if path.contains(&toolkit.extras) || is_header => Self::Headers,
             () if is_toolkit(&path) && matches!(name, "lib64" | "lib") => Self::Library,
             () if is_toolkit(&path) && path.matches('/').count() == 3 => Self::Library,
             () => Self::Other,
         }
     }
-}
-
-/// Whether a name in lower case is that of a header of CUPTI.
-fn is_header(name: &str) -> bool {
-    name.strip_suffix(".h").is_some_and(|stem| stem.starts_with("cupti"))
 }
 
 impl StageState {
@@ -446,15 +448,6 @@ fn target_folder(copy: &CopyAction) -> String {
         format!("{folder}/lib64")
     } else {
         folder.to_owned()
-    }
-}
-
-/// Where a stage keeps libraries of its own.
-fn library_folder(state: &StageState) -> &'static str {
-    if state.cuda.is_some() {
-        "/usr/local/cuda/targets/x86_64-linux/lib/"
-    } else {
-        "/usr/local/lib/"
     }
 }
 

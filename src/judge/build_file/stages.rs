@@ -167,6 +167,9 @@ fn assignments(text: &str, known: &Variables) -> Variables {
         .collect()
 }
 
+/// The bytes by which variables may make a text longer; the longest search paths of images have some hundred.
+const GROWTH: usize = 2 << 10;
+
 /// A text with the variables that are known; those that are not stay as they are written, so that nothing is claimed of them.
 fn fill_variables(text: &str, known: &Variables) -> String {
     let mut out = String::new();
@@ -183,6 +186,10 @@ fn fill_variables(text: &str, known: &Variables) -> String {
             .map_or((written, None), |(name, value)| (name, Some(value)));
         if let Some(value) = known.get(name).map(String::as_str).or(default) {
             out.push_str(value);
+            // `ARG A=$A$A` doubles it, and a file of a pull request may say so sixty times.
+            if out.len() > text.len() + GROWTH {
+                return text.to_owned();
+            }
         } else {
             out.push('$');
             out.push_str(after.strip_suffix(behind).unwrap_or(after));
@@ -208,5 +215,15 @@ mod tests {
         ] {
             assert_eq!(fill_variables(text, &known), filled, "{text}");
         }
+    }
+
+    #[test]
+    fn y_10_variables_that_double_end_as_they_are_written() {
+        let double = |before: &Variables| super::assignments("A=$A$A", before);
+        let first = Variables::from([("A".to_owned(), "x".to_owned())]);
+        let values = std::iter::successors(Some(first), |before| Some(double(before)));
+        let lengths: Vec<usize> = values.take(64).map(|values| values["A"].len()).collect();
+        assert_eq!((lengths[5], lengths[12]), (32, 4), "{lengths:?}");
+        assert!(lengths.iter().all(|length| *length <= 1 << 12));
     }
 }

@@ -102,7 +102,8 @@ fn describe_one(
         bytes: facts.map_or(0, |facts| facts.bytes),
         machine: elf.map(trace_text::object_machine),
         decoy: file_owner::is_private_copy(knowledge.tables, path)
-            || file_owner::is_private_build(knowledge.tables, &owner),
+            || file_owner::is_private_build(knowledge.tables, &owner)
+            || knowledge.library.is_vendored_name(path.name()),
         owner,
         loadable: ByWorld {
             as_is: ends_here.as_is.is_some() && opened.as_is.loads(),

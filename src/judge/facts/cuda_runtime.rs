@@ -2,6 +2,7 @@
 
 use super::copies::CuptiCopy;
 use super::python_distributions::PythonDistribution;
+use crate::knowledge::packages::RuntimeNames;
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
 use image_source::ImageConfig;
@@ -25,11 +26,11 @@ pub struct CudaRuntime {
 }
 
 /// The runtime that a file is, `libcudart.so.X.Y.Z`, or that the `version.json` of a toolkit names.
-pub(super) fn runtime_of_file(path: &RootPath, facts: &FileFacts) -> Option<CudaRuntime> {
+pub(super) fn runtime_of_file(names: &RuntimeNames, path: &RootPath, facts: &FileFacts) -> Option<CudaRuntime> {
     let version = match path.name() {
-        // Other programs have a file of this name too: only a toolkit's speaks of `cuda_cudart`.
-        b"version.json" => of_version_json(facts.kept.as_deref()?),
-        name => of_file_name(name),
+        // Other programs have a file of this name too: only a toolkit's speaks of the component.
+        b"version.json" => of_version_json(names, facts.kept.as_deref()?),
+        name => of_file_name(names, name),
     };
     Some(CudaRuntime {
         path: path.clone(),
@@ -38,9 +39,9 @@ pub(super) fn runtime_of_file(path: &RootPath, facts: &FileFacts) -> Option<Cuda
 }
 
 /// The runtime that NVIDIA's distribution for Python brings.
-pub(super) fn runtime_of_distribution(distribution: &PythonDistribution) -> Option<CudaRuntime> {
+pub(super) fn runtime_of_distribution(names: &RuntimeNames, distribution: &PythonDistribution) -> Option<CudaRuntime> {
     // The suffix `-cu11` or `-cu12` is gone from NVIDIA's names since CUDA 13.
-    let is_runtime = distribution.name.starts_with("nvidia-cuda-runtime");
+    let is_runtime = distribution.name.starts_with(&names.wheel);
     is_runtime.then(|| CudaRuntime {
         path: distribution.metadata.clone(),
         version: distribution.version.clone(),
@@ -48,15 +49,15 @@ pub(super) fn runtime_of_distribution(distribution: &PythonDistribution) -> Opti
 }
 
 /// The version of `libcudart.so.12.4.127`; a name with fewer numbers is a soname and says too little.
-fn of_file_name(name: &[u8]) -> Option<String> {
-    let number = std::str::from_utf8(name.strip_prefix(b"libcudart.so.")?).ok()?;
+fn of_file_name(names: &RuntimeNames, name: &[u8]) -> Option<String> {
+    let number = std::str::from_utf8(name.strip_prefix(names.file.as_bytes())?).ok()?;
     (number.split('.').count() == 3).then(|| number.to_owned())
 }
 
-/// `cuda_cudart.version` of a toolkit's `version.json`.
-fn of_version_json(bytes: &[u8]) -> Option<String> {
+/// The version of the runtime in a toolkit's `version.json`.
+fn of_version_json(names: &RuntimeNames, bytes: &[u8]) -> Option<String> {
     let document: serde_json::Value = serde_json::from_slice(bytes).ok()?;
-    let version = document.get("cuda_cudart")?.get("version")?.as_str()?;
+    let version = document.get(&names.component)?.get("version")?.as_str()?;
     Some(version.to_owned())
 }
 
@@ -124,6 +125,7 @@ pub fn required_cuda_version(config: &ImageConfig) -> Option<CudaVersion> {
 #[cfg(test)]
 mod tests {
     use super::{of_file_name, of_version_json, parse_cuda_version, required_cuda_version};
+    use crate::knowledge::Knowledge;
     use image_source::ImageConfig;
 
     #[test]
@@ -131,11 +133,15 @@ mod tests {
         assert_eq!(parse_cuda_version("12.4.127"), Some((12, 4)));
         assert_eq!(parse_cuda_version("11.8"), Some((11, 8)));
         assert_eq!(parse_cuda_version("12"), None);
-        assert_eq!(of_file_name(b"libcudart.so.12.4.127").as_deref(), Some("12.4.127"));
-        assert_eq!(of_file_name(b"libcudart.so.11.0"), None);
+        let names = &Knowledge::built_in().tables.packages.toolkit.runtime;
+        assert_eq!(
+            of_file_name(names, b"libcudart.so.12.4.127").as_deref(),
+            Some("12.4.127")
+        );
+        assert_eq!(of_file_name(names, b"libcudart.so.11.0"), None);
         let json = br#"{"cuda": {"version": "12.4.1"}, "cuda_cudart": {"version": "12.4.127"}}"#;
-        assert_eq!(of_version_json(json).as_deref(), Some("12.4.127"));
-        assert_eq!(of_version_json(b"{}"), None);
+        assert_eq!(of_version_json(names, json).as_deref(), Some("12.4.127"));
+        assert_eq!(of_version_json(names, b"{}"), None);
     }
 
     #[test]

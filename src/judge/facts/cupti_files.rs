@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::file_owner::{self, contains_bytes};
 use super::python::is_source;
-use crate::knowledge::{ConsumerProfile, KnowledgeTables, LibraryProfile, opens_library};
+use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, opens_library};
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
@@ -47,11 +47,10 @@ const ALIKE: usize = 8;
 
 impl CuptiFiles {
     /// The files that are for everybody, not for one tool alone.
-    pub fn own(&self, tables: &KnowledgeTables) -> impl Iterator<Item = &RootPath> {
-        self.files
-            .iter()
-            .map(|(path, _)| path)
-            .filter(|path| !file_owner::is_private_copy(tables, path))
+    pub fn own(&self, knowledge: &Knowledge) -> impl Iterator<Item = &RootPath> {
+        self.files.iter().map(|(path, _)| path).filter(|path| {
+            !file_owner::is_private_copy(knowledge.tables, path) && !knowledge.library.is_vendored_name(path.name())
+        })
     }
 
     /// The numbers in the names of files and links.
@@ -115,7 +114,11 @@ pub(super) fn add_cupti_node(
             let elf = facts.elf.as_ref();
             let soname = elf.and_then(|elf| elf.soname.as_deref());
             // A renamed copy is one too: what links it asks for its soname.
-            if library.is_name(path.name()) || soname.is_some_and(|name| library.is_name(name)) {
+            if [Some(path.name()), soname]
+                .into_iter()
+                .flatten()
+                .any(|name| library.is_request(name))
+            {
                 found.files.push((path.clone(), node.layer));
             // A string may hold the name within a path or a message: what is opened by it is found out later.
             } else if let Some(elf) = elf

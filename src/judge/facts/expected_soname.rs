@@ -30,7 +30,7 @@ pub fn expected_sonames(
         let soname = library.soname_by_name(&knowledge.tables.releases, name);
         soname.map_or_else(|| name.into(), |soname| soname.into_bytes().into())
     };
-    for path in found.own(knowledge.tables) {
+    for path in found.own(knowledge) {
         add(elf_at(rootfs, path)
             .and_then(|elf| elf.soname.clone())
             // A file that cannot be read still has a name, and its dlopen gives the loader's reason.

@@ -9,6 +9,7 @@ mod named_paths;
 mod object_references;
 mod reference;
 mod settings;
+mod stray_files;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +21,7 @@ pub(super) use self::reference::ObjectInventory;
 pub use self::reference::{FileReference, FileReferrer, ReferenceKind};
 pub use self::settings::PROVENANCE_PLACE;
 use self::settings::{of_settings, of_texts};
+use self::stray_files::StrayFiles;
 use super::consumers::CuptiConsumer;
 use super::cuda_runtime::site_packages_of;
 use super::dead_weight::DeadWeightFile;
@@ -29,7 +31,7 @@ use super::python::is_source;
 use super::world::ByWorld;
 use crate::knowledge::file_interest::LIBRARY_PATH;
 use crate::knowledge::shared_folders::SharedFolders;
-use crate::knowledge::{ConsumerProfile, FailureImpact, LibraryProfile, RequestKind};
+use crate::knowledge::{ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind};
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
 use image_source::Image;
@@ -38,7 +40,7 @@ use image_source::Image;
 pub(super) fn find_references(
     image: &Image,
     contexts: &ByWorld<ProcessContext>,
-    (library, shared): (&LibraryProfile, &SharedFolders),
+    knowledge: &Knowledge,
     files: &[DeadWeightFile],
     inventory: &ObjectInventory,
     (consumers, undecided): (&[CuptiConsumer], &[UndecidedOpener]),
@@ -46,7 +48,9 @@ pub(super) fn find_references(
 ) -> (BTreeMap<RootPath, Vec<RootPath>>, Vec<FileReference>) {
     let links = links_to(&contexts.as_is.rootfs, files, inventory);
     let names = NameIndex::new(&contexts.as_is.rootfs, files, &links);
-    let paths = NamedPaths::new(&contexts.as_is.rootfs, &names, shared);
+    let (library, shared) = (knowledge.library, &knowledge.tables.shared_folders);
+    let strays = StrayFiles::find(contexts, knowledge, &names, &links, inventory, profiles);
+    let paths = NamedPaths::new(&contexts.as_is.rootfs, &names, knowledge, &strays);
     let mut references = of_settings(image, contexts, &names, &paths);
     references.extend(of_texts(&names, &paths, inventory));
     references.extend(of_unknown_environment(&contexts.as_is, library, files));
@@ -55,7 +59,9 @@ pub(super) fn find_references(
         references.extend(of_objects(contexts, library, &names, inventory, consumers, profiles));
         references.extend(consumers.iter().flat_map(|consumer| of_consumer(consumer, &names)));
         let patterns = undecided.iter();
-        references.extend(patterns.flat_map(|opener| of_undecided(opener, library, &names)));
+        references.extend(patterns.flat_map(|opener| of_undecided(opener, library, &names, &strays)));
+        references.extend(strays.of_program(&contexts.as_is, shared, inventory));
+        references.extend(of_command(&contexts.as_is, shared, &names));
         references.extend(of_other_processors(&references, &names));
     }
     references.sort();
@@ -121,7 +127,12 @@ fn of_other_processors(references: &[FileReference], names: &NameIndex<'_>) -> V
 }
 
 /// The files that a pattern such as `libcupti.so.%d` may come to, whatever folder a program puts before it.
-fn of_undecided(opener: &UndecidedOpener, library: &LibraryProfile, names: &NameIndex<'_>) -> Vec<FileReference> {
+fn of_undecided(
+    opener: &UndecidedOpener,
+    library: &LibraryProfile,
+    names: &NameIndex<'_>,
+    strays: &StrayFiles<'_>,
+) -> Vec<FileReference> {
     let mut references = Vec::new();
     for text in &opener.holds {
         let name = text.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
@@ -134,7 +145,11 @@ fn of_undecided(opener: &UndecidedOpener, library: &LibraryProfile, names: &Name
         };
         let fits = |known: &&ByteString| library.is_name(known) && known.starts_with(begin);
         let files = names.by_name.keys().filter(fits).flat_map(|known| names.of(known));
-        for file in files.filter(|file| packages.as_ref().is_none_or(|folder| is_below(&file.path, folder))) {
+        let is_near = |file: &&DeadWeightFile| {
+            let folder = packages.as_ref();
+            folder.is_none_or(|folder| is_below(&file.path, folder)) || strays.has(file)
+        };
+        for file in files.filter(is_near) {
             references.push(FileReference {
                 file: file.path.clone(),
                 by: FileReferrer::Object(opener.object.clone()),
@@ -145,6 +160,29 @@ fn of_undecided(opener: &UndecidedOpener, library: &LibraryProfile, names: &Name
     }
     references
 }
+
+/// The files that the container's program may open by a name that it computes.
+fn of_command(context: &ProcessContext, shared: &SharedFolders, names: &NameIndex<'_>) -> Vec<FileReference> {
+    let by = context.entry.executable.clone().map(FileReferrer::Object);
+    let mut begins = stray_files::computed_names(context, shared);
+    if begins.len() > NAMES {
+        begins = vec![Vec::new()];
+    }
+    let files = begins.into_iter().flat_map(|begin| names.beginning_with(begin));
+    let files = files.filter(|file| file.path.name().windows(3).any(|part| part == b".so"));
+    let reference = |file: &DeadWeightFile| FileReference {
+        file: file.path.clone(),
+        by: by
+            .clone()
+            .unwrap_or_else(|| FileReferrer::Setting("the command of the image".to_owned())),
+        name: file.path.name().into(),
+        how: ReferenceKind::Holds,
+    };
+    files.map(reference).collect()
+}
+
+/// The computed names of the container's program that are followed one by one, at most.
+const NAMES: usize = 16;
 
 /// The folder of packages that a module lies in; of one elsewhere the folder of its package.
 fn packages_around(module: &RootPath) -> RootPath {

@@ -99,15 +99,8 @@ fn join_facts(
     let asking = (&*asked.consumers, &*asked.undecided);
     let profiles = &knowledge.library_consumers();
     let files = &scan.weight.files;
-    let (dead_weight_links, references) = find_references(
-        &image,
-        &contexts,
-        (knowledge.library, &knowledge.tables.shared_folders),
-        files,
-        &scan.inventory,
-        asking,
-        profiles,
-    );
+    let (dead_weight_links, references) =
+        find_references(&image, &contexts, knowledge, files, &scan.inventory, asking, profiles);
     ImageFacts {
         library: knowledge.library,
         tables: knowledge.tables,

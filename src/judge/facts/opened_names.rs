@@ -256,7 +256,7 @@ impl OpenedNames {
 }
 
 /// Whether an object imports a function that opens a library.
-fn imports_opener(elf: &ElfFacts) -> bool {
+pub(super) fn imports_opener(elf: &ElfFacts) -> bool {
     let mut imports = elf.symbols.iter().filter(|symbol| symbol.role != SymbolRole::Export);
     imports.any(|symbol| LIBRARY_OPENERS.iter().any(|opener| opener.as_bytes() == &*symbol.name))
 }

@@ -28,10 +28,11 @@ impl RelatedSoftware {
             return;
         };
         let distribution = python_distributions::read_distribution(path, facts, node.layer);
-        self.runtimes.extend(cuda_runtime::runtime_of_file(path, facts));
+        let names = &knowledge.tables.packages.toolkit.runtime;
+        self.runtimes.extend(cuda_runtime::runtime_of_file(names, path, facts));
         if let Some(distribution) = distribution {
             self.runtimes
-                .extend(cuda_runtime::runtime_of_distribution(&distribution));
+                .extend(cuda_runtime::runtime_of_distribution(names, &distribution));
             self.distributions.push(distribution);
         }
     }

@@ -60,15 +60,18 @@ pub fn find_tool<'p>(name: &str, profilers: &'p [Profiler]) -> Result<&'p Profil
     found.ok_or_else(|| {
         let lower = name.to_lowercase();
         let names = profilers.iter().flat_map(|profiler| {
-            // What begins so comes before what looks so.
-            let begins = |own: &str| if own.starts_with(&lower) { 1.0 } else { 0.0 };
+            // What has it as its first word comes before what looks so.
+            let begins = |own: &str| match own.strip_prefix(&*lower) {
+                Some(rest) if !rest.starts_with(|next: char| next.is_alphanumeric()) => 1.0,
+                _ => 0.0,
+            };
             let alike = |own| (strsim::jaro_winkler(&lower, own) + begins(own), own);
             profiler.names().map(alike).collect::<Vec<_>>()
         });
         // A slip of the fingers stays above this likeness; names that share a few letters fall below it.
         let mut near: Vec<(f64, &str)> = names.filter(|(alike, _)| *alike > 0.75).collect();
         near.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-        let near: Vec<&str> = near.into_iter().take(3).map(|(_, own)| own).collect();
+        let near: Vec<&str> = near.into_iter().take(4).map(|(_, own)| own).collect();
         let near = if near.is_empty() {
             String::new()
         } else {

@@ -94,7 +94,8 @@ impl Rule {
             rule.why = format!("{} {}", rule.why.trim_end(), more.why);
         }
         rule.fix.append("; ", more.fix);
-        rule.references.extend(more.references);
+        // First, as a tool that shows one address shows the first.
+        rule.references.splice(0..0, more.references);
         for (field, words) in LIBRARY_FIELDS.into_iter().zip([&library.name, library.file_stem()]) {
             let placeholder = format!("{{{field}}}");
             rule.summary = rule.summary.replace(&placeholder, words);

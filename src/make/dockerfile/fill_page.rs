@@ -70,6 +70,7 @@ pub(crate) fn fill_page(
             .map(|user| quote::require_plain("the user of the image", user.as_bytes()))
             .transpose()?,
         shell: recipe.system.shell,
+        lacks: recipe.system.lacks.clone(),
         own_shell: own_shell(&facts.image.config.settings.shell),
         way: recipe
             .choice

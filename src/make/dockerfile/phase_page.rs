@@ -39,6 +39,8 @@ pub(crate) struct PhasePage {
     // What is installed is installed as root; the last lines go back to this user, or the container would run as root.
     pub user: Option<String>,
     pub shell: bool,
+    /// What of a shell and the programs of a `RUN` is not there, as `no shell` or `no rm and no cat`.
+    pub lacks: String,
     // The words of the image's `SHELL`, which may name anything: what is written here is for /bin/sh.
     pub own_shell: Option<String>,
     pub way: Option<MethodPage>,

@@ -65,7 +65,11 @@ pub(super) fn check_without_install(
         let mut files = std::iter::once(&consumer.object).chain(&consumer.program);
         !files.any(|file| context.is_unreadable(file))
     };
-    let objects = breaks.filter(is_listed).map(|consumer| LinkedObject {
+    // What does not start today for another reason is not made to.
+    let fails_besides =
+        |it: &&CuptiConsumer| it.start_failure().is_some() || !it.outcome.as_is.other_failures.is_empty();
+    let checked = breaks.filter(|it| is_listed(it) && !fails_besides(it));
+    let objects = checked.map(|consumer| LinkedObject {
         name: consumer.name.clone(),
         object: consumer.object.clone(),
         program: consumer.program.clone().filter(|program| *program != consumer.object),

@@ -89,7 +89,7 @@ pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, Metho
     let CopySource { name: from, facts } = source.ok_or("no image to copy from was named with --from")?;
     let copy_plan = plan_copy(facts, question.phase, question.target, CacheUpdate::Build)?;
     if !question.system.shell {
-        require_no_links(question.target, &copy_plan)?;
+        require_no_links(question.target, &question.system, &copy_plan)?;
     }
     let has = copy_plan.release.as_deref().and_then(parse_cuda_version);
     // A release that was guessed from a soname has no say in the minor version of files that were read.
@@ -111,9 +111,9 @@ pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, Metho
     })
 }
 
-/// Refuses to copy over a link: COPY writes into the file that it leads to (seen with both builders), and without a shell
-/// nothing can take it away first.
-fn require_no_links(target: &ImageFacts, copy_plan: &CopyPlan) -> Result<(), MethodObstacle> {
+/// Refuses to copy over a link: COPY writes into the file that it leads to (seen with both builders), and without the
+/// programs for it nothing can take it away first.
+fn require_no_links(target: &ImageFacts, system: &ImageSystem, copy_plan: &CopyPlan) -> Result<(), MethodObstacle> {
     let rootfs = &target.contexts.as_is.rootfs;
     let is_link = |path: &&RootPath| {
         let found = rootfs.lookup_link(&path.absolute());
@@ -122,7 +122,8 @@ fn require_no_links(target: &ImageFacts, copy_plan: &CopyPlan) -> Result<(), Met
     let mut places = copy_plan.files.iter().map(|file| &file.to);
     match places.find(is_link) {
         Some(link) => Err(format!(
-            "{link} is a link, and the image has no shell to remove it with: cupti-audit slim replaces it"
+            "{link} is a link, and the image has {} to remove it with: cupti-audit slim replaces it",
+            system.lacks
         )
         .into()),
         None => Ok(()),

@@ -21,6 +21,8 @@ pub(crate) struct ImageSystem {
     pub apt: bool,
     /// Whether a `RUN` can do what is written here.
     pub shell: bool,
+    /// The programs for it that are not there, in words: `no shell`, `no rm and no cat`.
+    pub lacks: String,
     /// The Python that a container of it starts by `python3`.
     pub python: Option<RootPath>,
     /// Whether `PATH` of the image leaves out the folders of the system's programs, such as `ldconfig`.
@@ -95,6 +97,7 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
         dnf: DNF.into_iter().find(|manager| has_program(rootfs, manager.program())),
         apt: has_program(rootfs, SystemInstaller::AptGet.program()),
         shell: has_tools(rootfs),
+        lacks: missing_tools(rootfs),
         python: find_python(facts),
         lacks_sbin: lacks_sbin(facts),
         has_cache: has_program(rootfs, "ldconfig") && rootfs.lookup(b"/etc/ld.so.cache").is_ok(),
@@ -209,10 +212,23 @@ fn of_debian(rootfs: &Rootfs) -> Option<PipTarget> {
     })
 }
 
+/// The shell, and the programs that a `RUN` of ours calls.
+const TOOLS: [&str; 5] = ["sh", "ln", "mkdir", "rm", "cat"];
+
 /// Whether there is a shell, and the programs that a `RUN` of ours calls.
 pub(super) fn has_tools(rootfs: &Rootfs) -> bool {
-    let tools = ["sh", "ln", "mkdir", "rm", "cat"];
-    tools.iter().all(|tool| has_program(rootfs, tool))
+    TOOLS.iter().all(|tool| has_program(rootfs, tool))
+}
+
+pub(super) fn missing_tools(rootfs: &Rootfs) -> String {
+    if !has_program(rootfs, "sh") {
+        return "no shell".to_owned();
+    }
+    let missing = TOOLS.iter().filter(|tool| !has_program(rootfs, tool));
+    missing
+        .map(|tool| format!("no {tool}"))
+        .collect::<Vec<_>>()
+        .join(" and ")
 }
 
 /// Whether a program is where the system's programs are.

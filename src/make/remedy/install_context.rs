@@ -74,8 +74,14 @@ impl InstallContext<'_> {
     }
 
     pub(super) fn require_shell(&self) -> Result<(), MethodObstacle> {
-        let has = self.system.shell.then_some(());
-        Ok(has.ok_or("the image has no shell that could install anything")?)
+        if self.system.shell {
+            return Ok(());
+        }
+        Err(format!(
+            "the image has {}, without which nothing can be installed",
+            self.system.lacks
+        )
+        .into())
     }
 
     pub(super) fn require_apt(&self) -> Result<(), MethodObstacle> {

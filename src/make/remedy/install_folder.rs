@@ -1,21 +1,12 @@
 //! The search path that leads to what is brought.
 
-use super::image_system::{has_program, has_tools};
+use super::image_system::{has_program, has_tools, missing_tools};
 use crate::judge::facts::ImageFacts;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::DynamicLoader;
 use image_linkage::loader::ldconfig::LdSoConf;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
-
-/// The folders that the files are put into, where it is not one of the loader's own: the first that no volume covers.
-const FOLDERS: [&str; 3] = ["opt/cupti/lib", "usr/local/lib/cupti", "usr/lib/cupti"];
-/// The files that name the folder: the first that is not somebody else's. They sort before those of CUDA's packages, so
-/// that of two libraries with one soname the one that was brought wins.
-const CONFS: [&str; 2] = [
-    "etc/ld.so.conf.d/000-cupti.conf",
-    "etc/ld.so.conf.d/000-cupti-audit.conf",
-];
 
 /// The file that `ldconfig` begins with, into which a line goes where no file of its own is read.
 pub(crate) const MAIN_CONF: &str = "etc/ld.so.conf";
@@ -59,26 +50,41 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
     };
     // RUN takes a shell, and without ldconfig no cache would ever name the folder.
     if builds && !(has_program(rootfs, "ldconfig") && has_tools(rootfs)) {
-        return default("the image has no ldconfig that could be run");
+        let lacks = missing_tools(rootfs);
+        return match &*lacks {
+            "" | "no shell" => default("the image has no ldconfig that could be run"),
+            lacks => default(&format!("the image has {lacks}, and a build runs no ldconfig")),
+        };
     }
     // What a RUN writes into a volume is gone behind it (Dockerfile reference, "Notes about specifying volumes").
     if builds && volume_over(target, "etc/ld.so.cache").is_some() {
         return default("the image has /etc as a volume, and a build may lose what it writes there");
     }
-    let can_be = |folder: &&&str| volume_over(target, folder).is_none() && may_become_folder(rootfs, folder);
-    let Some(folder) = FOLDERS.iter().find(can_be).map(|folder| RootPath::from(*folder)) else {
+    let places = &target.library.install;
+    let can_be = |folder: &&String| volume_over(target, folder).is_none() && may_become_folder(rootfs, folder);
+    let Some(folder) = places
+        .folders
+        .iter()
+        .find(can_be)
+        .map(|folder| RootPath::from(&**folder))
+    else {
         return default("the image has volumes or files in the place of every folder that could be named");
     };
     let reads = LdSoConf::read(rootfs);
     let line = [&folder.absolute(), &b"\n"[..]].concat();
-    let is_free = |file: &&&str| {
-        let content = rootfs.content(&RootPath::from(**file).absolute());
+    let is_free = |file: &&str| {
+        let content = rootfs.content(&RootPath::from(*file).absolute());
         content.is_none_or(|content| content == line)
-            && reads.includes(&RootPath::from(**file))
+            && reads.includes(&RootPath::from(*file))
             && is_in_folder(rootfs, file)
     };
     // ldconfig reads ld.so.conf alone; the folder counts where that includes it, as Debian's and Red Hat's do.
-    let file = CONFS.iter().find(is_free).copied().unwrap_or(MAIN_CONF);
+    let file = places
+        .confs
+        .iter()
+        .map(String::as_str)
+        .find(is_free)
+        .unwrap_or(MAIN_CONF);
     if !is_in_folder(rootfs, file) {
         return default("the image has no /etc that a file could be written into");
     }

@@ -78,8 +78,8 @@ pub(crate) struct BroughtRelease {
 pub(crate) enum UnsolvedPoint {
     /// An API that the phase wants and the release does not have.
     Api(NewerApi),
-    /// Dead weight in an image that has nothing to remove it with.
-    WeightWithoutShell,
+    /// Dead weight in an image that has nothing to remove it with: what it lacks.
+    WeightWithoutTools(String),
     /// Dead weight in the image's volumes: the number of files.
     WeightInVolumes(usize),
 }
@@ -94,8 +94,9 @@ impl std::fmt::Display for UnsolvedPoint {
                     "{count} of the files that may go: they lie in a volume of the image, where a build may not remove them"
                 )
             }
-            Self::WeightWithoutShell => f.write_str(
-                "the files that may go: the image has no shell to remove them with, and cupti-audit slim takes none",
+            Self::WeightWithoutTools(lacks) => write!(
+                f,
+                "the files that may go: the image has {lacks} to remove them with, and cupti-audit slim needs nothing of it"
             ),
         }
     }

@@ -78,7 +78,8 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         return Err(RemedyError::BreaksImage { image, why });
     }
     if removes && !recipe.system.shell && !plan.drop.is_empty() {
-        recipe.leaves.push(UnsolvedPoint::WeightWithoutShell);
+        let lacks = recipe.system.lacks.clone();
+        recipe.leaves.push(UnsolvedPoint::WeightWithoutTools(lacks));
     }
     let in_volumes = plan.drop.iter().filter(|item| is_in_volume(target, item)).count();
     if removes && recipe.system.shell && in_volumes > 0 {

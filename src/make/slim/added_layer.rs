@@ -7,6 +7,7 @@ use std::path::Path;
 use super::SlimError;
 use super::added_members::{AddedMember, AddedMembers};
 use super::decision::SlimDecision;
+use super::output::ReadImage;
 use super::provenance::{
     AddedFile, ChangedVariable, ContentOrigin, DroppedFile, LinkedFile, SlimProvenance, WrittenEntry,
 };
@@ -66,6 +67,22 @@ pub(crate) fn gather_added_layer(making: &SlimInput<'_>) -> Result<AddedLayer, S
     let proof = AddedMember::Written(layer.proof.text().into_bytes());
     layer.members.add(&rootfs, &PROVENANCE_PLACE.into(), proof)?;
     Ok(layer)
+}
+
+/// The new image as it is to be read once it is written: by the indexes of its layers.
+///
+/// Errors: As those of [`gather_added_layer`].
+pub(crate) fn foretell_image(making: &SlimInput<'_>) -> Result<ReadImage, SlimError> {
+    let (mut image, mut layers) = (making.facts.image.clone(), making.below.to_vec());
+    if !making.decision.is_nothing() {
+        layers.push(gather_added_layer(making)?.index(making)?);
+    }
+    if let Some(path) = &making.decision.library_path {
+        // Of a key that stands twice the last counts.
+        let variable = ("LD_LIBRARY_PATH".to_owned(), path.value.clone());
+        image.config.env.push(variable);
+    }
+    Ok(ReadImage { image, layers })
 }
 
 /// The proof of what goes; what is brought is still to be entered.

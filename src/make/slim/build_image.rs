@@ -40,6 +40,7 @@ pub(crate) fn build_new_image<'a>(
         family: output.media_family(original.documents.manifest.as_deref()),
         layers: Vec::new(),
     };
+    original.require_own_layers()?;
     for number in 0..original.layers.len() {
         work.layer(number, making.decision.cuts.get(&number))?;
     }
@@ -68,11 +69,6 @@ impl<'a> ImageBuilder<'a> {
         else {
             return Ok(());
         };
-        // image-spec, layer.md, "Non-Distributable Layers": an archive does not hold such a blob.
-        if described.is_foreign() {
-            let text = format!("layer {} is foreign: its bytes are elsewhere", index.digest);
-            return Err(SlimError::Cannot(text));
-        }
         let stored = self.compression(number, index, &described.media_type)?;
         // What an engine saved as a plain tar was compressed in its registry, and is to be again.
         let squeeze = self.form == LayerStorage::Blobs

@@ -30,6 +30,19 @@ pub(crate) fn audit_new_image(
 ) -> Result<AuditedImage, SlimError> {
     // First: an image that changed where it should not is wrong, whatever its verdict.
     same_but(made, &read.layers, decision)?;
+    judge_new_image(read, before, knowledge, phase, conditions)
+}
+
+/// Audits an image that was made, or is foretold, for its phase.
+///
+/// Errors: When something that loaded does no longer, or its verdict is no better than open.
+pub(crate) fn judge_new_image(
+    read: ReadImage,
+    before: &ImageFacts,
+    knowledge: &Knowledge,
+    phase: &str,
+    conditions: &GatherOptions,
+) -> Result<AuditedImage, SlimError> {
     let layers = read.layers.into_iter().map(Ok).collect();
     let facts = facts::gather_facts(read.image, ReadLayers { layers }, knowledge, conditions);
     still_works::check_still_works(&before.contexts, &facts.contexts)

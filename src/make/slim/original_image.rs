@@ -98,6 +98,21 @@ impl OriginalImage {
         )
     }
 
+    /// That the bytes of all layers can go on with the image.
+    ///
+    /// Errors: When those of one are elsewhere.
+    pub(crate) fn require_own_layers(&self) -> Result<(), SlimError> {
+        // image-spec, layer.md, "Non-Distributable Layers": an archive does not hold such a blob.
+        let mut layers = self.image.layers.iter().zip(&self.layers);
+        match layers.find(|(layer, _)| layer.is_foreign()) {
+            Some((_, index)) => {
+                let text = format!("layer {} is foreign: its bytes are elsewhere", index.digest);
+                Err(SlimError::Cannot(text))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The blob of a layer as it is stored; it fails at its end if it is not what was read before.
     ///
     /// Errors: Why it cannot be opened.

@@ -1,5 +1,7 @@
 //! A row for each image: a line of JSON, or of a table.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::fleet::{FleetSummary, ImageResult};
@@ -24,6 +26,7 @@ const COLUMNS: [&str; 12] = [
 
 /// A line of JSON for each image, those that were not audited last.
 pub(crate) fn json_lines(summary: &FleetSummary) -> String {
+    let mut lines = String::new();
     let results = summary.results.iter().map(json_row);
     let failures = summary.failures.iter().map(|one| {
         json!({
@@ -31,7 +34,10 @@ pub(crate) fn json_lines(summary: &FleetSummary) -> String {
             "exit_code": 2, "error": one.error,
         })
     });
-    results.chain(failures).map(|row| format!("{row}\n")).collect()
+    for row in results.chain(failures) {
+        let _ = writeln!(lines, "{row}");
+    }
+    lines
 }
 
 fn json_row(result: &ImageResult) -> Value {
@@ -100,10 +106,12 @@ pub(crate) fn csv_table(summary: &FleetSummary) -> String {
 
 fn csv_line(cells: impl Iterator<Item = String>) -> String {
     let quoted = cells.map(|cell| {
+        // A line in a cell is one that half of all readers take for a row, and other controls are for no terminal.
+        let cell = cell.replace(char::is_control, " ");
         // A cell that begins so is a formula to a spreadsheet, and names are other people's.
-        let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+        let is_formula = cell.starts_with(['=', '+', '-', '@']);
         let cell = if is_formula { format!("'{cell}") } else { cell };
-        let needs_quotes = cell.contains([',', '"', '\n', '\r']);
+        let needs_quotes = cell.contains([',', '"']);
         if needs_quotes {
             format!("\"{}\"", cell.replace('"', "\"\""))
         } else {
@@ -119,8 +127,8 @@ mod tests {
 
     #[test]
     fn a_cell_is_no_formula_and_no_second_cell() {
-        let cells = ["a", "b,c", "say \"x\"", "=1+1", "@x", "two\nlines", ""].map(str::to_owned);
+        let cells = ["a", "b,c", "say \"x\"", "=1+1", "@x", "two\nlines\u{1b}", ""].map(str::to_owned);
         let line = csv_line(cells.into_iter());
-        assert_eq!(line, "a,\"b,c\",\"say \"\"x\"\"\",'=1+1,'@x,\"two\nlines\",\r\n");
+        assert_eq!(line, "a,\"b,c\",\"say \"\"x\"\"\",'=1+1,'@x,two lines ,\r\n");
     }
 }

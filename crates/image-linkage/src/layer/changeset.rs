@@ -15,6 +15,10 @@ use crate::path::RootPath;
 const PROBLEMS: usize = 200;
 /// The memory of a directory in a merged file system.
 const DIRECTORY: u64 = 400;
+/// The bytes of one name, as Linux bounds it (`NAME_MAX`).
+const NAME: usize = 255;
+/// The bytes that the target of a link stays below (`PATH_MAX`).
+const TARGET: usize = 4096;
 /// The prefix that marks a whiteout.
 const WHITEOUT: &[u8] = b".wh.";
 /// The name that marks an opaque directory.
@@ -54,6 +58,11 @@ impl Changeset {
         self.record(path, what, ProblemKind::Unread);
     }
 
+    /// Records that the kernel takes no such file, so that every engine ends with an error at `path`.
+    pub(crate) fn refused(&mut self, path: &RootPath, what: impl Into<String>) {
+        self.record(path, what.into(), ProblemKind::Refused);
+    }
+
     fn record(&mut self, path: &RootPath, what: String, kind: ProblemKind) {
         if self.problems.len() < PROBLEMS {
             let path = path.clone();
@@ -72,11 +81,12 @@ impl Changeset {
         let written = RootPath::new(name);
         // The kernel takes no such path, so that no engine could unpack the member.
         if name.contains(&0) || name.len() > limit {
-            self.problem(
-                &written,
-                format!("the name holds a NUL or is longer than {limit} bytes; the entry is ignored"),
-            );
+            let what = format!("the name holds a NUL or is longer than {limit} bytes; the entry is ignored");
+            self.refused(&written, what);
             return Ok(None);
+        }
+        if written.name().len() > NAME {
+            self.refused(&written, format!("the name is longer than {NAME} bytes"));
         }
         // Some engines refuse such a layer, others keep the member inside the root.
         if RootPath::leaves_root(name) {
@@ -131,9 +141,13 @@ impl Changeset {
             return self.add_whiteout(path, hidden);
         }
         let is_directory = matches!(entry, LayerEntry::Directory(..));
+        // symlink(2): an empty target is ENOENT, one of `PATH_MAX` bytes ENAMETOOLONG.
+        if matches!(&entry, LayerEntry::Symlink(target) if target.is_empty() || target.len() >= TARGET) {
+            self.refused(path, "the target of the link is empty or longer than the kernel takes");
+        }
         if *path == RootPath::default() {
             if !is_directory {
-                self.problem(path, "an entry that is no directory stands at the root; it is ignored");
+                self.refused(path, "an entry that is no directory stands at the root; it is ignored");
             }
             return;
         }
@@ -224,7 +238,7 @@ impl Changeset {
             }
             // Taken at its word, `.wh..` would delete its own directory, and `.wh...` the one above.
             b"" | b"." | b".." => {
-                self.problem(path, "the whiteout names nothing; it deletes nothing");
+                self.refused(path, "the whiteout names nothing; it deletes nothing");
             }
             _ => {
                 self.held += path.as_bytes().len() as u64;

@@ -24,6 +24,8 @@ pub(crate) struct FileReader<'a> {
     kept_limit: u64,
     /// What the file has to hold to be kept, where that matters.
     words: Option<&'a NameMatcher>,
+    /// What it has to hold if it turns out to be a script, and how large it may be.
+    script: (Option<&'a NameMatcher>, u64),
     hasher: Option<Sha256>,
     head_limit: usize,
 }
@@ -41,6 +43,7 @@ impl<'a> FileReader<'a> {
         let IndexOptions { limits, interest } = options;
         let keeps_content = interest.keeps_content(path);
         let words = interest.wanted_words(path).filter(|_| !keeps_content);
+        let is_open = !keeps_content && words.is_none();
         Self {
             bytes: 0,
             mode,
@@ -49,6 +52,7 @@ impl<'a> FileReader<'a> {
             kept: (keeps_content || words.is_some()).then(Vec::new),
             kept_limit: words.map_or(limits.kept_file, |_| limits.searched_file),
             words,
+            script: (interest.script_words(path).filter(|_| is_open), limits.searched_file),
             hasher: interest.needs_digest(path).then(Sha256::new),
             head_limit: limits.elf_head,
         }
@@ -74,6 +78,13 @@ impl<'a> FileReader<'a> {
             ContentKind::Unknown(start) => {
                 start.extend_from_slice(bytes);
                 let start = std::mem::take(start);
+                // execve(2), "Interpreter scripts": what a file is called says nothing of whether it is one.
+                if let (words @ Some(_), limit) = self.script
+                    && start.starts_with(b"#!")
+                {
+                    (self.words, self.kept_limit, self.kept) = (words, limit, Some(start.clone()));
+                    self.script.0 = None;
+                }
                 self.shape = shape(start, self.names, self.head_limit);
             }
         }

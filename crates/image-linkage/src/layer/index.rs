@@ -139,6 +139,8 @@ pub enum ProblemKind {
     Odd,
     /// Something was not read that a later stage would have looked at: a gap.
     Unread,
+    /// No engine unpacks the layer, so that no container is ever made of it: a gap.
+    Refused,
 }
 
 /// What a blob is compared with. `None` where the source does not say.

@@ -47,7 +47,8 @@ pub struct WantedFiles {
     pub names: BTreeSet<String>,
     /// The beginnings of the dynamic symbols that are kept of ELF objects.
     pub symbol_prefixes: BTreeSet<String>,
-    /// The files whose whole content is kept where it holds one of `text_words`, within [`Limits::searched_file`].
+    /// The files whose whole content is kept where it holds one of `text_words`, within [`Limits::searched_file`]; where any
+    /// are asked for, scripts of whatever name are, too.
     pub texts: BTreeSet<String>,
     /// The files among `texts` that are not.
     pub no_texts: BTreeSet<String>,
@@ -121,6 +122,12 @@ impl FileInterest {
         let is_one = |patterns: &[PathPattern]| patterns.iter().any(|pattern| pattern.matches(path));
         let is_text = is_one(&self.texts) && !is_one(&self.no_texts);
         is_text.then_some(&self.text_words)
+    }
+
+    /// What a script has to hold for its content to be kept, whatever its name; `None` where no texts are asked for.
+    pub(super) fn script_words(&self, path: &RootPath) -> Option<&NameMatcher> {
+        let is_left = || self.no_texts.iter().any(|pattern| pattern.matches(path));
+        (!self.texts.is_empty() && !is_left()).then_some(&self.text_words)
     }
 
     /// What is looked for in ELF objects.

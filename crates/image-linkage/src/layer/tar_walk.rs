@@ -82,7 +82,7 @@ impl<R: BufRead> TarWalk<'_, R> {
                 Some(path) => {
                     if let EntryType::Other(flag) = member.kind {
                         let what = format!("no engine knows its type, {flag:#04x}; it is taken for a file");
-                        self.changeset.problem(path, what);
+                        self.changeset.refused(path, what);
                     }
                     let entry = self.file(path, member)?;
                     self.changeset.add(path, entry);

@@ -67,6 +67,8 @@ pub(super) struct LinkMap {
     pub names: Vec<ByteString>,
     /// The object whose search paths count for what this one needs; none for what was opened by dlopen.
     pub requester: Option<usize>,
+    /// The first on the way up, itself counted, that has a search path of its own.
+    pub path_owner: Option<usize>,
     /// The directory that `$ORIGIN` names.
     pub origin: ByteString,
     /// Its place in the report.
@@ -171,6 +173,14 @@ impl<'a> LinkMaps<'a> {
         self.maps.get_mut(number)
     }
 
+    /// The maps that have a search path, from `requester` up by who loaded whom. The others are passed over at once: of
+    /// thousands that load each other the way up would be walked for each.
+    pub(crate) fn path_owners(&self, requester: Option<usize>) -> impl Iterator<Item = usize> {
+        let owner = |number: usize| self.get(number)?.path_owner;
+        let above = move |number: &usize| owner(self.get(*number)?.requester?);
+        std::iter::successors(requester.and_then(owner), above)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &LinkMap> {
         self.maps.iter()
     }
@@ -184,6 +194,10 @@ impl<'a> LinkMaps<'a> {
     pub(crate) fn push(&mut self, hit: SearchHit, requester: Option<usize>) -> usize {
         // `$ORIGIN` comes from the path as it was opened, links and all (elf/dl-object.c, `_dl_new_object`).
         let absolute = self.absolute(&hit.path);
+        let number = self.maps.len();
+        let elf = hit.opened.facts.elf.as_deref();
+        let has_path = elf.is_some_and(|elf| elf.rpath.is_some() || elf.runpath.is_some());
+        let above = requester.and_then(|above| self.get(above)?.path_owner);
         self.maps.push(LinkMap {
             origin: directory_of(&absolute).into(),
             path: hit.path,
@@ -191,11 +205,11 @@ impl<'a> LinkMaps<'a> {
             facts: hit.opened.facts,
             names: Vec::new(),
             requester,
+            path_owner: has_path.then_some(number).or(above),
             object: None,
             needs: Vec::new(),
             namespace: (hit.how != SearchStage::Interpreter).then_some(self.namespace),
         });
-        let number = self.maps.len() - 1;
         // What led to an object once is its name from then on, and so is its soname (`_dl_name_match_p`).
         let map = self.maps.get(number);
         let names = map.map(|map| [Some(map.path.clone()), map.elf().soname.clone()]);

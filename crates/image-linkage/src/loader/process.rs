@@ -210,6 +210,7 @@ impl<'a> SimulatedProcess<'a> {
                     && let Some(map) = self.maps.get_mut(root)
                 {
                     map.requester = None;
+                    map.path_owner = map.path_owner.filter(|owner| *owner == root);
                 }
                 self.list(root, None, name, 0, trace, how);
                 self.load_needs(&[root], &mut resolution);

@@ -65,7 +65,7 @@ impl Rootfs {
                         layer: number,
                         path,
                         what,
-                        kind: ProblemKind::Odd,
+                        kind: ProblemKind::Refused,
                     });
                 }
                 Some((path, kind?))

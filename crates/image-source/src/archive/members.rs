@@ -13,6 +13,9 @@ use image_linkage::path::RootPath;
 /// Members of one archive. An image of a thousand layers has some four thousand.
 const MAX_MEMBERS: usize = 100_000;
 
+/// Bytes behind the end of an archive that are read: GNU tar fills up 10 KiB, and `--blocking-factor` makes it megabytes.
+const PADDING: u64 = 64 << 20;
+
 /// Bytes of a header, to whose multiple contents are padded.
 const BLOCK: usize = 512;
 
@@ -92,11 +95,9 @@ impl<R: Read> SkipStream<R> {
         Self { inner, allowance }
     }
 
-    /// Reads what is left of the stream, so that its writer is not stopped.
+    /// Reads what stands behind the end of the archive, so that its writer is not stopped; one without end is.
     pub(crate) fn drain(&mut self) -> io::Result<()> {
-        let left = io::copy(&mut (&mut self.inner).take(self.allowance), &mut io::sink())?;
-        self.allowance = self.allowance.saturating_sub(left);
-        Ok(())
+        io::copy(&mut (&mut self.inner).take(PADDING), &mut io::sink()).map(drop)
     }
 }
 
@@ -185,7 +186,10 @@ impl<R: SkipRead> ArchiveMembers<R> {
                     continue;
                 }
                 Ok(HeaderStep::Whole(item, consumed)) => (item, consumed),
-                Err(_) if self.position == 0 => return Err(self.not_a_tar("it is no tar archive")),
+                // What is no header at all, in a file that is something else.
+                Err(error) if self.position == 0 && error.starts_with("the checksum") => {
+                    return Err(self.not_a_tar("it is no tar archive"));
+                }
                 Err(error) => return Err(self.not_a_tar(&error)),
             };
             self.ahead.drain(..consumed.min(self.ahead.len()));

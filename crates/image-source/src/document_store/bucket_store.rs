@@ -9,7 +9,7 @@ use rusty_s3::actions::ListObjectsV2;
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 
 use super::aws_credentials::{AwsCredentials, variable};
-use super::{DOCUMENT_BYTES, DocumentOutcome, DocumentStore};
+use super::{DOCUMENT_BYTES, DocumentOutcome, DocumentStore, check_size};
 use crate::http_client::client_builder;
 use crate::image_error::ImageError;
 use crate::registry::RetryPolicy;
@@ -107,9 +107,10 @@ impl BucketStore {
     fn judge(&self, answer: Response, refusals: &[u16]) -> Result<StoreAnswer, AttemptFailure> {
         let status = answer.status();
         let mut body = Vec::new();
-        let read = answer.take(DOCUMENT_BYTES).read_to_end(&mut body);
+        let read = answer.take(DOCUMENT_BYTES + 1).read_to_end(&mut body);
         let broken = |error| AttemptFailure::passing(remote_error(format!("{} broke off: {error}", self.written)));
         read.map_err(broken)?;
+        check_size(&self.written, &body)?;
         if status.is_success() || refusals.contains(&status.as_u16()) {
             let status = status.as_u16();
             return Ok(StoreAnswer { status, body });

@@ -6,7 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{DOCUMENT_BYTES, DocumentOutcome, DocumentStore};
+use super::{DOCUMENT_BYTES, DocumentOutcome, DocumentStore, check_size};
 use crate::image_error::ImageError;
 
 /// How the names of half written files begin; lists leave them out.
@@ -56,8 +56,9 @@ impl DocumentStore for FolderStore {
             Err(error) => return Err(failed(error)),
         };
         let mut bytes = Vec::new();
-        let read = file.take(DOCUMENT_BYTES).read_to_end(&mut bytes);
+        let read = file.take(DOCUMENT_BYTES + 1).read_to_end(&mut bytes);
         read.map_err(failed)?;
+        check_size(&place.display().to_string(), &bytes)?;
         Ok(Some(bytes))
     }
 

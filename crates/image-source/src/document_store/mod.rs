@@ -66,3 +66,12 @@ pub fn open_document_store(place: &str) -> Result<Box<dyn DocumentStore>, ImageE
         _ => Ok(Box::new(FolderStore::new(folder.into()))),
     }
 }
+
+/// Errors: There are more bytes than a document has.
+fn check_size(what: &str, bytes: &[u8]) -> Result<(), ImageError> {
+    let is_in_bounds = u64::try_from(bytes.len()).is_ok_and(|length| length <= DOCUMENT_BYTES);
+    is_in_bounds.then_some(()).ok_or_else(|| ImageError::TooLarge {
+        what: what.to_owned(),
+        limit: DOCUMENT_BYTES,
+    })
+}

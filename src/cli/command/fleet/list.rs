@@ -88,18 +88,19 @@ impl SourceReader {
         for image in found {
             self.named.entry(image.reference).or_default().extend(image.used_by);
         }
-        wrong.iter().for_each(|error| self.fail(error));
+        for error in &wrong {
+            self.fail(error);
+        }
         Ok(())
     }
 
     fn read_registry(&mut self, pattern: &RepositoryPattern) -> Result<(), String> {
         let registry = &pattern.registry;
-        let repositories: Vec<String> = match pattern.only_repository() {
-            Some(only) => vec![only.to_owned()],
-            None => {
-                let all = list_repositories(registry, &self.registry).map_err(|error| error.to_string())?;
-                pattern.matching_repositories(all).collect()
-            }
+        let repositories: Vec<String> = if let Some(only) = pattern.only_repository() {
+            vec![only.to_owned()]
+        } else {
+            let all = list_repositories(registry, &self.registry).map_err(|error| error.to_string())?;
+            pattern.matching_repositories(all).collect()
         };
         if repositories.is_empty() {
             report_warning(&format!("registry:{registry} has no repository that fits the pattern"));
@@ -111,7 +112,7 @@ impl SourceReader {
                 Ok(tags) => {
                     let references = pattern.references(repository, tags).into_iter();
                     self.named
-                        .extend(references.map(|reference| (reference, BTreeSet::new())));
+                        .extend(references.map(|reference| (format!("docker://{reference}"), BTreeSet::new())));
                 }
                 // The list of a registry keeps repositories whose last tag is gone.
                 Err(ImageError::NotFound(_)) if pattern.only_repository().is_none() => {}
@@ -129,6 +130,7 @@ impl SourceReader {
 /// The images that a reference leads to, one for each platform that is asked for.
 fn resolve(reader: &ImageReader, reference: &str, used_by: &BTreeSet<String>) -> Result<Vec<WorkEntry>, String> {
     let used_by: Vec<String> = used_by.iter().cloned().collect();
+    let name = reference.strip_prefix("docker://").unwrap_or(reference);
     let mut entries = Vec::new();
     for wish in reader.platforms(reference).map_err(|error| error.to_string())? {
         let options = reader.options(wish.as_ref());
@@ -146,7 +148,7 @@ fn resolve(reader: &ImageReader, reference: &str, used_by: &BTreeSet<String>) ->
         let said =
             Some(opened.image.platform).filter(|platform| !platform.architecture.is_empty() && !platform.os.is_empty());
         let platform = said.or(wish).unwrap_or_else(Platform::host);
-        entries.push(WorkEntry::new(image, &digest, &platform, reference, &used_by));
+        entries.push(WorkEntry::new(image, &digest, &platform, name, &used_by));
     }
     Ok(entries)
 }

@@ -55,16 +55,15 @@ fn open_file(file: &str) -> io::Result<File> {
 ///
 /// Errors: The lines that are none were said.
 fn read_work_entries(file: &str, each: impl FnMut(usize, WorkEntry)) -> Result<usize, CommandError> {
-    let read = match file {
-        "-" => read_worklist(&mut io::stdin().lock(), each),
-        _ => {
-            let opened = open_file(file).map_err(|error| format!("{file}: {error}"))?;
-            read_worklist(&mut BufReader::new(opened), each)
-        }
+    let read = if file == "-" {
+        read_worklist(&mut io::stdin().lock(), each)
+    } else {
+        let opened = open_file(file).map_err(|error| format!("{file}: {error}"))?;
+        read_worklist(&mut BufReader::new(opened), each)
     };
     read.map_err(|wrong| {
-        let said = wrong.iter().map(|line| report_error(&format!("{file}: {line}")));
-        said.last().unwrap_or(RunExit::Open).into()
+        let said = |line: &String| report_error(&format!("{file}: {line}"));
+        wrong.iter().map(said).fold(RunExit::Open, RunExit::max).into()
     })
 }
 

@@ -4,6 +4,8 @@
     reason = "the engine says in the environment which share this is"
 )]
 
+use std::fmt::Write as _;
+
 use crate::cli::audit::AuditArgs;
 use crate::cli::fleet::FleetRunArgs;
 use crate::cli::option_values::{FailOnArg, LimitArg};
@@ -107,12 +109,12 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
     let mut own = String::new();
     // The program's own files stand for its version, which a build between two releases does not change.
     for file in project_config::data_files(&args.read.own)? {
-        own += &format!("{:?} {} {}\n", file.kind, file.id, file.text);
+        let _ = writeln!(own, "{:?} {} {}", file.kind, file.id, file.text);
     }
     for one in suppressions {
         let pattern = |pattern: &Option<_>| pattern.as_ref().map(ToString::to_string);
         let (image, path) = (pattern(&one.image), pattern(&one.path));
-        own += &format!("{} {image:?} {path:?} {:?} {}\n", one.rule, one.until, one.reason);
+        let _ = writeln!(own, "{} {image:?} {path:?} {:?} {}", one.rule, one.until, one.reason);
     }
     let environment = image.environment.iter().map(|(name, value)| format!("{name}={value}"));
     let cpu = image.cpu.map(|cpu| format!("{cpu:?}"));

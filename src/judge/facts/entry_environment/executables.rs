@@ -14,6 +14,7 @@ impl CommandFollower<'_> {
         let is_own = self.config.command.first().is_some_and(|own| own == path);
         let why = match self.rootfs.lookup(path.as_bytes()) {
             Err(LookupError::NotDirectory) => Some("not a directory".to_owned()),
+            Err(LookupError::TooLong) => Some("file name too long".to_owned()),
             Err(_) => None,
             Ok(found) => match &self.rootfs.node(found.node).kind {
                 NodeKind::Directory(_) => Some("is a directory".to_owned()),

@@ -76,11 +76,24 @@ impl<'f> NameIndex<'f> {
         self.numbers(name).filter_map(|number| self.files.get(number))
     }
 
+    /// The files that are asked for by a name that begins so.
+    pub(super) fn beginning_with(&self, begin: Vec<u8>) -> impl Iterator<Item = &'f DeadWeightFile> {
+        let known = self.by_name.range(ByteString::from(begin.as_slice())..);
+        let known = known.take_while(move |(name, _)| name.starts_with(&begin));
+        known
+            .flat_map(|(_, numbers)| numbers)
+            .filter_map(|&number| self.files.get(number))
+    }
+
     /// The file at this path, which has no links in it.
     pub(super) fn at(&self, path: &RootPath) -> Option<&'f DeadWeightFile> {
+        self.files.get(self.number_at(path)?)
+    }
+
+    /// The number of the file at this path, which has no links in it.
+    pub(super) fn number_at(&self, path: &RootPath) -> Option<usize> {
         // The files are sorted by path.
-        let at = self.files.binary_search_by(|file| file.path.cmp(path)).ok()?;
-        self.files.get(at)
+        self.files.binary_search_by(|file| file.path.cmp(path)).ok()
     }
 }
 

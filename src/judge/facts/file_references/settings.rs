@@ -35,6 +35,9 @@ pub(super) fn of_settings(
         let called = names.files.iter().find(|file| file.path.name() == word.as_bytes());
         references.extend(called.map(|file| reference(&file.path, "the command of the image", word.as_bytes())));
     }
+    if references.len() > REFERENCES {
+        return not_followed(names);
+    }
     references.extend(of_preload(contexts, names));
     references
 }
@@ -76,10 +79,16 @@ pub(super) fn of_texts(
         let mut folders = text.split_components();
         let origin = if folders.any(|folder| matches!(folder, b"site-packages" | b"dist-packages")) {
             WordOrigin::Package
+        } else if paths.shared().is_of_system(text) {
+            WordOrigin::System
         } else {
             WordOrigin::Own
         };
         let content = facts.kept.as_deref().unwrap_or_default();
+        if origin == WordOrigin::Own && text.name().ends_with(b".pyc") {
+            references.extend(paths.in_compiled(content, &FileReferrer::Object(text.clone())));
+            continue;
+        }
         references.extend(paths.in_text(content, &FileReferrer::Object(text.clone()), origin, &mut left));
         if left == 0 || references.len() > REFERENCES {
             return not_followed(names);

@@ -13,7 +13,7 @@ use crate::judge::facts::plain_open::{PlainOpen, open_first};
 use crate::judge::facts::process_variants::ProcessVariants;
 use crate::judge::facts::resolved_objects::{is_unforetold, unresolved_objects};
 use crate::judge::facts::world::ByWorld;
-use crate::knowledge::{ConsumerProfile, Knowledge, KnowledgeTables};
+use crate::knowledge::{ConsumerProfile, Knowledge};
 use image_linkage::rootfs::Rootfs;
 use image_source::Image;
 
@@ -71,7 +71,7 @@ pub(super) fn ask_processes(
     let apis = cupti_access::find_cupti_access(contexts, knowledge.apis(), &consumers, &copies, &plain, wanted);
     AskedProcesses {
         command_failure: find_command_failure(&contexts.as_is, &consumers),
-        status: ByWorld::map(&plain, |plain| status_of(plain, knowledge.tables, found)),
+        status: ByWorld::map(&plain, |plain| status_of(plain, knowledge, found)),
         consumers,
         undecided,
         plain,
@@ -81,11 +81,11 @@ pub(super) fn ask_processes(
     }
 }
 
-fn status_of(plain: &PlainOpen, tables: &KnowledgeTables, found: &CuptiFiles) -> CuptiStatus {
+fn status_of(plain: &PlainOpen, knowledge: &Knowledge, found: &CuptiFiles) -> CuptiStatus {
     match () {
         () if plain.resolution.loads() => CuptiStatus::Loadable,
         // A tool's own copy is not the image's: with Nsight alone there is no CUPTI to load.
-        () if found.own(tables).next().is_some() => CuptiStatus::Unloadable,
+        () if found.own(knowledge).next().is_some() => CuptiStatus::Unloadable,
         // Neither a header nor a link is anything that a loader could map.
         () if !found.headers.is_empty() || !found.dangling.is_empty() => CuptiStatus::HeadersOnly,
         () => CuptiStatus::Absent,

@@ -55,6 +55,12 @@ pub fn loader_gaps(contexts: &ByWorld<ProcessContext>, oddities: &[ApplyProblem]
         .collect();
     let of_user = contexts.as_is.user.problem.iter();
     gaps.extend(of_user.map(|problem| gap("the user of the image".to_owned(), problem)));
+    let mut refused = oddities.iter().filter(|problem| problem.kind == ProblemKind::Refused);
+    // One line, as the first of them ends the unpacking.
+    gaps.extend(refused.next().map(|problem| {
+        let why = format!("no engine unpacks it: {}: {}", problem.path, problem.what);
+        gap(format!("layer {}", problem.layer + 1), &why)
+    }));
     gaps.extend(
         oddities
             .iter()

@@ -26,7 +26,10 @@ impl ScriptRun<'_> {
             words.clear();
             while let Some(ShellToken::Word(parts, is_quoted)) = reader.peek() {
                 self.expand(parts);
-                words.extend(self.fields(parts, *is_quoted));
+                // One more than are followed is enough to know that they are too many.
+                if words.len() <= ROUNDS {
+                    words.extend(self.fields(parts, *is_quoted));
+                }
                 reader.at += 1;
             }
         }
@@ -44,6 +47,9 @@ impl ScriptRun<'_> {
         // Without a round, its success is that of a command that did nothing.
         let mut success = Some(true);
         for word in words {
+            if !self.begins_round() {
+                break;
+            }
             self.assign(name, VariableValue::Text(word));
             success = self.block(&mut TokenReader { tokens: body, at: 0 }, &[]);
         }
@@ -62,6 +68,9 @@ impl ScriptRun<'_> {
             return None;
         }
         for _ in 0..ROUNDS {
+            if !self.begins_round() {
+                break;
+            }
             let holds = self.tested(|run| {
                 run.block(
                     &mut TokenReader {
@@ -88,6 +97,12 @@ impl ScriptRun<'_> {
         self.repeat(&[condition, body], None)
     }
 
+    /// Whether one more round is followed. It counts as a command: loops in loops of `:` would go on for hours.
+    fn begins_round(&mut self) -> bool {
+        self.left = self.left.saturating_sub(1);
+        self.left > 0
+    }
+
     /// What stands between `do` and `done`.
     fn loop_body<'t>(&self, reader: &mut TokenReader<'t>) -> &'t [ShellToken] {
         while reader.peek().is_some() && !matches!(reader.keyword(), Some("do" | "{")) {
@@ -107,6 +122,9 @@ impl ScriptRun<'_> {
         let (outer, begun) = (self.doubt, self.begun);
         self.doubt = outer.max(Doubt::Open);
         for pass in 0..=PASSES {
+            if !self.begins_round() {
+                break;
+            }
             let before = self.state.clone();
             if let Some(name) = variable {
                 self.assign(name, VariableValue::Unknown);

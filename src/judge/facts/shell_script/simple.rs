@@ -76,7 +76,7 @@ impl ScriptRun<'_> {
 
     fn all_fields(&self, words: &[QuotedWord<'_>]) -> Vec<Option<String>> {
         let fields = words.iter().flat_map(|(parts, quoted)| self.fields(parts, *quoted));
-        fields.collect()
+        fields.take(WORDS).collect()
     }
 
     fn run_words(
@@ -220,5 +220,7 @@ pub(super) const SPECIAL: [&str; 15] = [
     "", ".", ":", "break", "continue", "eval", "exec", "exit", "export", "readonly", "return", "set", "shift", "trap",
     "unset",
 ];
-/// The elements of one array that are followed.
-const ELEMENTS: usize = 256;
+/// The elements of one array, or of the arguments, that are followed.
+pub(super) const ELEMENTS: usize = 256;
+/// The words of one command that are looked at: what it runs stands in front.
+const WORDS: usize = 1 << 16;

@@ -3,6 +3,7 @@
 use image_linkage::escape;
 
 use super::script_run::{Doubt, ScriptRun, VariableValue};
+use super::simple::ELEMENTS;
 use crate::judge::facts::shell_words::{Alternative, Extent, ValueChange, WordPart};
 
 impl ScriptRun<'_> {
@@ -188,16 +189,26 @@ impl ScriptRun<'_> {
         Some((name, value))
     }
 
+    /// The arguments; what is not known in the place of more than are followed, as `set -- "$@" "$@"` doubles them.
+    fn arguments(&self) -> Vec<Option<String>> {
+        let arguments = &self.state.arguments;
+        if arguments.len() > ELEMENTS {
+            vec![None]
+        } else {
+            arguments.clone()
+        }
+    }
+
     /// The fields that a word comes to: none, one, or all arguments.
     pub(super) fn fields(&self, parts: &[WordPart], is_quoted: bool) -> Vec<Option<String>> {
         match parts {
-            [WordPart::Arguments] => return self.state.arguments.clone(),
+            [WordPart::Arguments] => return self.arguments(),
             [WordPart::Variable { name, alternative, .. }] => {
                 let stands_aside = alternative
                     .as_ref()
                     .is_none_or(|other| matches!(other.change, ValueChange::Default));
                 if name == "@" && stands_aside && !self.state.arguments.is_empty() {
-                    return self.state.arguments.clone();
+                    return self.arguments();
                 }
                 if let Some(array) = name.strip_suffix("[@]").filter(|name| !name.starts_with('#')) {
                     return self.state.arrays.get(array).cloned().unwrap_or_else(|| vec![None]);

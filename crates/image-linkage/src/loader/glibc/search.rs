@@ -377,8 +377,7 @@ fn ignored_paths(maps: &LinkMaps<'_>, how: SearchStage) -> Vec<SearchStep> {
 
 /// `DT_RPATH` of the asking object, of the one that loaded it, and so on up; then of the executable.
 fn rpath_chain(maps: &LinkMaps<'_>, requester: Option<usize>) -> Vec<SearchStage> {
-    let up = |number: &usize| maps.get(*number)?.requester;
-    let mut chain: Vec<usize> = std::iter::successors(requester, up).collect();
+    let mut chain: Vec<usize> = maps.path_owners(requester).collect();
     // What dlopen opened has no loader above it, and the executable's path counts for it too.
     chain.extend(maps.main().filter(|main| !chain.contains(main)));
     // With a DT_RUNPATH the object's DT_RPATH does not exist (elf/get-dynamic-info.h).

@@ -122,11 +122,8 @@ pub(super) fn search_path(maps: &LinkMaps<'_>, requester: Option<usize>) -> Sear
         .as_deref()
         .filter(|_| maps.identity.secure.is_none());
     let mut lists = vec![(SearchStage::LdLibraryPath, split_path(library_path.unwrap_or_default()))];
-    let mut next = requester;
-    while let Some((number, map)) = next.and_then(|at| Some((at, maps.get(at)?))) {
-        lists.extend(own_path(maps, number, map));
-        next = map.requester;
-    }
+    let owners = maps.path_owners(requester);
+    lists.extend(owners.filter_map(|number| own_path(maps, number, maps.get(number)?)));
     lists
 }
 
