@@ -38,7 +38,17 @@ use testkit::parts;
 /// What the program prints that everything starts in the end.
 const PRINT: &str = "/usr/bin/print";
 /// The programs of the root.
-const PROGRAMS: [&str; 5] = ["bin/dash", "bin/bash", "usr/bin/env", "usr/bin/nice", "usr/bin/timeout"];
+const PROGRAMS: [&str; 9] = [
+    "bin/dash",
+    "bin/bash",
+    "bin/chmod",
+    "bin/chown",
+    "bin/rm",
+    "bin/touch",
+    "usr/bin/env",
+    "usr/bin/nice",
+    "usr/bin/timeout",
+];
 const VARIABLES: [&str; 4] = [
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
@@ -141,16 +151,13 @@ impl Judge {
         }
         let root = tempfile::tempdir().unwrap();
         let judge = Self { root };
-        for path in [
-            "bin/dash",
-            "bin/bash",
-            "usr/bin/env",
-            "usr/bin/nice",
-            "usr/bin/timeout",
+        let libraries = [
             "lib64/ld-linux-x86-64.so.2",
             "lib/x86_64-linux-gnu/libc.so.6",
             "lib/x86_64-linux-gnu/libtinfo.so.6",
-        ] {
+        ];
+        fs::set_permissions(judge.root.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        for path in PROGRAMS.into_iter().chain(libraries) {
             let from = fs::canonicalize(debian.join(path)).unwrap_or_else(|_| in_root(&debian, path));
             judge.place(path, &fs::read(from).unwrap());
         }
@@ -194,6 +201,7 @@ impl Judge {
         let mut inner = vec!["PATH=/usr/bin:/bin".to_owned()];
         inner.extend(case.environment.iter().map(|(name, value)| format!("{name}={value}")));
         let mut run = Command::new("chroot");
+        run.args(case.user.iter().map(|user| format!("--userspec={user}:{user}")));
         run.arg(self.root.path())
             .args(["/usr/bin/env", "-i"])
             .args(inner)
@@ -255,6 +263,7 @@ fn compare(judge: &Judge, case: &Case) -> Result<Answer, String> {
         return match (&ours.problem, &ours.doubt) {
             (Some(_), _) => Ok(Answer::Ends),
             (None, Some(_)) => Ok(Answer::MayEnd),
+            _ if ours.idle.is_some() || ours.program.is_empty() => Ok(Answer::Ends),
             _ => Err(format!("{case:#?}\n  ours {ours:?}\n  real: not started")),
         };
     };
@@ -562,7 +571,7 @@ fn what_a_command_and_its_scripts_set_is_what_the_program_gets() {
 }
 
 /// Scripts that end before the program, and the reason that is told.
-const ENDINGS: [(&str, &str, &str); 24] = [
+const ENDINGS: [(&str, &str, &str); 29] = [
     (
         "/bin/sh",
         ": \"${MODEL:?is not set}\"",
@@ -648,7 +657,32 @@ const ENDINGS: [(&str, &str, &str); 24] = [
     (
         "/bin/sh",
         ": > /opt/none/x",
-        "a redirection to or from /opt/none/x is not in the image, which `:` is redirected to or from",
+        "a redirection to or from /opt/none/x fails, which `:` has",
+    ),
+    (
+        "/bin/sh",
+        "set -e\nchown app:app /opt/one",
+        "`chown app:app /opt/one` fails, and `set -e` is set",
+    ),
+    (
+        "/bin/sh",
+        "set -e\ncd /opt\nchmod +x none",
+        "`chmod +x none` fails, and `set -e` is set",
+    ),
+    (
+        "/bin/sh",
+        "set -e\ntouch /opt/none/x",
+        "`touch /opt/none/x` fails, and `set -e` is set",
+    ),
+    (
+        "/bin/bash",
+        "set -e\ni=0\n((i++))",
+        "`((i++))` fails, and `set -e` is set",
+    ),
+    (
+        "/bin/bash",
+        "set -e\ni=3\n((i -= 3))",
+        "`((i -= 3))` fails, and `set -e` is set",
     ),
     (
         "/bin/bash",
@@ -801,6 +835,22 @@ fn a_script_that_ends_before_its_program_starts_nothing() {
             "{text}"
         );
     }
+    // Another user than root may not do what root may.
+    for text in [
+        "chmod 700 /opt/one",
+        "chown 1000 /opt/one",
+        "touch /opt/x",
+        "rm -f /usr/bin/print",
+        ": > /opt/x",
+    ] {
+        let case = script("/bin/sh", &format!("set -e\n{text} 2>/dev/null\nexec \"$@\"\n"));
+        let user = Case {
+            user: Some("1000".to_owned()),
+            ..case
+        };
+        assert!(user.ours().problem.is_some(), "{text} {:?}", user.ours());
+        assert_eq!(judge.real(&user), None, "{text}");
+    }
     // What a host may bring is nobody's to say; a program that is run is taken to succeed.
     let doubt = script("/bin/sh", "[ -f /mnt/model ] || exit 1\nexec \"$@\"\n")
         .ours()
@@ -809,6 +859,16 @@ fn a_script_that_ends_before_its_program_starts_nothing() {
         "only a run could tell whether the container's command starts {PRINT}: it may be that `exit 1` comes first"
     );
     assert_eq!(doubt, Some(words));
+    for text in [
+        "nvidia-smi || exit 1",
+        "set -e\nnvidia-smi",
+        "if ! nvidia-smi | grep -q A; then exit 1; fi",
+    ] {
+        let case = script("/bin/sh", &format!("{text}\nexec \"$@\"\n"));
+        let case = case.and("/usr/bin/grep", "#!/bin/sh\nexit 1\n");
+        assert!(case.ours().doubt.is_some(), "{text} {:?}", case.ours());
+        assert_eq!(judge.real(&case), None, "{text}");
+    }
     let trusted = script("/bin/sh", "/usr/bin/nice true || exit 1\nexec \"$@\"\n")
         .ours()
         .problem;
@@ -818,6 +878,91 @@ fn a_script_that_ends_before_its_program_starts_nothing() {
     let told = listed.ours().problem.map(|told| told.to_string());
     assert_eq!((told, judge.real(&listed)), (Some(refused), None));
 }
+
+/// The container ends with its first process, whatever runs beside that.
+#[test]
+fn a_program_beside_a_script_is_waited_for_or_left_open() {
+    for (text, is_waited) in [
+        ("\"$@\" &", false),
+        ("nice \"$@\" &\necho started", false),
+        ("\"$@\" &\nwait", true),
+        ("\"$@\" &\npid=$!\nwait $pid", true),
+        ("\"$@\" &\nexec nice sleep 9", true),
+        ("nice true &\n\"$@\"", true),
+    ] {
+        let doubt = script("/bin/sh", &format!("{text}\n")).ours().doubt;
+        assert_eq!(doubt.is_none(), is_waited, "{text} {doubt:?}");
+    }
+}
+
+/// Texts of Python that miss a sign: what is said not to compile, the real Python refuses, and of its own modules none is.
+#[test]
+fn a_python_script_that_is_said_not_to_compile_does_not() {
+    let Some(debian) = parts::part("bookworm").filter(|_| parts::is_root()) else {
+        return;
+    };
+    let folder = debian.join("usr/lib/python3.11");
+    let mut modules: Vec<PathBuf> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    modules.retain(|path| path.extension().is_some_and(|end| end == "py") && path.metadata().unwrap().len() < 12_000);
+    modules.sort();
+    let mut texts = Vec::new();
+    for (number, module) in modules.iter().enumerate() {
+        let text = fs::read_to_string(module).unwrap() + "\n# libcupti.so.12\n";
+        let signs: Vec<usize> = text
+            .match_indices(['(', ')', ':', '\'', '"', ']', '}', ' '])
+            .map(|(at, _)| at)
+            .collect();
+        for step in 0..2 {
+            let at = signs[(number * 7919 + step * 104_729 + 13) % signs.len()];
+            texts.push(format!("{}{}", &text[..at], &text[at + 1..]));
+        }
+        texts.push(text);
+    }
+    let mut judge = Command::new("chroot")
+        .arg(&debian)
+        .args(["python3", "-W", "ignore", "-c", COMPILE])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let json = serde_json::to_vec(&texts).unwrap();
+    std::io::Write::write_all(&mut judge.stdin.take().unwrap(), &json).unwrap();
+    let refused = String::from_utf8(judge.wait_with_output().unwrap().stdout).unwrap();
+    let ours = |text: &String| {
+        let layer = Layer::new().executable("usr/bin/python3", Elf::executable().build());
+        let case = command(&["python3", "/app/main.py"]).and("/app/main.py", text);
+        let problem = case.facts(layer).contexts.as_is.entry.problem;
+        problem
+            .map(|told| told.to_string())
+            .filter(|told| told.contains("SyntaxError"))
+    };
+    let (mut seen, mut of) = (0, 0);
+    for (text, refused) in texts.iter().zip(refused.chars()) {
+        let told = ours(text);
+        assert!(told.is_none() || refused == 'x', "{told:?}\n{text}");
+        seen += usize::from(told.is_some());
+        of += usize::from(refused == 'x');
+    }
+    println!(
+        "{seen} of {of} texts that the real Python refuses are told, and none of {} others",
+        texts.len() - of
+    );
+    assert!(seen > 40, "{seen} of {of}");
+}
+
+/// Prints a sign for each text: whether Python refuses it.
+const COMPILE: &str = "
+import json, sys
+for text in json.load(sys.stdin):
+    try:
+        compile(text, 'x', 'exec')
+        print('.', end='')
+    except (SyntaxError, ValueError):
+        print('x', end='')
+";
 
 #[test]
 fn what_only_a_run_could_tell_is_said_to_be_unknown() {
@@ -909,6 +1054,21 @@ fn a_launcher_that_changes_the_environment_leaves_it_unknown() {
         "del os.environ['LD_LIBRARY_PATH']\nos.system('/app/tool')\n",
     ] {
         assert_eq!(python(&format!("{head}{unknown}")), 4, "{unknown}");
+    }
+    let ends = |text: &str| {
+        let layer = Layer::new().executable("usr/bin/python3", Elf::executable().build());
+        let case = command(&["python3", "/app/main.py"]).and("/app/main.py", &format!("{text}\n# libcupti.so.12\n"));
+        case.with("SET", "x").facts(layer).contexts.as_is.entry.problem.is_some()
+    };
+    assert!(ends("import os\nmodel = os.environ['MODEL']"));
+    for goes_on in [
+        "import os\nmodel = os.environ['SET']",
+        "import os\nos.environ['MODEL'] = 'x'\nprint(os.environ['MODEL'])",
+        "import os\ndef f():\n    return os.environ['MODEL']",
+        "import os\nx = os.environ['MODEL'] if 'MODEL' in os.environ else ''",
+        "import os\nx = os.environ.get('MODEL')",
+    ] {
+        assert!(!ends(goes_on), "{goes_on}");
     }
     for known in [
         "subprocess.run(['/app/tool'])\n",
@@ -1138,6 +1298,9 @@ const STATEMENTS: &[&str] = &[
     "return 0 2>/dev/null",
     "false && /usr/bin/print",
     "true || /usr/bin/print",
+    ": <<EOF\n\tEOF\nF=/in/the/text\nEOF",
+    ": <<-'EOF'\n\tEOF\nF=/behind",
+    "chmod 755 /opt/one",
 ];
 
 /// What no shell reads, or not each of them: at it a script ends, but for what bash knows.
@@ -1201,6 +1364,10 @@ const OF_BASH: &[&str] = &[
     "named() { local name=$1; export \"$name\"=\"${!name:-/none}\"; }; named LD_PRELOAD",
     "declare -A M; M[x]=1",
     "source /opt/none.sh",
+    "i=1; ((i++)); export LD_LIBRARY_PATH=/$i",
+    "((n = 4)); ((n -= 1)) && export LD_PRELOAD=/$n.so",
+    "((--k)) || F=/never",
+    "shopt -s execfail; exec missing_program_z 2>/dev/null",
 ];
 
 /// The generated scripts of one run.

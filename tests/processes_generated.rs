@@ -196,7 +196,12 @@ fn report(world: &World, what: &str, specs: &[ImageSpec], results: &[Comparison]
     for rules in results.iter().flat_map(|comparison| &comparison.alarms) {
         *alarms.entry(rules).or_default() += 1;
     }
-    println!("  fail and every process gets CUPTI: {alarms:?}");
+    println!(
+        "  fail and every process gets CUPTI: {alarms:?}; {} more fail for what the phase demands beside it, {} where \
+         what a process without CUPTI gets is left open",
+        sum(|it| it.demands),
+        sum(|it| it.left_open)
+    );
     features(specs, results);
     let mut text = String::new();
     let failing: Vec<_> = specs

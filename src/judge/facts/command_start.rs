@@ -66,23 +66,39 @@ pub(super) fn find_command_failure(context: &ProcessContext, consumers: &[CuptiC
     })
 }
 
-/// The module of `python -m MODULE`, where no Python finds it.
+/// What `python -m MODULE`, `python -c TEXT` or `python SCRIPT` does not find of its modules.
 fn missing_module(context: &ProcessContext, program: &RootPath) -> Option<StartFailure> {
     let mut words = context.entry.program.iter().map(String::as_str);
     words
         .next()
         .filter(|name| is_interpreter_name(RootPath::from(*name).name()))?;
+    let rootfs = &context.rootfs;
+    let of_code = |code: &str| {
+        let words = context.python.missing_import(rootfs, program, code)?;
+        Some(StartFailure::of_import(&words))
+    };
     let module = loop {
         match words.next()? {
             "-m" => break words.next()?,
+            "-c" => return of_code(words.next()?),
             "-W" | "-X" => drop(words.next()),
             word if word.starts_with("-m") => break word.get(2..)?,
-            word if !word.starts_with('-') || word.starts_with("-c") => return None,
+            word if word.starts_with("-c") => return of_code(word.get(2..)?),
+            word if !word.starts_with('-') => {
+                let path = context.from_working_dir(word.as_bytes());
+                if rootfs.file(&path).is_none() {
+                    // Of a folder, Python runs what is in it (runpy, `run_path`).
+                    let main = [&path, &b"/__main__.py"[..]].concat();
+                    let is_folder = rootfs.lookup(&path).is_ok() && rootfs.lookup(&main).is_err();
+                    return is_folder.then(|| StartFailure::of_import("can't find '__main__' module in a folder"));
+                }
+                return of_code(str::from_utf8(rootfs.content(&path)?).ok()?);
+            }
             _ => {}
         }
     };
-    let is_missing = context.python.lacks_module(&context.rootfs, program, module);
-    is_missing.then(|| StartFailure::of_module(module))
+    let is_missing = context.python.lacks_module(rootfs, program, module);
+    is_missing.then(|| StartFailure::of_import(&format!("No module named '{module}'")))
 }
 
 /// Whether an object is started as a program; one that was cut off tells it by its interpreter alone.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use super::entry_problem::EntryProblem;
 use super::python::is_interpreter_name;
 pub use super::shell_script::CacheChange;
-use super::shell_script::{ChangedUser, LOADER, VariableValue, new_user};
+use super::shell_script::{ChangedUser, LOADER, VariableValue, is_idle, new_user};
 use image_linkage::escape;
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
@@ -50,10 +50,14 @@ pub struct EntryEnvironment {
     pub no_new_privileges: bool,
     /// What becomes of `ld.so.cache` before the program starts.
     pub cache: CacheChange,
+    /// The folders that went into it beside those of its configuration.
+    pub cache_folders: Vec<String>,
     /// The program that hands an environment of its own making to those that it starts.
     pub launcher: Option<RootPath>,
     /// What the command names and the image does not hold: it starts where something is mounted there.
     pub absent: Option<String>,
+    /// What the command does, where it starts no program that could ask for a library.
+    pub idle: Option<String>,
     /// The file that is executed in the end, without links.
     pub executable: Option<RootPath>,
     /// Whether it is given to a dynamic loader as an argument: then its own mode and capabilities are nothing to the kernel.
@@ -107,6 +111,7 @@ pub(super) fn entry_environment(
         absent: None,
         no_new_privileges: false,
         cache: CacheChange::Kept,
+        cache_folders: Vec::new(),
         launcher: None,
         script: None,
         is_direct: true,
@@ -136,6 +141,7 @@ struct CommandFollower<'r> {
     absent: Option<String>,
     no_new_privileges: bool,
     cache: CacheChange,
+    cache_folders: Vec<String>,
     launcher: Option<RootPath>,
     /// The script whose first line is followed.
     script: Option<String>,
@@ -228,6 +234,9 @@ impl CommandFollower<'_> {
             .unwrap_or_default();
         let is_set = path.as_deref().is_some_and(|path| self.sets_user(path));
         let raises = path.as_deref().is_some_and(|path| self.drop_untrusted(path));
+        if !is_set && !raises && self.cannot_become(&name) {
+            return false;
+        }
         let goes_on = match base.as_str() {
             "env" => self.env(),
             // Its first word is the program inside that it is.
@@ -401,6 +410,32 @@ impl CommandFollower<'_> {
         false
     }
 
+    /// What the command does, where that is only to say or to wait for something.
+    fn idle_words(&self) -> Option<String> {
+        let is_open = self.problem.is_some() || self.doubt.is_some() || self.absent.is_some();
+        let is_unknown = |name: &&str| self.variables.get(*name) == Some(&VariableValue::Unknown);
+        // What is preloaded is so into every program.
+        let preload = self.variables.get("LD_PRELOAD");
+        let is_preloaded = match preload {
+            None | Some(VariableValue::Unset) => false,
+            Some(VariableValue::Text(text)) => !text.is_empty(),
+            Some(VariableValue::Unknown) => true,
+        };
+        if is_open || is_preloaded {
+            return None;
+        }
+        match self.words.first() {
+            None if !self.is_direct && !LOADER.iter().any(is_unknown) => {
+                Some("runs a script that starts no program to its end".to_owned())
+            }
+            Some(Some(name)) if is_idle(name) => {
+                let name = escape::escape_bytes(name.as_bytes());
+                Some(format!("is `{name}`, which starts nothing else"))
+            }
+            _ => None,
+        }
+    }
+
     fn finish(self, environment: &BTreeMap<String, String>) -> EntryEnvironment {
         let known = |(name, value): (&String, &VariableValue)| match value {
             VariableValue::Text(text) => Some((name.clone(), text.clone())),
@@ -410,6 +445,7 @@ impl CommandFollower<'_> {
             VariableValue::Unset => None,
         };
         let mut entry = EntryEnvironment {
+            idle: self.idle_words(),
             all: self.variables.iter().filter_map(known).collect(),
             program: self.words.iter().map_while(Clone::clone).collect(),
             executable: self.executable(),
@@ -426,6 +462,7 @@ impl CommandFollower<'_> {
             absent: self.absent,
             no_new_privileges: self.no_new_privileges,
             cache: self.cache,
+            cache_folders: self.cache_folders,
             launcher: self.launcher,
             ..EntryEnvironment::default()
         };

@@ -118,7 +118,9 @@ pub fn build_contexts(
 fn with_new_cache(as_is: &ProcessContext, layers: usize) -> ProcessContext {
     let mut context = as_is.clone();
     if let Some(linker) = &mut context.linker {
-        let made = ldconfig::run_ldconfig(&as_is.rootfs, linker);
+        let folders = as_is.entry.cache_folders.iter();
+        let folders = folders.map(|folder| folder.as_bytes().into()).collect();
+        let made = ldconfig::run_ldconfig_with(&as_is.rootfs, linker, folders);
         if made.relinked != LinkChanges::default() {
             // Without new links both worlds share one file system in memory.
             context.rootfs = Arc::new(ldconfig::apply_link_changes(&as_is.rootfs, &made, layers));
@@ -253,6 +255,23 @@ impl ProcessContext {
             }
         };
         self.with_setup(open).unwrap_or_default()
+    }
+
+    /// Whether the container's command executes an object, or gives it to what it executes, as a script to an interpreter.
+    pub(super) fn is_commands(&self, object: &RootPath) -> bool {
+        let is_given = |word: &String| {
+            let found = self.rootfs.lookup(&self.from_working_dir(word.as_bytes()));
+            found.is_ok_and(|found| found.path == *object)
+        };
+        self.entry.executable.as_ref() == Some(object) || self.entry.program.iter().any(is_given)
+    }
+
+    /// A path from the root, which the program may name from its working directory.
+    pub(super) fn from_working_dir(&self, path: &[u8]) -> Vec<u8> {
+        match path {
+            [b'/', ..] => path.to_vec(),
+            relative => [&self.environment.working_dir, &b"/"[..], relative].concat(),
+        }
     }
 
     /// How the program at `path` is started: the container's command may hand it to a dynamic loader.

@@ -10,6 +10,7 @@ mod commands;
 mod compound;
 mod conditions;
 mod endings;
+mod file_changes;
 mod grammar;
 mod loops;
 mod programs;
@@ -22,6 +23,7 @@ mod variables;
 pub(super) use builtins::{SOURCE, letter_of};
 pub(super) use changed_user::{ChangedUser, new_user};
 use commands::exported;
+pub(super) use programs::is_idle;
 pub use script_run::CacheChange;
 use script_run::ScriptRun;
 pub(super) use script_run::{ScriptFiles, ShellKind, ShellState, StartedProgram, VariableValue};
@@ -33,12 +35,14 @@ pub(super) fn run_script(script: &str, state: ShellState, files: &dyn ScriptFile
     run.script(script);
     run.finish();
     let (state, user, ending, cache) = (run.state, run.user, run.ending, run.cache);
+    let cache_folders = run.cache_folders;
     let left = || StartedProgram {
         words: Vec::new(),
         variables: exported(&state),
         user: None,
         directory: state.directory.clone(),
         cache,
+        cache_folders,
         problem: None,
         doubt: None,
     };

@@ -156,8 +156,8 @@ struct WordReader<'s> {
     rest: Peekable<Chars<'s>>,
     kind: ShellKind,
     tokens: Vec<ShellToken>,
-    /// The ends of here-documents whose text begins at the next line.
-    documents: Vec<String>,
+    /// The ends of here-documents whose text begins at the next line, and whether tabs in front of them count for nothing.
+    documents: Vec<(String, bool)>,
     /// How many expansions are open.
     depth: usize,
     /// Whether `[[` is open, in which `<` and `>` compare.

@@ -122,11 +122,10 @@ impl StartFailure {
         })
     }
 
-    /// No Python finds the module that is to run.
-    pub(super) fn of_module(module: &str) -> Self {
-        let module = escape::escape_bytes(module.as_bytes());
+    /// Python does not find what is to run, or what that imports, in its words.
+    pub(super) fn of_import(words: &str) -> Self {
         let cure = "install the package that brings it into the Python that runs it".to_owned();
-        Self::new(format!("No module named '{module}'"), cure, RequestOutcome::NotFound)
+        Self::new(escape::escape_bytes(words.as_bytes()), cure, RequestOutcome::NotFound)
     }
 
     fn new(words: String, cure: String, outcome: RequestOutcome) -> Self {
@@ -227,6 +226,7 @@ pub(super) fn permission_cure(context: &ProcessContext, path: &RootPath, ways: &
 fn chmod(denial: &AccessDenial) -> String {
     let bits = match denial.usage {
         FileUse::Read => "a+r",
+        FileUse::Write => "a+w",
         FileUse::Execute => "a+rx",
         FileUse::Pass => "a+x",
     };

@@ -251,6 +251,8 @@ pub(super) const COMMAND: &[SubjectField] = &[
     text("cure"),
     // Whether it is so for sure: what is not in the image may be mounted.
     flag("sure"),
+    // Whether it starts, and no program that could ask.
+    flag("idle"),
 ];
 
 pub(super) const UNDECIDED: &[SubjectField] = &[

@@ -68,6 +68,10 @@ pub struct Comparison {
     pub open: usize,
     /// The rules by which phases fail although every process gets CUPTI, once for each phase.
     pub alarms: Vec<String>,
+    /// Phases that fail for what they demand beside libcupti, which every process gets.
+    pub demands: usize,
+    /// Phases that fail where the report leaves open what those processes get that do not get CUPTI.
+    pub left_open: usize,
     /// Phases that pass.
     pub passes: usize,
     /// The claims that a run refuted.
@@ -318,7 +322,16 @@ impl Case<'_> {
                         });
                     }
                 }
-                "fail" if failing.is_empty() => comparison.alarms.push(verdict["because"].to_string()),
+                "fail" if failing.is_empty() => {
+                    let because = verdict["because"].to_string();
+                    if real.iter().any(|outcome| matches!(outcome, Outcome::Not(_))) {
+                        comparison.left_open += 1;
+                    } else if because.contains("phase-need-unmet") {
+                        comparison.demands += 1;
+                    } else {
+                        comparison.alarms.push(because);
+                    }
+                }
                 _ => {}
             }
         }

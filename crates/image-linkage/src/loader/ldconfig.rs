@@ -55,13 +55,15 @@ const DIRECTORIES: usize = 1024;
 
 /// Runs `ldconfig` on the file system.
 pub fn run_ldconfig(rootfs: &Rootfs, linker: &DynamicLoader) -> LdconfigOutcome {
+    run_ldconfig_with(rootfs, linker, Vec::new())
+}
+
+/// The same with folders on its command line, which come before those of its configuration.
+pub fn run_ldconfig_with(rootfs: &Rootfs, linker: &DynamicLoader, mut directories: Vec<ByteString>) -> LdconfigOutcome {
     let mut out = LdconfigOutcome::default();
-    let LdSoConf {
-        mut directories,
-        problems,
-        ..
-    } = LdSoConf::read(rootfs);
-    out.problems = problems;
+    let configured = LdSoConf::read(rootfs);
+    directories.extend(configured.directories);
+    out.problems = configured.problems;
     // `add_system_dir` comes behind `parse_conf`: of two libraries with one soname the configured one wins.
     directories.extend(built_in(linker));
     let mut run = LdconfigRun {

@@ -6,7 +6,7 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use super::tree::{DirectoryAccess, NodeId, NodeKind, ROOT, Rootfs, RootfsNode};
+use super::tree::{DirectoryAccess, NodeId, NodeKind, PLAIN_DIRECTORY, ROOT, Rootfs, RootfsNode};
 use crate::layer::{LayerEntry, LayerIndex, ProblemKind};
 use crate::path::RootPath;
 
@@ -154,7 +154,7 @@ impl Rootfs {
         if let Some(node) = self.nodes.get_mut(id.0 as usize) {
             node.layer = layer;
         }
-        if access.0.mode & 0o555 == 0o555 && access.1.is_none() {
+        if access == (PLAIN_DIRECTORY, None) {
             self.guarded.remove(&id);
         } else {
             self.guarded.insert(id, access);

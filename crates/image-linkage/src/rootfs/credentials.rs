@@ -47,6 +47,8 @@ pub enum FileUse {
     Pass,
     /// To read a file, or to list a directory.
     Read,
+    /// To write to a file, or to make and remove what lies in a directory.
+    Write,
     /// To execute a file.
     Execute,
 }
@@ -60,6 +62,7 @@ impl FileCredentials {
         }
         let bit = match usage {
             FileUse::Read => 4,
+            FileUse::Write => 2,
             FileUse::Pass | FileUse::Execute => 1,
         };
         let is_of = |group: u32| group == self.gid || self.groups.contains(&group);

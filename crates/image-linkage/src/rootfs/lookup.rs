@@ -1,8 +1,8 @@
 //! Walks a path inside the root, component by component, as the kernel does (`path_resolution(7)`).
 
 use super::credentials::{AccessDenial, FileCredentials, FileUse};
-use super::tree::{NodeId, NodeKind, ROOT, Rootfs};
-use crate::layer::{FileFacts, NodeAccess};
+use super::tree::{NodeId, NodeKind, PLAIN_DIRECTORY, ROOT, Rootfs};
+use crate::layer::{AccessList, FileFacts, NodeAccess};
 use crate::path::{self, RootPath};
 
 /// The symbolic links followed in one lookup (`MAXSYMLINKS` of Linux).
@@ -64,16 +64,23 @@ impl Rootfs {
     /// Follows `path` for somebody who is to use the file or directory at its end.
     pub fn open_as(&self, path: &[u8], who: &FileCredentials, usage: FileUse) -> Result<ResolvedPath, LookupError> {
         let found = self.lookup_as(path, who)?;
-        let access = match &self.node(found.node).kind {
-            NodeKind::File(facts) => Some((facts.access(), &facts.access_list)),
-            NodeKind::Directory(_) => self.guarded.get(&found.node).map(|(access, list)| (*access, list)),
-            _ => None,
-        };
-        match access {
-            Some((access, list)) if !who.may(usage, access, list.as_deref()) => {
+        match self.access(found.node) {
+            Some((access, list)) if !who.may(usage, access, list) => {
                 Err(denied(found.path, (access, list.is_some()), usage, who))
             }
             _ => Ok(found),
+        }
+    }
+
+    /// The owner, the mode and perhaps the list of a file or directory.
+    pub fn access(&self, node: NodeId) -> Option<(NodeAccess, Option<&AccessList>)> {
+        match &self.node(node).kind {
+            NodeKind::File(facts) => Some((facts.access(), facts.access_list.as_deref())),
+            NodeKind::Directory(_) => {
+                let guarded = self.guarded.get(&node);
+                Some(guarded.map_or((PLAIN_DIRECTORY, None), |(access, list)| (*access, list.as_deref())))
+            }
+            _ => None,
         }
     }
 

@@ -18,7 +18,7 @@ pub(super) type DirectoryAccess = (NodeAccess, Option<Arc<AccessList>>);
 #[derive(Debug, Clone)]
 pub struct Rootfs {
     pub(super) nodes: Vec<RootfsNode>,
-    /// The directories that not everybody may pass and list: in most images there are few.
+    /// The directories that are not root's with the mode 0755, as most are.
     pub(super) guarded: BTreeMap<NodeId, DirectoryAccess>,
 }
 
@@ -43,6 +43,13 @@ pub enum NodeKind {
     /// A device, a FIFO or a socket.
     Special,
 }
+
+/// Who owns a directory of which nothing else is said, as engines make those that a layer leaves out.
+pub(super) const PLAIN_DIRECTORY: NodeAccess = NodeAccess {
+    mode: 0o755,
+    uid: 0,
+    gid: 0,
+};
 
 /// The root directory, which is always there.
 pub(super) const ROOT: NodeId = NodeId(0);

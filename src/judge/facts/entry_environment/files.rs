@@ -154,6 +154,10 @@ impl ScriptFiles for CommandFollower<'_> {
             })
     }
 
+    fn is_root(&self) -> bool {
+        self.credentials().uid == 0
+    }
+
     fn text(&self, path: &str) -> Option<String> {
         let opened = self.rootfs.open_as(path.as_bytes(), &self.credentials(), FileUse::Read);
         opened.is_ok().then(|| self.kept_text(path))?
@@ -191,7 +195,7 @@ impl ScriptFiles for CommandFollower<'_> {
     }
 
     fn test(&self, sign: char, path: &str) -> Option<bool> {
-        if !"dfesrx".contains(sign) {
+        if !"dfesrwxO".contains(sign) {
             return None;
         }
         let found = self.rootfs.lookup(path.as_bytes());
@@ -201,6 +205,10 @@ impl ScriptFiles for CommandFollower<'_> {
             Err(_) if is_filled() => return None,
             Err(_) => return Some(false),
         };
+        // Who may write to what a host mounts there is the host's to say.
+        if "wO".contains(sign) && is_filled() {
+            return None;
+        }
         match sign {
             'd' => Some(matches!(kind, NodeKind::Directory(_))),
             'f' => Some(matches!(kind, NodeKind::File(_))),
@@ -210,6 +218,12 @@ impl ScriptFiles for CommandFollower<'_> {
                 _ => None,
             },
             'r' => Some(self.may(path, FileUse::Read)),
+            'w' => Some(self.may(path, FileUse::Write)),
+            'O' => {
+                let node = found.ok()?.node;
+                let (access, _) = self.rootfs.access(node)?;
+                Some(access.uid == self.credentials().uid)
+            }
             'x' => Some(self.may(path, FileUse::Execute)),
             _ => None,
         }

@@ -3,10 +3,12 @@
 use super::{CommandFollower, is_option};
 use crate::judge::facts::entry_problem::EntryProblem;
 use crate::judge::facts::file_owner::contains_bytes;
-use crate::judge::facts::shell_script::LOADER;
+use crate::judge::facts::python::{demanded_variables, source_fault};
+use crate::judge::facts::shell_script::{LOADER, VariableValue};
 use crate::knowledge::file_interest::ENVIRONMENT_CALLS;
 use image_linkage::elf::{ElfFacts, SymbolRole};
 use image_linkage::escape;
+use image_linkage::path::RootPath;
 use image_linkage::rootfs::FileUse;
 
 /// What starts another program in Python: by itself, and with an environment that is handed to it.
@@ -73,8 +75,20 @@ impl CommandFollower<'_> {
             }
         }
         let text = text.unwrap_or_default();
+        let is_new = |path: RootPath| path.name().starts_with(b"python3");
+        if let Some(fault) = source_fault(&text).filter(|_| self.executable().is_some_and(is_new)) {
+            self.fail(&script, &fault);
+            return false;
+        }
         let holds = |word: &&str| text.contains(*word);
         let script = escape::escape_bytes(script.as_bytes());
+        let lacks = |name: &&str| matches!(self.variables.get(*name), None | Some(VariableValue::Unset));
+        let is_own = |name: &&str| !["HOME", "HOSTNAME", "PATH", "TERM"].contains(name);
+        if let Some(name) = demanded_variables(&text).into_iter().filter(is_own).find(lacks) {
+            let name = escape::escape_bytes(name.as_bytes());
+            let ends = EntryProblem::EndsBefore(format!("the rest of {script}"), format!("{name} is not set"));
+            self.problem = Some(ends);
+        }
         if let Some(end) = end_of_module(&text) {
             let end = escape::escape_bytes(end.as_bytes());
             self.problem = Some(EntryProblem::EndsBefore(

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{CommandFollower, is_option};
-use crate::judge::facts::shell_script::{SOURCE, ShellKind, ShellState, VariableValue, letter_of, run_script};
+use super::{CacheChange, CommandFollower, is_option};
+use crate::judge::facts::shell_script::{
+    SOURCE, ShellKind, ShellState, VariableValue, letter_of, new_user, run_script,
+};
 use crate::judge::facts::shell_words::USER_NUMBER;
 use image_linkage::rootfs::FileUse;
 
@@ -158,8 +160,14 @@ impl CommandFollower<'_> {
         self.directory = started.directory;
         if self.credentials().uid == 0 {
             self.cache = self.cache.max(started.cache);
+            if started.cache != CacheChange::Kept {
+                self.cache_folders = started.cache_folders;
+            }
         }
-        self.become_user(started.user);
+        // A command that takes on another user comes next, and may not be let to.
+        if new_user(&started.words).is_none() {
+            self.become_user(started.user);
+        }
         self.words = started.words;
         !self.words.is_empty()
     }

@@ -57,6 +57,24 @@ impl CommandFollower<'_> {
         }
     }
 
+    /// Whether the words take on another user, which only root may (setuid(2), EPERM), and that is the end of the command.
+    pub(super) fn cannot_become(&mut self, program: &str) -> bool {
+        let Some(wanted) = new_user(&self.words).filter(|wanted| wanted.name.is_some()) else {
+            return false;
+        };
+        let who = self.credentials();
+        let name = wanted.name.as_deref();
+        let other = image_user(self.config, name, &wanted.effective, self.rootfs).credentials;
+        let is_refused = who.uid != 0 && other.uid != who.uid;
+        if is_refused {
+            self.fail(
+                program,
+                &format!("operation not permitted: {who} may not become {other}"),
+            );
+        }
+        is_refused
+    }
+
     pub(super) fn become_user(&mut self, user: Option<ChangedUser>) {
         let Some(user) = user else { return };
         self.user = user;

@@ -33,10 +33,15 @@ pub(super) fn find_gaps(
     let first = open.next().or(asked.status_is_open.as_ref());
     gaps.extend(first.map(|why| gap(format!("what processes get of {}", library.name), why)));
     // What others open is a note; what the command opens decides what the container does.
-    let commands = contexts.as_is.entry.executable.as_ref();
-    let own = asked.undecided.iter().filter(|opener| Some(&opener.object) == commands);
+    let own = asked
+        .undecided
+        .iter()
+        .filter(|opener| contexts.as_is.is_commands(&opener.object));
     let unknown = "the name that it opens is put together while it runs";
     gaps.extend(own.map(|opener| gap(format!("what {} opens", opener.object), unknown)));
+    let absent = contexts.as_is.entry.absent.iter();
+    let mounted = |absent: &String| format!("{absent}, unless it is mounted when the container starts");
+    gaps.extend(absent.map(|absent| gap("what the container's command starts".to_owned(), &mounted(absent))));
     gaps
 }
 

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use super::file_names::{fits_version, is_source, module_tag};
 use super::interpreter::{BrokenPython, PythonInterpreter, SearchedFolder, is_importable, may_list};
-use super::module_imports::KnownRuns;
+use super::module_imports::{KnownRuns, missing_import};
 use super::settings::PythonSettings;
 use crate::judge::facts::python_distributions::PythonDistribution;
 use image_linkage::path::RootPath;
@@ -231,6 +231,11 @@ impl PythonEnvironment {
                 let is_known = python.code.is_none() && python.rearranges.is_none();
                 is_known && !self.is_importable(rootfs, python, top)
             })
+    }
+
+    /// What the code of a command imports, for sure, and the Python at `program` does not find, in its words.
+    pub fn missing_import(&self, rootfs: &Rootfs, program: &RootPath, code: &str) -> Option<String> {
+        missing_import(code, |module| self.lacks_module(rootfs, program, module))
     }
 
     fn search(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter, object: &RootPath) -> ObjectSearch {

@@ -11,6 +11,7 @@ mod import;
 mod interpreter;
 mod module_imports;
 mod settings;
+mod source_faults;
 mod source_text;
 mod source_words;
 #[cfg(test)]
@@ -21,4 +22,5 @@ pub use environment::PythonUse;
 pub(super) use file_names::{is_interpreter_name, is_source};
 pub(super) use import::{ImportedObject, import_object};
 pub(super) use settings::{PythonSettings, SettingSources};
-pub(super) use source_text::{SourceText, read_source};
+pub(super) use source_faults::source_fault;
+pub(super) use source_text::{SourceText, demanded_variables, read_source};

@@ -67,6 +67,21 @@ pub(super) fn follow_import(
     run
 }
 
+/// What the code of a command imports, for sure, and its Python does not find, in the words of Python.
+pub(super) fn missing_import(text: &str, lacks: impl Fn(&str) -> bool) -> Option<String> {
+    if ARRANGES.iter().any(|word| text.contains(word)) {
+        return None;
+    }
+    let words = read_words(text);
+    // The code of a command is of no package.
+    if words.code.lines().any(|line| line.starts_with("from .")) {
+        return Some("attempted relative import with no known parent package".to_owned());
+    }
+    let mut modules = named_modules(&words).into_iter().filter(|module| module.is_sure);
+    let missing = modules.find(|module| module.level == 0 && lacks(module.name))?;
+    Some(format!("No module named '{}'", missing.name))
+}
+
 fn run_import(
     environment: &PythonEnvironment,
     interpreter: &PythonInterpreter,

@@ -6,6 +6,7 @@
 use super::source_words::{SourceString, SourceWords, read_words};
 use crate::knowledge::LibraryProfile;
 use image_linkage::elf::ByteString;
+use std::collections::BTreeSet;
 
 /// What opens a library by its name: ctypes, and `dlopen` of cffi.
 pub(super) const OPENERS: [&str; 4] = ["CDLL(", "LoadLibrary(", "PyDLL(", "dlopen("];
@@ -27,11 +28,14 @@ pub(in crate::judge::facts) struct SourceText {
 pub(in crate::judge::facts) fn read_source(source: &[u8], library: &LibraryProfile) -> SourceText {
     let text = String::from_utf8_lossy(source);
     let mut found = SourceText::default();
-    let opens = |code: &str| OPENERS.iter().any(|opener| code.contains(opener));
-    let words = Some(&text).filter(|text| opens(text)).map(|text| read_words(text));
-    let Some(words) = words.filter(|words| opens(&words.code)) else {
+    let names = |text: &&str| OPENERS.iter().any(|opener| text.contains(opener.trim_end_matches('(')));
+    let Some(words) = Some(&*text).filter(names).map(read_words) else {
         return found;
     };
+    let openers = openers_of(&words.code);
+    if !openers.iter().any(|opener| words.code.contains(opener)) {
+        return found;
+    }
     let stem = library.file_stem();
     let mut asked = Vec::new();
     // A text that is a statement of its own is documentation.
@@ -51,8 +55,10 @@ pub(in crate::judge::facts) fn read_source(source: &[u8], library: &LibraryProfi
             asked.push(name.as_bytes().into());
             continue;
         }
-        let is_given = OPENERS.iter().any(|opener| before.ends_with(opener)) && string.is_plain;
-        let list = if is_whole && is_given && runs_on_import(&words, string, !found.exact.is_empty()) {
+        let is_given = openers.iter().any(|opener| ends_with_call(before, opener));
+        let runs = |number: usize| runs_on_import(&words, number, !found.exact.is_empty());
+        let is_opened = is_given && runs(string.line) || is_tried_in_turn(&words, string, &openers);
+        let list = if is_whole && string.is_plain && is_opened {
             &mut found.exact
         } else {
             &mut found.hints
@@ -63,6 +69,35 @@ pub(in crate::judge::facts) fn read_source(source: &[u8], library: &LibraryProfi
         found.hints = asked;
     }
     found
+}
+
+/// The names of openers in one module that are followed, its own among them.
+const RENAMED: usize = 16;
+/// What sets variables of the environment beside an assignment.
+const SETS: [&str; 4] = ["setdefault", "environ.update", "environ |=", "dotenv"];
+
+/// The variables without which a module ends: `os.environ["NAME"]` in what it runs for sure.
+pub(in crate::judge::facts) fn demanded_variables(text: &str) -> Vec<&str> {
+    let words = read_words(text);
+    if SETS.iter().any(|sets| text.contains(sets)) {
+        return Vec::new();
+    }
+    let (mut demanded, mut set) = (Vec::new(), BTreeSet::new());
+    for string in &words.strings {
+        let before = words.code.get(..string.start).unwrap_or_default();
+        let line = words.line(&words.code, string.line);
+        let rest = words.code.get(string.start..).filter(|_| before.ends_with("os.environ["));
+        let Some(rest) = rest.and_then(|rest| rest.trim_start().strip_prefix(']')) else {
+            continue;
+        };
+        let is_sure = !line.starts_with([' ', '\t']) && !CONDITIONS.iter().any(|word| line.contains(word));
+        if rest.trim_start().starts_with('=') && !rest.trim_start().starts_with("==") {
+            set.insert(string.text);
+        } else if is_sure && !set.contains(string.text) {
+            demanded.push(string.text);
+        }
+    }
+    demanded
 }
 
 /// The words by which a line begins that runs what stands in it whenever it is reached.
@@ -89,15 +124,72 @@ fn asks_alone(words: &SourceWords<'_>, string: &SourceString<'_>) -> bool {
 
 /// Whether a statement runs when its module is imported, for sure; what catches a failure, where that may be one of
 /// another name of the library.
-fn runs_on_import(words: &SourceWords<'_>, string: &SourceString<'_>, opens_before: bool) -> bool {
-    let own = words.line(&words.code, string.line).trim_start();
+fn runs_on_import(words: &SourceWords<'_>, number: usize, opens_before: bool) -> bool {
+    let own = words.line(&words.code, number).trim_start();
     let is_conditional =
         CONDITIONS.iter().any(|word| own.contains(word)) || HEADS.iter().any(|head| own.starts_with(head));
     let runs = |number: usize| {
         let line = words.line(&words.code, number).trim_start();
         PASSED.iter().any(|head| line.starts_with(head)) || line.starts_with("except") && opens_before
     };
-    !is_conditional && words.heads(string.line).all(runs)
+    !is_conditional && words.heads(number).all(runs)
+}
+
+/// What opens a library in a module, with the names that the module gives to it.
+fn openers_of(code: &str) -> Vec<String> {
+    let mut openers: Vec<String> = OPENERS.iter().map(|opener| (*opener).to_owned()).collect();
+    let is_opener = |name: &str| OPENERS.iter().any(|opener| opener.trim_end_matches('(') == name.trim());
+    for line in code.lines().map(str::trim) {
+        let imported = line.strip_prefix("from ctypes import ").unwrap_or_default();
+        let imported = imported
+            .split(',')
+            .filter_map(|part| part.trim_matches(['(', ')', ' ']).split_once(" as "));
+        let assigned = line
+            .split_once('=')
+            .map(|(name, value)| (value.rsplit('.').next().unwrap_or(value), name));
+        let renamed = imported.chain(assigned).filter(|(name, _)| is_opener(name));
+        let more = renamed.take(RENAMED.saturating_sub(openers.len()));
+        openers.extend(more.map(|(_, name)| format!("{}(", name.trim())));
+    }
+    openers
+}
+
+/// Whether a text ends with the begin of a call, and not with that of a longer name.
+fn ends_with_call(before: &str, opener: &str) -> bool {
+    let rest = before.strip_suffix(opener);
+    rest.is_some_and(|rest| !rest.ends_with(|sign: char| sign == '_' || sign.is_alphanumeric()))
+}
+
+/// Whether a loop over texts tries each of them: `for name in ("libcupti.so",): try: CDLL(name)`.
+fn is_tried_in_turn(words: &SourceWords<'_>, string: &SourceString<'_>, openers: &[String]) -> bool {
+    let head = words.line(&words.code, string.line);
+    let parts = head
+        .trim_start()
+        .strip_prefix("for ")
+        .and_then(|rest| rest.split_once(" in "));
+    let Some((name, _)) = parts.filter(|(_, list)| list.chars().all(|sign| "()[],: \n".contains(sign))) else {
+        return false;
+    };
+    let calls = |line: &str| {
+        let mut calls = openers.iter().map(|opener| format!("{opener}{name}"));
+        calls.any(|call| {
+            line.split_once(&call)
+                .is_some_and(|(_, rest)| rest.trim_start().starts_with([')', ',']))
+        })
+    };
+    let is_passed = |number: usize| {
+        let line = words.line(&words.code, number).trim_start();
+        PASSED.iter().any(|head| line.starts_with(head))
+    };
+    // Only what catches the failure of one name comes to the next.
+    let tries = |number: &usize| {
+        let mut heads = words.heads(*number).take_while(|head| *head > string.line).peekable();
+        heads.peek().is_some() && heads.all(is_passed)
+    };
+    let mut body = (string.line + 1..words.lines.len()).filter(|number| calls(words.line(&words.code, *number)));
+    let call = body.next().filter(tries);
+    let is_below = |number: usize| words.heads(number).any(|head| head == string.line);
+    call.is_some_and(is_below) && words.heads(string.line).all(is_passed)
 }
 
 /// Whether a statement is for another system than Linux alone.
@@ -170,8 +262,18 @@ mod tests {
             "CDLL('libcupti.so.12', mode=4)",
             "CDLL('libcupti.so.12', mode=os.RTLD_NOLOAD | os.RTLD_NOW)",
             "for name in ('libcupti.so.12',):\n    CDLL(name)",
+            "for name in ('libcupti.so.12', other):\n    try:\n        CDLL(name)\n    except OSError: pass",
+            "for name in ('libcupti.so.12',):\n    try:\n        if GPU:\n            CDLL(name)\n    except OSError: pass",
+            "from ctypes import CDLL as L\nXL('libcupti.so.12')",
         ] {
             check(hint, &[], &["libcupti.so.12"]);
+        }
+        for source in [
+            "for name in ('libcupti.so.12', 'libcupti.so'):\n    try:\n        CDLL(name)\n        break\n    except OSError:\n        pass",
+            "from ctypes import CDLL as L, c_int\nfor n in ['libcupti.so.12', 'libcupti.so']:\n    try: pass\n    finally: pass\n    try:\n        x = L(n, 1)\n    except OSError: pass",
+            "load = ctypes.CDLL\nload('libcupti.so.12')\nload('libcupti.so')",
+        ] {
+            check(source, &["libcupti.so.12", "libcupti.so"], &[]);
         }
         check("CDLL(f'{root}/libcupti.so.12')", &[], &["{root}/libcupti.so.12"]);
         check("glob(d + '/libcupti.so*'); CDLL(x)", &[], &["/libcupti.so*"]);

@@ -12,6 +12,8 @@ pub(super) struct SourceString<'t> {
     pub is_statement: bool,
     /// Whether nothing is to be filled in: not behind `f`.
     pub is_plain: bool,
+    /// Whether its quotes are closed.
+    pub is_closed: bool,
 }
 
 /// A module in parts.
@@ -89,6 +91,7 @@ impl<'t> SourceWords<'t> {
                 .get(begin..before.len())
                 .is_some_and(|head| head.trim().is_empty()),
             is_plain: !prefix.contains(['f', 'F', 't', 'T']),
+            is_closed: rest.get(inside..).is_some_and(|tail| tail.starts_with(end)),
         });
         rest.len().min(inside + quotes)
     }

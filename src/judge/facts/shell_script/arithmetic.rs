@@ -1,11 +1,62 @@
 //! Arithmetic of one step: `$((OPTIND - 1))`, `(( $# > 2 ))` (POSIX.1-2017, Shell Command Language, 2.6.4).
 
-use super::script_run::{ScriptRun, VariableValue};
+use image_linkage::escape;
+
+use super::script_run::{ScriptRun, Success, VariableValue};
 
 /// The signs between two numbers, the longer ones first.
 const SIGNS: [&str; 11] = ["<=", ">=", "==", "!=", "<", ">", "+", "-", "*", "/", "%"];
 
 impl ScriptRun<'_> {
+    /// `((…))` of bash: it succeeds where it comes to another number than 0.
+    pub(super) fn run_arithmetic(&mut self, text: &str) -> Success {
+        self.is_of_program = false;
+        let number = match self.step(text) {
+            Some((name, value, number)) => {
+                self.assign(&name, VariableValue::Text(value.to_string()));
+                Some(number)
+            }
+            None => {
+                self.forget_in(text);
+                self.calculate(text)
+            }
+        };
+        self.asks = number.is_none();
+        self.failed = escape::escape_bytes(format!("(({text}))").as_bytes());
+        number.map(|number| number != 0)
+    }
+
+    /// What a step that sets one variable makes of it, and what the step itself comes to.
+    fn step(&self, text: &str) -> Option<(String, i64, i64)> {
+        let text = text.trim();
+        let by_one = |name: &str, change: i64| {
+            let before = self.number(name)?;
+            Some((name.trim().to_owned(), before.checked_add(change)?, before))
+        };
+        let is_name = |name: &str| {
+            name.trim()
+                .starts_with(|sign: char| sign == '_' || sign.is_ascii_alphabetic())
+        };
+        let found = if let Some(name) = text.strip_suffix("++") {
+            by_one(name, 1)
+        } else if let Some(name) = text.strip_suffix("--") {
+            by_one(name, -1)
+        } else if let Some(name) = text.strip_prefix("++") {
+            by_one(name, 1).map(|(name, after, _)| (name, after, after))
+        } else if let Some(name) = text.strip_prefix("--") {
+            by_one(name, -1).map(|(name, after, _)| (name, after, after))
+        } else {
+            let (name, rest) = text.split_once('=').filter(|(_, rest)| !rest.starts_with('='))?;
+            let value = match name.strip_suffix(['+', '-']) {
+                Some(own) => self.calculate(&format!("{own}{}{rest}", name.get(own.len()..)?))?,
+                None => self.calculate(rest)?,
+            };
+            let name = name.trim_end_matches(['+', '-']).trim();
+            Some((name.to_owned(), value, value))
+        };
+        found.filter(|(name, ..)| is_name(name) && name.chars().all(|sign| sign == '_' || sign.is_ascii_alphanumeric()))
+    }
+
     /// What an expression comes to; `None` where only a run could tell.
     pub(super) fn calculate(&self, text: &str) -> Option<i64> {
         let text = text.trim();

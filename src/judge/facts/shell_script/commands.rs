@@ -110,14 +110,20 @@ impl ScriptRun<'_> {
             }
             "command" | "builtin" if !begins_with_option() => self.run_own(assignments, rest),
             "command" | "type" | "which" | "hash" => self.finds(rest),
-            "((" | "let" => {
-                let number = first_word(rest)
-                    .filter(|_| known == "((")
-                    .and_then(|text| text.parse().ok());
-                self.asks = number.is_none();
-                number.map(|number: i64| number != 0)
+            "let" => {
+                self.asks = true;
+                None
             }
-            "builtin" | "wait" | "shopt" | "enable" | "complete" | "times" | "jobs" | "kill" | "disown" => {
+            "shopt" if rest.iter().flatten().eq(["-s", "execfail"]) && self.doubt == Doubt::Sure => {
+                self.state.flags.insert('x');
+                Some(true)
+            }
+            "wait" | "fg" => {
+                self.is_beside = false;
+                self.is_of_program = true;
+                None
+            }
+            "builtin" | "shopt" | "enable" | "complete" | "times" | "jobs" | "kill" | "disown" => {
                 self.is_of_program = true;
                 None
             }
@@ -217,6 +223,9 @@ impl ScriptRun<'_> {
             && !name.starts_with('-')
             && self.has_program(name) == Some(false)
         {
+            if self.state.flags.contains(&'x') {
+                return false;
+            }
             // Whether something stands behind `||` or not: the shell ends (POSIX.1-2017, 2.14, `exec`).
             self.remember(rest);
             let why = format!("`exec {}` finds no such program in the image", self.failed);
@@ -224,6 +233,7 @@ impl ScriptRun<'_> {
             return false;
         }
         self.last = None;
+        self.is_beside = false;
         self.take_place(assignments, rest);
         self.ending.is_over = self.doubt == Doubt::Sure;
         if self.ending.is_over {
@@ -272,10 +282,11 @@ impl ScriptRun<'_> {
         }
         // What may not run is what the script is for only where nothing else is.
         let is_next = self.doubt == Doubt::Program && !self.is_fallback;
-        if self.doubt != Doubt::Sure && !is_next && self.last.is_some() {
+        if self.doubt != Doubt::Sure && !is_next && self.last.is_some() && !self.last_asks {
             return;
         }
-        self.begun = true;
+        self.last_asks = self.asks;
+        self.begun |= !self.asks;
         let mut variables = exported(&self.state);
         variables.extend(assignments.iter().cloned());
         self.last = Some(StartedProgram {
@@ -284,6 +295,7 @@ impl ScriptRun<'_> {
             user: None,
             directory: self.state.directory.clone(),
             cache: self.cache,
+            cache_folders: self.cache_folders.clone(),
             problem: None,
             doubt: None,
         });

@@ -133,10 +133,16 @@ impl ScriptRun<'_> {
         }
         let fails = ending.is_over && ending.success == Some(false);
         match (&self.last, &ending.missing, &ending.passed) {
-            (Some(last), ..) if !self.begun => {
+            (Some(last), ..) if !self.begun && !self.last_asks => {
                 let program = shown(last.words.get(..1).unwrap_or_default());
                 ending.doubt = Some(format!(
                     "only a run could tell whether the container's command starts {program}"
+                ));
+            }
+            (Some(last), ..) if self.is_beside => {
+                let program = shown(last.words.get(..1).unwrap_or_default());
+                ending.doubt = Some(format!(
+                    "only a run could tell how far {program} comes: its script ends beside it, and the container with that"
                 ));
             }
             (Some(_), ..) => {}

@@ -188,11 +188,12 @@ impl ScriptRun<'_> {
             let (first, asks) = (success.filter(|success| !success && is_asked), self.asks && is_asked);
             success = self.command(reader);
             self.asks |= asks;
-            self.is_of_program |= success.is_none();
+            self.is_of_program |= success.is_none() && !self.asks;
             success = first.or(success);
         }
         if is_pipe || reader.peek() == Some(&ShellToken::Background) {
             // Each command of a pipe, and what runs beside the script, has a shell of its own.
+            self.is_beside |= reader.peek() == Some(&ShellToken::Background) && self.last != before.1;
             let inner = std::mem::replace(&mut self.last, before.1);
             (self.state, self.ending) = (before.0, before.2);
             self.last = self.last.take().or(inner);

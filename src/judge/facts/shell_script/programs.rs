@@ -1,6 +1,7 @@
 //! Programs that a script runs on its way: what can be foretold of their success by the files that they are given.
 
 use super::script_run::{CacheChange, Doubt, ScriptRun, Success, VariableValue};
+use crate::judge::facts::python::is_interpreter_name;
 
 /// Programs that only say something, or change files that are there: no script is for them.
 const HARMLESS: [&str; 62] = [
@@ -72,7 +73,7 @@ const MAKES_FILES: [&str; 13] = [
     "awk", "cp", "install", "ldconfig", "ln", "mkdir", "mkfifo", "mktemp", "mv", "sed", "sort", "tee", "touch",
 ];
 /// Those that are run to be asked: that they fail is an answer.
-const ASKING: [&str; 12] = [
+const ASKING: [&str; 13] = [
     "cmp",
     "diff",
     "egrep",
@@ -81,11 +82,17 @@ const ASKING: [&str; 12] = [
     "getent",
     "grep",
     "mountpoint",
+    // Without the host's driver it fails.
+    "nvidia-smi",
     "pgrep",
     "pidof",
     "ping",
     "tty",
 ];
+/// Those of the following whose words are files, but for options.
+const FILES_ALONE: [&str; 9] = ["cat", "chgrp", "chmod", "chown", "cp", "md5sum", "mv", "rm", "rmdir"];
+/// The harmless ones that are run to pass time.
+const WAITING: [&str; 3] = ["sleep", "tail", "yes"];
 /// Those that fail without a file that they are given, and how many words in front of the files are none.
 const READING: [(&str, usize); 22] = [
     ("cat", 0),
@@ -129,12 +136,13 @@ impl ScriptRun<'_> {
         let name = known.map_or("", last_part);
         let foretold = self.foretell(name, fields.get(1..).unwrap_or_default());
         self.change_cache(name, fields);
+        self.asks = foretold.is_none() && (ASKING.contains(&name) || may_exit(name, fields));
         self.start(assignments, fields);
         self.say_program(name, fields.get(1..).unwrap_or_default());
         // Without a command it says what its variables are.
         let is_list = name == "env" && fields.iter().skip(1).flatten().all(|word| word.contains('='));
         self.has_started |= !is_harmless(name) && !is_list || MAKES_FILES.contains(&name);
-        self.asks = foretold.is_none() && ASKING.contains(&name);
+        self.is_beside &= is_harmless(name) && !WAITING.contains(&name);
         self.is_of_program = foretold.is_none() && !self.asks;
         foretold
     }
@@ -145,8 +153,18 @@ impl ScriptRun<'_> {
         if name != "ldconfig" || self.doubt == Doubt::Skipped {
             return;
         }
-        let is_plain = fields.len() == 1 && !self.changes_paths && self.doubt == Doubt::Sure;
-        let change = if is_plain {
+        let words: Vec<&str> = fields
+            .iter()
+            .skip(1)
+            .map(|word| word.as_deref().unwrap_or("-"))
+            .collect();
+        if matches!(words.as_slice(), ["-p" | "--print-cache"]) {
+            return;
+        }
+        // Relative folders it refuses.
+        let is_plain = words.iter().all(|word| word.starts_with('/')) && !self.changes_paths;
+        let change = if is_plain && self.doubt == Doubt::Sure {
+            self.cache_folders = words.into_iter().map(str::to_owned).collect();
             CacheChange::Remade
         } else {
             CacheChange::Unknown
@@ -156,9 +174,29 @@ impl ScriptRun<'_> {
 
     /// Whether there is a program of this name; a program that ran before may have brought it.
     pub(super) fn has_program(&self, name: &str) -> Option<bool> {
-        let found = self.files.has_program(name)?;
+        // A relative path begins where the script has gone.
+        let found = match self.path(name).filter(|_| name.contains('/')) {
+            Some(path) => self.files.has_program(&path)?,
+            None if name.contains('/') => return None,
+            None => self.is_on_path(name)?,
+        };
         let may_be_function = self.has_unknown && !name.contains('/');
         Some(found).filter(|found| *found || !self.has_started && !may_be_function)
+    }
+
+    /// Whether a program is found along `PATH`, as the script has it.
+    fn is_on_path(&self, name: &str) -> Option<bool> {
+        let VariableValue::Text(path) = self.value("PATH") else {
+            return self.files.has_program(name);
+        };
+        let mut places = path
+            .split(':')
+            .filter_map(|folder| self.path(&format!("{folder}/{name}")));
+        if places.any(|place| self.files.has_program(&place) == Some(true)) {
+            return Some(true);
+        }
+        // What no folder of it has, the host or the shell itself may have.
+        self.files.has_program(name).filter(|found| !found)
     }
 
     /// What a program says of its success, where its files decide.
@@ -172,28 +210,37 @@ impl ScriptRun<'_> {
         };
         let mut paths = self.operands(rest);
         match name {
-            "mkdir" if has('p') || rest.iter().flatten().any(|word| word == "--parents") => Some(true),
+            "mkdir" if has('p') || rest.iter().flatten().any(|word| word == "--parents") => {
+                Some(!paths.iter().any(|path| self.cannot_make_all(path)))
+            }
             "mkdir" => paths
                 .iter()
-                .any(|path| self.file_test('e', path) == Some(true))
+                .any(|path| self.file_test('e', path) == Some(true) || self.cannot_write(path))
                 .then_some(false),
-            "ln" | "ldconfig" => Some(true),
-            "touch" => {
-                let folder = |path: &String| path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
-                let mut folders = paths.iter().filter_map(folder).filter(|folder| !folder.is_empty());
-                folders
-                    .any(|folder| self.file_test('d', &folder) == Some(false))
-                    .then_some(false)
-            }
-            "rm" if has('f') => Some(true),
+            "ln" => Some(!paths.last().is_some_and(|path| self.cannot_write(path))),
+            "ldconfig" => Some(true),
+            "touch" => paths.iter().any(|path| self.cannot_write(path)).then_some(false),
+            "rm" if has('f') => Some(!paths.iter().any(|path| self.cannot_remove(path))),
+            "rm" | "rmdir" if paths.iter().any(|path| self.cannot_remove(path)) => Some(false),
+            "chown" | "chgrp" | "chmod" if self.cannot_change(name, rest) => Some(false),
+            "grep" | "fgrep" | "egrep" if let Some(holds) = self.greps(name, rest) => Some(holds),
             _ => {
                 let (_, skipped) = READING.iter().find(|(known, _)| *known == name)?;
                 // The words of a program in the place of a file are none.
                 let is_told = *skipped > 0 && (has('e') || has('f')) && !name.starts_with("ch");
                 let words = if is_told { 0 } else { *skipped };
-                paths = self.operands(behind_words(rest, words));
+                let files = behind_words(rest, words);
+                paths = if FILES_ALONE.contains(&name) {
+                    let names = files.iter().flatten().filter(|word| !word.starts_with('-'));
+                    names.filter_map(|word| self.path(word)).collect()
+                } else {
+                    self.operands(files)
+                };
                 if matches!(name, "cp" | "install" | "mv") {
-                    paths.pop();
+                    let to = paths.pop();
+                    if to.is_some_and(|to| self.cannot_write(&to)) {
+                        return Some(false);
+                    }
                 }
                 let is_gone = |path: &String| self.file_test('e', path) == Some(false);
                 paths.iter().any(is_gone).then_some(false)
@@ -207,6 +254,18 @@ impl ScriptRun<'_> {
         let paths = words.filter(|word| !word.starts_with('-') && word.contains('/'));
         paths.filter_map(|word| self.path(word)).collect()
     }
+}
+
+/// Whether a text that a Python is given may end it with a failure.
+fn may_exit(name: &str, fields: &[Option<String>]) -> bool {
+    let ends = |text: &Option<String>| {
+        let text = text.as_deref().unwrap_or("exit(");
+        ["exit(", "raise ", "assert ", "SystemExit"]
+            .iter()
+            .any(|word| text.contains(word))
+    };
+    let mut words = fields.iter().skip_while(|word| word.as_deref() != Some("-c")).skip(1);
+    is_interpreter_name(name.as_bytes()) && words.next().is_some_and(ends)
 }
 
 /// The words behind the first of those that are no options.
@@ -227,4 +286,11 @@ fn last_part(path: &str) -> &str {
 /// Whether a script is not for a program, whatever else it runs.
 pub(super) fn is_harmless(program: &str) -> bool {
     HARMLESS.contains(&last_part(program))
+}
+
+/// Whether a program says something or waits, and starts no other.
+pub(in crate::judge::facts) fn is_idle(program: &str) -> bool {
+    let name = last_part(program);
+    let says = matches!(name, "echo" | "false" | "printf" | "pwd" | "true");
+    says || is_harmless(name) && !matches!(name, "awk" | "find" | "install" | "ldconfig" | "sed" | "sort")
 }

@@ -27,8 +27,8 @@ pub(in crate::judge::facts) struct ShellState {
     pub local: Vec<String>,
     /// `$1` and so on, each as far as it is known.
     pub arguments: Vec<Option<String>>,
-    /// The options that are set, of `-a` (all is exported), `-e` (what fails ends it), `-u` (what is not set does), and `p` for
-    /// `pipefail`.
+    /// The options that are set, of `-a` (all is exported), `-e` (what fails ends it), `-u` (what is not set does), `p` for
+    /// `pipefail`, and `x` for `execfail`.
     pub flags: BTreeSet<char>,
     /// The names that were exported before they had a value.
     pub marked: Vec<String>,
@@ -67,6 +67,8 @@ pub(in crate::judge::facts) struct StartedProgram {
     /// The working directory, as far as it is known.
     pub directory: Option<String>,
     pub cache: CacheChange,
+    /// The folders that went into the cache beside those of the configuration.
+    pub cache_folders: Vec<String>,
     /// Why the script ends before it, if so.
     pub problem: Option<EntryProblem>,
     /// Why only a run could tell whether it comes to it.
@@ -85,6 +87,8 @@ pub(in crate::judge::facts) trait ScriptFiles {
     fn names(&self, pattern: &str) -> Option<Vec<String>>;
     /// A path without links; `None` where it is not in the image.
     fn real_path(&self, path: &str) -> Option<String>;
+    /// Whether the script is run by root, who may change what others own.
+    fn is_root(&self) -> bool;
     /// Whether a script that is read one after the other with its like may set a variable of the loader.
     fn some_part_sets(&self) -> bool;
 }
@@ -144,6 +148,8 @@ pub(super) struct ScriptRun<'f> {
     /// Whether what runs stands behind `||`.
     pub is_fallback: bool,
     pub cache: CacheChange,
+    /// The folders that ldconfig is given beside those of its configuration.
+    pub cache_folders: Vec<String>,
     /// Whether what ldconfig reads may have been changed.
     pub changes_paths: bool,
     /// What is said on the standard output, as far as it is known.
@@ -152,6 +158,10 @@ pub(super) struct ScriptRun<'f> {
     pub substitutions: Rc<Cell<usize>>,
     /// Whether a program has run that may have made files.
     pub has_started: bool,
+    /// Whether the program that was started last is run to be asked: what comes behind it is what the script is for.
+    pub last_asks: bool,
+    /// Whether the program that was started last runs beside the script, which has waited for nothing since.
+    pub is_beside: bool,
 }
 
 /// What a command says of its success; `None` where only a run could tell.
@@ -188,6 +198,9 @@ impl<'f> ScriptRun<'f> {
             output: Some(String::new()),
             substitutions: Rc::new(Cell::new(SUBSTITUTIONS)),
             has_started: false,
+            is_beside: false,
+            last_asks: false,
+            cache_folders: Vec::new(),
         }
     }
 }

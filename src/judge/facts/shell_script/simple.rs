@@ -35,6 +35,12 @@ impl ScriptRun<'_> {
             self.note_passed(&words);
             return None;
         }
+        if let [(name, _), ([WordPart::Arithmetic(text)], _)] = words.as_slice()
+            && matches!(name, [WordPart::Text(sign)] if sign == "((")
+            && !self.ending.is_over
+        {
+            return self.run_arithmetic(text);
+        }
         // Behind its end nothing demands or sets anything any more.
         let is_over = self.ending.is_over;
         for (parts, _) in words.iter().filter(|_| !is_over) {
@@ -165,13 +171,7 @@ impl ScriptRun<'_> {
             let path = self.path(&self.text(parts)?)?;
             let fails = match direction.as_ref()? {
                 FileDirection::Read => self.file_test('e', &path) == Some(false),
-                FileDirection::Write => {
-                    let folder = path
-                        .rsplit_once('/')
-                        .map(|(folder, _)| folder)
-                        .filter(|folder| !folder.is_empty());
-                    folder.is_some_and(|folder| self.file_test('d', folder) == Some(false))
-                }
+                FileDirection::Write => self.cannot_write(&path),
             };
             fails.then_some(path)
         })?;
@@ -179,10 +179,7 @@ impl ScriptRun<'_> {
         let name = fields.first().and_then(Option::as_deref).unwrap_or_default();
         let is_special = SPECIAL.contains(&name) && !self.state.is_bash();
         if is_special {
-            let why = format!(
-                "{} is not in the image, which `{name}` is redirected to or from",
-                self.failed
-            );
+            let why = format!("{} fails, which `{name}` has", self.failed);
             self.end(why);
         }
         self.is_of_program = false;

@@ -40,7 +40,7 @@ impl WordReader<'_> {
                 WordPart::Text(text) => Some(text.as_str()),
                 _ => None,
             });
-            self.documents.push(text.collect());
+            self.documents.push((text.collect(), signs == "-"));
         }
         let direction = match (sign, signs.as_str()) {
             ('<', "") if !is_document => Some(FileDirection::Read),
@@ -63,14 +63,19 @@ impl WordReader<'_> {
     }
 
     pub(super) fn skip_documents(&mut self) {
-        for end in std::mem::take(&mut self.documents) {
+        for (end, is_indented) in std::mem::take(&mut self.documents) {
             let mut line = String::new();
             for sign in self.rest.by_ref() {
                 if sign != '\n' {
                     line.push(sign);
                     continue;
                 }
-                if line.trim_start_matches('\t') == end {
+                let text = if is_indented {
+                    line.trim_start_matches('\t')
+                } else {
+                    &line
+                };
+                if text == end {
                     break;
                 }
                 line.clear();

@@ -41,16 +41,26 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer, failure: &StartFail
         .shown_by(steps.into_iter().map(Evidence::Searched))
 }
 
-/// The container's own command, where it does not start.
+/// The container's own command, where it does not start, or starts nothing that could ask.
 pub(super) fn of_command(facts: &ImageFacts) -> Vec<RuleSubject> {
+    let idle = facts.contexts.as_is.entry.idle.iter();
+    let idle = idle.filter(|_| !facts.consumers.is_empty()).map(|words| {
+        SubjectKind::Command.subject([
+            ("words", text(words.clone())),
+            ("cure", text(String::new())),
+            ("sure", flag(true)),
+            ("idle", flag(true)),
+        ])
+    });
     let failure = facts.command_failure.iter();
     let subject = failure.map(|failure| {
         let subject = SubjectKind::Command.subject([
             ("words", text(failure.words.clone())),
             ("cure", text(failure.cure.clone())),
             ("sure", flag(failure.is_sure)),
+            ("idle", flag(false)),
         ]);
         subject.at(failure.program.iter().map(|program| (program, None)))
     });
-    subject.collect()
+    subject.chain(idle).collect()
 }
