@@ -86,7 +86,10 @@ pub(in crate::judge::facts) fn demanded_variables(text: &str) -> Vec<&str> {
     for string in &words.strings {
         let before = words.code.get(..string.start).unwrap_or_default();
         let line = words.line(&words.code, string.line);
-        let rest = words.code.get(string.start..).filter(|_| before.ends_with("os.environ["));
+        let rest = words
+            .code
+            .get(string.start..)
+            .filter(|_| before.ends_with("os.environ["));
         let Some(rest) = rest.and_then(|rest| rest.trim_start().strip_prefix(']')) else {
             continue;
         };
