@@ -14,7 +14,7 @@ mod stray_files;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use self::name_index::is_for_processor;
-use self::name_index::{NameIndex, links_to};
+use self::name_index::{NameIndex, is_below, links_to};
 use self::named_paths::NamedPaths;
 use self::object_references::of_objects;
 pub(super) use self::reference::ObjectInventory;
@@ -187,11 +187,6 @@ const NAMES: usize = 16;
 /// The folder of packages that a module lies in; of one elsewhere the folder of its package.
 fn packages_around(module: &RootPath) -> RootPath {
     site_packages_of(module).unwrap_or_else(|| module.parent().parent())
-}
-
-fn is_below(path: &RootPath, folder: &RootPath) -> bool {
-    let rest = path.as_bytes().strip_prefix(folder.as_bytes());
-    rest.is_some_and(|rest| rest.starts_with(b"/") || folder.as_bytes().is_empty())
 }
 
 /// The files of dead weight that something outside of it leads to, by itself or through others.

@@ -135,3 +135,8 @@ pub(super) fn links_to(
         pending = far;
     }
 }
+
+pub(super) fn is_below(path: &RootPath, folder: &RootPath) -> bool {
+    let rest = path.as_bytes().strip_prefix(folder.as_bytes());
+    rest.is_some_and(|rest| rest.starts_with(b"/") || folder.as_bytes().is_empty())
+}
