@@ -124,6 +124,17 @@ pub(super) fn report_error(error: &dyn std::fmt::Display) -> RunExit {
     RunExit::Open
 }
 
+/// The characters of a message that are shown: the one line of a file may have a million.
+const SHOWN: usize = 32 << 10;
+
 fn say(kind: &str, text: &str) {
-    eprintln!("{kind}{}", escape::escape_line(text));
+    let line = escape::escape_line(text);
+    match line
+        .char_indices()
+        .nth(SHOWN)
+        .and_then(|(end, _)| line.split_at_checked(end))
+    {
+        Some((start, rest)) => eprintln!("{kind}{start}… and {} bytes more", rest.len()),
+        None => eprintln!("{kind}{line}"),
+    }
 }
