@@ -124,11 +124,16 @@ pub(super) fn report_error(error: &dyn std::fmt::Display) -> RunExit {
     RunExit::Open
 }
 
+/// The characters of a message that are shown: the one line of a file may have a million.
+const SHOWN: usize = 32 << 10;
+
 fn say(kind: &str, text: &str) {
     // The names in it are escaped already: a backslash stays as it is.
-    let parts: Vec<String> = text
-        .split('\\')
-        .map(|part| escape::escape_bytes(part.as_bytes()))
-        .collect();
-    eprintln!("{kind}{}", parts.join("\\"));
+    let parts = text.split('\\').map(|part| escape::escape_bytes(part.as_bytes()));
+    let line = parts.collect::<Vec<_>>().join("\\");
+    let end = line.char_indices().nth(SHOWN).map(|(end, _)| end);
+    match end.and_then(|end| line.split_at_checked(end)) {
+        Some((start, rest)) => eprintln!("{kind}{start}… and {} bytes more", rest.len()),
+        None => eprintln!("{kind}{line}"),
+    }
 }

@@ -220,7 +220,6 @@ fn wild_functions(dynamic: &DynamicSection, space: &AddressSpace) -> impl Iterat
     let lists = [
         (abi::DT_INIT_ARRAY, abi::DT_INIT_ARRAYSZ),
         (abi::DT_FINI_ARRAY, abi::DT_FINI_ARRAYSZ),
-        (abi::DT_PREINIT_ARRAY, abi::DT_PREINIT_ARRAYSZ),
     ];
     // The shortest, of musl, saves a register, restores it and returns.
     let is_code = |start| {
