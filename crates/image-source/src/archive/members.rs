@@ -187,7 +187,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
                 }
                 Ok(HeaderStep::Whole(item, consumed)) => (item, consumed),
                 // What is no header at all, in a file that is something else.
-                Err(error) if self.position == 0 && error.starts_with("the checksum") => {
+                Err(error) if self.position == 0 && error == "the checksum is no number" => {
                     return Err(self.not_a_tar("it is no tar archive"));
                 }
                 Err(error) => return Err(self.not_a_tar(&error)),

@@ -173,6 +173,10 @@ fn damaged() -> io::Error {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the numbers of these few pages are small"
+)]
 mod tests {
     use std::io::Write as _;
 
