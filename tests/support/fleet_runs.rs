@@ -93,6 +93,11 @@ fn each_image_of_a_fleet_is_audited_once_though_workers_are_killed() {
     ] {
         assert!(numbers.lines().any(|line| line == expected), "{expected}\n{numbers}");
     }
+    assert_eq!(
+        numbers.matches("\ncupti_audit_fleet_base_images{").count(),
+        1,
+        "{numbers}"
+    );
     refuses_what_does_not_go_together(dir.path(), &cache, &work, &out);
     failures_are_noted_and_tried_again(dir.path(), &cache, &work, images);
 }
