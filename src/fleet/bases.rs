@@ -39,12 +39,15 @@ impl<'a> KnownBases<'a> {
             .chain
             .get(layer..result.chain.len().checked_sub(1)?)
             .unwrap_or_default();
+        // What the last layer brings is the image's own, also where another image has no more than these layers.
+        let place = below.first()?;
         let base = below.iter().find_map(|end| self.ends.get(end));
-        let shared = || {
-            let repositories = self.sharing.get(&place_of(result, finding)?)?;
-            (repositories.len() > 1).then(|| format!("layer {}", finding.layer_name))
-        };
-        base.map(|name| (*name).to_owned()).or_else(shared)
+        let is_shared = self
+            .sharing
+            .get(place)
+            .is_some_and(|repositories| repositories.len() > 1);
+        base.map(|name| (*name).to_owned())
+            .or_else(|| is_shared.then(|| format!("layer {}", finding.layer_name)))
     }
 }
 

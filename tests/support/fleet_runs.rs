@@ -85,7 +85,13 @@ fn each_image_of_a_fleet_is_audited_once_though_workers_are_killed() {
     // The base brings the headers, and who begins from it has them from there.
     let (code, numbers, _) = report("prometheus");
     assert_eq!(code, 1);
-    let base = format!("{}/bases/base1:v1", images.registry.address);
+    names_the_base_of_a_finding(&numbers, &format!("{}/bases/base1:v1", images.registry.address));
+    refuses_what_does_not_go_together(dir.path(), &cache, &work, &out);
+    failures_are_noted_and_tried_again(dir.path(), &cache, &work, images);
+}
+
+/// Seven images have the headers and no library, six of them from their base.
+fn names_the_base_of_a_finding(numbers: &str, base: &str) {
     for expected in [
         "cupti_audit_fleet_images{outcome=\"missing\"} 0".to_owned(),
         "cupti_audit_fleet_rule_images{rule=\"headers-only-cupti\",severity=\"error\"} 7".to_owned(),
@@ -93,8 +99,11 @@ fn each_image_of_a_fleet_is_audited_once_though_workers_are_killed() {
     ] {
         assert!(numbers.lines().any(|line| line == expected), "{expected}\n{numbers}");
     }
-    refuses_what_does_not_go_together(dir.path(), &cache, &work, &out);
-    failures_are_noted_and_tried_again(dir.path(), &cache, &work, images);
+    assert_eq!(
+        numbers.matches("\ncupti_audit_fleet_base_images{").count(),
+        1,
+        "{numbers}"
+    );
 }
 
 /// Every digest once, in the same bytes wherever the names come from.

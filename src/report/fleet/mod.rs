@@ -105,7 +105,7 @@ fn headline(summary: &FleetSummary) -> String {
 }
 
 /// A row whose line in text is its cells with two spaces between them, the first in bold.
-fn row<const N: usize>(cells: [String; N]) -> TableRow {
+fn row<const N: usize>(cells: &[String; N]) -> TableRow {
     // Whoever may write where results lie may have put anything there.
     let cells: Vec<String> = cells.iter().map(|cell| escape_bytes(cell.as_bytes())).collect();
     let shown: Vec<String> = cells.iter().skip(1).filter(|cell| !cell.is_empty()).cloned().collect();
@@ -120,7 +120,7 @@ fn row<const N: usize>(cells: [String; N]) -> TableRow {
 
 fn failure_rows(summary: &FleetSummary) -> Vec<TableRow> {
     let rows = summary.failures.iter();
-    rows.map(|one| row([first_name(&one.names, &one.digest), one.error.clone()]))
+    rows.map(|one| row(&[first_name(&one.names, &one.digest), one.error.clone()]))
         .collect()
 }
 
@@ -131,7 +131,7 @@ fn state_rows(counts: &BTreeMap<String, BTreeMap<String, usize>>) -> Vec<TableRo
     };
     counts
         .iter()
-        .map(|(name, states)| row([name.clone(), words(states)]))
+        .map(|(name, states)| row(&[name.clone(), words(states)]))
         .collect()
 }
 
@@ -140,7 +140,7 @@ fn rule_rows(summary: &FleetSummary) -> Vec<TableRow> {
     rules.sort_by_key(|(_, rule)| std::cmp::Reverse(rule.images));
     let rows = rules.into_iter().map(|(id, rule)| {
         let (images, repositories) = (count_words(rule.images, "image"), rule.repositories.len());
-        row([
+        row(&[
             id.clone(),
             rule.severity.clone(),
             images,
@@ -154,7 +154,7 @@ fn base_rows(summary: &FleetSummary) -> Vec<TableRow> {
     let mut bases: Vec<_> = summary.bases.iter().collect();
     bases.sort_by_key(|(_, images)| std::cmp::Reverse(**images));
     let rows = bases.into_iter();
-    rows.map(|((base, rule), images)| row([base.clone(), rule.clone(), count_words(*images, "image")]))
+    rows.map(|((base, rule), images)| row(&[base.clone(), rule.clone(), count_words(*images, "image")]))
         .collect()
 }
 
@@ -171,7 +171,7 @@ fn repository_rows(summary: &FleetSummary) -> Vec<TableRow> {
         } else {
             format!("{} failing", one.failing)
         };
-        row([
+        row(&[
             name.clone(),
             count_words(one.images, "image"),
             failing,
@@ -189,7 +189,7 @@ fn failing_rows(summary: &FleetSummary) -> Vec<TableRow> {
         let mut rules: Vec<&str> = result.findings.iter().map(|finding| finding.rule.as_str()).collect();
         rules.dedup();
         let name = first_name(&result.names, &result.digest);
-        row([name, result.platform.clone(), result.verdict.clone(), rules.join(", ")])
+        row(&[name, result.platform.clone(), result.verdict.clone(), rules.join(", ")])
     });
     rows.collect()
 }
@@ -221,7 +221,7 @@ fn change_rows(change: Option<&FleetChange>) -> Vec<TableRow> {
             let rules = rules.iter().map(|rule| format!("{sign}{rule}"));
             rules.collect::<Vec<_>>().join(" ")
         };
-        row([
+        row(&[
             image.name.clone(),
             outcome,
             list("+", &image.gained),
