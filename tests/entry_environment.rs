@@ -1058,7 +1058,13 @@ fn a_launcher_that_changes_the_environment_leaves_it_unknown() {
     let ends = |text: &str| {
         let layer = Layer::new().executable("usr/bin/python3", Elf::executable().build());
         let case = command(&["python3", "/app/main.py"]).and("/app/main.py", &format!("{text}\n# libcupti.so.12\n"));
-        case.with("SET", "x").facts(layer).contexts.as_is.entry.problem.is_some()
+        case.with("SET", "x")
+            .facts(layer)
+            .contexts
+            .as_is
+            .entry
+            .problem
+            .is_some()
     };
     assert!(ends("import os\nmodel = os.environ['MODEL']"));
     for goes_on in [
