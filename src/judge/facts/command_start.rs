@@ -85,7 +85,7 @@ fn missing_module(context: &ProcessContext, program: &RootPath) -> Option<StartF
             word if word.starts_with("-m") => break word.get(2..)?,
             word if word.starts_with("-c") => return of_code(word.get(2..)?),
             word if !word.starts_with('-') => {
-                let path = context.from_working_dir(word.as_bytes());
+                let path = context.path_in_working_dir(word.as_bytes());
                 if rootfs.file(&path).is_none() {
                     // Of a folder, Python runs what is in it (runpy, `run_path`).
                     let main = [&path, &b"/__main__.py"[..]].concat();

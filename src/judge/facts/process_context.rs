@@ -260,14 +260,14 @@ impl ProcessContext {
     /// Whether the container's command executes an object, or gives it to what it executes, as a script to an interpreter.
     pub(super) fn is_commands(&self, object: &RootPath) -> bool {
         let is_given = |word: &String| {
-            let found = self.rootfs.lookup(&self.from_working_dir(word.as_bytes()));
+            let found = self.rootfs.lookup(&self.path_in_working_dir(word.as_bytes()));
             found.is_ok_and(|found| found.path == *object)
         };
         self.entry.executable.as_ref() == Some(object) || self.entry.program.iter().any(is_given)
     }
 
     /// A path from the root, which the program may name from its working directory.
-    pub(super) fn from_working_dir(&self, path: &[u8]) -> Vec<u8> {
+    pub(super) fn path_in_working_dir(&self, path: &[u8]) -> Vec<u8> {
         match path {
             [b'/', ..] => path.to_vec(),
             relative => [&self.environment.working_dir, &b"/"[..], relative].concat(),

@@ -28,8 +28,8 @@ pub(in crate::judge::facts) struct SourceText {
 pub(in crate::judge::facts) fn read_source(source: &[u8], library: &LibraryProfile) -> SourceText {
     let text = String::from_utf8_lossy(source);
     let mut found = SourceText::default();
-    let names = |text: &&str| OPENERS.iter().any(|opener| text.contains(opener.trim_end_matches('(')));
-    let Some(words) = Some(&*text).filter(names).map(read_words) else {
+    let has_opener = |text: &&str| OPENERS.iter().any(|opener| text.contains(opener.trim_end_matches('(')));
+    let Some(words) = Some(&*text).filter(has_opener).map(read_words) else {
         return found;
     };
     let openers = openers_of(&words.code);

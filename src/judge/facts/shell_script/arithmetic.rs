@@ -11,15 +11,12 @@ impl ScriptRun<'_> {
     /// `((…))` of bash: it succeeds where it comes to another number than 0.
     pub(super) fn run_arithmetic(&mut self, text: &str) -> Success {
         self.is_of_program = false;
-        let number = match self.step(text) {
-            Some((name, value, number)) => {
-                self.assign(&name, VariableValue::Text(value.to_string()));
-                Some(number)
-            }
-            None => {
-                self.forget_in(text);
-                self.calculate(text)
-            }
+        let number = if let Some((name, value, number)) = self.step(text) {
+            self.assign(&name, VariableValue::Text(value.to_string()));
+            Some(number)
+        } else {
+            self.forget_in(text);
+            self.calculate(text)
         };
         self.asks = number.is_none();
         self.failed = escape::escape_bytes(format!("(({text}))").as_bytes());

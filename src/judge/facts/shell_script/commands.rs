@@ -118,12 +118,8 @@ impl ScriptRun<'_> {
                 self.state.flags.insert('x');
                 Some(true)
             }
-            "wait" | "fg" => {
-                self.is_beside = false;
-                self.is_of_program = true;
-                None
-            }
-            "builtin" | "shopt" | "enable" | "complete" | "times" | "jobs" | "kill" | "disown" => {
+            "builtin" | "wait" | "fg" | "shopt" | "enable" | "complete" | "times" | "jobs" | "kill" | "disown" => {
+                self.is_beside &= !matches!(known, "wait" | "fg");
                 self.is_of_program = true;
                 None
             }
