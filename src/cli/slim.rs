@@ -54,7 +54,7 @@ pub struct SlimArgs {
     /// Replace what is there already
     #[arg(long)]
     pub force: bool,
-    /// Say what would be done, and do nothing
+    /// Say what would be done and whether it would serve, and do nothing
     #[arg(long)]
     pub dry_run: bool,
     /// Write the proof to a file, too

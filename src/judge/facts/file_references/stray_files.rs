@@ -104,9 +104,12 @@ impl<'f> StrayFiles<'f> {
     /// names. Of too many, all of them.
     pub(super) fn below(&self, begin: &RootPath, is_folder: bool) -> impl Iterator<Item = &'f DeadWeightFile> {
         let is_root = begin.as_bytes().is_empty();
-        let is_it = move |place: &RootPath| match is_folder {
-            true => is_below(place, begin),
-            false => place.as_bytes().starts_with(begin.as_bytes()),
+        let is_it = move |place: &RootPath| {
+            if is_folder {
+                is_below(place, begin)
+            } else {
+                place.as_bytes().starts_with(begin.as_bytes())
+            }
         };
         let places = self.places.iter().filter(move |_| !is_root);
         let places = places.filter(move |(place, _)| self.places.len() > MANY || is_it(place));
@@ -212,7 +215,10 @@ pub(super) fn computed_names(context: &ProcessContext, shared: &SharedFolders) -
 
 /// The texts of an object that may be names of libraries or parts of them.
 fn held_names(elf: &ElfFacts) -> impl Iterator<Item = &[u8]> {
-    let texts = elf.mentions.iter().chain(&elf.fragments).map(|text| &**text);
+    let texts = elf.mentions.iter().chain(&elf.fragments);
+    // The loader's own path stands in every program.
+    let texts = texts.filter(|text| Some(*text) != elf.interp.as_ref());
+    let texts = texts.map(|text| &**text);
     texts.filter(|text| text.windows(3).any(|part| part == b".so"))
 }
 
@@ -230,7 +236,11 @@ fn on_search_path(context: &ProcessContext, names: &NameIndex<'_>) -> BTreeSet<u
     let search = |setup: &ProcessSetup<'_>| {
         let folders = SimulatedProcess::plain_search_path(setup).into_iter();
         let in_folders = folders.flat_map(|(_, folder)| names.numbers_in(&context.rootfs, setup, &folder));
-        let cache = setup.linker.cache.iter().flat_map(|cache| cache.iter());
+        let cache = setup
+            .linker
+            .cache
+            .iter()
+            .flat_map(image_linkage::loader::ld_cache::LdCache::iter);
         let known = cache.filter(|(name, _)| names.by_name.contains_key(*name));
         let cached = known.filter_map(|(_, entry)| context.rootfs.lookup(&entry.path).ok());
         let cached = cached.filter_map(|found| names.number_at(&found.path));
