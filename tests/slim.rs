@@ -1036,7 +1036,7 @@ fn a_library_that_nothing_explains_stays_where_something_may_put_its_path_togeth
     let text = |path: &str, content: &str| Layer::new().file(path, content);
     let program = |imports: &[&str], held: &str| {
         let needs = Elf::executable().needed("libc.so.6").string(held);
-        let program = imports.iter().fold(needs, |program, name| program.import_weak(name));
+        let program = imports.iter().fold(needs, Elf::import_weak);
         Layer::new().executable("app/prog", program.build())
     };
     let utf16: Vec<u8> = "{\"dir\": \"/opt/c\"}"

@@ -715,85 +715,86 @@ fn sif(squashfs: &[u8], config: &[u8]) -> Vec<u8> {
     [&file, config, squashfs].concat()
 }
 
+/// An image that umoci has unpacked, to be packed as Apptainer does.
+struct UnpackedBundle(TempDir);
+
+impl UnpackedBundle {
+    fn make() -> Option<Self> {
+        if !have_all(&[("umoci", "umoci"), ("mksquashfs", "squashfs-tools")]) || !is_root() {
+            return None;
+        }
+        let made = Self(TempDir::new().unwrap());
+        let image = format!("{}:latest", IMAGE.strip_prefix("oci:").unwrap());
+        run("umoci", &["unpack", "--image", &image, &made.at("bundle")]);
+        Some(made)
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    /// A SIF and the squashfs in it.
+    fn pack(&self, name: &str, options: &[&str]) -> [String; 2] {
+        let squashfs = self.at(&format!("{name}.squashfs"));
+        let words = [&*self.at("bundle/rootfs"), &*squashfs, "-no-progress"];
+        run("mksquashfs", &[&words[..], options].concat());
+        let file = self.at(&format!("{name}.sif"));
+        fs::write(&file, sif(&fs::read(&squashfs).unwrap(), SIF_CONFIG)).unwrap();
+        [file, squashfs]
+    }
+}
+
+const SIF_CONFIG: &[u8] = br#"{"Env":["LD_LIBRARY_PATH=/usr/local/nvidia/lib:/usr/local/nvidia/lib64"],"Entrypoint":["/opt/nvidia/nvidia_entrypoint.sh"]}"#;
+
+/// What a report says, without what an image in one piece cannot have.
+fn without_layers(image: &str) -> Value {
+    let mut said = audit(image, &[]);
+    said["diff_ids"] = Value::Null;
+    for copy in said["cupti"]["copies"].as_array_mut().unwrap() {
+        copy["layer"] = Value::Null;
+    }
+    said
+}
+
 #[test]
 fn an_image_of_apptainer_is_judged_as_what_it_was_built_from() {
-    if !have_all(&[("umoci", "umoci"), ("mksquashfs", "squashfs-tools")]) || !is_root() {
-        return;
-    }
-    let dir = TempDir::new().unwrap();
-    let at = |name: &str| dir.path().join(name).display().to_string();
-    let layout = IMAGE.strip_prefix("oci:").unwrap();
-    run(
-        "umoci",
-        &["unpack", "--image", &format!("{layout}:latest"), &at("bundle")],
-    );
-    let without_layers = |image: &str| {
-        let mut said = audit(image, &[]);
-        said["diff_ids"] = Value::Null;
-        for copy in said["cupti"]["copies"].as_array_mut().unwrap() {
-            copy["layer"] = Value::Null;
-        }
-        said
-    };
+    let Some(bundle) = UnpackedBundle::make() else { return };
     let expected = without_layers(IMAGE);
-    let config = br#"{"Env":["LD_LIBRARY_PATH=/usr/local/nvidia/lib:/usr/local/nvidia/lib64"],"Entrypoint":["/opt/nvidia/nvidia_entrypoint.sh"]}"#;
-    for (number, options) in [
+    let ways = [
         &["-comp", "gzip"][..],
         &["-comp", "zstd"],
         &["-noI", "-no-fragments", "-b", "4096"],
-    ]
-    .iter()
-    .enumerate()
-    {
-        let squashfs = at(&format!("{number}.squashfs"));
-        run(
-            "mksquashfs",
-            &[&[&*at("bundle/rootfs"), &*squashfs, "-no-progress"], *options].concat(),
-        );
-        let file = at(&format!("{number}.sif"));
-        fs::write(&file, sif(&fs::read(&squashfs).unwrap(), config)).unwrap();
+    ];
+    for (number, options) in ways.iter().enumerate() {
+        let [file, _] = bundle.pack(&number.to_string(), options);
         for written in [format!("sif:{file}"), file] {
             assert_eq!(without_layers(&written), expected, "{written} {options:?}");
         }
     }
     // `%environment` of a definition sets what the config does not.
-    let scripts = dir.path().join("bundle/rootfs/.singularity.d/env");
+    let scripts = Path::new(&bundle.at("bundle/rootfs")).join(".singularity.d/env");
     fs::create_dir_all(&scripts).unwrap();
-    fs::copy(at("bundle/rootfs/bin/bash"), at("bundle/rootfs/bin/sh")).unwrap();
-    fs::write(
-        scripts.join("90-environment.sh"),
-        "#!/bin/sh\n# own\nexport LD_LIBRARY_PATH=/opt/mine\n",
-    )
-    .unwrap();
-    run(
-        "mksquashfs",
-        &[&at("bundle/rootfs"), &at("own.squashfs"), "-no-progress"],
-    );
-    fs::write(at("own.sif"), sif(&fs::read(at("own.squashfs")).unwrap(), config)).unwrap();
-    let said = without_layers(&at("own.sif"));
-    let rules: Vec<&Value> = said["findings"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|finding| &finding["rule"])
-        .collect();
+    fs::copy(bundle.at("bundle/rootfs/bin/bash"), bundle.at("bundle/rootfs/bin/sh")).unwrap();
+    let script = "#!/bin/sh\n# own\nexport LD_LIBRARY_PATH=/opt/mine\n";
+    fs::write(scripts.join("90-environment.sh"), script).unwrap();
+    let [file, _] = bundle.pack("own", &[]);
+    let said = without_layers(&file);
+    let findings = said["findings"].as_array().unwrap().iter();
+    let rules: Vec<&Value> = findings.map(|finding| &finding["rule"]).collect();
     assert_eq!(rules, ["environment-set-at-start"], "{said}");
-    run(
-        "mksquashfs",
-        &[&at("bundle/rootfs"), &at("xz.squashfs"), "-no-progress", "-comp", "xz"],
-    );
+}
+
+#[test]
+fn what_is_no_image_of_apptainer_that_can_be_read_is_said() {
+    let Some(bundle) = UnpackedBundle::make() else { return };
+    let [_, xz] = bundle.pack("xz", &["-comp", "xz"]);
     for (file, said) in [
         (
-            "xz.squashfs",
+            xz,
             "its squashfs is compressed with xz, which is not read; unpack it with apptainer build --sandbox DIR FILE, and name rootfs:DIR",
         ),
-        ("config.json", "it is neither a SIF nor a squashfs"),
+        (bundle.at("bundle/config.json"), "it is neither a SIF nor a squashfs"),
     ] {
-        let file = at(&if file == "config.json" {
-            format!("bundle/{file}")
-        } else {
-            file.to_owned()
-        });
         let output = program().arg(format!("sif:{file}")).output().unwrap();
         assert_eq!(
             String::from_utf8(output.stderr).unwrap(),

@@ -139,9 +139,13 @@ pub struct ImageArgs {
     pub limits: Vec<LimitArg>,
     #[command(flatten)]
     pub cache: CacheFolderArgs,
-    /// A cache behind that folder, which a team shares: s3://BUCKET[/PREFIX], file:///DIR or a folder; who may write there
-    /// decides what reports say
-    #[arg(long, value_name = "PLACE", env = "CUPTI_AUDIT_SHARED_CACHE", hide_short_help = true)]
+    /// A cache behind that folder, which a team shares: a folder or a bucket; who may write there decides what reports say
+    #[arg(
+        long,
+        value_name = "DIR|s3://BUCKET/PREFIX",
+        env = "CUPTI_AUDIT_SHARED_CACHE",
+        hide_short_help = true
+    )]
     pub shared_cache: Option<String>,
     /// Read every layer, also those that were read before, and keep nothing of them
     #[arg(long, env = "CUPTI_AUDIT_NO_CACHE", value_parser = FalseyValueParser::new(), hide_short_help = true)]

@@ -458,7 +458,7 @@ fn a_table_names_only_what_there_is() {
     assert_eq!(
         found,
         [
-            "mine/advice.yaml:1:32: there is no profiler \"nsight\"",
+            "mine/advice.yaml:1:32: there is no profiler \"nsight\"; did you mean \"nsight-compute\"?",
             "mine/advice.yaml:1:41: there is no phase \"lunch\"",
             "mine/frameworks.yaml:1:34: there is no consumer \"pytorc\"; did you mean \"pytorch\"?",
         ]

@@ -238,18 +238,20 @@ mod tests {
         assert_eq!(rule.phases.len(), 2);
     }
 
+    const PHASES: [&str; 2] = ["inference", "training"];
+
+    /// The mistakes of a rule's file.
+    fn compile(text: &str) -> Vec<String> {
+        let compiled = super::compile_rule("x", &YamlDocument::parse(text).unwrap(), &PHASES, &["cupti"]);
+        let mistakes = compiled.err().unwrap_or_default();
+        mistakes.iter().map(ToString::to_string).collect()
+    }
+
     #[test]
     fn all_mistakes_are_reported_at_once_each_at_its_place() {
         let text = "summary: s\nsubject: image\nwhere: {colour: red}\nseverity: note\n\
             phases: {lunch: note, training: note}\nraise:\n  - {where: {stats: absent}, severity: error, phases: [inference, trainin]}\n\
             message: \"{shape}\"\nwhy: w\nfix: f\n";
-        let phases = ["inference", "training"];
-        let compile = |text: &str| {
-            let compiled = super::compile_rule("x", &YamlDocument::parse(text).unwrap(), &phases, &["cupti"]);
-            let mistakes = compiled.err().unwrap_or_default();
-            let mistakes = mistakes.iter().map(ToString::to_string);
-            mistakes.collect::<Vec<String>>()
-        };
         let fields = SubjectKind::Image.fields().iter().map(|field| field.name);
         let has = format!("there is {}", fields.collect::<Vec<_>>().join(", "));
         assert_eq!(
@@ -268,6 +270,10 @@ mod tests {
             7,
             "a key that is missing and one that is not known are told beside the rest"
         );
+    }
+
+    #[test]
+    fn a_value_that_a_field_never_has_is_told() {
         let told = |subject: &str, conditions: &str| {
             let text = format!(
                 "summary: s\nsubject: {subject}\nwhere: {{{conditions}}}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n"
@@ -311,6 +317,10 @@ mod tests {
         ] {
             assert_eq!(told(subject, conditions), said, "{conditions}");
         }
+    }
+
+    #[test]
+    fn a_rule_speaks_of_libraries_that_are_known() {
         let text = "summary: s\nsubject: image\nlibrary: nccl\nwhere: {}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n\
                     known-of:\n  cudnn: {why: w}\n  cupti: {fix: '{library_name} {shape}'}\n";
         let told = compile(text);

@@ -209,8 +209,8 @@ mod tests {
     /// Two transactions: the later one's tree holds a bucket within its value and one on a page of its own.
     fn sample() -> Vec<u8> {
         let inline = [vec![0; 16], leaf_page(&[(b"in", b"1", false)])].concat();
-        let paged = [4_u64.to_le_bytes(), [0; 8]].concat();
-        let root = leaf_page(&[(b"a", &inline, true), (b"b", &paged, true), (b"c", b"3", false)]);
+        let on_page = [4_u64.to_le_bytes(), [0; 8]].concat();
+        let root = leaf_page(&[(b"a", &inline, true), (b"b", &on_page, true), (b"c", b"3", false)]);
         let pages = [
             meta_page(7, 3),
             meta_page(6, 2),
@@ -218,25 +218,25 @@ mod tests {
             root,
             leaf_page(&[(b"on", b"2", false)]),
         ];
-        let whole = pages.map(|mut page| {
-            page.resize(PAGE, 0);
-            page
+        let padded = pages.map(|mut bytes| {
+            bytes.resize(PAGE, 0);
+            bytes
         });
-        whole.concat()
+        padded.concat()
     }
 
     /// All keys with their values, buckets within each other.
     fn read(file: &BoltFile, bucket: &BoltBucket, depth: usize) -> std::io::Result<String> {
-        let mut text = String::new();
+        let mut text = Vec::new();
         for (key, value) in file.entries(bucket)? {
             let value = match value {
                 BoltValue::Bytes(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
                 BoltValue::Bucket(inner) if depth < 4 => format!("{{{}}}", read(file, &inner, depth + 1)?),
                 BoltValue::Bucket(_) => String::new(),
             };
-            text += &format!("{}={value} ", String::from_utf8_lossy(&key));
+            text.push(format!("{}={value} ", String::from_utf8_lossy(&key)));
         }
-        Ok(text)
+        Ok(text.concat())
     }
 
     fn open(bytes: &[u8]) -> std::io::Result<(tempfile::NamedTempFile, BoltFile)> {

@@ -211,21 +211,22 @@ mod tests {
     use super::read_source;
     use crate::knowledge::Knowledge;
 
-    #[test]
-    fn a_name_in_the_call_is_opened_and_of_others_only_a_run_could_tell() {
-        let check = |source: &str, exact: &[&str], hints: &[&str]| {
-            let found = read_source(source.as_bytes(), Knowledge::built_in().library);
-            let texts = |list: &[image_linkage::elf::ByteString]| -> Vec<String> {
-                list.iter()
-                    .map(|name| String::from_utf8_lossy(name).into_owned())
-                    .collect()
-            };
-            assert_eq!(
-                (texts(&found.exact), texts(&found.hints)),
-                (texts_of(exact), texts_of(hints)),
-                "{source}"
-            );
+    fn check(source: &str, exact: &[&str], hints: &[&str]) {
+        let found = read_source(source.as_bytes(), Knowledge::built_in().library);
+        let texts = |list: &[image_linkage::elf::ByteString]| -> Vec<String> {
+            list.iter()
+                .map(|name| String::from_utf8_lossy(name).into_owned())
+                .collect()
         };
+        assert_eq!(
+            (texts(&found.exact), texts(&found.hints)),
+            (texts_of(exact), texts_of(hints)),
+            "{source}"
+        );
+    }
+
+    #[test]
+    fn a_name_in_the_call_is_opened() {
         check("ctypes.CDLL('libcupti.so.12')", &["libcupti.so.12"], &[]);
         check("lib = cdll.LoadLibrary( \"libcupti.so\" )", &["libcupti.so"], &[]);
         check(
@@ -253,6 +254,17 @@ mod tests {
             &["libcupti.so.13", "libcupti.so"],
             &[],
         );
+        for source in [
+            "for name in ('libcupti.so.12', 'libcupti.so'):\n    try:\n        CDLL(name)\n        break\n    except OSError:\n        pass",
+            "from ctypes import CDLL as L, c_int\nfor n in ['libcupti.so.12', 'libcupti.so']:\n    try: pass\n    finally: pass\n    try:\n        x = L(n, 1)\n    except OSError: pass",
+            "load = ctypes.CDLL\nload('libcupti.so.12')\nload('libcupti.so')",
+        ] {
+            check(source, &["libcupti.so.12", "libcupti.so"], &[]);
+        }
+    }
+
+    #[test]
+    fn of_other_names_only_a_run_could_tell() {
         for hint in [
             "def load():\n    return CDLL('libcupti.so.12')",
             "class A:\n    def f(self):\n        '''Text.'''\n        with lock:\n            CDLL(\n'libcupti.so.12')",
@@ -271,15 +283,12 @@ mod tests {
         ] {
             check(hint, &[], &["libcupti.so.12"]);
         }
-        for source in [
-            "for name in ('libcupti.so.12', 'libcupti.so'):\n    try:\n        CDLL(name)\n        break\n    except OSError:\n        pass",
-            "from ctypes import CDLL as L, c_int\nfor n in ['libcupti.so.12', 'libcupti.so']:\n    try: pass\n    finally: pass\n    try:\n        x = L(n, 1)\n    except OSError: pass",
-            "load = ctypes.CDLL\nload('libcupti.so.12')\nload('libcupti.so')",
-        ] {
-            check(source, &["libcupti.so.12", "libcupti.so"], &[]);
-        }
         check("CDLL(f'{root}/libcupti.so.12')", &[], &["{root}/libcupti.so.12"]);
         check("glob(d + '/libcupti.so*'); CDLL(x)", &[], &["/libcupti.so*"]);
+    }
+
+    #[test]
+    fn what_is_not_run_says_nothing() {
         for silent in [
             "# CDLL('libcupti.so.12')",
             "NAMES = ('libcupti.so.12',)",
