@@ -509,8 +509,7 @@ fn packed_by_tar(folder: &Path) -> (String, Vec<String>) {
         archive = archive.file(format!("{name}/layer.tar"), layer);
     }
     let rootfs = json!({"type": "layers", "diff_ids": ids});
-    let config =
-        json!({"architecture": "amd64", "os": "linux", "config": {"Cmd": ["/x"]}, "rootfs": rootfs}).to_string();
+    let config = json!({"architecture": "amd64", "os": "linux", "config": {}, "rootfs": rootfs}).to_string();
     let name = format!("{}.json", to_hex(&Sha256::digest(&config)));
     let manifest = json!([{"Config": name, "RepoTags": ["app:1"], "Layers": names}]).to_string();
     let archive = archive.file(name, config).file("manifest.json", manifest);

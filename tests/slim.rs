@@ -899,15 +899,16 @@ fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() 
         Layer::new().executable("opt/bin/program", program)
     };
     let plain = Layer::new;
+    let program = || Layer::new().executable("prog", Elf::executable().needed("libc.so.6").build());
     let cases: [(&str, Layer, Value, bool); 20] = [
         ("nothing", plain(), json!({}), false),
         (
             "an entry point",
-            plain(),
+            program(),
             json!({"Entrypoint": ["/prog", "--dir=/opt/c"]}),
             true,
         ),
-        ("a command", plain(), json!({"Cmd": ["/prog", "/opt/c/"]}), true),
+        ("a command", program(), json!({"Cmd": ["/prog", "/opt/c/"]}), true),
         ("a variable", plain(), json!({"Env": ["PROFDIR=/opt/c"]}), true),
         (
             "a search path",

@@ -120,8 +120,11 @@ fn attempt(client: &RepositoryClient, part: &str, limit: u64) -> Result<FetchedD
         .take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
         .map_err(|_| {
+            let what = part
+                .strip_prefix("manifests/")
+                .map_or_else(|| part.to_owned(), |name| format!("the manifest {name}"));
             AttemptFailure::passing(remote_error(format!(
-                "{}: {part} broke off after {} bytes; try again later",
+                "{}: {what} broke off after {} bytes; try again later",
                 client.registry,
                 bytes.len()
             )))
