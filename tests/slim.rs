@@ -1028,7 +1028,7 @@ fn a_copy_that_a_search_path_may_lead_to_of_which_only_a_run_could_tell_stays() 
 }
 
 /// Who put a library where no search path and no package explains it opens it by a path that he puts together. Each of
-/// these cases was run for real, with and without the library.
+/// these forms was run for real, with and without the library.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn a_library_that_nothing_explains_stays_where_something_may_put_its_path_together() {
