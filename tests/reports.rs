@@ -254,7 +254,7 @@ fn every_document_of_a_fleet_is_what_its_schema_tells() {
         ))
     };
     let documents = [
-        ("work", list),
+        ("worklist", list),
         ("fleet", read("fleet.json")),
         ("fleet-result", of_image("results", &there)),
         ("fleet-failure", of_image("failures", &digest("0"))),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use image_source::{Digest, Platform};
 
 /// The name of the contract of a line.
-const SCHEMA: &str = "cupti-audit/work/v1";
+const SCHEMA: &str = "cupti-audit/worklist/v1";
 /// The bytes of a line, at most: an image with some ten thousand names.
 const LINE_BYTES: u64 = 1 << 20;
 /// The lines that are none and are told; a file that is no worklist has nothing else.
@@ -183,7 +183,7 @@ mod tests {
         let lines = [
             good.clone(),
             "nginx:latest".to_owned(),
-            good.replace("work/v1", "work/v9"),
+            good.replace("worklist/v1", "worklist/v9"),
             good.replace("sha256:", "sha256:zz"),
             good.replace("linux/amd64", "a/b/c/d"),
             good.replace("\"r.io/a\",\"digest\"", "\"-\",\"digest\""),
@@ -193,7 +193,7 @@ mod tests {
         let wrong = read(&lines.join("\n"));
         let expected = [
             "line 2: it is no line of a worklist",
-            "line 3: its schema is \"cupti-audit/work/v9\"",
+            "line 3: its schema is \"cupti-audit/worklist/v9\"",
             "line 4: its digest is none",
             "line 5: invalid platform",
             "line 6: it names no image",

@@ -15,7 +15,7 @@ pub(crate) const SCHEMAS: [(&str, &str); 16] = [
     ("tools", include_str!("schemas/tools-v1.schema.json")),
     ("attestation", include_str!("schemas/attestation-v1.schema.json")),
     ("unread", include_str!("schemas/unread-v1.schema.json")),
-    ("work", include_str!("schemas/work-v1.schema.json")),
+    ("worklist", include_str!("schemas/worklist-v1.schema.json")),
     ("fleet", include_str!("schemas/fleet-v1.schema.json")),
     ("fleet-result", include_str!("schemas/fleet-result-v1.schema.json")),
     ("fleet-failure", include_str!("schemas/fleet-failure-v1.schema.json")),

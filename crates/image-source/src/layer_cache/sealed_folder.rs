@@ -83,10 +83,14 @@ impl SealedFolder {
 
     /// A file with its seal, whether that holds or not.
     pub(super) fn read_sealed(&self, name: &str) -> Option<Vec<u8>> {
+        self.open_sealed(name).map(|(_, sealed)| sealed)
+    }
+
+    fn open_sealed(&self, name: &str) -> Option<(File, Vec<u8>)> {
         let mut sealed = Vec::new();
-        let file = File::open(self.folder.join(name)).ok()?;
-        file.take(KEPT_BYTES).read_to_end(&mut sealed).ok()?;
-        Some(sealed)
+        let mut file = File::open(self.folder.join(name)).ok()?;
+        (&mut file).take(KEPT_BYTES).read_to_end(&mut sealed).ok()?;
+        Some((file, sealed))
     }
 
     /// Puts a file there with the seal that another gave it.
@@ -98,7 +102,7 @@ impl SealedFolder {
 
     /// The content of a file; one that is damaged is removed.
     pub(super) fn read(&self, name: &str) -> Option<Vec<u8>> {
-        let mut content = self.read_sealed(name)?;
+        let (file, mut content) = self.open_sealed(name)?;
         let at = content.len().checked_sub(SEAL_BYTES);
         let seal = at.map(|at| content.split_off(at));
         let mut hasher = self.hasher(name);
@@ -108,7 +112,7 @@ impl SealedFolder {
             return None;
         }
         // What was used last goes last. Where that cannot be written down, it goes earlier.
-        let _ = File::open(self.folder.join(name)).and_then(|file| file.set_modified(SystemTime::now()));
+        let _ = file.set_modified(SystemTime::now());
         Some(content)
     }
 

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use crate::cli::audit::AuditArgs;
 use crate::cli::fleet::FleetRunArgs;
-use crate::cli::option_values::{FailOnArg, LimitArg};
+use crate::cli::option_values::LimitArg;
 use crate::cli::shared_args::ReportArgs;
 use crate::fleet::{
     FleetFailure, FleetSettings, RESULTS, WorkEntry, WorkShare, document_name, failure_document, result_document,
@@ -62,7 +62,7 @@ pub(super) fn run_share(args: FleetRunArgs) -> Result<RunExit, CommandError> {
         knowledge: &knowledge,
         reader: ImageReader::new(&args.read, &knowledge),
         question: &AuditQuestion::Library,
-        fail_on: args.report.fail_on.unwrap_or(FailOnArg::Error).into(),
+        fail_on: args.report.fail_on.unwrap_or_default().into(),
         gate: SuppressionGate::new(&suppressions, project_config::current_date()?),
     };
     let mut worker = ShareWorker {
@@ -126,7 +126,7 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
     settings.library.clone_from(&args.library);
     settings.phases.clone_from(&args.phase);
     settings.tools.clone_from(&args.tools);
-    settings.fail_on = format!("{:?}", args.report.fail_on.unwrap_or(FailOnArg::Error)).to_lowercase();
+    settings.fail_on = format!("{:?}", args.report.fail_on.unwrap_or_default()).to_lowercase();
     settings.conditions = environment.chain(cpu).chain(limits).collect();
     settings.own_files = Digest::of(own.as_bytes()).to_string();
     Ok(settings)
