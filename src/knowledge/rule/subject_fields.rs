@@ -328,10 +328,12 @@ pub(super) const CUDA: &[SubjectField] = &[
     // The newest of the image, and what says it: a copy of CUPTI, a CUDA runtime, or the environment.
     text("version"),
     text("from"),
-    // The oldest driver that came with it, and the branch that minor-version compatibility asks for.
+    // The driver that came with it, where none is known the branch; the former in words; the branch that minor-version
+    // compatibility asks for.
     text("driver"),
+    text("toolkit_driver"),
     text("branch"),
-    // Whether the driver for this version is known.
+    // Whether anything is known of the drivers for this version.
     flag("has_driver"),
     flag("has_cupti"),
     // The newest CUPTI and the file; what `NVIDIA_REQUIRE_CUDA` promises, and whether CUPTI is newer than that.
