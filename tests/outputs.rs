@@ -156,6 +156,12 @@ fn a_full_disk_is_a_sentence_and_leaves_nothing() {
     for words in [
         [&slim[..], &["oci:OUT/out"]].concat(),
         [&slim[..], &["docker-archive:OUT/out"]].concat(),
+        [
+            &["slim", "--drop", "oci:testdata/images/torch-with-triton"],
+            &slim[2..],
+            &["oci:OUT/out"],
+        ]
+        .concat(),
         [&["-o", "html=OUT/out"][..], &[IMAGE; 4]].concat(),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -170,7 +176,11 @@ fn a_full_disk_is_a_sentence_and_leaves_nothing() {
             .unwrap();
         let (code, listed, error) = said(&output);
         assert_eq!(code, Some(2), "{words:?}: {error}");
-        assert!(error.contains("No space left on device"), "{words:?}: {error}");
+        let names_place = error.contains(&at);
+        assert!(
+            names_place && error.contains("No space left on device"),
+            "{words:?}: {error}"
+        );
         assert!(
             !listed.contains("image-unfinished") && !listed.lines().any(|line| line == "out"),
             "{words:?}: {listed}"

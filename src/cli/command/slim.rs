@@ -14,7 +14,7 @@ use crate::make::slim::added_layer::{SlimInput, foretell_image};
 use crate::make::slim::build_image::build_new_image;
 use crate::make::slim::decision::{DropMode, SlimDecision, decide_changes};
 use crate::make::slim::final_audit::{audit_new_image, judge_new_image};
-use crate::make::slim::new_image::NewImage;
+use crate::make::slim::new_image::{ImageForm, NewImage};
 use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::output::{ImageOutput, OutputAccess, WrittenImage};
 use crate::make::slim::provenance::SlimProvenance;
@@ -173,7 +173,8 @@ impl SlimRun<'_> {
                 }
             };
         };
-        let made = build_new_image(&self.original, &making, place.output)?;
+        let form = place.output.image_form(self.original.documents.manifest.as_deref());
+        let made = build_new_image(&self.original, &making, form)?;
         let written = place.output.write_image(&made, self.folder)?;
         // Nothing is put in place that was not audited from the bytes that were written.
         let after = self.audit_written(&made, &written, place.output.to_string(), &making)?;
@@ -226,10 +227,9 @@ impl SlimRun<'_> {
             let (_, decision) = self.decide(&before, None)?;
             let below = decision.apply(&self.original.layers);
             let making = self.making(&decision, &before.facts, None, &below);
-            // Of an image for a registry only what is new is written; it is not sent.
-            let output = ImageOutput::parse("docker://localhost/slim:diff").map_err(SlimError::Cannot)?;
-            let made = build_new_image(&self.original, &making, &output)?;
-            let written = output.write_image(&made, self.folder)?;
+            let form = ImageForm::of_registry(self.original.documents.manifest.as_deref());
+            let made = build_new_image(&self.original, &making, form)?;
+            let written = WrittenImage::of_new_blobs(&made, self.folder)?;
             let name = format!("{} by slim --phase {}", before.facts.image.reference, self.phase);
             self.audit_written(&made, &written, name, &making)?
         };

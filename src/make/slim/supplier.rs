@@ -13,7 +13,7 @@ use super::hashed_writer::HashedWriter;
 use super::interrupt;
 use super::original_image::{self, OriginalImage};
 use super::provenance::ContentOrigin;
-use super::staging_files::{create_staging_file, io_error, open_staging_file};
+use super::staging_files::{StagingFile, io_error, open_staging_file};
 use crate::judge::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::image_reading::ReadOptions;
 use image_linkage::layer::extract_files;
@@ -225,13 +225,13 @@ fn copy_hashed(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(String, u
 fn one_by_one(
     paths: &BTreeSet<RootPath>,
     folder: &Path,
-    mut copy: impl FnMut(&RootPath, &mut File) -> Result<(String, u64), SlimError>,
+    mut copy: impl FnMut(&RootPath, &mut StagingFile) -> Result<(String, u64), SlimError>,
 ) -> Result<BTreeMap<RootPath, ExtractedFile>, SlimError> {
     let mut taken = BTreeMap::new();
     for (number, path) in paths.iter().enumerate() {
         // Numbered: a name of the source never becomes a path of the host.
         let place = folder.join(format!("file-{number}"));
-        let mut to = create_staging_file(&place)?;
+        let mut to = StagingFile::create(place.clone()).map_err(at(&place))?;
         let (sha256, bytes) = copy(path, &mut to)?;
         let one = ExtractedFile {
             path: place,
@@ -265,11 +265,11 @@ fn from_image(
             let number = stored.iter().position(|stored| stored == path).unwrap_or(0);
             folder.join(format!("layer-{layer}-file-{number}"))
         };
-        let mut files: BTreeMap<RootPath, File> = BTreeMap::new();
+        let mut files: BTreeMap<RootPath, StagingFile> = BTreeMap::new();
         extract_files(original.tar(layer)?, &stored, limits, |path, piece| {
             if piece.is_empty() {
                 // Another member of the same path takes the place of the one before.
-                files.insert(path.clone(), File::create(place(path))?);
+                files.insert(path.clone(), StagingFile::create(place(path))?);
             }
             files.get_mut(path).map_or(Ok(()), |file| file.write_all(piece))
         })
