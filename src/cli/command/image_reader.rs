@@ -110,7 +110,7 @@ impl ImageReader {
 
 /// How layers are read, within the limits of the command line.
 fn index_options(options: &ImageArgs, knowledge: &Knowledge) -> IndexOptions {
-    let mut index = library_options(knowledge.library);
+    let mut index = library_options(knowledge);
     for limit in &options.limits {
         index.limits.set(&limit.name, limit.value);
     }

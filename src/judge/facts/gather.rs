@@ -9,7 +9,7 @@ mod rootfs_scan;
 use self::asked_processes::{AskedProcesses, ask_processes};
 use self::gaps::find_gaps;
 use self::rootfs_scan::{ScannedImage, scan_image};
-use super::file_references::find_references;
+use super::file_references::{find_references, find_word_uses};
 use super::image_facts::{Gap, ImageFacts, LayerSize};
 use super::process_context::GatherOptions;
 use crate::knowledge::Knowledge;
@@ -101,6 +101,9 @@ fn join_facts(
     let files = &scan.weight.files;
     let (dead_weight_links, references) =
         find_references(&image, &contexts, knowledge, files, &scan.inventory, asking, profiles);
+    let mut uses = scan.weight.uses;
+    uses.extend(find_word_uses(&image, knowledge.tables, files, &scan.inventory));
+    uses.sort();
     ImageFacts {
         library: knowledge.library,
         tables: knowledge.tables,
@@ -118,7 +121,7 @@ fn join_facts(
         command_failure: asked.command_failure,
         apis: asked.apis,
         dead_weight: scan.weight.files,
-        dead_weight_uses: scan.weight.uses,
+        dead_weight_uses: uses,
         dead_weight_links,
         references,
         related: scan.around,

@@ -112,7 +112,7 @@ fn list_bytes(rootfs: &Rootfs) -> u64 {
 
 /// The file system once `ldconfig` was run on it, and the bytes of the cache.
 fn with_new_cache(rootfs: &Rootfs, linker: &DynamicLoader, layer: usize) -> (Rootfs, u64) {
-    let regenerated = ldconfig::run_ldconfig(rootfs, linker);
+    let regenerated = ldconfig::run_ldconfig_again(rootfs, linker);
     let remade = ldconfig::apply_link_changes(rootfs, &regenerated, layer);
     let Ok(cache) = write_cache(&regenerated.cache, linker.arch.data, "") else {
         return (remade, 0);

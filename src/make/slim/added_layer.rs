@@ -234,7 +234,7 @@ impl AddedLayer {
         // As ldconfig would find the image: with the layer on top.
         let added = self.index(making)?;
         let (rootfs, _) = rootfs::merge_layers(making.below.iter().chain([&added]));
-        let regenerated = ldconfig::run_ldconfig(&rootfs, linker);
+        let regenerated = ldconfig::run_ldconfig_again(&rootfs, linker);
         // A cache that lacks a library hides it from every program.
         if let Some(problem) = regenerated.problems.first() {
             return Err(SlimError::Cannot(format!(

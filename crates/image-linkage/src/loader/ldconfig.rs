@@ -12,7 +12,7 @@ pub use glob::{expand_pattern, matches_text};
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use elf::abi::{EM_386, EM_X86_64, ET_DYN};
 
@@ -83,6 +83,32 @@ pub fn run_ldconfig_with(rootfs: &Rootfs, linker: &DynamicLoader, mut directorie
     }
     run.out.cache.sort();
     run.out
+}
+
+/// Runs `ldconfig` and leaves in the cache what the loader's own has of folders that no configuration names: somebody gave
+/// them on its command line, or took a configuration away since.
+pub fn run_ldconfig_again(rootfs: &Rootfs, linker: &DynamicLoader) -> LdconfigOutcome {
+    run_ldconfig_with(rootfs, linker, folders_of_cache(rootfs, linker))
+}
+
+/// The folders of libraries that are in the loader's cache, are there, and that no configuration names.
+pub fn folders_of_cache(rootfs: &Rootfs, linker: &DynamicLoader) -> Vec<ByteString> {
+    let node_of = |path: &[u8]| rootfs.lookup(path).ok().map(|found| found.node);
+    let configured = LdSoConf::read(rootfs).directories.into_iter().chain(built_in(linker));
+    let mut known: BTreeSet<NodeId> = configured.filter_map(|path| node_of(&path)).collect();
+    let mut folders = Vec::new();
+    let plain = linker.cache.iter().flat_map(LdCache::iter);
+    // Those of better processors lie below a folder of the others.
+    let plain = plain.filter(|(_, entry)| entry.hwcaps.is_none() && entry.hardware == 0);
+    for (_, entry) in plain {
+        let end = entry.path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+        let folder = entry.path.get(..end).unwrap_or_default();
+        let node = node_of(folder).filter(|_| folders.len() < DIRECTORIES && node_of(&entry.path).is_some());
+        if node.is_some_and(|node| known.insert(node)) {
+            folders.push(folder.into());
+        }
+    }
+    folders
 }
 
 /// The file system after the dangling links were removed and the new ones were made.

@@ -201,16 +201,11 @@ pub(super) fn computed_names(context: &ProcessContext, shared: &SharedFolders) -
         // It is told by what it reads.
         return vec![Vec::new()];
     }
-    let computed = bare.filter(|text| known_part(text).len() < text.len() || text.starts_with(b".so"));
-    computed
-        .map(|text| {
-            if text.starts_with(b".so") {
-                Vec::new()
-            } else {
-                known_part(text).to_vec()
-            }
-        })
-        .collect()
+    // `pti.so.12` is put behind something, or looked for in a name that is read.
+    let is_end = |text: &[u8]| !text.starts_with(b"lib") && !text.starts_with(b"ld-");
+    let computed = bare.filter(|text| known_part(text).len() < text.len() || is_end(text));
+    let begin = |text| if is_end(text) { &[][..] } else { known_part(text) };
+    computed.map(|text| begin(text).to_vec()).collect()
 }
 
 /// The texts of an object that may be names of libraries or parts of them.
