@@ -17,7 +17,7 @@ use crate::root_index::{RootIndex, too_many_entries};
 use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
 use image_linkage::layer::{
-    AccessList, FileCapabilities, FileFacts, LayerEntry, LayerIndex, NodeAccess, read_sized_file,
+    AccessList, FileCapabilities, FileFacts, LayerEntry, LayerIndex, NodeAccess, read_file_facts,
 };
 use image_linkage::path::RootPath;
 
@@ -142,7 +142,7 @@ impl FoundFile {
         let (limits, stored) = (request.limits(), self.metadata.blocks().saturating_mul(512));
         let most = stored.saturating_mul(limits.layer_ratio).max(limits.ratio_from);
         let mut read = file.take(most);
-        let (mut facts, too_large) = read_sized_file(&self.path, access.mode, bytes, &mut read, request.index)?;
+        let (mut facts, too_large) = read_file_facts(&self.path, (access.mode, Some(bytes)), &mut read, request.index)?;
         if read.limit() == 0 {
             return Err(io::Error::other("nearly all of it is a hole (layer-ratio)"));
         }
