@@ -205,6 +205,17 @@ fn every_manifest_is_what_the_api_of_its_engine_takes() {
     kinds.sort();
     let [cron, policy, volume] = ["CronJob", "NetworkPolicy", "PersistentVolumeClaim"];
     assert_eq!(kinds, [cron, cron, cron, "Job", policy, policy, volume, volume]);
+    let admission = judge("admission");
+    for name in ["admission-policy", "gatekeeper", "kyverno", "policy-controller"] {
+        let text = fs::read_to_string(format!("deploy/admission/{name}.yaml")).unwrap();
+        for document in text.split("\n---\n") {
+            let document: Value = serde_saphyr::from_str(document).unwrap();
+            // Of a kind that Gatekeeper makes from the template.
+            if document["kind"] != "AuditedImages" {
+                assert_valid(&admission, &document, name);
+            }
+        }
+    }
     let misspelt = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"completionsMode": "Indexed"}});
     assert!(!kubernetes.is_valid(&misspelt));
     let text = fs::read_to_string("deploy/cloud-run/job.yaml").unwrap();

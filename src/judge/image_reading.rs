@@ -55,7 +55,7 @@ pub fn push_image_indexes(reference: &str, options: &ReadOptions<'_>) -> Result<
     let layers = image_source::read_layers(&opened.image, &**blobs, &request)?;
     let indexes: Vec<_> = layers.into_iter().flatten().collect();
     push_indexes(
-        home,
+        &home.name,
         reference,
         &registry,
         digest,

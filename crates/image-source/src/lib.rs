@@ -54,6 +54,7 @@ pub use registry_reference::RegistryReference;
 pub use rootfs_dir::RootfsDir;
 pub use source::{
     BlobStore, ImageDocuments, ImageSource, NoProgress, OpenRequest, OpenedImage, OpenedLayers, ReadProgress,
+    RegistryHome,
 };
 pub use source_kind::{REFERENCE_HELP, SourceKind};
 pub use unfinished_output::{UnfinishedFolder, create_unfinished_file, remove_on_interrupt};
