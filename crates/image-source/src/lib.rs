@@ -33,6 +33,7 @@ mod source;
 mod source_kind;
 mod unfinished_output;
 mod verify;
+mod work_pool;
 
 pub use archive::{PreferredDocument, WantedImage, open_stream};
 pub use archive_file::ArchiveFile;
@@ -58,3 +59,4 @@ pub use source::{
 };
 pub use source_kind::{REFERENCE_HELP, SourceKind};
 pub use unfinished_output::{UnfinishedFolder, create_unfinished_file, remove_on_interrupt};
+pub use work_pool::in_parallel;
