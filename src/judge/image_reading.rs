@@ -50,10 +50,7 @@ pub fn push_image_indexes(reference: &str, options: &ReadOptions<'_>) -> Result<
     let opened = image_source::open_image(reference, &registry, &request)?;
     let (Some(home), Some(digest), OpenedLayers::Blobs(blobs)) = (&opened.home, &opened.image.digest, &opened.layers)
     else {
-        return Err(ImageError::Reference {
-            reference: reference.to_owned(),
-            reason: "indexes lie beside an image in a registry, and this one is in none".to_owned(),
-        });
+        return Err(in_no_registry(reference, "indexes lie"));
     };
     let layers = image_source::read_layers(&opened.image, &**blobs, &request)?;
     let indexes: Vec<_> = layers.into_iter().flatten().collect();
@@ -65,6 +62,14 @@ pub fn push_image_indexes(reference: &str, options: &ReadOptions<'_>) -> Result<
         &request.index.fingerprint(),
         &indexes,
     )
+}
+
+/// The error for an image of a file, a folder or an engine: what would lie beside it, such as `indexes lie`, has no place.
+pub(crate) fn in_no_registry(reference: &str, what: &str) -> ImageError {
+    ImageError::Reference {
+        reference: reference.to_owned(),
+        reason: format!("{what} beside an image in a registry, and this one is in none"),
+    }
 }
 
 /// Reads the image that `reference` names and gathers its facts.

@@ -116,7 +116,7 @@ pub(crate) struct VerifyingKey(UnparsedPublicKey<Vec<u8>>);
 impl VerifyingKey {
     /// The key of a file in PEM.
     ///
-    /// Errors: [`AttestationError::PublicKey`].
+    /// Errors: [`AttestationError::PublicKey`] for anything but a key on P-256.
     pub(crate) fn read(pem: &[u8]) -> Result<Self, AttestationError> {
         let der = SubjectPublicKeyInfoDer::from_pem_slice(pem).map_err(|_| AttestationError::PublicKey)?;
         let point = der.strip_prefix(&P256).ok_or(AttestationError::PublicKey)?;

@@ -7,8 +7,7 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
 use crate::config::ImageConfig;
@@ -18,8 +17,9 @@ use crate::platform::Platform;
 use crate::root_index::{RootIndex, too_many_entries};
 use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
+use crate::work_pool::in_parallel;
 use image_linkage::layer::{
-    AccessList, FileCapabilities, FileFacts, LayerEntry, LayerIndex, NodeAccess, read_sized_file,
+    AccessList, FileCapabilities, FileFacts, LayerEntry, LayerIndex, NodeAccess, read_file_facts,
 };
 use image_linkage::path::RootPath;
 
@@ -191,7 +191,7 @@ impl FoundFile {
         let (limits, stored) = (request.limits(), self.metadata.blocks().saturating_mul(512));
         let most = stored.saturating_mul(limits.layer_ratio).max(limits.ratio_from);
         let mut read = file.take(most);
-        let (mut facts, too_large) = read_sized_file(&self.path, access.mode, bytes, &mut read, request.index)?;
+        let (mut facts, too_large) = read_file_facts(&self.path, (access.mode, Some(bytes)), &mut read, request.index)?;
         if read.limit() == 0 {
             return Err(io::Error::other("nearly all of it is a hole (layer-ratio)"));
         }
@@ -253,21 +253,9 @@ impl FolderWalk<'_> {
     fn read_files(&mut self) {
         let (files, request) = (std::mem::take(&mut self.files), self.request);
         self.keepable = 0;
-        let next = AtomicUsize::new(0);
-        let results = Mutex::new(Vec::new());
-        let work = || {
-            while let Some((at, file)) =
-                Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, files.get(at)?)))
-            {
-                let read = file.read(request);
-                results.lock().unwrap_or_else(PoisonError::into_inner).push((at, read));
-            }
-        };
         let readers = thread::available_parallelism().map_or(1, |cores| cores.get().min(READERS));
-        thread::scope(|scope| (0..readers.min(files.len())).for_each(|_| drop(scope.spawn(work))));
-        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        results.sort_unstable_by_key(|(at, _)| *at);
-        for (file, (_, read)) in files.into_iter().zip(results) {
+        let results = in_parallel(&files, readers, |file| file.read(request));
+        for (file, read) in files.into_iter().zip(results) {
             match read {
                 Ok((facts, too_large)) => {
                     self.root

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use crate::cli::attest::{AttestArgs, VerifyAttestationArgs};
 use crate::judge::audit::judge_image;
+use crate::judge::image_reading::in_no_registry;
 use crate::judge::outcome::{FailOn, RunExit};
 use crate::judge::rule::Severity;
 use crate::make::attestation::{VerifyingKey, make_statement, sign_statement};
@@ -34,6 +35,7 @@ pub fn run_attest(mut args: AttestArgs) -> Result<RunExit, CommandError> {
     for phase in &args.phase {
         prepared.knowledge.phase(phase)?;
     }
+    // Asked for once more when it is read: that it is in no registry is told before gigabytes are.
     let (home, digests) = find_image(&prepared, &args.image_name)?;
     let facts = prepared.read(&args.image_name)?;
     if facts.image.digest.as_ref() != digests.first() {
@@ -110,10 +112,7 @@ fn find_image(prepared: &PreparedCommand, image: &str) -> Result<(RegistryRefere
     let options = prepared.reader.options(prepared.platform.as_ref());
     let opened = image_source::open_image(image, &options.registry, &options.open_request())?;
     let (Some(home), Some(digest)) = (opened.home, opened.image.digest) else {
-        return Err(ImageError::Reference {
-            reference: image.to_owned(),
-            reason: "an attestation lies beside an image in a registry, and this one is in none".to_owned(),
-        });
+        return Err(in_no_registry(image, "an attestation lies"));
     };
     Ok((home.name, std::iter::once(digest).chain(home.sole_of).collect()))
 }

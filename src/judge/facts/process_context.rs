@@ -14,10 +14,10 @@ use crate::knowledge::driver_libraries::provides_library;
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::layer::FileFacts;
 use image_linkage::limits::Limits;
-use image_linkage::loader::ldconfig::LinkChanges;
+use image_linkage::loader::LinkChanges;
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderBudget, LoaderEnvironment, ProcessSetup, RequestOutcome,
-    SearchStage, SimulatedProcess, StartMode, UnresolvedRequest, ldconfig,
+    SearchStage, SimulatedProcess, StartMode, UnresolvedRequest, run_ldconfig,
 };
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, FileUse, LookupError, NodeKind, Rootfs};
@@ -132,10 +132,10 @@ fn with_new_cache(as_is: &ProcessContext, layers: usize) -> ProcessContext {
     if let Some(linker) = &mut context.linker {
         let folders = as_is.entry.cache_folders.iter();
         let folders = folders.map(|folder| folder.as_bytes().into()).collect();
-        let made = ldconfig::run_ldconfig_with(&as_is.rootfs, linker, folders);
+        let made = run_ldconfig(&as_is.rootfs, linker, folders);
         if made.relinked != LinkChanges::default() {
             // Without new links both worlds share one file system in memory.
-            context.rootfs = Arc::new(ldconfig::apply_link_changes(&as_is.rootfs, &made, layers));
+            context.rootfs = Arc::new(made.apply(&as_is.rootfs, layers));
         }
         // What was wrong with the image's own cache is void once ldconfig has made another.
         linker.problems.clone_from(&made.problems);

@@ -16,7 +16,7 @@ use super::super::output_file::write_file;
 use super::super::project_config;
 use super::super::terminal::{report_error, report_warning, set_color_choice, write_result};
 use super::named_files::read_text;
-use super::work_pool::in_parallel;
+use image_source::in_parallel;
 
 /// The images that are asked for at a time.
 const AT_A_TIME: usize = 8;
