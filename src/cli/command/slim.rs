@@ -23,8 +23,8 @@ use crate::make::slim::supplier::CuptiSupplier;
 use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::{ExistingOutput, write_whole_file};
 use image_linkage::layer::LayerIndex;
+use image_source::EngineEnvironment;
 use image_source::UnfinishedFolder;
-use image_source::engine::EngineEnvironment;
 
 use super::command_error::CommandError;
 use super::image_reader::PreparedCommand;
@@ -59,9 +59,7 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError>
     let folder = match &place {
         // Beside the output: only within one file system is putting it in place a single rename.
         Some(place) => place.output.create_staging_folder()?,
-        None => {
-            UnfinishedFolder::create_in(&std::env::temp_dir()).map_err(|error| SlimError::Cannot(error.to_string()))?
-        }
+        None => UnfinishedFolder::new(&std::env::temp_dir()).map_err(|error| SlimError::Cannot(error.to_string()))?,
     };
     let original = OriginalImage::read(&args.image_name, &options, folder.path());
     reader.bars.clear();
@@ -96,7 +94,7 @@ pub(super) fn audit_slimmed(
     let PreparedCommand { knowledge, reader, .. } = prepared;
     interrupt::handle_interrupts();
     let options = reader.options(prepared.platform.as_ref());
-    let folder = UnfinishedFolder::create_in(&std::env::temp_dir());
+    let folder = UnfinishedFolder::new(&std::env::temp_dir());
     let folder = folder.map_err(|error| SlimError::Cannot(error.to_string()))?;
     let original = OriginalImage::read(image, &options, folder.path());
     reader.bars.clear();

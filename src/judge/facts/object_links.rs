@@ -12,8 +12,8 @@ use super::process_context::ProcessContext;
 use super::resolved_objects::{is_unforetold, unresolved_objects};
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::escape;
-use image_linkage::loader::trace_text::{self, TraceLine};
 use image_linkage::loader::{Arch, LoadResolution, RequestOutcome, SearchStep, UnresolvedRequest};
+use image_linkage::loader::{TraceLine, trace_lines};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
@@ -236,7 +236,7 @@ impl LinkSurvey<'_> {
             // Several objects of one process may ask for it.
             let is_first = told.insert(key.clone());
             self.add_lack(key, object, asker, is_first, || {
-                let lines = trace_text::trace_lines(&missing.trace, &started.objects);
+                let lines = trace_lines(&missing.trace, &started.objects);
                 (missing.message.clone(), lines)
             });
         }

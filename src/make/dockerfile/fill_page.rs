@@ -24,7 +24,7 @@ use crate::make::remedy::required_libraries::RequiredLibrary;
 use crate::make::remedy::search_path_setup::SearchPathSetup;
 use crate::shell_quote::quote_shell;
 use image_linkage::escape;
-use image_linkage::loader::ldconfig::folders_of_cache;
+use image_linkage::loader::folders_of_cache;
 use image_linkage::path::RootPath;
 
 /// What there is to say of a recipe.

@@ -4,7 +4,7 @@ use super::image_system::{has_program, has_tools, missing_tools};
 use crate::judge::facts::ImageFacts;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::DynamicLoader;
-use image_linkage::loader::ldconfig::LdSoConf;
+use image_linkage::loader::LdSoConf;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 

@@ -6,7 +6,6 @@ use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::SlimError;
 use super::hashed_writer::HashedWriter;
@@ -17,9 +16,7 @@ use super::staging_files::{StagingFile, io_error, open_staging_file};
 use crate::judge::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::image_reading::ReadOptions;
 use image_linkage::layer::extract_files;
-use image_linkage::layer::{
-    IndexOptions, KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, read_file_facts,
-};
+use image_linkage::layer::{IndexOptions, KeptFiles, LayerIndex, LayerProblem, ProblemKind, read_file_facts};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 use image_source::{Image, ImageConfig, LayerDescriptor, OpenedImage, OpenedLayers, Platform, SourceKind};
@@ -183,7 +180,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
     let most = open_staging_file(wheel)?.metadata().map_err(at(wheel))?.len();
     let most = most.saturating_mul(limits.archive_ratio);
     let mut index = LayerIndex::empty();
-    let mut kept = KeptBudget::default();
+    let mut kept = KeptFiles::default();
     for number in 0..archive.len() {
         let file = archive.by_index(number).map_err(|error| broken(wheel, &error))?;
         // Folders follow from the names of their files.
@@ -196,7 +193,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
         let left = most.saturating_sub(index.bytes);
         // The size that a zip states is its own word; what comes out is counted.
         let mut bounded = file.take(left);
-        let (mut facts, large) = read_file_facts(&path, mode, &mut bounded, options).map_err(at(wheel))?;
+        let (facts, large) = read_file_facts(&path, (mode, None), &mut bounded, options).map_err(at(wheel))?;
         if bounded.limit() == 0 && left > 0 {
             let text = format!(
                 "{} holds more than {most} bytes, the limit for its size (archive-ratio)",
@@ -205,11 +202,12 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
             return Err(SlimError::Cannot(text));
         }
         index.bytes = index.bytes.saturating_add(facts.bytes);
-        if let Some(what) = kept.admit(&mut facts, large, limits) {
+        let (entry, unread) = kept.admit(facts, large, limits);
+        if let Some(what) = unread {
             let (path, kind) = (path.clone(), ProblemKind::Unread);
             index.problems.push(LayerProblem { path, what, kind });
         }
-        index.entries.insert(&path, LayerEntry::File(Arc::new(facts)));
+        index.entries.insert(&path, entry);
     }
     Ok(index)
 }

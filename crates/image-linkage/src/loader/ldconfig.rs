@@ -53,13 +53,8 @@ pub struct LinkChanges {
 /// Directories that are searched, at most.
 const DIRECTORIES: usize = 1024;
 
-/// Runs `ldconfig` on the file system.
-pub fn run_ldconfig(rootfs: &Rootfs, linker: &DynamicLoader) -> LdconfigOutcome {
-    run_ldconfig_with(rootfs, linker, Vec::new())
-}
-
-/// The same with folders on its command line, which come before those of its configuration.
-pub fn run_ldconfig_with(rootfs: &Rootfs, linker: &DynamicLoader, mut directories: Vec<ByteString>) -> LdconfigOutcome {
+/// Runs `ldconfig` on the file system; the `directories` on its command line come before those of its configuration.
+pub fn run_ldconfig(rootfs: &Rootfs, linker: &DynamicLoader, mut directories: Vec<ByteString>) -> LdconfigOutcome {
     let mut out = LdconfigOutcome::default();
     let configured = LdSoConf::read(rootfs);
     directories.extend(configured.directories);
@@ -85,12 +80,6 @@ pub fn run_ldconfig_with(rootfs: &Rootfs, linker: &DynamicLoader, mut directorie
     run.out
 }
 
-/// Runs `ldconfig` and leaves in the cache what the loader's own has of folders that no configuration names: somebody gave
-/// them on its command line, or took a configuration away since.
-pub fn run_ldconfig_again(rootfs: &Rootfs, linker: &DynamicLoader) -> LdconfigOutcome {
-    run_ldconfig_with(rootfs, linker, folders_of_cache(rootfs, linker))
-}
-
 /// The folders of libraries that are in the loader's cache, are there, and that no configuration names.
 pub fn folders_of_cache(rootfs: &Rootfs, linker: &DynamicLoader) -> Vec<ByteString> {
     let node_of = |path: &[u8]| rootfs.lookup(path).ok().map(|found| found.node);
@@ -111,16 +100,18 @@ pub fn folders_of_cache(rootfs: &Rootfs, linker: &DynamicLoader) -> Vec<ByteStri
     folders
 }
 
-/// The file system after the dangling links were removed and the new ones were made.
-pub fn apply_link_changes(rootfs: &Rootfs, regenerated: &LdconfigOutcome, layer: usize) -> Rootfs {
-    let mut changed = rootfs.clone();
-    for (directory, name) in &regenerated.removed {
-        changed.remove_link(*directory, name);
+impl LdconfigOutcome {
+    /// The file system after the dangling links were removed and the new ones were made, as links of this layer.
+    pub fn apply(&self, rootfs: &Rootfs, layer: usize) -> Rootfs {
+        let mut changed = rootfs.clone();
+        for (directory, name) in &self.removed {
+            changed.remove_link(*directory, name);
+        }
+        for (directory, name, target) in &self.links {
+            changed.add_link(*directory, name, target, layer);
+        }
+        changed
     }
-    for (directory, name, target) in &regenerated.links {
-        changed.add_link(*directory, name, target, layer);
-    }
-    changed
 }
 
 /// The loader's default directories; before one that ends in `/lib64` its 32-bit twin
@@ -329,7 +320,7 @@ impl LdconfigRun<'_> {
             return;
         }
         let rootfs = self.rootfs.to_mut();
-        // The links of a run belong to no layer; `apply_link_changes` gives them one.
+        // The links of a run belong to no layer; [`LdconfigOutcome::apply`] gives them one.
         rootfs.add_link(directory.node, soname, file, usize::MAX);
         let link = (directory.node, soname.clone(), file.clone());
         self.out.links.push(link);

@@ -14,7 +14,7 @@ const UNFINISHED: &str = ".unfinished-";
 /// The folders that documents lie in below each other.
 const DEPTH: usize = 4;
 
-/// Documents as files.
+/// Documents as files of one folder, each by its name.
 pub(super) struct FolderStore {
     folder: PathBuf,
 }

@@ -79,10 +79,10 @@ impl AttachedIndexes {
     }
 }
 
-/// What [`push_indexes`] did.
+/// The artifact that [`push_indexes`] put beside an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushedIndexes {
-    /// Of the artifact.
+    /// The digest of the artifact's manifest.
     pub digest: Digest,
     /// Of all indexes together, as stored.
     pub bytes: u64,

@@ -37,7 +37,9 @@ use crate::manifest::{
 };
 use crate::platform::Platform;
 use crate::registry_reference::RegistryReference;
-use crate::source::{BlobStore, ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
+use crate::source::{
+    BlobStore, ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers, RegistryHome,
+};
 use crate::source_kind::SourceKind;
 use crate::{config, verify};
 pub use attached_bundles::{BUNDLE, push_bundle, read_bundles};
@@ -128,7 +130,10 @@ impl ImageSource for RegistrySource {
                 annotations: found.annotations,
             },
             layers: OpenedLayers::Blobs(Box::new(RegistryBlobs { client, attached })),
-            home: Some(self.reference.clone()),
+            home: Some(RegistryHome {
+                name: self.reference.clone(),
+                sole_of: found.sole_of,
+            }),
         })
     }
 

@@ -1,7 +1,7 @@
 //! How the places of images are reached.
 
 use crate::make::whole_file::ExistingOutput;
-use image_source::engine::EngineEnvironment;
+use image_source::EngineEnvironment;
 use image_source::registry::RegistryOptions;
 
 pub(crate) struct OutputAccess<'a> {

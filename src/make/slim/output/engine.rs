@@ -9,7 +9,7 @@ use crate::make::slim::new_image::NewImage;
 use crate::make::whole_file::ExistingOutput;
 use image_linkage::limits::Limits;
 use image_source::ImageError;
-use image_source::engine::{EngineImage, EngineKind};
+use image_source::{EngineImage, EngineKind};
 
 fn engine(name: &str, reach: &OutputAccess<'_>) -> EngineImage {
     EngineImage {

@@ -103,7 +103,7 @@ impl ImageOutput {
         // Beside the output a rename puts it into its place; another file system would take a copy.
         let beside = self.path().filter(|_| !self.is_stream());
         let at = beside.map_or_else(std::env::temp_dir, |path| folder_of(&settle(path)).to_owned());
-        UnfinishedFolder::create_in(&at).map_err(|error| match error.kind() {
+        UnfinishedFolder::new(&at).map_err(|error| match error.kind() {
             ErrorKind::NotFound => SlimError::Cannot(format!("{} is no folder that could be written in", at.display())),
             kind => SlimError::Cannot(format!("{} cannot be written in: {kind}", at.display())),
         })
