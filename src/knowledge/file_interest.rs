@@ -2,7 +2,7 @@
 
 use super::knowledge_base::Knowledge;
 use super::library::LibraryProfile;
-use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
+use image_linkage::layer::{IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
@@ -211,7 +211,7 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
     let stems = library.companions().chain([library.file_stem()]);
     IndexOptions {
         limits: Limits::default(),
-        interest: FileInterest::new(WantedFiles {
+        interest: WantedFiles {
             kept: kept.chain(of_library).chain(header).collect(),
             // Only the beginning: the rest of a name is a version, and a release may be newer than the table.
             hashed: hashed.map(|begin| format!("{begin}*")).collect(),
@@ -222,7 +222,8 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
             text_words: (stems.chain([LIBRARY_PATH, &*library.header]).chain(FOLDERS))
                 .flat_map(|word| [word.to_owned(), in_utf16(word)])
                 .collect(),
-        }),
+        }
+        .into(),
     }
 }
 
