@@ -1,10 +1,13 @@
 //! Opens an image, reads its layers and gathers its facts: the only place that knows all of these stages.
 
-use crate::judge::facts::{self, Gap, GatherOptions, ImageFacts, ReadLayers};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use crate::judge::facts::{self, Gap, GatherOptions, HostFacts, ImageFacts, ReadLayers};
 use crate::knowledge::Knowledge;
 use image_linkage::layer::{IndexOptions, LayerEntry, LayerIndex};
 use image_source::registry::{RegistryOptions, push_indexes};
-use image_source::{Digest, ImageError, LayerCache, OpenRequest, OpenedLayers, Platform, ReadProgress};
+use image_source::{Digest, ImageConfig, ImageError, LayerCache, OpenRequest, OpenedLayers, Platform, ReadProgress};
 
 /// How images are had and read.
 pub struct ReadOptions<'a> {
@@ -104,6 +107,38 @@ pub fn read_image(reference: &str, options: &ReadOptions<'_>) -> Result<ImageFac
         options.knowledge,
         &options.conditions,
     ))
+}
+
+/// A container as one of its own processes knows it.
+pub struct RunningContainer {
+    /// Its environment, working directory, command and user.
+    pub config: ImageConfig,
+    /// The mounted folders that are not read.
+    pub passed_over: BTreeSet<PathBuf>,
+    /// What its host grants.
+    pub host: HostFacts,
+}
+
+/// Reads the container that this process runs in and gathers its facts.
+///
+/// Errors: [`ImageError`], when its root cannot be read.
+pub fn read_running(container: &RunningContainer, options: &ReadOptions<'_>) -> Result<ImageFacts, ImageError> {
+    let (config, passed_over) = (container.config.clone(), container.passed_over.clone());
+    let opened = image_source::open_running_root(config, passed_over, &options.open_request())?;
+    let layers = match opened.layers {
+        OpenedLayers::Folder(_, index) => vec![Ok(*index)],
+        _ => Vec::new(),
+    };
+    let facts = facts::gather_facts(
+        opened.image,
+        ReadLayers { layers },
+        options.knowledge,
+        &options.conditions,
+    );
+    Ok(ImageFacts {
+        host: Some(container.host.clone()),
+        ..facts
+    })
 }
 
 /// Whether a layer has neither folders of hier(7) nor a program: a folder of a project, read as if it were `/`.

@@ -52,7 +52,7 @@ pub use platform::Platform;
 pub use read_layers::{UnreadLayer, read_layers};
 pub use reference::PathKind;
 pub use registry_reference::RegistryReference;
-pub use rootfs_dir::RootfsDir;
+pub use rootfs_dir::{RootfsDir, open_running_root};
 pub use source::{
     BlobStore, ImageDocuments, ImageSource, NoProgress, OpenRequest, OpenedImage, OpenedLayers, ReadProgress,
     RegistryHome,

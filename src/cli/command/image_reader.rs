@@ -5,7 +5,7 @@ use crate::cli::option_values::PlatformArg;
 use crate::cli::progress::{BarVisibility, ProgressBars};
 use crate::cli::shared_args::{ImageArgs, ReadArgs};
 use crate::judge::facts::{GatherOptions, ImageFacts};
-use crate::judge::image_reading::{self, ReadOptions};
+use crate::judge::image_reading::{self, ReadOptions, RunningContainer};
 use crate::knowledge::Knowledge;
 use crate::knowledge::file_interest::library_options;
 use image_linkage::layer::IndexOptions;
@@ -87,6 +87,13 @@ impl ImageReader {
     pub(super) fn read(&self, image: &str, platform: Option<&Platform>) -> Result<ImageFacts, ImageError> {
         // Bars that are left would stand between the lines of the report.
         let facts = image_reading::read_image(image, &self.options(platform));
+        self.bars.clear();
+        facts
+    }
+
+    /// The facts of the container that this process runs in.
+    pub(super) fn read_running(&self, container: &RunningContainer) -> Result<ImageFacts, ImageError> {
+        let facts = image_reading::read_running(container, &self.options(None));
         self.bars.clear();
         facts
     }

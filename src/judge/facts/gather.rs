@@ -123,6 +123,7 @@ fn join_facts(
         references,
         related: scan.around,
         unread: layers.unread,
+        host: None,
         gaps: layers.gaps,
         oddities: layers.oddities,
     }

@@ -82,7 +82,14 @@ pub fn build_contexts(
     // Who gives the value of a variable has asked a run for it.
     let is_given = |name: &String| conditions.environment.iter().any(|(given, _)| given == name);
     entry.unknown.retain(|name| !is_given(name));
-    let credentials = image_user(&image.config, entry.user.as_deref(), &entry.effective, rootfs);
+    let credentials = match &image.config.running {
+        // Who asks for itself is known; who its command goes on as is looked up.
+        Some(credentials) if entry.user.is_none() => ImageUser {
+            credentials: credentials.clone(),
+            problem: None,
+        },
+        _ => image_user(&image.config, entry.user.as_deref(), &entry.effective, rootfs),
+    };
     let user = ImageUser {
         credentials: FileCredentials {
             no_new_privileges: entry.no_new_privileges,
@@ -106,6 +113,11 @@ pub fn build_contexts(
     };
     if as_is.entry.cache == CacheChange::Remade {
         as_is = with_new_cache(&as_is, image.layers.len());
+    }
+    if image.config.running.is_some() {
+        // What the container runtime brings is there already, or never will be.
+        let nvidia = as_is.clone();
+        return ByWorld { as_is, nvidia };
     }
     let nvidia = ProcessContext {
         world: World::Nvidia,

@@ -42,8 +42,10 @@ impl<'a> FileReader<'a> {
     pub(crate) fn new(path: &RootPath, mode: u16, options: &'a IndexOptions) -> Self {
         let IndexOptions { limits, interest } = options;
         let keeps_content = interest.keeps_content(path);
-        let words = interest.wanted_words(path).filter(|_| !keeps_content);
+        // Each of these compares the path with dozens of patterns, and is asked where it matters alone.
+        let words = (!keeps_content).then(|| interest.wanted_words(path)).flatten();
         let is_open = !keeps_content && words.is_none();
+        let script_words = is_open.then(|| interest.script_words(path)).flatten();
         Self {
             bytes: 0,
             mode,
@@ -52,7 +54,7 @@ impl<'a> FileReader<'a> {
             kept: (keeps_content || words.is_some()).then(Vec::new),
             kept_limit: words.map_or(limits.kept_file, |_| limits.searched_file),
             words,
-            script: (interest.script_words(path).filter(|_| is_open), limits.searched_file),
+            script: (script_words, limits.searched_file),
             hasher: interest.needs_digest(path).then(Sha256::new),
             head_limit: limits.elf_head,
         }

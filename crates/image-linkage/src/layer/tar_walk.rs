@@ -54,6 +54,12 @@ struct TarWalk<'a, R> {
     members: usize,
 }
 
+/// The type of an entry that Go's reader hands on and engines have no case for (moby/moby `createTarFile`).
+fn unknown_type(kind: EntryType) -> Option<u8> {
+    let is_unknown = matches!(kind, EntryType::Other(_) | EntryType::Continuous | EntryType::GnuSparse);
+    is_unknown.then(|| kind.to_byte())
+}
+
 impl<R: BufRead> TarWalk<'_, R> {
     fn take(&mut self, member: &TarMember) -> Result<(), String> {
         self.members += 1;
@@ -77,7 +83,7 @@ impl<R: BufRead> TarWalk<'_, R> {
             EntryType::Char | EntryType::Block | EntryType::Fifo => LayerEntry::Special,
             _ => match &placed {
                 Some(path) => {
-                    if let EntryType::Other(flag) = member.kind {
+                    if let Some(flag) = unknown_type(member.kind) {
                         let what = format!("no engine knows its type, {flag:#04x}; it is taken for a file");
                         self.changeset.refused(path, what);
                     }

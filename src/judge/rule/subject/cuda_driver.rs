@@ -45,6 +45,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
             ("cupti_path", text(path)),
             ("required", text(required.map(words).unwrap_or_default())),
             ("newer_than_required", flag(newer)),
+            ("running", flag(config.running.is_some())),
             (
                 "names_nvidia_directory",
                 flag(search_path::search_path_names_directory(&facts.contexts.as_is, NVIDIA)),
@@ -88,7 +89,7 @@ pub(super) fn matching_package(facts: &ImageFacts) -> String {
 }
 
 /// The newest CUDA version of the image, and what says it.
-fn newest(facts: &ImageFacts) -> Option<(String, String)> {
+pub(super) fn newest(facts: &ImageFacts) -> Option<(String, String)> {
     let runtimes = facts
         .related
         .runtimes
