@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use crate::judge::facts::{self, Gap, GatherOptions, HostFacts, ImageFacts, ReadLayers};
 use crate::knowledge::Knowledge;
 use image_linkage::layer::{IndexOptions, LayerEntry, LayerIndex};
-use image_source::registry::{PushedIndexes, RegistryOptions, push_indexes};
-use image_source::{ImageConfig, ImageError, LayerCache, OpenRequest, OpenedLayers, Platform, ReadProgress};
+use image_source::registry::{RegistryOptions, push_indexes};
+use image_source::{Digest, ImageConfig, ImageError, LayerCache, OpenRequest, OpenedLayers, Platform, ReadProgress};
 
 /// How images are had and read.
 pub struct ReadOptions<'a> {
@@ -39,10 +39,11 @@ impl ReadOptions<'_> {
     }
 }
 
-/// Reads the layers of an image in a registry and puts their indexes beside it, for who trusts them.
+/// Reads the layers of an image in a registry and puts their indexes beside it, for who trusts them; gives the digest of their
+/// artifact and its bytes.
 ///
 /// Errors: [`ImageError`], when the image is in no registry, or cannot be read or written beside.
-pub fn push_image_indexes(reference: &str, options: &ReadOptions<'_>) -> Result<PushedIndexes, ImageError> {
+pub fn push_image_indexes(reference: &str, options: &ReadOptions<'_>) -> Result<(Digest, u64), ImageError> {
     // Who pushes has read the layers: what others said of them is not passed on.
     let mut registry = options.registry.clone();
     registry.trusted_indexes.clear();

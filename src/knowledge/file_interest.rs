@@ -1,7 +1,7 @@
 //! What is looked for in layers so that a library can be judged: it ties an index to this program's questions.
 
 use super::knowledge_base::Knowledge;
-use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
+use image_linkage::layer::{IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
@@ -224,7 +224,7 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
     let stems = library.companions().chain([library.file_stem()]);
     IndexOptions {
         limits: Limits::default(),
-        interest: FileInterest::new(WantedFiles {
+        interest: WantedFiles {
             kept: kept.chain(of_library).chain(header).collect(),
             // Only the beginning: the rest of a name is a version, and a release may be newer than the table.
             hashed: hashed.map(|begin| format!("{begin}*")).collect(),
@@ -236,7 +236,8 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
                 .flat_map(|word| [word.to_owned(), in_utf16(word)])
                 .chain(tools)
                 .collect(),
-        }),
+        }
+        .into(),
     }
 }
 

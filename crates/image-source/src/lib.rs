@@ -38,7 +38,7 @@ mod work_pool;
 pub use archive::{PreferredDocument, WantedImage, open_stream};
 pub use archive_file::ArchiveFile;
 pub use config::{ContainerSettings, Healthcheck, ImageConfig, read_image_config, split_env};
-pub use document_store::{DocumentOutcome, DocumentStore, open_document_store};
+pub use document_store::{DocumentStore, open_document_store};
 pub use engine::{EngineEnvironment, EngineImage, EngineKind};
 pub use host_path_kind::path_kind;
 pub use image::{Image, LayerDescriptor};

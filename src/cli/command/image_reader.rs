@@ -10,7 +10,7 @@ use crate::knowledge::Knowledge;
 use crate::knowledge::file_interest::library_options;
 use image_linkage::layer::IndexOptions;
 use image_linkage::loader::CpuLevel;
-use image_source::registry::{CredentialSource, RegistryOptions, RetryPolicy};
+use image_source::registry::{RegistryOptions, RetryPolicy};
 use image_source::{ImageError, LayerCache, Platform};
 
 use super::command_error::CommandError;
@@ -51,12 +51,12 @@ impl ImageReader {
             registry: RegistryOptions {
                 insecure: self.options.insecure_registries.clone(),
                 ca_cert: self.options.ca_cert.clone(),
-                // What the user's `docker login` may pull can be audited without another login.
-                credentials: CredentialSource::Host,
                 token_servers: self.options.token_servers.clone(),
                 trusted_indexes: self.options.trusted_indexes.clone(),
                 patience: self.patience(),
                 user_agent: concat!("cupti-audit/", env!("CARGO_PKG_VERSION")).to_owned(),
+                // What the user's `docker login` may pull can be audited without another login.
+                ..RegistryOptions::default()
             },
             knowledge: &self.knowledge,
             conditions: self.conditions(),

@@ -23,7 +23,6 @@ use crate::make::slim::supplier::CuptiSupplier;
 use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::{ExistingOutput, write_whole_file};
 use image_linkage::layer::LayerIndex;
-use image_source::EngineEnvironment;
 use image_source::UnfinishedFolder;
 
 use super::command_error::CommandError;
@@ -126,7 +125,6 @@ impl<'a> SlimDestination<'a> {
         };
         let reach = OutputAccess {
             registry: &options.registry,
-            engine: EngineEnvironment::from_env(),
             existing,
         };
         output.check_free(&reach)?;

@@ -68,9 +68,9 @@ pub struct FileInterest {
     text_words: NameMatcher,
 }
 
-impl FileInterest {
+impl From<WantedFiles> for FileInterest {
     /// Looks for what `wanted` lists.
-    pub fn new(wanted: WantedFiles) -> Self {
+    fn from(wanted: WantedFiles) -> Self {
         let patterns = |list: &BTreeSet<String>| list.iter().map(|text| PathPattern::new(text)).collect();
         Self {
             kept: patterns(&wanted.kept),
@@ -82,7 +82,9 @@ impl FileInterest {
             wanted,
         }
     }
+}
 
+impl FileInterest {
     /// A digest over all that is asked and over what reads it: an index that was made with the same one is as good as
     /// one that is made now, where the limits are the same.
     pub fn fingerprint(&self) -> Digest {
@@ -213,7 +215,7 @@ mod tests {
 
     #[test]
     fn only_what_is_asked_for_is_kept_and_hashed() {
-        let interest = FileInterest::new(WantedFiles {
+        let interest = FileInterest::from(WantedFiles {
             kept: list(&["var/lib/dpkg/status"]),
             hashed: list(&["libz.so*"]),
             ..WantedFiles::default()
@@ -236,7 +238,7 @@ mod tests {
                 text_words,
                 ..WantedFiles::default()
             };
-            FileInterest::new(wanted).fingerprint()
+            FileInterest::from(wanted).fingerprint()
         };
         let all = [
             print([&[], &[], &[], &[], &[], &[]]),

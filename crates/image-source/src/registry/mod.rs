@@ -44,7 +44,7 @@ use crate::source_kind::SourceKind;
 use crate::{config, verify};
 pub use attached_bundles::{BUNDLE, push_bundle, read_bundles};
 use attached_indexes::AttachedIndexes;
-pub use attached_indexes::{PushedIndexes, push_indexes};
+pub use attached_indexes::push_indexes;
 pub use catalog::{list_repositories, list_tags};
 use client::RepositoryClient;
 pub use credential_files::CredentialSource;
