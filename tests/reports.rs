@@ -8,6 +8,8 @@
     reason = "the tests run the real program"
 )]
 
+#[path = "support/interrupt.rs"]
+mod interrupt;
 mod support;
 
 use std::fs;
@@ -110,6 +112,63 @@ fn a_report_from_the_cache_is_that_of_the_layers_whoever_shares_it_and_whatever_
     }
     assert_eq!(said(audit_all(folder.path())), cold);
     assert_eq!(cache_files(folder.path()).len(), files.len(), "all are made anew");
+}
+
+/// Two runs on one cache, one of which is interrupted at any moment: the other says what it would alone, and so does the
+/// next one of what is kept.
+#[test]
+fn a_cache_whose_runs_are_killed_stays_whole() {
+    let images = ["devel", "pip-torch", "stale-cache", "headers-only"];
+    let images = images.map(|name| format!("oci:testdata/images/{name}"));
+    let mut words = vec!["--format=json", "--no-config"];
+    words.extend(images.iter().map(String::as_str));
+    let cold = run(&words);
+    let begin = |folder: &Path| -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cupti-audit"));
+        command.args(&words).current_dir(env!("CARGO_MANIFEST_DIR"));
+        command.env_clear().env("CUPTI_AUDIT_CACHE_DIR", folder);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let said = |run: Child| run.wait_with_output().unwrap();
+    let unfinished = |folder: &Path| {
+        let name = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().into_owned();
+        let files = folder.join("layers").is_dir().then(|| cache_files(folder));
+        let names = files.into_iter().flatten().map(|file| name(&file));
+        names.filter(|name| name.contains("unfinished")).count()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let started = std::time::Instant::now();
+    assert_eq!(said(begin(folder.path())), cold);
+    let longest = started.elapsed();
+    let (tries, mut ended) = (interrupt::count(12), 0);
+    for number in 0..tries {
+        let folder = tempfile::tempdir().unwrap();
+        let signal = interrupt::SIGNALS[usize::try_from(number % 4).unwrap()];
+        let [hit, other] = [(); 2].map(|()| begin(folder.path()));
+        interrupt::send(signal, interrupt::moment(number, longest), &hit);
+        let hit = said(hit);
+        assert!(cold.stdout.starts_with(&hit.stdout), "{signal} {number}");
+        ended += u64::from(hit.status != cold.status);
+        assert_eq!(said(other), cold, "{signal} {number}");
+        // Who is killed leaves one file at most, and whoever writes there next takes it away.
+        assert!(
+            unfinished(folder.path()) <= usize::from(signal == "KILL"),
+            "{signal} {number}"
+        );
+        let files = cache_files(folder.path());
+        fs::remove_file(
+            files
+                .iter()
+                .find(|file| !file.to_string_lossy().contains("unfinished"))
+                .unwrap(),
+        )
+        .unwrap();
+        assert_eq!(said(begin(folder.path())), cold, "{signal} {number}");
+        assert_eq!(unfinished(folder.path()), 0, "{signal} {number}");
+    }
+    println!("interrupts: cache of two runs: {tries} tried, {tries} clean: {ended} ended before their time");
+    assert!(ended > 0);
 }
 
 #[test]

@@ -8,6 +8,9 @@
     reason = "the tests run the real program, and may panic"
 )]
 
+#[path = "support/interrupt.rs"]
+mod interrupt;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -619,17 +622,11 @@ fn large(place: &Place) -> String {
     format!("oci:{}", folder.display())
 }
 
-/// How often a run is interrupted: `CUPTI_AUDIT_INTERRUPTS`, or a few times.
-fn interrupts() -> u64 {
-    let asked = std::env::var("CUPTI_AUDIT_INTERRUPTS").ok();
-    asked.map_or(16, |asked| asked.parse().unwrap())
-}
-
 /// Signals at any moment of runs that write to each kind of place: what is there afterwards is whole, and what a killed
 /// run leaves, the next one removes.
 #[test]
 fn an_interrupted_run_leaves_all_or_nothing() {
-    let (source, tries) = (Place::new(), interrupts());
+    let (source, tries) = (Place::new(), interrupt::count(16));
     let image = large(&source);
     let drop = ["slim", &image, "--phase", "inference", "--drop"];
     let (mut whole, mut nothing, mut left) = (0, 0, 0);
@@ -645,7 +642,7 @@ fn an_interrupted_run_leaves_all_or_nothing() {
         let words = [run, &["--no-config", "-o", &to]].concat();
         let started = std::time::Instant::now();
         assert!(program(&words).output().unwrap().status.success(), "{words:?}");
-        let longest = u64::try_from(started.elapsed().as_millis()).unwrap();
+        let longest = started.elapsed();
         let _ = fs::remove_dir_all(place.path().join("out"));
         let _ = fs::remove_file(place.path().join("out"));
         let check = || match scheme {
@@ -655,17 +652,13 @@ fn an_interrupted_run_leaves_all_or_nothing() {
         // What a killed run leaves stays until a run gets as far as to make its own.
         let mut names_before = Vec::new();
         for number in (at..tries).step_by(4) {
-            let signal = ["TERM", "INT", "KILL", "HUP"][usize::try_from(number / 4 % 4).unwrap()];
+            let signal = interrupt::SIGNALS[usize::try_from(number / 4 % 4).unwrap()];
             let mut child = program(&words)
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .spawn()
                 .unwrap();
-            // Moments that lie evenly, each at another part of the run.
-            std::thread::sleep(Duration::from_millis(longest * (number * 37 % 100) / 100));
-            let _ = Command::new("kill")
-                .args(["-s", signal, &child.id().to_string()])
-                .output();
+            interrupt::send(signal, interrupt::moment(number, longest), &child);
             let status = child.wait().unwrap();
             *codes.entry(format!("{signal}: {status}")).or_default() += 1;
             let left_before = std::mem::replace(&mut names_before, names(place.path()));
@@ -691,7 +684,7 @@ fn an_interrupted_run_leaves_all_or_nothing() {
         assert_eq!(names(place.path()), ["out"], "{scheme}");
     }
     println!(
-        "{tries} runs are interrupted: {whole} had put a whole output in its place, {nothing} none; {left} of the killed left something, which the next run removed; {codes:?}"
+        "interrupts: slim, audit -o: {tries} tried, {tries} clean: {whole} had put a whole output in its place, {nothing} none; {left} of the killed left something, which the next run removed; {codes:?}"
     );
     assert!(nothing > 0);
 }
@@ -734,6 +727,31 @@ fn y_04_a_signal_that_is_ignored_stays_so_and_any_other_ends_what_waits() {
     send("HUP", &child);
     assert_eq!(child.wait().unwrap().signal(), Some(1));
     assert_eq!(names(place.path()), Vec::<String>::new());
+}
+
+#[test]
+fn an_interrupt_leaves_no_bar_on_the_terminal() {
+    if !testkit::parts::have("script", "bsdutils") {
+        return;
+    }
+    let place = Place::new();
+    saved(&place, &[Layer::new().file("a", vec![1; 16 << 20]).tar()]);
+    // Some of the layer comes, some more when it has taken a while, and then nothing.
+    let line = format!(
+        "(head -c 4000000 {}/app.tar; sleep 1; head -c 4000000 /dev/zero; sleep 3) | timeout --foreground -s INT 3 {} --no-config -",
+        place.path().display(),
+        env!("CARGO_BIN_EXE_cupti-audit")
+    );
+    let output = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    let (_, behind) = shown.rsplit_once("layer 1").unwrap();
+    // The sequence that empties a line (ECMA-48, 8.3.41).
+    assert!(behind.ends_with("\u{1b}[2K"), "{shown:?}");
 }
 
 #[test]

@@ -47,8 +47,9 @@ impl ReportTone {
         match (audit.facts.status.as_is, worst) {
             (_, Some(Severity::Error)) => Self::Bad,
             (_, Some(Severity::Warning)) => Self::Doubtful,
-            _ if audit.links.is_some() && audit.facts.gaps.is_empty() => Self::Good,
-            _ if audit.links.is_some() => Self::Doubtful,
+            // The exit code says that it is open, and a mark that says "good" would gainsay it.
+            _ if !audit.facts.gaps.is_empty() => Self::Doubtful,
+            _ if audit.links.is_some() => Self::Good,
             _ if audit.facts.is_open() => Self::Doubtful,
             (CuptiStatus::Loadable, _) => Self::Good,
             // PyTorch finds its own copy by its RPATH, whatever a plain dlopen gets.

@@ -13,7 +13,7 @@ use super::file_references::{find_references, find_word_uses};
 use super::image_facts::{Gap, ImageFacts, LayerSize};
 use super::process_context::GatherOptions;
 use crate::knowledge::Knowledge;
-use image_linkage::layer::LayerIndex;
+use image_linkage::layer::{LayerIndex, ProblemKind};
 use image_linkage::rootfs::{ApplyProblem, Rootfs};
 use image_source::Image;
 
@@ -76,6 +76,9 @@ pub fn gather_from_rootfs(
     gaps.dedup();
     if let Some(layer) = &unread {
         asked.leave_open(&format!("{layer} was not read, and it may change everything"));
+    }
+    if let Some(layer) = oddities.iter().find(|oddity| oddity.kind == ProblemKind::Refused) {
+        asked.leave_open(&format!("no engine unpacks layer {}", layer.layer + 1));
     }
     let layers = MergedLayers {
         rootfs,

@@ -17,8 +17,9 @@ use image_linkage::loader::{TraceLine, trace_lines};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
-/// The objects that all loads together may map: in an image that is made for it, all objects of thousands need each other.
-const MAPPED: usize = 4_000_000;
+/// The objects that all loads together may map, which is some eight seconds: in an image that is made for it, all objects
+/// of thousands need each other. PyTorch 2.8 with all that it needs maps 30,000.
+const MAPPED: usize = 2_000_000;
 /// The steps of the loader that all loads together may take beyond those of one: a few seconds.
 const STEPS: u64 = 40_000_000;
 /// The missing libraries that are told; an image can name a million.
