@@ -420,10 +420,8 @@ fn cosign_verifies_what_is_attested_here_and_the_other_way_round() {
             .env("COSIGN_PASSWORD", "")
             .args(words.concat());
         let output = cosign.output().unwrap();
-        (
-            output.status.success(),
-            String::from_utf8([output.stdout, output.stderr].concat()).unwrap(),
-        )
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        (output.status.success(), said)
     };
     fs::write(dir.path().join("predicate.json"), ask(&["attest", passes]).1).unwrap();
     let (imported, said) = cosign(&[&["import-key-pair", "-y", "--key", &theirs[0], "-o", "theirs"]]);
@@ -447,24 +445,20 @@ fn cosign_verifies_what_is_attested_here_and_the_other_way_round() {
     let (code, said) = verify(in_index, &theirs[1], &[]);
     assert_eq!(code, 0, "{said}");
     // The form that gates which read no bundles take: docs/attest.md.
-    let old_form = ["--new-bundle-format=false", "--predicate", "predicate.json"];
+    let old_form = [
+        &kind[..],
+        &["--new-bundle-format=false", "--predicate", "predicate.json"],
+    ]
+    .concat();
     let (signed, said) = cosign(&[
         &["attest", "-y"],
         &offline,
-        &kind,
         &old_form,
         &["--key", "theirs.key", in_index],
     ]);
     assert!(signed, "{said}");
-    let (verified, said) = cosign(&[
-        &[
-            "verify-attestation",
-            "--insecure-ignore-tlog",
-            "--new-bundle-format=false",
-        ],
-        &kind,
-        &["--key", &theirs[1], in_index],
-    ]);
+    let old_form = [&kind[..], &["--insecure-ignore-tlog", "--new-bundle-format=false"]].concat();
+    let (verified, said) = cosign(&[&["verify-attestation"], &old_form, &["--key", &theirs[1], in_index]]);
     assert!(verified, "{said}");
     for (image, key, holds) in [
         (passes, &ours[1], true),

@@ -99,7 +99,7 @@ fn running_container(command: &[String]) -> Result<RunningContainer, String> {
     })
 }
 
-/// Who this process is, by the kernel's own account (proc_pid_status(5)).
+/// Who this process is, by the kernel's own account (`proc_pid_status(5)`).
 fn own_credentials(status: &str) -> FileCredentials {
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));

@@ -45,11 +45,8 @@ pub(crate) fn fill_page(
     let search_path = search_path.map(|path| path.value.as_str());
     let search_path = search_path.or(own_path).unwrap_or_default();
     let search_path = quote::require_writable(LIBRARY_PATH, search_path)?;
-    let soname = recipe
-        .choice
-        .as_ref()
-        .map(|choice| choice.way.soname())
-        .unwrap_or_default();
+    let soname = recipe.choice.as_ref().map(|choice| choice.way.soname());
+    let soname = soname.unwrap_or_default();
     Ok(PhasePage {
         phase: plan.phase.clone(),
         image: escape::escape_bytes(facts.image.reference.as_bytes()),

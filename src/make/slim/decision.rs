@@ -81,7 +81,7 @@ impl SlimDecision {
     pub(crate) fn changed_lists<'l>(&'l self, layers: &'l [LayerIndex]) -> impl Iterator<Item = RootPath> {
         let cut = self.cuts.keys().filter_map(|&number| layers.get(number));
         let paths = cut.flat_map(|layer| layer.entries.iter().map(|(path, _)| path));
-        paths.filter(|path| is_installed_list(path))
+        paths.filter(is_installed_list)
     }
 
     /// What the layers hold afterwards, without those that are added.

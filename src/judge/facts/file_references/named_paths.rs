@@ -235,13 +235,13 @@ impl<'a> NamedPaths<'a> {
             return files.map(|file| (file, ReferenceKind::NamesFolder)).collect();
         }
         // A program may walk what lies below a folder, or put a path together that begins so.
-        let begin = if is_there {
+        let start = if is_there {
             folder.as_ref().map(|folder| &folder.path)
         } else {
             Some(&path)
         };
-        let below = begin.filter(|_| asker.puts_together()).into_iter();
-        let files = files.chain(below.flat_map(|begin| self.strays.below(begin, is_there)));
+        let below = start.filter(|_| asker.puts_together()).into_iter();
+        let files = files.chain(below.flat_map(|start| self.strays.below(start, is_there)));
         files.map(|file| (file, ReferenceKind::NamesFolder)).collect()
     }
 
