@@ -1384,7 +1384,7 @@ fn copies_of_one_library_are_stored_once_and_lists_name_no_file_that_is_gone() {
     );
 }
 
-/// nvcc links libcudadevrt.a and libcudart_static.a by default: they go with it alone, and it stays where something runs it.
+/// nvcc links `libcudadevrt.a` and `libcudart_static.a` by default: they go with it alone, and it stays where something runs it.
 #[test]
 fn a_compiler_that_stays_keeps_the_archives_that_it_links_by_default() {
     let cuda = "usr/local/cuda-12.4";
