@@ -187,6 +187,7 @@ exec chroot "$ROOT" /usr/bin/env -i "$@"
 "#;
 
 /// A container as `verify` is asked in it.
+#[derive(Debug)]
 struct VerifiedContainer<'a> {
     driver: &'a str,
     gpu: &'a str,
@@ -232,6 +233,37 @@ fn verified(root: &Root, container: &VerifiedContainer<'_>) -> (i32, Vec<String>
     )
 }
 
+/// Containers, the rules that find an error in each, and what the probe says there.
+fn containers() -> Vec<(VerifiedContainer<'static>, Vec<&'static str>, &'static str)> {
+    const APP: &[&str] = &["setpriv", "--reuid=1000", "--regid=1000", "--clear-groups"];
+    const FOUND: &str = "/opt/cupti/libcupti.so.12";
+    const LOST: &str = "libcupti.so.12: cannot open shared object file: No such file or directory";
+    let path = |environment| VerifiedContainer { environment, ..GRANTED };
+    let host = |driver, gpu| VerifiedContainer { driver, gpu, ..GRANTED };
+    let user = |container| VerifiedContainer { user: APP, ..container };
+    let profiling = |container| VerifiedContainer {
+        phase: "profiling",
+        ..container
+    };
+    let off_path = "cupti-not-on-search-path";
+    vec![
+        (GRANTED, vec![], FOUND),
+        (path("A=1"), vec![off_path], LOST),
+        (host("", ""), vec!["driver-missing"], FOUND),
+        (host("570.86.15", ""), vec!["gpu-missing"], FOUND),
+        (host("470.82.01", "0"), vec!["driver-too-old"], FOUND),
+        (user(GRANTED), vec![], FOUND),
+        (user(path("LD_LIBRARY_PATH=/home/closed")), vec![off_path], LOST),
+        (path("LD_LIBRARY_PATH=/mnt/data"), vec![], "/mnt/data/libcupti.so.12"),
+        (
+            user(profiling(GRANTED)),
+            vec!["counters-refused", "phase-need-unmet"],
+            FOUND,
+        ),
+        (profiling(GRANTED), vec!["phase-need-unmet"], FOUND),
+    ]
+}
+
 #[test]
 fn a_running_container_is_told_what_its_own_loader_and_host_give_it() {
     if !cupti_parts::are_there() {
@@ -251,86 +283,9 @@ fn a_running_container_is_told_what_its_own_loader_and_host_give_it() {
             .file("home/closed/libcupti.so.12", &library),
     );
     root.lend(std::path::Path::new(env!("CARGO_BIN_EXE_cupti-audit")), "cupti-audit");
-    let app: &[&str] = &["setpriv", "--reuid=1000", "--regid=1000", "--clear-groups"];
-    let found = "/opt/cupti/libcupti.so.12";
-    let denied = "libcupti.so.12: cannot open shared object file: No such file or directory";
-    for (container, errors, probe) in [
-        (GRANTED, vec![], found),
-        (
-            VerifiedContainer {
-                environment: "A=1",
-                ..GRANTED
-            },
-            vec!["cupti-not-on-search-path"],
-            denied,
-        ),
-        (
-            VerifiedContainer {
-                driver: "",
-                gpu: "",
-                ..GRANTED
-            },
-            vec!["driver-missing"],
-            found,
-        ),
-        (VerifiedContainer { gpu: "", ..GRANTED }, vec!["gpu-missing"], found),
-        (
-            VerifiedContainer {
-                driver: "470.82.01",
-                ..GRANTED
-            },
-            vec!["driver-too-old"],
-            found,
-        ),
-        (VerifiedContainer { user: app, ..GRANTED }, vec![], found),
-        (
-            VerifiedContainer {
-                environment: "LD_LIBRARY_PATH=/home/closed",
-                user: app,
-                ..GRANTED
-            },
-            vec!["cupti-not-on-search-path"],
-            denied,
-        ),
-        (
-            VerifiedContainer {
-                environment: "LD_LIBRARY_PATH=/mnt/data",
-                ..GRANTED
-            },
-            vec![],
-            "/mnt/data/libcupti.so.12",
-        ),
-        (
-            VerifiedContainer {
-                user: app,
-                phase: "profiling",
-                ..GRANTED
-            },
-            vec!["counters-refused", "phase-need-unmet"],
-            found,
-        ),
-        (
-            VerifiedContainer {
-                phase: "profiling",
-                ..GRANTED
-            },
-            vec!["phase-need-unmet"],
-            found,
-        ),
-    ] {
-        let label = format!(
-            "{} {:?} {} {}",
-            container.environment, container.user, container.driver, container.phase
-        );
-        let (code, rules, said) = verified(&root, &container);
-        assert_eq!(
-            (code, rules, said.as_str()),
-            (
-                i32::from(!errors.is_empty()),
-                errors.iter().map(|&rule| rule.to_owned()).collect(),
-                probe
-            ),
-            "{label}"
-        );
+    for (container, errors, probe) in containers() {
+        let errors: Vec<String> = errors.into_iter().map(str::to_owned).collect();
+        let expected = (i32::from(!errors.is_empty()), errors, probe.to_owned());
+        assert_eq!(verified(&root, &container), expected, "{container:?}");
     }
 }
