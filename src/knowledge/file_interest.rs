@@ -6,7 +6,7 @@ use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 62] = [
+const KEPT: [&str; 57] = [
     // Scripts that stand between the container's command and its program, by where they are in practice.
     "/*.sh",
     "/start",
@@ -21,13 +21,8 @@ const KEPT: [&str; 62] = [
     "*entrypoint*.sh",
     "**/*entrypoint.d/*",
     "/*.py",
-    "*/main.py",
-    "*/app.py",
-    "*/*entrypoint*.py",
-    "*/*launch*.py",
-    "*/run*.py",
-    "*/serve*.py",
-    "*/start*.py",
+    "*/*.py",
+    "**/__main__.py",
     // What such scripts and login shells read besides.
     "/*.env",
     "*/*.env",
@@ -127,7 +122,7 @@ const NO_TEXTS: [&str; 4] = [
     "**/__pycache__/*",
 ];
 /// What in a text may be the folder of a library that it names in no other way, or opens one by a name that it computes.
-const FOLDERS: [&str; 14] = [
+const FOLDERS: [&str; 17] = [
     "/opt",
     "/usr/local/",
     "/srv",
@@ -142,6 +137,10 @@ const FOLDERS: [&str; 14] = [
     "ffi.load",
     "ffi_lib",
     "dl_load_file",
+    // What pip and uv write to start a module: its first line names the Python that runs it.
+    "-script.pyw",
+    "-script\\.pyw",
+    "removesuffix('.exe')",
 ];
 
 /// The functions of the C library that open a library (dlopen(3)).
