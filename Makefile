@@ -26,8 +26,10 @@ test-builds: parts
 	tests/counts.sh $(LOG).builds; exit $$status
 
 # Everything, and that with the real PyTorch, JAX and TensorFlow, which are some gigabytes: see tests/environments.sh.
+# Then whether the package index has releases that profiles/cupti does not know.
 test-all: environments
 	$(MAKE) --no-print-directory test test-builds CUPTI_AUDIT_ALL=1
+	cargo xtask refresh --check
 
 environments: parts
 	tests/environments.sh

@@ -63,7 +63,7 @@ fn words(opened: Result<OpenedImage, ImageError>) -> String {
 
 fn read_layers(opened: OpenedImage) -> Result<(image_source::Image, Vec<Vec<String>>), ImageError> {
     let names = |index: &LayerIndex| {
-        let paths = index.entries.keys();
+        let paths = index.entries.iter().map(|(path, _)| path);
         paths.map(|path| path.to_string()).collect()
     };
     let layers = match opened.layers {

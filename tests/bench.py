@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """How long does an audit take, against the least that it can take and against the tools that it stands for?
 
-Four images are made once, of PyPI wheels and Debian packages: one huge layer of CUDA's libraries, in gzip and in zstd;
-forty small layers; 300,000 small files. They lie in OCI layouts and in a real registry. Each case runs these in turns:
+Five images are made once, of PyPI wheels and Debian packages: one huge layer of CUDA's libraries, in gzip and in zstd;
+forty small layers; 300,000 small files; 100,000 files of which 5,000 are libraries. They lie in OCI layouts and in a real registry. Each case runs these in turns:
 
   floor   igzip -dc or zstd -dc of the layers, one after the other: the fastest decoder for gzip on one core, and no audit
   ours    cupti-audit, without its cache
@@ -53,7 +53,7 @@ def main():
     for program, package in NEEDED.items():
         if not shutil.which(program):
             sys.exit(f"error: there is no {program}; it comes with the Debian package {package}")
-    images = {"huge": huge, "huge-zstd": huge_zstd, "many": many, "files": files}
+    images = {"huge": huge, "huge-zstd": huge_zstd, "many": many, "files": files, "tree": tree}
     rows = []
     with tempfile.TemporaryDirectory() as work, Registry(work) as registry:
         for name in arguments.images:
@@ -69,7 +69,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="target/dist/cupti-audit", help="the program; make bench builds it")
     parser.add_argument("--runs", type=int, default=5, help="how many turns")
-    parser.add_argument("--images", nargs="+", default=["huge", "huge-zstd", "many", "files"])
+    parser.add_argument("--images", nargs="+", default=["huge", "huge-zstd", "many", "files", "tree"])
     parser.add_argument("--counts-only", action="store_true", help="only the instruction counts")
     parser.add_argument("--write-counts", action="store_true", help="write the instruction counts anew")
     return parser.parse_args()
@@ -284,6 +284,31 @@ def files(folder):
             start, size = chance.randrange(4096), chance.randrange(4096)
             add(tar, f"usr/lib/python3/dist-packages/package{at // 300}/module{at % 300}.py", text[start : start + size])
     layout(folder, [f"{folder}/layer"])
+
+
+def tree(folder):
+    """The forty packages, and as many copies of their small libraries and of Python's modules as make 5,000 and 100,000."""
+    source, objects, modules, count = made("many", many), [], [], 0
+    blobs = [f"{source}/blobs/sha256/{name}" for name in layers(source)]
+    for blob in blobs:
+        with tarfile.open(blob) as tar:
+            for member in tar:
+                data = tar.extractfile(member).read() if member.isreg() else b""
+                count += member.isreg()
+                if data.startswith(b"\x7fELF"):
+                    objects.append((os.path.basename(member.name), data))
+                elif member.name.endswith(".py"):
+                    modules.append((os.path.basename(member.name), data))
+    wanted = {"objects": 5_000 - len(objects), "modules": 95_000 - (count - len(objects))}
+    small = [(name, data) for name, data in objects if len(data) < 100_000]
+    with packed(f"{folder}/layer", ["gzip", "-1nc"]) as tar:
+        for kind, files_of_kind in (("objects", small), ("modules", modules)):
+            for at in range(wanted[kind]):
+                name, data = files_of_kind[at % len(files_of_kind)]
+                add(tar, f"opt/venv/lib/python3.11/site-packages/{kind}{at // len(files_of_kind)}/part{at % 50}/{name}", data)
+    for blob in blobs:
+        shutil.copy(blob, f"{folder}/{os.path.basename(blob)}")
+    layout(folder, [*(f"{folder}/{os.path.basename(blob)}" for blob in blobs), f"{folder}/layer"])
 
 
 class packed:

@@ -5,11 +5,20 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 awk '
+  # The number that stands before these words.
+  function before(words,  list, length_of) {
+    split($0, list, words); length_of = split(list[1], list, " "); return list[length_of] + 0
+  }
+  function most(one, other) { return one > other ? one : other }
   FNR == NR {
     if (!/^#/) { split($0, field, "\t"); row[++rows] = field[1]; tests[rows] = field[3] }
     next
   }
   / agree / || /^(skipped|not run|budget|fuzz|faults|interrupts):/ { lines[++count] = $0 }
+  /^budget: / { budgets++; slowest = most(slowest, before(" s, ")); largest = most(largest, before(" MiB")) }
+  /^fuzz: / { targets_fuzzed++; executions += before(" executions") }
+  /^interrupts: / { tried += before(" tried"); clean += before(" clean") }
+  /panicked at (src|crates)\// { panics++ }
   /^test .* \.\.\. ok$/ { name = $2; sub(/.*::/, "", name); passed_test[name] = 1 }
   /^test result:/ { passed += $4; failed += $6; ignored += $8; targets++ }
   END {
@@ -22,6 +31,10 @@ awk '
       if (held) whole++; else open = open " " row[at]
     }
     printf "hostile inputs: %d of %d held%s\n", whole, rows, open == "" ? "" : "; not:" open
+    printf "budgets: %d rows, at most %d s of a processor and %d MiB each\n", budgets, slowest, largest
+    printf "fuzz: %d executions of %d targets\n", executions, targets_fuzzed
+    printf "interrupts: %d of %d clean\n", clean, tried
+    printf "panics of the program: %d\n", panics
     printf "%d tests passed, %d failed, %d ignored in %d targets\n", passed, failed, ignored, targets
   }
 ' testdata/hostile-rows.tsv "$1"

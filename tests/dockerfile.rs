@@ -264,7 +264,16 @@ fn files_in_the_image_are_led_to_and_an_empty_element_goes() {
 #[test]
 fn for_inference_what_nothing_needs_is_left_behind() {
     let image = fixture("torch-with-triton", &with_user(system()), &[("User", "app")]);
-    insta::assert_snapshot!("inference", written(&image, &["--phase", "inference"]));
+    let text = written(&image, &["--phase", "inference"]);
+    assert!(!text.contains("dpkg"), "{text}");
+    insta::assert_snapshot!("inference", text);
+    // A RUN cannot know which of its lines were true before: Debian's small images name files that were never unpacked.
+    let list = system().file("var/lib/dpkg/info/x.list", "/.\n");
+    let text = written(&fixture("torch-with-triton", &list, &[]), &["--phase", "inference"]);
+    assert!(
+        text.contains("\n# dpkg's lists, where they name one of these, still do;"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -302,6 +311,18 @@ fn one_file_has_a_target_for_each_phase_and_cloud_build_builds_and_audits_them()
     written(&image, &absolute);
     let yaml = fs::read_to_string(image.path().join("cloudbuild.yaml")).unwrap();
     assert!(yaml.contains("--file, \"Dockerfile.all\", ."), "{yaml}");
+    let times = ["--builder-timeout", "7200", "--runtime-timeout", "90"];
+    written(
+        &image,
+        &[
+            &["--all-phases", "--with-builder", "--cloudbuild", "--force"][..],
+            &times,
+        ]
+        .concat(),
+    );
+    let yaml = fs::read_to_string(image.path().join("cloudbuild.yaml")).unwrap();
+    let count = |seconds: &str| yaml.matches(&format!("    timeout: {seconds}s\n")).count();
+    assert_eq!([count("7200"), count("14400"), count("90")], [1, 0, 4], "{yaml}");
     let without: Vec<&str> = more.iter().filter(|word| **word != "--with-builder").copied().collect();
     insta::assert_snapshot!("all_copied", written(&image, &without));
 }
@@ -579,6 +600,10 @@ fn what_cannot_be_made_or_run_is_gone_around() {
     };
     let file = made(system().file("opt/cupti", "mine"), Vec::new());
     assert!(file.contains("\"/usr/local/lib/cupti/\"]"), "{file}");
+    // A copy that is somebody's own stays where it is.
+    let own = Elf::library("libcupti.so.12").needed("libc.so.6").build();
+    let own = made(system().file("opt/cupti/lib/libcupti.so.12", own), Vec::new());
+    assert!(own.contains("\"/usr/local/lib/cupti/\"]"), "{own}");
     let nowhere = system()
         .symlink("opt/cupti", "/nowhere")
         .symlink("usr/local/lib/cupti", "..");

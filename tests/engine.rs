@@ -26,8 +26,8 @@ use image_source::ArchiveFile;
 use image_source::NoProgress;
 use image_source::OciLayout;
 use image_source::PathKind;
-use image_source::engine::{EngineEnvironment, EngineImage, EngineKind};
 use image_source::path_kind;
+use image_source::{EngineEnvironment, EngineImage, EngineKind};
 use image_source::{ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind};
 use image_source::{PreferredDocument, WantedImage, open_stream};
 use support::have;
@@ -73,7 +73,12 @@ fn layers(opened: Result<OpenedImage, ImageError>) -> Vec<String> {
         .zip(&image.layers)
         .map(|(index, layer)| {
             assert_eq!(Some(&index.diff_id), layer.diff_id.as_ref());
-            let files: Vec<String> = index.entries.keys().map(|path| path.to_string()).collect();
+            let files: Vec<String> = index
+                .entries
+                .iter()
+                .map(|(path, _)| path)
+                .map(|path| path.to_string())
+                .collect();
             let gone: Vec<String> = index.whiteouts.iter().map(ToString::to_string).collect();
             format!("{files:?} without {gone:?} {}", index.diff_id)
         })

@@ -28,8 +28,8 @@ use std::process::Command;
 use chroot::Root;
 use cupti_parts::pip;
 use image_linkage::layer::{self, ExpectedBlob};
-use image_linkage::loader::ld_cache::CacheEntry;
-use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, ldconfig};
+use image_linkage::loader::CacheEntry;
+use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, run_ldconfig};
 use image_linkage::rootfs::{self, Rootfs};
 use testkit::layer::Layer;
 
@@ -102,8 +102,8 @@ fn the_regenerated_cache_is_that_of_the_real_ldconfig() {
     }
     let rootfs = rootfs_of_tar(&tar);
     let linker = DynamicLoader::find_default(&rootfs, Arch::of_platform("amd64").unwrap(), CpuLevel::V4).unwrap();
-    let regenerated = ldconfig::run_ldconfig(&rootfs, &linker);
-    let print = |cache: &image_linkage::loader::ld_cache::LdCache| {
+    let regenerated = run_ldconfig(&rootfs, &linker, Vec::new());
+    let print = |cache: &image_linkage::loader::LdCache| {
         let line = |(name, entry): (&[u8], &CacheEntry)| {
             format!(
                 "{} => {}",

@@ -292,3 +292,39 @@ fn a_command_that_is_for_cupti_alone_is_refused_for_another_library() {
     }
     assert!(support::run(&["advise", "--library", "cupti"]).status.success());
 }
+
+/// The package's `__init__.py` may open the one copy there is before its library asks for it, as that of PyTorch does.
+#[test]
+fn who_opens_the_only_copy_first_is_no_matter() {
+    let wheel = "Metadata-Version: 2.1\nName: nvidia-nccl-cu12\nVersion: 2.21.5\n";
+    let preload = "def preload(ctypes, glob):\n    ctypes.CDLL(glob('/opt/libnccl.so.*[0-9]'))\n";
+    let layer = |runpath: &str| {
+        let torch = Elf::library("libtorch_cuda.so").needed("libnccl.so.2").runpath(runpath);
+        loader()
+            .file(format!("{SITE}/nvidia/nccl/lib/libnccl.so.2"), nccl())
+            .file(format!("{SITE}/nvidia_nccl_cu12-2.21.5.dist-info/METADATA"), wheel)
+            .file(format!("{SITE}/fast/__init__.py"), preload)
+            .file(format!("{SITE}/fast/lib/libfast.so"), torch.build())
+    };
+    let path = "$ORIGIN/../../nvidia/nccl/lib";
+    let verdict = |layer: &Layer| {
+        let (report, text) = audit(layer);
+        let rules = report["findings"].as_array().unwrap().iter();
+        let is_open = rules
+            .clone()
+            .any(|found| found["rule"] == "opened-name-unknown" && found["severity"] == "warning");
+        (text.lines().next().unwrap().to_owned(), is_open)
+    };
+    let found = verdict(&layer(path));
+    assert_eq!(
+        found.0,
+        "✓ NCCL is loaded by libfast.so; a plain dlopen does not find it"
+    );
+    assert!(!found.1);
+    // By itself it finds none: then only a run tells, and the first line does not say that it fails.
+    let doubtful = "! NCCL is in the image, and no plain dlopen finds it; whether a program gets it cannot be foretold";
+    assert_eq!(verdict(&layer("$ORIGIN")), (doubtful.to_owned(), true));
+    // Of two copies it may be the other one.
+    let two = layer(path).file(format!("{SITE}/fast/lib/libnccl.so.2"), nccl());
+    assert!(verdict(&two).1);
+}

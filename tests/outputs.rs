@@ -143,37 +143,68 @@ fn a_wrong_form_is_answered_with_the_right_ones() {
     }
 }
 
-/// A disk of some kilobytes: what does not fit is said, and nothing stays of it.
+/// What a run says whose `OUT` is a disk of some kilobytes, and what lies there behind it.
+fn on_a_small_disk(words: &[&str]) -> (Option<i32>, String, String) {
+    let script = "mount -t tmpfs -o size=8k none \"$1\" || exit 125; folder=$1; shift
+        cd \"$OLD\"; \"$@\"; code=$?; find \"$folder\" -printf '%f\\n'; exit $code";
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display().to_string();
+    let words = words.iter().map(|word| word.replace("OUT", &at));
+    let output = std::process::Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c", script, "sh", &at])
+        .arg(env!("CARGO_BIN_EXE_cupti-audit"))
+        .args(words)
+        .env("OLD", env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    said(&output)
+}
+
+/// What does not fit is said, and nothing stays of it.
 #[test]
 fn a_full_disk_is_a_sentence_and_leaves_nothing() {
     if !support::is_root() {
         support::missing("the right to mount a small file system");
         return;
     }
-    let script = "mount -t tmpfs -o size=8k none \"$1\" || exit 125; folder=$1; shift
-        cd \"$OLD\"; \"$@\"; code=$?; ls -A \"$folder\"; exit $code";
     let slim = ["slim", "oci:testdata/images/devel", "--phase", "inference", "-o"];
     for words in [
         [&slim[..], &["oci:OUT/out"]].concat(),
         [&slim[..], &["docker-archive:OUT/out"]].concat(),
+        [
+            &["slim", "--drop", "oci:testdata/images/torch-with-triton"],
+            &slim[2..],
+            &["oci:OUT/out"],
+        ]
+        .concat(),
         [&["-o", "html=OUT/out"][..], &[IMAGE; 4]].concat(),
     ] {
-        let folder = tempfile::tempdir().unwrap();
-        let at = folder.path().display().to_string();
-        let words: Vec<String> = words.iter().map(|word| word.replace("OUT", &at)).collect();
-        let output = std::process::Command::new("unshare")
-            .args(["--mount", "--propagation", "private", "sh", "-c", script, "sh", &at])
-            .arg(env!("CARGO_BIN_EXE_cupti-audit"))
-            .args(&words)
-            .env("OLD", env!("CARGO_MANIFEST_DIR"))
-            .output()
-            .unwrap();
-        let (code, listed, error) = said(&output);
+        let (code, listed, error) = on_a_small_disk(&words);
         assert_eq!(code, Some(2), "{words:?}: {error}");
-        assert!(error.contains("No space left on device"), "{words:?}: {error}");
+        let names_place = error.contains(&at);
+        assert!(
+            names_place && error.contains("No space left on device"),
+            "{words:?}: {error}"
+        );
         assert!(
             !listed.contains("image-unfinished") && !listed.lines().any(|line| line == "out"),
             "{words:?}: {listed}"
         );
     }
+}
+
+#[test]
+fn a_full_disk_under_the_cache_is_told_once_and_the_audit_goes_on() {
+    if !support::is_root() {
+        support::missing("the right to mount a small file system");
+        return;
+    }
+    let image = "oci:testdata/images/devel";
+    let plain = said(&run(&["--quiet", image]));
+    let (code, listed, error) = on_a_small_disk(&["--no-config", "--cache-dir", "OUT", image]);
+    assert_eq!(code, plain.0, "{error}");
+    assert!(listed.starts_with("✓ CUPTI can be loaded\n"), "{listed}");
+    let told = "cannot be written, so that nothing more is kept: No space left on device";
+    assert!(error.contains(told) && error.lines().count() == 1, "{error}");
+    assert!(!listed.contains("image-unfinished"), "{listed}");
 }

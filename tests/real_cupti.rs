@@ -30,7 +30,7 @@ use image_linkage::loader::CpuLevel;
 use image_source::{Image, ImageConfig};
 use judge::{Judge, Verdict};
 use plain_image::image_of;
-use testkit::layer::Layer;
+use testkit::layer::{Entry, Kind, Layer};
 use testkit::parallel::in_parallel;
 
 #[test]
@@ -165,4 +165,172 @@ fn said(facts: &ImageFacts) -> String {
         lines.push(format!("{}: {both}", consumer.name));
     }
     lines.join("\n")
+}
+
+/// Runs its words in the root file system `$ROOT`, in a mount namespace of its own, on a host with the driver `$DRIVER` and
+/// the device `$GPU`, where these are set: `/proc/driver` is where the driver's module says what it is.
+const CONTAINER: &str = r#"
+set -e
+mkdir -p "$ROOT/proc" "$ROOT/dev" "$ROOT/mnt/data"
+mount -t proc proc "$ROOT/proc"
+if [ -n "$DRIVER" ]; then
+  mount -t tmpfs driver "$ROOT/proc/driver"
+  mkdir "$ROOT/proc/driver/nvidia"
+  echo "NVRM version: NVIDIA UNIX x86_64 Kernel Module  $DRIVER  Release Build" > "$ROOT/proc/driver/nvidia/version"
+  echo 'RmProfilingAdminOnly: 1' > "$ROOT/proc/driver/nvidia/params"
+fi
+mount -t tmpfs dev "$ROOT/dev"
+mknod -m 666 "$ROOT/dev/null" c 1 3
+if [ -n "$GPU" ]; then touch "$ROOT/dev/nvidia0"; fi
+mount --bind "$ROOT/srv/library" "$ROOT/mnt/data"
+exec chroot "$ROOT" /usr/bin/env -i "$@"
+"#;
+
+/// A container as `verify` is asked in it.
+struct VerifiedContainer<'a> {
+    driver: &'a str,
+    gpu: &'a str,
+    environment: &'a str,
+    /// By which its process becomes another user.
+    user: &'a [&'a str],
+    phase: &'a str,
+}
+
+const GRANTED: VerifiedContainer<'_> = VerifiedContainer {
+    driver: "570.86.15",
+    gpu: "0",
+    environment: "LD_LIBRARY_PATH=/opt/cupti",
+    user: &[],
+    phase: "training",
+};
+
+/// The exit code, the rules that find an error, and what the probe said that was started behind it.
+fn verified(root: &Root, container: &VerifiedContainer<'_>) -> (i32, Vec<String>, String) {
+    let mut words = vec![container.environment];
+    words.extend(container.user);
+    words.extend(["/cupti-audit", "verify", "-q", "--phase", container.phase, "--anyway"]);
+    words.extend(["--format", "json", "--", "/probe", "now", "libcupti.so.12"]);
+    let mut command = std::process::Command::new("unshare");
+    command
+        .args(["--mount", "--propagation", "private", "bash", "-c", CONTAINER, "bash"])
+        .args(words)
+        .env("ROOT", root.path(""))
+        .env("DRIVER", container.driver)
+        .env("GPU", container.gpu);
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let (report, probe) = said.split_once('\n').unwrap();
+    let report: serde_json::Value = serde_json::from_str(report).unwrap();
+    let findings = report["findings"].as_array().unwrap().iter();
+    let errors = findings.filter(|finding| finding["severity"] == "error");
+    let rules = errors.map(|finding| finding["rule"].as_str().unwrap().to_owned());
+    let code = i32::try_from(report["exit_code"].as_i64().unwrap()).unwrap();
+    (
+        code,
+        rules.collect(),
+        probe.lines().next().unwrap_or_default().to_owned(),
+    )
+}
+
+#[test]
+fn a_running_container_is_told_what_its_own_loader_and_host_give_it() {
+    if !cupti_parts::are_there() {
+        return;
+    }
+    let mut root = Root::new(&cupti_parts::program(PROBE, &[]));
+    let library = cupti_parts::cupti_12("libcupti.so.12");
+    root.add(
+        &Layer::new()
+            .file("opt/cupti/libcupti.so.12", &library)
+            .file("srv/library/libcupti.so.12", &library)
+            .entry(Entry {
+                name: b"home/closed".to_vec(),
+                mode: 0o700,
+                kind: Kind::Directory,
+            })
+            .file("home/closed/libcupti.so.12", &library),
+    );
+    root.lend(std::path::Path::new(env!("CARGO_BIN_EXE_cupti-audit")), "cupti-audit");
+    let app: &[&str] = &["setpriv", "--reuid=1000", "--regid=1000", "--clear-groups"];
+    let found = "/opt/cupti/libcupti.so.12";
+    let denied = "libcupti.so.12: cannot open shared object file: No such file or directory";
+    for (container, errors, probe) in [
+        (GRANTED, vec![], found),
+        (
+            VerifiedContainer {
+                environment: "A=1",
+                ..GRANTED
+            },
+            vec!["cupti-not-on-search-path"],
+            denied,
+        ),
+        (
+            VerifiedContainer {
+                driver: "",
+                gpu: "",
+                ..GRANTED
+            },
+            vec!["driver-missing"],
+            found,
+        ),
+        (VerifiedContainer { gpu: "", ..GRANTED }, vec!["gpu-missing"], found),
+        (
+            VerifiedContainer {
+                driver: "470.82.01",
+                ..GRANTED
+            },
+            vec!["driver-too-old"],
+            found,
+        ),
+        (VerifiedContainer { user: app, ..GRANTED }, vec![], found),
+        (
+            VerifiedContainer {
+                environment: "LD_LIBRARY_PATH=/home/closed",
+                user: app,
+                ..GRANTED
+            },
+            vec!["cupti-not-on-search-path"],
+            denied,
+        ),
+        (
+            VerifiedContainer {
+                environment: "LD_LIBRARY_PATH=/mnt/data",
+                ..GRANTED
+            },
+            vec![],
+            "/mnt/data/libcupti.so.12",
+        ),
+        (
+            VerifiedContainer {
+                user: app,
+                phase: "profiling",
+                ..GRANTED
+            },
+            vec!["counters-refused", "phase-need-unmet"],
+            found,
+        ),
+        (
+            VerifiedContainer {
+                phase: "profiling",
+                ..GRANTED
+            },
+            vec!["phase-need-unmet"],
+            found,
+        ),
+    ] {
+        let label = format!(
+            "{} {:?} {} {}",
+            container.environment, container.user, container.driver, container.phase
+        );
+        let (code, rules, said) = verified(&root, &container);
+        assert_eq!(
+            (code, rules, said.as_str()),
+            (
+                i32::from(!errors.is_empty()),
+                errors.iter().map(|&rule| rule.to_owned()).collect(),
+                probe
+            ),
+            "{label}"
+        );
+    }
 }

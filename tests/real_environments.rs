@@ -31,7 +31,7 @@ use docker::Dockerd;
 use environment::{Environment, SITE, World};
 use image_linkage::loader::CpuLevel;
 use image_source::NoProgress;
-use image_source::engine::{EngineEnvironment, EngineImage, EngineKind};
+use image_source::{EngineEnvironment, EngineImage, EngineKind};
 use image_source::{ImageSource, OpenRequest, OpenedLayers};
 use serde_json::Value;
 

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use docker::Dockerd;
 use image_linkage::digest::to_hex;
 use image_linkage::layer::{self, ExpectedBlob};
-use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, ldconfig, write_cache};
+use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, run_ldconfig, write_cache};
 use image_linkage::rootfs;
 use registry_parts::{Guarded, REQUESTS, Registry, certificates, run};
 use serde_json::{Value, json};
@@ -427,7 +427,7 @@ fn the_cache_of_a_debian_is_the_one_that_the_real_ldconfig_lists() {
     let (rootfs, _) = rootfs::merge_layers([&index]);
     let arch = Arch::of_platform("amd64").unwrap();
     let linker = DynamicLoader::find_default(&rootfs, arch, CpuLevel::V3).unwrap();
-    let regenerated = ldconfig::run_ldconfig(&rootfs, &linker);
+    let regenerated = run_ldconfig(&rootfs, &linker, Vec::new());
     let ours = write_cache(&regenerated.cache, arch.data, "ours").unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), &ours).unwrap();

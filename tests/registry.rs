@@ -15,6 +15,8 @@ mod fleet_images;
 mod fleet_runs;
 #[path = "support/fleet_slurm.rs"]
 mod fleet_slurm;
+#[path = "support/interrupt.rs"]
+mod interrupt;
 #[path = "../crates/image-linkage/tests/support/loader_random.rs"]
 #[allow(dead_code, reason = "shared with the generated cases of the loader")]
 mod loader_random;
@@ -404,4 +406,84 @@ fn whatever_breaks_on_the_way_an_image_is_read_right_or_not_at_all() {
         leaked == 0 && right > 30 && faults > 50,
         "{faults} {right} {refused} {leaked}"
     );
+}
+
+/// A layout of layers that take a while to be made anew and pushed.
+fn write_large_layout(folder: &Path) -> String {
+    let name = "usr/local/cuda/targets/x86_64-linux/lib/libcublas_static.a";
+    let noise = |seed: u32| -> Vec<u8> {
+        let numbers = (0..500_000_u32).map(|n| n.wrapping_add(seed).wrapping_mul(2_654_435_761));
+        numbers.flat_map(u32::to_le_bytes).collect()
+    };
+    let add = |image: testkit::oci::Image, seed| {
+        let layer = testkit::layer::Layer::new().file(name, noise(seed));
+        let layer = layer.file(format!("opt/{seed}"), noise(seed + 1));
+        image.layer("RUN", &layer, testkit::layer::Compression::None)
+    };
+    let image = [1, 5].into_iter().fold(testkit::oci::Image::new("linux/amd64"), add);
+    let mut layout = testkit::oci::Layout::new();
+    layout.add("1", &[image]);
+    layout.write_to(folder).unwrap();
+    format!("oci:{}", folder.display())
+}
+
+#[test]
+fn an_interrupted_push_leaves_a_whole_image_at_its_tag_or_none() {
+    if !have_all(&[REGISTRY]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let registry = Registry::start(folder.path(), None);
+    let image = write_large_layout(&folder.path().join("layout"));
+    let staging = tempfile::tempdir().unwrap();
+    let program = |words: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_cupti-audit"));
+        command.args(words).env_clear().env("CUPTI_AUDIT_NO_CACHE", "1");
+        command
+            .env("TMPDIR", staging.path())
+            .stdout(std::process::Stdio::null());
+        command.stderr(std::process::Stdio::piped());
+        command.spawn().unwrap()
+    };
+    // A repository each, so that nothing lies there beforehand.
+    let pushed = |number: u64| format!("docker://{}/app{number}:1", registry.address);
+    let push = |to: &str| {
+        program(&[
+            "slim",
+            "--no-config",
+            &image,
+            "--phase",
+            "inference",
+            "--drop",
+            "-o",
+            to,
+        ])
+    };
+    let started = std::time::Instant::now();
+    assert!(push(&pushed(1_000)).wait().unwrap().success());
+    let longest = started.elapsed();
+    let (tries, mut whole) = (interrupt::count(8), 0);
+    for number in 0..tries {
+        let signal = interrupt::SIGNALS[usize::try_from(number % 4).unwrap()];
+        let run = push(&pushed(number));
+        interrupt::send(signal, interrupt::moment(number, longest), &run);
+        let ended = run.wait_with_output().unwrap();
+        let is_left = std::fs::read_dir(staging.path()).unwrap().count() > 0;
+        assert!(!is_left || signal == "KILL", "{signal} {number}");
+        let audit = ["--no-config", "--fail-on", "never", &pushed(number)];
+        let read = program(&audit).wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&read.stderr);
+        let is_there = read.status.success();
+        assert!(is_there || said.contains("is not in"), "{signal} {number}: {said}");
+        assert!(is_there || !ended.status.success(), "{signal} {number}: {ended:?}");
+        whole += u64::from(is_there);
+        // Whoever pushes there next is hindered by nothing.
+        let again = push(&pushed(number)).wait_with_output().unwrap();
+        assert!(again.status.success() || is_there, "{signal} {number}: {again:?}");
+        // A run that is refused makes nothing, and so takes nothing away.
+        let left = std::fs::read_dir(staging.path()).unwrap().count();
+        assert!(left == 0 || is_there, "{signal} {number}");
+    }
+    println!("interrupts: push: {tries} tried, {tries} clean: {whole} had put a whole image there");
+    assert!(whole < tries);
 }

@@ -8,6 +8,8 @@
     reason = "the tests run the real program"
 )]
 
+#[path = "support/interrupt.rs"]
+mod interrupt;
 mod support;
 
 use std::fs;
@@ -112,6 +114,63 @@ fn a_report_from_the_cache_is_that_of_the_layers_whoever_shares_it_and_whatever_
     assert_eq!(cache_files(folder.path()).len(), files.len(), "all are made anew");
 }
 
+/// Two runs on one cache, one of which is interrupted at any moment: the other says what it would alone, and so does the
+/// next one of what is kept.
+#[test]
+fn a_cache_whose_runs_are_killed_stays_whole() {
+    let images = ["devel", "pip-torch", "stale-cache", "headers-only"];
+    let images = images.map(|name| format!("oci:testdata/images/{name}"));
+    let mut words = vec!["--format=json", "--no-config"];
+    words.extend(images.iter().map(String::as_str));
+    let cold = run(&words);
+    let begin = |folder: &Path| -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cupti-audit"));
+        command.args(&words).current_dir(env!("CARGO_MANIFEST_DIR"));
+        command.env_clear().env("CUPTI_AUDIT_CACHE_DIR", folder);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let said = |run: Child| run.wait_with_output().unwrap();
+    let unfinished = |folder: &Path| {
+        let name = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().into_owned();
+        let files = folder.join("layers").is_dir().then(|| cache_files(folder));
+        let names = files.into_iter().flatten().map(|file| name(&file));
+        names.filter(|name| name.contains("unfinished")).count()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let started = std::time::Instant::now();
+    assert_eq!(said(begin(folder.path())), cold);
+    let longest = started.elapsed();
+    let (tries, mut ended) = (interrupt::count(12), 0);
+    for number in 0..tries {
+        let folder = tempfile::tempdir().unwrap();
+        let signal = interrupt::SIGNALS[usize::try_from(number % 4).unwrap()];
+        let [hit, other] = [(); 2].map(|()| begin(folder.path()));
+        interrupt::send(signal, interrupt::moment(number, longest), &hit);
+        let hit = said(hit);
+        assert!(cold.stdout.starts_with(&hit.stdout), "{signal} {number}");
+        ended += u64::from(hit.status != cold.status);
+        assert_eq!(said(other), cold, "{signal} {number}");
+        // Who is killed leaves one file at most, and whoever writes there next takes it away.
+        assert!(
+            unfinished(folder.path()) <= usize::from(signal == "KILL"),
+            "{signal} {number}"
+        );
+        let files = cache_files(folder.path());
+        fs::remove_file(
+            files
+                .iter()
+                .find(|file| !file.to_string_lossy().contains("unfinished"))
+                .unwrap(),
+        )
+        .unwrap();
+        assert_eq!(said(begin(folder.path())), cold, "{signal} {number}");
+        assert_eq!(unfinished(folder.path()), 0, "{signal} {number}");
+    }
+    println!("interrupts: cache of two runs: {tries} tried, {tries} clean: {ended} ended before their time");
+    assert!(ended > 0);
+}
+
 #[test]
 fn the_json_report_is_what_its_schema_tells() {
     let schema: Value = serde_json::from_slice(&run(&["schema"]).stdout).unwrap();
@@ -192,7 +251,7 @@ fn every_manifest_is_what_the_api_of_its_engine_takes() {
     };
     let kubernetes = judge("kubernetes");
     let mut kinds: Vec<String> = Vec::new();
-    for folder in ["once", "nightly"] {
+    for folder in ["once", "nightly", "verify"] {
         for entry in fs::read_dir(format!("deploy/kubernetes/{folder}")).unwrap() {
             let path = entry.unwrap().path();
             let manifest: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
@@ -204,7 +263,18 @@ fn every_manifest_is_what_the_api_of_its_engine_takes() {
     }
     kinds.sort();
     let [cron, policy, volume] = ["CronJob", "NetworkPolicy", "PersistentVolumeClaim"];
-    assert_eq!(kinds, [cron, cron, cron, "Job", policy, policy, volume, volume]);
+    assert_eq!(kinds, [cron, cron, cron, "Job", "Job", policy, policy, volume, volume]);
+    let admission = judge("admission");
+    for name in ["admission-policy", "gatekeeper", "kyverno", "policy-controller"] {
+        let text = fs::read_to_string(format!("deploy/admission/{name}.yaml")).unwrap();
+        for document in text.split("\n---\n") {
+            let document: Value = serde_saphyr::from_str(document).unwrap();
+            // Of a kind that Gatekeeper makes from the template.
+            if document["kind"] != "AuditedImages" {
+                assert_valid(&admission, &document, name);
+            }
+        }
+    }
     let misspelt = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"completionsMode": "Indexed"}});
     assert!(!kubernetes.is_valid(&misspelt));
     let text = fs::read_to_string("deploy/cloud-run/job.yaml").unwrap();

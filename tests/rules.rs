@@ -13,13 +13,14 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use cupti_audit::judge::facts::installed_tools::find_installed_tools;
-use cupti_audit::judge::facts::{GatherOptions, ImageFacts};
+use cupti_audit::judge::facts::{GatherOptions, HostFacts, ImageFacts};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::judge::plan::profilers::assess_tools;
 use cupti_audit::judge::plan::{self, PlanInput};
 use cupti_audit::judge::rule::{self, Finding, Rule, RuleQuestion, RuleSubject, Severity, UnmetNeed};
 use cupti_audit::knowledge::{Knowledge, SEVERITY_PHASES};
 use image_linkage::loader::CpuLevel;
+use image_linkage::rootfs::FileCredentials;
 use image_source::NoProgress;
 use image_source::Platform;
 use image_source::registry::RegistryOptions;
@@ -79,8 +80,34 @@ static ALL: LazyLock<Vec<Judged>> = LazyLock::new(|| {
             all.push(judge(label, &facts(name, platform, &[])));
         }
     }
+    all.extend(running("devel"));
     all
 });
+
+/// An image as a container that runs, on hosts that lack something.
+fn running(name: &str) -> Vec<Judged> {
+    let host = |driver: &str, has_gpu, counters| HostFacts {
+        driver: Some(driver.to_owned()).filter(|driver| !driver.is_empty()),
+        has_gpu,
+        counters,
+        has_daemon: false,
+    };
+    let hosts = [
+        ("without a driver", host("", false, None)),
+        ("of 2021 without a GPU", host("470.82.01", false, Some(true))),
+        ("that grants no counters", host("535.104.05", true, Some(false))),
+        ("that grants all", host("570.86.15", true, Some(true))),
+    ];
+    let on = |(words, host): (&str, HostFacts)| {
+        let mut facts = facts(name, "linux/amd64", &[]);
+        facts.host = Some(host);
+        facts.image.config.running = Some(FileCredentials::default());
+        let daemon = ("KINETO_USE_DAEMON".to_owned(), "1".to_owned());
+        facts.image.config.env.push(daemon);
+        judge(format!("{name} on a host {words}"), &facts)
+    };
+    hosts.map(on).into()
+}
 
 fn facts(name: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts {
     let folder = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images");

@@ -8,6 +8,9 @@
     reason = "the tests run the real program, and may panic"
 )]
 
+#[path = "support/interrupt.rs"]
+mod interrupt;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -619,17 +622,11 @@ fn large(place: &Place) -> String {
     format!("oci:{}", folder.display())
 }
 
-/// How often a run is interrupted: `CUPTI_AUDIT_INTERRUPTS`, or a few times.
-fn interrupts() -> u64 {
-    let asked = std::env::var("CUPTI_AUDIT_INTERRUPTS").ok();
-    asked.map_or(16, |asked| asked.parse().unwrap())
-}
-
 /// Signals at any moment of runs that write to each kind of place: what is there afterwards is whole, and what a killed
 /// run leaves, the next one removes.
 #[test]
 fn an_interrupted_run_leaves_all_or_nothing() {
-    let (source, tries) = (Place::new(), interrupts());
+    let (source, tries) = (Place::new(), interrupt::count(16));
     let image = large(&source);
     let drop = ["slim", &image, "--phase", "inference", "--drop"];
     let (mut whole, mut nothing, mut left) = (0, 0, 0);
@@ -645,7 +642,7 @@ fn an_interrupted_run_leaves_all_or_nothing() {
         let words = [run, &["--no-config", "-o", &to]].concat();
         let started = std::time::Instant::now();
         assert!(program(&words).output().unwrap().status.success(), "{words:?}");
-        let longest = u64::try_from(started.elapsed().as_millis()).unwrap();
+        let longest = started.elapsed();
         let _ = fs::remove_dir_all(place.path().join("out"));
         let _ = fs::remove_file(place.path().join("out"));
         let check = || match scheme {
@@ -655,17 +652,13 @@ fn an_interrupted_run_leaves_all_or_nothing() {
         // What a killed run leaves stays until a run gets as far as to make its own.
         let mut names_before = Vec::new();
         for number in (at..tries).step_by(4) {
-            let signal = ["TERM", "INT", "KILL", "HUP"][usize::try_from(number / 4 % 4).unwrap()];
+            let signal = interrupt::SIGNALS[usize::try_from(number / 4 % 4).unwrap()];
             let mut child = program(&words)
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .spawn()
                 .unwrap();
-            // Moments that lie evenly, each at another part of the run.
-            std::thread::sleep(Duration::from_millis(longest * (number * 37 % 100) / 100));
-            let _ = Command::new("kill")
-                .args(["-s", signal, &child.id().to_string()])
-                .output();
+            interrupt::send(signal, interrupt::moment(number, longest), &child);
             let status = child.wait().unwrap();
             *codes.entry(format!("{signal}: {status}")).or_default() += 1;
             let left_before = std::mem::replace(&mut names_before, names(place.path()));
@@ -691,7 +684,7 @@ fn an_interrupted_run_leaves_all_or_nothing() {
         assert_eq!(names(place.path()), ["out"], "{scheme}");
     }
     println!(
-        "{tries} runs are interrupted: {whole} had put a whole output in its place, {nothing} none; {left} of the killed left something, which the next run removed; {codes:?}"
+        "interrupts: slim, audit -o: {tries} tried, {tries} clean: {whole} had put a whole output in its place, {nothing} none; {left} of the killed left something, which the next run removed; {codes:?}"
     );
     assert!(nothing > 0);
 }
@@ -734,6 +727,31 @@ fn y_04_a_signal_that_is_ignored_stays_so_and_any_other_ends_what_waits() {
     send("HUP", &child);
     assert_eq!(child.wait().unwrap().signal(), Some(1));
     assert_eq!(names(place.path()), Vec::<String>::new());
+}
+
+#[test]
+fn an_interrupt_leaves_no_bar_on_the_terminal() {
+    if !testkit::parts::have("script", "bsdutils") {
+        return;
+    }
+    let place = Place::new();
+    saved(&place, &[Layer::new().file("a", vec![1; 16 << 20]).tar()]);
+    // Some of the layer comes, some more when it has taken a while, and then nothing.
+    let line = format!(
+        "(head -c 4000000 {}/app.tar; sleep 1; head -c 4000000 /dev/zero; sleep 3) | timeout --foreground -s INT 3 {} --no-config -",
+        place.path().display(),
+        env!("CARGO_BIN_EXE_cupti-audit")
+    );
+    let output = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    let (_, behind) = shown.rsplit_once("layer 1").unwrap();
+    // The sequence that empties a line (ECMA-48, 8.3.41).
+    assert!(behind.ends_with("\u{1b}[2K"), "{shown:?}");
 }
 
 #[test]
@@ -1033,6 +1051,7 @@ fn a_copy_that_a_search_path_may_lead_to_of_which_only_a_run_could_tell_stays() 
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn a_library_that_nothing_explains_stays_where_something_may_put_its_path_together() {
     const NAME: &str = "libnvperf_host.so";
+    const TOOLKIT: &str = "usr/local/cuda-12.4/lib64";
     let python = |code: &str| Layer::new().file("app/main.py", format!("from ctypes import CDLL\n{code}\n"));
     let text = |path: &str, content: &str| Layer::new().file(path, content);
     let program = |imports: &[&str], held: &str| {
@@ -1219,6 +1238,72 @@ fn a_library_that_nothing_explains_stays_where_something_may_put_its_path_togeth
             json!({}),
             true,
         ),
+        (
+            "a notebook",
+            TOOLKIT,
+            text("home/w.ipynb", r#"{"source": ["ctypes.CDLL(\"libnvperf_host.so\")"]}"#),
+            json!({}),
+            true,
+        ),
+        (
+            "a unit of systemd",
+            TOOLKIT,
+            text(
+                "etc/systemd/system/a.service",
+                "[Service]\nEnvironment=A=libnvperf_host.so\n",
+            ),
+            json!({}),
+            true,
+        ),
+        (
+            "R",
+            TOOLKIT,
+            text("app/a.R", "dyn.load('/usr/local/cuda-12.4/lib64/libnvperf_host.so')\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "Octave",
+            TOOLKIT,
+            text("app/a.m", "loadlibrary('libnvperf_host', 'x.h')\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "Julia",
+            TOOLKIT,
+            text("app/a.jl", "dlopen(\"libnvperf_host\")\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "Julia, another one",
+            TOOLKIT,
+            text("app/a.jl", "dlopen(\"libz.so.1\")\n"),
+            json!({}),
+            false,
+        ),
+        (
+            "the end of a name",
+            TOOLKIT,
+            program(&["dlopen"], "erf_host.so"),
+            json!({"Cmd": ["/app/prog"]}),
+            true,
+        ),
+        (
+            "a whole name",
+            TOOLKIT,
+            program(&["dlopen"], "libz.so.1"),
+            json!({"Cmd": ["/app/prog"]}),
+            false,
+        ),
+        (
+            "a pattern in a folder of everybody's",
+            TOOLKIT,
+            text("s.sh", "ls /usr/local/cuda-12.4/lib64/libnvp*\n"),
+            json!({}),
+            true,
+        ),
         ("NVIDIA's package", &wheel, python("CDLL(x + '/lib')"), json!({}), false),
     ];
     for (what, folder, layer, config, stays) in cases {
@@ -1297,6 +1382,167 @@ fn copies_of_one_library_are_stored_once_and_lists_name_no_file_that_is_gone() {
         linked,
         [format!("/{lib}/libcupti.so.12"), format!("/{lib}/libcupti.so.2025.1.1")]
     );
+}
+
+/// nvcc links libcudadevrt.a and libcudart_static.a by default: they go with it alone, and it stays where something runs it.
+#[test]
+fn a_compiler_that_stays_keeps_the_archives_that_it_links_by_default() {
+    let cuda = "usr/local/cuda-12.4";
+    let own = ["libcudadevrt.a", "libcudart_static.a"].map(|name| format!("{cuda}/targets/x86_64-linux/lib/{name}"));
+    let (nvcc, other) = (
+        format!("{cuda}/bin/nvcc"),
+        format!("{cuda}/targets/x86_64-linux/lib/libcublas_static.a"),
+    );
+    let site = "usr/local/lib/python3.11/dist-packages";
+    let toolkit = own
+        .iter()
+        .chain([&other])
+        .fold(Layer::new(), |layer, path| layer.file(path, "an archive"));
+    let toolkit = toolkit.executable(&nvcc, Elf::executable().needed("libc.so.6").build());
+    let own_code = |code: &str| toolkit.clone().file("app/main.py", format!("import shutil\n{code}\n"));
+    let user = |package: &str| toolkit.clone().file(format!("{site}/{package}/__init__.py"), "");
+    for (what, layer, phase, stays) in [
+        ("a phase that compiles", toolkit.clone(), "prototype", true),
+        ("nobody compiles", toolkit.clone(), "inference", false),
+        ("deep_gemm", user("deep_gemm"), "inference", true),
+        ("transformer_engine", user("transformer_engine"), "inference", true),
+        ("another package", user("gemm"), "inference", false),
+        (
+            "a script",
+            toolkit.clone().executable("start.sh", "#!/bin/sh\nnvcc -V\n"),
+            "inference",
+            true,
+        ),
+        ("own code", own_code("cc = shutil.which('nvcc')"), "inference", true),
+        (
+            "PyTorch's helper",
+            own_code("from torch.utils.cpp_extension import load"),
+            "inference",
+            true,
+        ),
+        (
+            "a path",
+            toolkit
+                .clone()
+                .file("app/build.ninja", "nvcc = /usr/local/cuda/bin/nvcc\n"),
+            "inference",
+            true,
+        ),
+        ("another word", own_code("use_nvcc_flags = 1"), "inference", false),
+        (
+            "PyTorch itself",
+            toolkit.clone().file(format!("{site}/torch/x.py"), "which('nvcc')"),
+            "inference",
+            false,
+        ),
+        (
+            "a package that runs it",
+            toolkit.clone().file(format!("{site}/own/x.py"), "which('nvcc')"),
+            "inference",
+            true,
+        ),
+    ] {
+        let place = Place::new();
+        let from = on_debian(&place, &[layer], |image| image);
+        let said = must(&[&from, "--phase", phase, "--drop", "--dry-run"]);
+        let goes = |path: &String| said.contains(&format!("- /{path} "));
+        let found = (goes(&nvcc), goes(&own[0]), goes(&own[1]), goes(&other));
+        assert_eq!(found, (!stays, !stays, !stays, true), "{what}: {said}");
+    }
+}
+
+/// Somebody ran `ldconfig /srv/o`, which no configuration names: both commands make a cache, and neither forgets it.
+#[test]
+fn what_the_loaders_cache_alone_knows_is_still_found() {
+    let place = Place::new();
+    let sources = Sources::of_repository().unwrap();
+    let mut fixture = sources.fixtures()["no-cupti"].clone();
+    let known = [("libother.so.1", "/srv/o/libother.so.1")].map(|(name, path)| (name.to_owned(), path.to_owned()));
+    let cache = testkit::spec::EntrySpec::LdcacheMore(known.into_iter().collect());
+    fixture.layers.push(testkit::spec::LayerSpec {
+        created_by: "RUN ldconfig /srv/o".to_owned(),
+        compression: Compression::None,
+        entries: Some([("/etc/ld.so.cache".to_owned(), cache)].into_iter().collect()),
+    });
+    let system = ["sh", "ln", "mkdir", "rm", "cat", "ldconfig"];
+    let other = Elf::library("libother.so.1").needed("libc.so.6").build();
+    let other = Layer::new().file("srv/o/libother.so.1", other);
+    let system = system.iter().fold(other, |layer, name| {
+        layer.executable(format!("usr/bin/{name}"), "a program")
+    });
+    let image = sources
+        .images(&fixture)
+        .unwrap()
+        .remove(0)
+        .layer("COPY", &system, Compression::None);
+    let mut layout = Layout::new();
+    layout.add("1", &[image]);
+    layout.write_to(&place.path().join("from")).unwrap();
+    let (from, to) = (place.of("oci", "from"), place.of("oci", "out"));
+    must(&[&[&*from, "-o", &to], &BRING[..]].concat());
+    let found = program(&["tree", "--no-config", &to, "libother.so.1"])
+        .output()
+        .unwrap();
+    let found = String::from_utf8_lossy(&found.stdout).into_owned();
+    assert!(found.contains("/srv/o/libother.so.1"), "{found}");
+    let words = [
+        "dockerfile",
+        "--no-config",
+        &from,
+        "--base",
+        "x",
+        "--phase",
+        "training",
+        "--via",
+        "copy",
+    ];
+    let more = ["--from", "oci:testdata/images/devel", "--from-name", "devel:1"];
+    let output = program(&[&words[..], &more].concat()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        text.contains("ldconfig /srv/o"),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// What is brought may take the place of what a program got: neither command makes such an image.
+#[test]
+fn what_loads_and_no_longer_would_is_refused_by_slim_and_dockerfile() {
+    let place = Place::new();
+    let library = |needs: &str| Elf::library("libnvperf_host.so").needed(needs).build();
+    let asker = Elf::executable().needed("libnvperf_host.so").build();
+    let layer = Layer::new()
+        .file("usr/lib/x86_64-linux-gnu/libnvperf_host.so", library("libc.so.6"))
+        .executable("opt/bin/program", asker);
+    let from = on_debian(&place, &[layer], |image| image);
+    let sources = Sources::of_repository().unwrap();
+    let devel = sources.images(&sources.fixtures()["devel"]).unwrap().remove(0);
+    let at = "usr/local/cuda-12.4/targets/x86_64-linux/lib/libnvperf_host.so";
+    let devel = devel.layer("COPY", &Layer::new().file(at, library("libgone.so")), Compression::None);
+    let mut layout = Layout::new();
+    layout.add("1", &[devel]);
+    layout.write_to(&place.path().join("devel")).unwrap();
+    let (devel, to) = (place.of("oci", "devel"), place.of("oci", "out"));
+    let why = "loads in the image and would no longer load: libgone.so: cannot open shared object file: No such file or directory";
+    let said = refused(&[&from, "--phase", "profiling", "--cupti-from", &devel, "-o", &to]);
+    assert!(said.contains(why), "{said}");
+    let words = [
+        "dockerfile",
+        "--no-config",
+        &from,
+        "--base",
+        "x",
+        "--phase",
+        "profiling",
+        "--via",
+        "copy",
+    ];
+    let more = ["--from", &devel, "--from-name", "devel:1"];
+    let output = program(&[&words[..], &more].concat()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
+    assert_eq!(names(place.path()), ["devel", "from"]);
 }
 
 /// The files of a layer of an archive with their bytes, and the hard links with their targets.

@@ -17,13 +17,15 @@ mod registry_parts;
 mod support;
 
 use std::fs::{self, File, Permissions};
+use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use docker::Dockerd;
+use image_source::Digest;
 use registry_parts::{Guarded, REQUESTS, Registry, certificates, run};
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{have, have_all, is_root};
 use tempfile::TempDir;
 
@@ -44,7 +46,7 @@ fn verdict(report: &[u8]) -> Value {
     let report: Value = serde_json::from_slice(report).unwrap();
     let diff_ids = report["image"]["layers"].as_array().unwrap().iter();
     let diff_ids: Vec<&Value> = diff_ids.map(|layer| &layer["diff_id"]).collect();
-    serde_json::json!({
+    json!({
         "cupti": report["cupti"], "consumers": report["consumers"], "findings": report["findings"],
         "gaps": report["gaps"], "platform": report["image"]["platform"], "diff_ids": diff_ids,
     })
@@ -369,6 +371,34 @@ fn an_attestation_holds_for_its_image_and_its_key_alone() {
     assert_eq!(ask(&["attest", "--key", &ours[1], passes]).0, 2);
 }
 
+/// Pushes the image as builders do that write its provenance: in an index, beside an entry that is no image.
+fn push_in_index(dir: &Path, to: &str) {
+    let layout = dir.join("in-index");
+    run("cp", &["-r", &IMAGE["oci:".len()..], layout.to_str().unwrap()]);
+    let mut outer: Value = serde_json::from_slice(&fs::read(layout.join("index.json")).unwrap()).unwrap();
+    let entry = |platform: Value| {
+        let mut entry = outer["manifests"][0].clone();
+        entry["platform"] = platform;
+        entry
+    };
+    let entries = [
+        entry(json!({"os": "linux", "architecture": "amd64"})),
+        entry(json!({"os": "unknown", "architecture": "unknown"})),
+    ];
+    let kind = "application/vnd.oci.image.index.v1+json";
+    let index = json!({"schemaVersion": 2, "mediaType": kind, "manifests": entries}).to_string();
+    let digest = Digest::of(index.as_bytes());
+    fs::write(layout.join("blobs/sha256").join(digest.digest()), &index).unwrap();
+    outer["manifests"] = json!([{"mediaType": kind, "digest": digest.to_string(), "size": index.len()}]);
+    fs::write(layout.join("index.json"), outer.to_string()).unwrap();
+    let from = format!("oci:{}", layout.display());
+    let to = format!("docker://{to}");
+    run(
+        "skopeo",
+        &["copy", "--all", "--quiet", "--dest-tls-verify=false", &from, &to],
+    );
+}
+
 #[test]
 fn cosign_verifies_what_is_attested_here_and_the_other_way_round() {
     let Some(program) = support::part("cosign/cosign") else {
@@ -405,9 +435,41 @@ fn cosign_verifies_what_is_attested_here_and_the_other_way_round() {
     assert!(signed, "{said}");
     let (code, said) = verify(passes, &theirs[1], &["--phase", "training"]);
     assert_eq!(code, 0, "{said}");
+    // Cosign looks beside what the name leads to, and so do the gates that are made of it.
+    let in_index = &format!("{passes}-in-index");
+    push_in_index(dir.path(), in_index);
+    let (code, said) = ask(&["attest", "--key", &ours[0], in_index]);
+    assert_eq!((code, said.lines().count()), (0, 2), "{said}");
+    assert_eq!(verify(in_index, &ours[1], &[]).0, 0);
+    let what = ["--key", "theirs.key", "--predicate", "predicate.json", in_index];
+    let (signed, said) = cosign(&[&["attest", "-y"], &offline, &kind, &what]);
+    assert!(signed, "{said}");
+    let (code, said) = verify(in_index, &theirs[1], &[]);
+    assert_eq!(code, 0, "{said}");
+    // The form that gates which read no bundles take: docs/attest.md.
+    let old_form = ["--new-bundle-format=false", "--predicate", "predicate.json"];
+    let (signed, said) = cosign(&[
+        &["attest", "-y"],
+        &offline,
+        &kind,
+        &old_form,
+        &["--key", "theirs.key", in_index],
+    ]);
+    assert!(signed, "{said}");
+    let (verified, said) = cosign(&[
+        &[
+            "verify-attestation",
+            "--insecure-ignore-tlog",
+            "--new-bundle-format=false",
+        ],
+        &kind,
+        &["--key", &theirs[1], in_index],
+    ]);
+    assert!(verified, "{said}");
     for (image, key, holds) in [
         (passes, &ours[1], true),
         (passes, &theirs[1], true),
+        (in_index, &ours[1], true),
         (fails, &theirs[1], false),
     ] {
         let (verified, said) = cosign(&[
@@ -417,6 +479,22 @@ fn cosign_verifies_what_is_attested_here_and_the_other_way_round() {
         ]);
         assert_eq!(verified, holds, "{said}");
     }
+}
+
+#[test]
+fn the_policies_of_a_cluster_admit_what_was_audited_to_pass_and_nothing_else() {
+    let Some(languages) = support::part("policies") else {
+        return;
+    };
+    let Some(made) = AttestedImages::make() else { return };
+    let [passes, fails] = [&made.passes, &made.fails].map(|image| ask(&["attest", image]).1);
+    let predicates = format!("[{passes}, {fails}]");
+    let mut judge = Command::new("python3");
+    judge.arg("tests/support/admission.py").env("PYTHONPATH", languages);
+    let mut judge = judge.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    judge.stdin.take().unwrap().write_all(predicates.as_bytes()).unwrap();
+    let said = String::from_utf8(judge.wait_with_output().unwrap().stdout).unwrap();
+    insta::assert_snapshot!(said);
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod shared_args;
 mod slim;
 mod tools;
 mod tree;
+mod verify;
 mod word_order;
 
 use attest::{AttestArgs, VerifyAttestationArgs};
@@ -39,6 +40,7 @@ use setup::{CompletionsArgs, ConfigFileArgs, ManArgs, SchemaArgs};
 use slim::SlimArgs;
 use tools::{AdviseArgs, ProfilersArgs};
 use tree::TreeArgs;
+use verify::VerifyArgs;
 
 use crate::judge::outcome::RunExit;
 use clap::error::ErrorKind;
@@ -63,7 +65,7 @@ Examples:
   cupti-audit tree pytorch/pytorch libtorch_cpu.so";
 
 /// The commands that -h leaves to --help.
-const RARE_COMMANDS: [&str; 9] = [
+const RARE_COMMANDS: [&str; 10] = [
     "attest",
     "cache",
     "completions",
@@ -72,6 +74,7 @@ const RARE_COMMANDS: [&str; 9] = [
     "man",
     "profiles",
     "schema",
+    "verify",
     "verify-attestation",
 ];
 
@@ -81,7 +84,7 @@ Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
         docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, or a path
 Exit codes: 0 pass, 1 findings, 2 not done, or the verdict is open
 Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04
-More commands: attest, cache, completions, config, fleet, man, profiles, schema (--help has all)";
+More commands: attest, cache, completions, config, fleet, man, profiles, schema, verify (--help has all)";
 
 /// The ways to name an image are said by the crate that reads them.
 fn after_help() -> String {
@@ -147,6 +150,8 @@ enum CliCommand {
     Attest(AttestArgs),
     /// Ask for an attestation beside an image, and whether it passes
     VerifyAttestation(VerifyAttestationArgs),
+    /// Audit the container that this process runs in, with its host, and start a command
+    Verify(Box<VerifyArgs>),
     /// Audit many images: list them, share them among workers, report on all
     Fleet(FleetArgs),
     /// Say what the cache of layers that were read holds, or empty it
@@ -182,6 +187,7 @@ pub fn run() -> RunExit {
         Some(CliCommand::Slim(args)) => command::run_slim(*args),
         Some(CliCommand::Attest(args)) => command::run_attest(args),
         Some(CliCommand::VerifyAttestation(args)) => command::run_verify_attestation(args),
+        Some(CliCommand::Verify(args)) => command::run_verify(*args),
         Some(CliCommand::Fleet(args)) => command::run_fleet(args),
         Some(CliCommand::Cache(args)) => command::run_cache(args),
         Some(CliCommand::Rules(args)) => command::run_rules(&args),

@@ -107,7 +107,7 @@ fn collect_objects(value: &Value, named: &mut BTreeSet<NamedImage>, wrong: &mut 
     }
 }
 
-/// `Kind namespace/name`.
+/// An object of Kubernetes as people name it, `Kind namespace/name`.
 fn object_name(object: &Map<String, Value>) -> String {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let metadata = object.get("metadata");

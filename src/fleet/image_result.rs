@@ -15,9 +15,9 @@ pub(crate) struct ImageResult {
     pub platform: String,
     /// The references that lead to it, sorted.
     pub names: Vec<String>,
-    /// Who runs it.
+    /// Who runs it, such as `Deployment team/trainer`.
     pub used_by: Vec<String>,
-    /// In words.
+    /// What the audit says of it, in one line.
     pub verdict: String,
     /// What its audit came to.
     pub exit_code: u8,

@@ -7,7 +7,7 @@ use globset::{Glob, GlobBuilder, GlobMatcher};
 /// Repositories and tags of a registry, by patterns.
 #[derive(Debug, Clone)]
 pub(crate) struct RepositoryPattern {
-    /// Host and port.
+    /// The host of the registry, with its port where it has one.
     pub registry: String,
     repository: String,
     repositories: GlobMatcher,

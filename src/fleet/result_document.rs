@@ -49,14 +49,14 @@ impl FleetSettings {
     /// The name of their document.
     pub(crate) const NAME: &'static str = "fleet.json";
 
-    /// Their document.
+    /// The bytes that a store keeps of them.
     pub(crate) fn document(&self) -> Vec<u8> {
         document(self)
     }
 
     /// Whether the settings in `kept` are these.
     ///
-    /// Errors: What differs.
+    /// Errors: Which part differs, with both sides.
     pub(crate) fn compare(&self, kept: &[u8]) -> Result<(), String> {
         let read = serde_json::from_slice::<Self>(kept);
         let kept = read.map_err(|error| format!("{} there is of no fleet: {error}", Self::NAME))?;
@@ -101,7 +101,7 @@ pub(crate) struct FleetFailure {
     schema: String,
     /// The digest of the image.
     pub digest: String,
-    /// Its platform.
+    /// The platform that was audited, such as `linux/amd64`.
     pub platform: String,
     /// The references that lead to it.
     pub names: Vec<String>,

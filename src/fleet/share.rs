@@ -3,7 +3,7 @@
 /// One of so many equal shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WorkShare {
-    /// From 0.
+    /// Which of the shares, counted from 0.
     index: usize,
     count: usize,
 }
@@ -22,7 +22,7 @@ const SLURM: &str = "SLURM_ARRAY_TASK_ID";
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl WorkShare {
-    /// Everything.
+    /// All lines of the list, for one worker alone.
     const WHOLE: Self = Self { index: 0, count: 1 };
 
     /// Reads `K/N`, the first of which is 1.

@@ -54,9 +54,9 @@ pub(crate) struct FleetSummary {
     pub phases: BTreeMap<String, StateCounts>,
     /// By tool, then by state.
     pub tools: BTreeMap<String, StateCounts>,
-    /// By rule.
+    /// The findings of all images by the rule that found them.
     pub rules: BTreeMap<String, RuleSummary>,
-    /// By repository.
+    /// The images by repository, as `registry/name`.
     pub repositories: BTreeMap<String, RepositorySummary>,
     /// By base and rule: the images that have the finding from there.
     pub bases: BTreeMap<(String, String), usize>,

@@ -45,7 +45,7 @@ impl WorkEntry {
         }
     }
 
-    /// Reads a line.
+    /// Reads one line of a list, without its newline.
     ///
     /// Errors: What is wrong with it, in words.
     fn read(line: &[u8]) -> Result<Self, String> {

@@ -1,10 +1,13 @@
 //! Opens an image, reads its layers and gathers its facts: the only place that knows all of these stages.
 
-use crate::judge::facts::{self, Gap, GatherOptions, ImageFacts, ReadLayers};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use crate::judge::facts::{self, Gap, GatherOptions, HostFacts, ImageFacts, ReadLayers};
 use crate::knowledge::Knowledge;
 use image_linkage::layer::{IndexOptions, LayerEntry, LayerIndex};
-use image_source::registry::{PushedIndexes, RegistryOptions, push_indexes};
-use image_source::{ImageError, LayerCache, OpenRequest, OpenedLayers, Platform, ReadProgress};
+use image_source::registry::{RegistryOptions, push_indexes};
+use image_source::{Digest, ImageConfig, ImageError, LayerCache, OpenRequest, OpenedLayers, Platform, ReadProgress};
 
 /// How images are had and read.
 pub struct ReadOptions<'a> {
@@ -36,10 +39,11 @@ impl ReadOptions<'_> {
     }
 }
 
-/// Reads the layers of an image in a registry and puts their indexes beside it, for who trusts them.
+/// Reads the layers of an image in a registry and puts their indexes beside it, for who trusts them; gives the digest of their
+/// artifact and its bytes.
 ///
 /// Errors: [`ImageError`], when the image is in no registry, or cannot be read or written beside.
-pub fn push_image_indexes(reference: &str, options: &ReadOptions<'_>) -> Result<PushedIndexes, ImageError> {
+pub fn push_image_indexes(reference: &str, options: &ReadOptions<'_>) -> Result<(Digest, u64), ImageError> {
     // Who pushes has read the layers: what others said of them is not passed on.
     let mut registry = options.registry.clone();
     registry.trusted_indexes.clear();
@@ -47,21 +51,26 @@ pub fn push_image_indexes(reference: &str, options: &ReadOptions<'_>) -> Result<
     let opened = image_source::open_image(reference, &registry, &request)?;
     let (Some(home), Some(digest), OpenedLayers::Blobs(blobs)) = (&opened.home, &opened.image.digest, &opened.layers)
     else {
-        return Err(ImageError::Reference {
-            reference: reference.to_owned(),
-            reason: "indexes lie beside an image in a registry, and this one is in none".to_owned(),
-        });
+        return Err(in_no_registry(reference, "indexes lie"));
     };
     let layers = image_source::read_layers(&opened.image, &**blobs, &request)?;
     let indexes: Vec<_> = layers.into_iter().flatten().collect();
     push_indexes(
-        home,
+        &home.name,
         reference,
         &registry,
         digest,
         &request.index.fingerprint(),
         &indexes,
     )
+}
+
+/// The error for an image of a file, a folder or an engine: what would lie beside it, such as `indexes lie`, has no place.
+pub(crate) fn in_no_registry(reference: &str, what: &str) -> ImageError {
+    ImageError::Reference {
+        reference: reference.to_owned(),
+        reason: format!("{what} beside an image in a registry, and this one is in none"),
+    }
 }
 
 /// Reads the image that `reference` names and gathers its facts.
@@ -98,6 +107,38 @@ pub fn read_image(reference: &str, options: &ReadOptions<'_>) -> Result<ImageFac
         options.knowledge,
         &options.conditions,
     ))
+}
+
+/// A container as one of its own processes knows it.
+pub struct RunningContainer {
+    /// Its environment, working directory, command and user.
+    pub config: ImageConfig,
+    /// The mounted folders that are not read.
+    pub passed_over: BTreeSet<PathBuf>,
+    /// What its host grants.
+    pub host: HostFacts,
+}
+
+/// Reads the container that this process runs in and gathers its facts.
+///
+/// Errors: [`ImageError`], when its root cannot be read.
+pub fn read_running(container: &RunningContainer, options: &ReadOptions<'_>) -> Result<ImageFacts, ImageError> {
+    let (config, passed_over) = (container.config.clone(), container.passed_over.clone());
+    let opened = image_source::open_running_root(config, passed_over, &options.open_request())?;
+    let layers = match opened.layers {
+        OpenedLayers::Folder(_, index) => vec![Ok(*index)],
+        _ => Vec::new(),
+    };
+    let facts = facts::gather_facts(
+        opened.image,
+        ReadLayers { layers },
+        options.knowledge,
+        &options.conditions,
+    );
+    Ok(ImageFacts {
+        host: Some(container.host.clone()),
+        ..facts
+    })
 }
 
 /// Whether a layer has neither folders of hier(7) nor a program: a folder of a project, read as if it were `/`.

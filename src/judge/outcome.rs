@@ -209,6 +209,12 @@ impl AuditedImage {
                     "{name} cannot be loaded in the image as it is; it can once the container runtime has run ldconfig"
                 )
             }
+            // By paths or names that only a run could tell, or after what was opened before.
+            CuptiStatus::Unloadable if !facts.undecided.is_empty() => {
+                format!(
+                    "{name} is in the image, and no plain dlopen finds it; whether a program gets it cannot be foretold"
+                )
+            }
             CuptiStatus::Unloadable => format!("{name} is in the image and cannot be loaded"),
             CuptiStatus::HeadersOnly => {
                 let what = match (facts.headers.is_empty(), facts.dangling.is_empty()) {

@@ -67,6 +67,9 @@ pub struct UsePattern {
     /// Variables of the environment that point to them.
     #[serde(default)]
     pub variables: Vec<String>,
+    /// Words for them in settings, scripts and packages of Python, by which they are run.
+    #[serde(default)]
+    pub words: Vec<String>,
     /// How they are used.
     pub why: String,
 }

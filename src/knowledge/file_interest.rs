@@ -1,8 +1,7 @@
 //! What is looked for in layers so that a library can be judged: it ties an index to this program's questions.
 
 use super::knowledge_base::Knowledge;
-use super::library::LibraryProfile;
-use image_linkage::layer::{FileInterest, IndexOptions, WantedFiles};
+use image_linkage::layer::{IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
@@ -81,7 +80,7 @@ const KEPT: [&str; 57] = [
 
 /// The files that may open or name a library without being objects: modules of Python, scripts, and settings of programs.
 /// An image has thousands, of which those that hold its name are kept.
-const TEXTS: [&str; 29] = [
+const TEXTS: [&str; 37] = [
     "*.py",
     "*.pyc",
     "*.pl",
@@ -89,6 +88,14 @@ const TEXTS: [&str; 29] = [
     "*.rb",
     "*.lua",
     "*.tcl",
+    "*.R",
+    "*.r",
+    "*.m",
+    "*.jl",
+    "*.ipynb",
+    // .NET's, with its texts in UTF-16.
+    "*.dll",
+    "*.service",
     "*.js",
     "*.mjs",
     "*.c",
@@ -111,6 +118,7 @@ const TEXTS: [&str; 29] = [
     "makefile",
     "*.mk",
     "*.cmake",
+    "*.ninja",
     "CMakeLists.txt",
 ];
 /// What conda writes of each package, tens of megabytes in which every path of an environment stands, and the scripts that
@@ -122,7 +130,7 @@ const NO_TEXTS: [&str; 4] = [
     "**/__pycache__/*",
 ];
 /// What in a text may be the folder of a library that it names in no other way, or opens one by a name that it computes.
-const FOLDERS: [&str; 17] = [
+const FOLDERS: [&str; 19] = [
     "/opt",
     "/usr/local/",
     "/srv",
@@ -137,6 +145,8 @@ const FOLDERS: [&str; 17] = [
     "ffi.load",
     "ffi_lib",
     "dl_load_file",
+    "dyn.load",
+    "loadlibrary",
     // What pip and uv write to start a module: its first line names the Python that runs it.
     "-script.pyw",
     "-script\\.pyw",
@@ -176,11 +186,14 @@ pub const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
 /// How layers are read for an audit about CUPTI, for callers that have no knowledge at hand.
 pub fn cupti_options() -> IndexOptions {
-    library_options(Knowledge::built_in().library)
+    library_options(&Knowledge::built_in())
 }
 
-/// How layers are read for an audit: within the default limits, looking for all that is known of a library.
-pub fn library_options(library: &LibraryProfile) -> IndexOptions {
+/// How layers are read for an audit: within the default limits, looking for all that is known of the library.
+pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
+    let library = knowledge.library;
+    let uses = knowledge.tables.dead_weight.kinds.iter().flat_map(|kind| &kind.used_by);
+    let tools = uses.flat_map(|used| &used.words).cloned();
     let word = &library.package_word;
     // Of these two kinds an image has hundreds: only those of packages that may bring the library are kept.
     let of_library = [
@@ -210,7 +223,7 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
     let stems = library.companions().chain([library.file_stem()]);
     IndexOptions {
         limits: Limits::default(),
-        interest: FileInterest::new(WantedFiles {
+        interest: WantedFiles {
             kept: kept.chain(of_library).chain(header).collect(),
             // Only the beginning: the rest of a name is a version, and a release may be newer than the table.
             hashed: hashed.map(|begin| format!("{begin}*")).collect(),
@@ -220,8 +233,10 @@ pub fn library_options(library: &LibraryProfile) -> IndexOptions {
             no_texts: NO_TEXTS.iter().map(|text| (*text).to_owned()).collect(),
             text_words: (stems.chain([LIBRARY_PATH, &*library.header]).chain(FOLDERS))
                 .flat_map(|word| [word.to_owned(), in_utf16(word)])
+                .chain(tools)
                 .collect(),
-        }),
+        }
+        .into(),
     }
 }
 

@@ -7,11 +7,14 @@ use super::table_field::{FieldMistake, RowFields};
 pub struct MinimumDriver {
     /// The toolkit: major, minor and update, such as `12.4.1` for 12.4 Update 1.
     pub cuda: String,
-    /// The driver that came with it.
+    /// The driver that came with it, or that it is not known.
     pub driver: String,
     /// The branch from which on minor-version compatibility lets any toolkit of the major version run.
     pub minor_compatibility: Option<String>,
 }
+
+/// What stands for a driver that no public source says.
+const NOT_KNOWN: &str = "not known";
 
 /// Which CUPTI a CUDA toolkit has (`profiles/cupti/toolkits.csv`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +39,11 @@ impl ToolkitVersion {
 }
 
 impl MinimumDriver {
+    /// The driver, where one is known.
+    pub fn known_driver(&self) -> Option<&str> {
+        Some(self.driver.as_str()).filter(|driver| *driver != NOT_KNOWN)
+    }
+
     /// Reads a row of the table.
     ///
     /// Errors: What is wrong with a field.
@@ -43,7 +51,7 @@ impl MinimumDriver {
         let row = RowFields(row);
         Ok(Self {
             cuda: row.version(0, "a version of CUDA, such as 12.4.1")?,
-            driver: row.version(1, "a version of the driver, such as 550.54.15")?,
+            driver: row.version_or(1, NOT_KNOWN, "a version of the driver, such as 550.54.15, or not known")?,
             // Minor-version compatibility came with CUDA 11; toolkits before it have no branch.
             minor_compatibility: row.branch(2, "a branch of the driver, such as 525, or nothing")?,
         })
@@ -61,7 +69,8 @@ mod tests {
         let lines = include_str!("../../profiles/cupti/drivers.csv").lines();
         assert_eq!(table.len(), lines.filter(|line| line.starts_with('1')).count());
         assert!(table.is_sorted_by_key(|row| numbers(&row.cuda)));
-        assert!(table.is_sorted_by_key(|row| numbers(&row.driver)));
+        let known = table.iter().filter_map(|row| row.known_driver());
+        assert!(known.map(numbers).is_sorted());
         for row in table {
             let major = numbers(&row.cuda).first().copied();
             let branch = [(11, "450"), (12, "525"), (13, "580")]
@@ -86,8 +95,9 @@ mod tests {
         assert_eq!(drivers("13.0.85"), ["580.82.07", "580.95.05", "580.126.20"]);
         // The version of another component, as of cudart, says the release alone.
         assert_eq!(drivers("13.0.96").first(), Some(&"580.65.06"));
-        // No toolkit since 13.4 comes with a driver.
-        assert_eq!(drivers("13.4.92"), [""; 0]);
+        assert_eq!(drivers("13.4.58"), ["615.71.09"]);
+        assert_eq!(drivers("13.4.92"), ["615.71.09"]);
+        assert_eq!(drivers("13.5.25"), ["not known"]);
         assert_eq!(drivers("12.7"), [""; 0]);
         assert_eq!(drivers("12"), [""; 0]);
     }

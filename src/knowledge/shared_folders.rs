@@ -19,6 +19,9 @@ pub struct SharedFolders {
     /// Patterns of the paths that distributions and interpreters bring.
     #[serde(default)]
     systems: Vec<FolderPattern>,
+    /// Patterns of the paths of frameworks, which name tools that they do without.
+    #[serde(default)]
+    frameworks: Vec<FolderPattern>,
     /// Patterns of the paths where toolkits and packages put the library.
     #[serde(default)]
     packages: Vec<FolderPattern>,
@@ -49,6 +52,7 @@ impl SharedFolders {
         self.folders.extend(more.folders);
         self.search_variables.extend(more.search_variables);
         self.systems.extend(more.systems);
+        self.frameworks.extend(more.frameworks);
         self.packages.extend(more.packages);
         self.interpreters.extend(more.interpreters);
         self.openers.extend(more.openers);
@@ -67,6 +71,11 @@ impl SharedFolders {
     /// Whether a distribution or an interpreter brings what lies at this path.
     pub fn is_of_system(&self, path: &RootPath) -> bool {
         is_one(&self.systems, path.as_bytes())
+    }
+
+    /// Whether a framework that names tools and does without them brings what lies at this path.
+    pub fn is_of_framework(&self, path: &RootPath) -> bool {
+        is_one(&self.frameworks, path.as_bytes())
     }
 
     /// Whether a program does what its scripts say, and is none of the image's own.
@@ -100,9 +109,13 @@ impl SharedFolders {
 fn is_computed(rest: &str) -> bool {
     let name = rest.trim_start_matches([' ', '(']);
     if let Some(quote) = name.chars().next().filter(|letter| matches!(letter, '"' | '\'')) {
-        let after = name.get(1..).and_then(|text| text.split_once(quote));
-        let after = after.map_or("", |(_, after)| after.trim_start_matches(' '));
-        return !(after.is_empty() || after.starts_with([')', ',', ';', '\n', '\r', '"', '\'', '}', ']']));
+        let Some((literal, after)) = name.get(1..).and_then(|text| text.split_once(quote)) else {
+            return false;
+        };
+        let after = after.trim_start_matches(' ');
+        // LuaJIT, Julia and Octave put the ending to `cupti` themselves.
+        return !literal.contains(".so") && !literal.is_empty()
+            || !(after.is_empty() || after.starts_with([')', ',', ';', '\n', '\r', '"', '\'', '}', ']']));
     }
     // `from ctypes import CDLL` and a definition are no calls.
     let calls = name.starts_with(|letter: char| letter.is_alphanumeric() || "_$@[".contains(letter));

@@ -52,6 +52,11 @@ impl<const N: usize> RowFields<'_, N> {
         self.checked(field, expected, is_version)
     }
 
+    /// The same, or this word in its place.
+    pub(super) fn version_or(&self, field: usize, word: &str, expected: &str) -> Result<String, FieldMistake> {
+        self.checked(field, expected, |text| text == word || is_version(text))
+    }
+
     /// Versions with spaces between them, or none.
     pub(super) fn versions(&self, field: usize, expected: &str) -> Result<Vec<String>, FieldMistake> {
         let versions = self.checked(field, expected, |text| text.split_whitespace().all(is_version))?;

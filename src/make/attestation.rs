@@ -39,17 +39,19 @@ pub(crate) enum AttestationError {
     Signing,
 }
 
-/// A statement of `predicate` about the image with the manifest `digest`.
+/// A statement of `predicate` about an image that has the `digests`, its manifest's and that of an index with no other.
 pub(crate) fn make_statement(
     home: &RegistryReference,
-    digest: &Digest,
+    digests: &[Digest],
     predicate_type: &str,
     predicate: &Value,
 ) -> String {
     let name = format!("{}/{}", home.registry(), home.repository());
-    let subject = json!([{"name": name, "digest": {digest.algorithm(): digest.digest()}}]);
+    let subject = digests
+        .iter()
+        .map(|digest| json!({"name": name, "digest": {digest.algorithm(): digest.digest()}}));
     let statement = json!({
-        "_type": STATEMENT, "subject": subject, "predicateType": predicate_type, "predicate": predicate,
+        "_type": STATEMENT, "subject": subject.collect::<Value>(), "predicateType": predicate_type, "predicate": predicate,
     });
     statement.to_string()
 }
@@ -114,7 +116,7 @@ pub(crate) struct VerifyingKey(UnparsedPublicKey<Vec<u8>>);
 impl VerifyingKey {
     /// The key of a file in PEM.
     ///
-    /// Errors: [`AttestationError::PublicKey`].
+    /// Errors: [`AttestationError::PublicKey`] for anything but a key on P-256.
     pub(crate) fn read(pem: &[u8]) -> Result<Self, AttestationError> {
         let der = SubjectPublicKeyInfoDer::from_pem_slice(pem).map_err(|_| AttestationError::PublicKey)?;
         let point = der.strip_prefix(&P256).ok_or(AttestationError::PublicKey)?;
@@ -177,7 +179,12 @@ mod tests {
         let ([private, public], [_, other_key]) = (keys(), keys());
         let (image, other_image) = (Digest::of(b"one"), Digest::of(b"two"));
         let home = "host.example/app:1".parse().unwrap();
-        let statement = make_statement(&home, &image, "urn:x", &json!({"verdict": "fail"}));
+        let statement = make_statement(
+            &home,
+            std::slice::from_ref(&image),
+            "urn:x",
+            &json!({"verdict": "fail"}),
+        );
         let bundle: Value = serde_json::from_str(&sign_statement(&statement, &private).unwrap()).unwrap();
         let verify = |bundle: &Value, key: &[u8], image: &Digest, kind: &str| {
             VerifyingKey::read(key)

@@ -34,7 +34,7 @@ pub(super) enum Block<'a> {
     /// A sentence of its own that text does not wrap.
     Line(String),
     /// The names of the columns in Markdown, and the rows.
-    Table(&'static [&'static str], Vec<TableRow>),
+    Table(Vec<&'a str>, Vec<TableRow>),
     Steps(&'a [String]),
     /// The source of a condition is in Markdown alone: there is room for it.
     HostConditions(Vec<&'a HostCondition>),

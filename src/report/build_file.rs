@@ -39,11 +39,11 @@ impl CheckedBuildFile<'_> {
 
     /// The verdict in one line. What an image will hold no Dockerfile says for sure.
     fn verdict(&self) -> String {
-        let name = self.name();
+        let (name, library) = (self.name(), &self.report.library_name);
         match self.counting().count() {
             0 => format!("{name}: no step is known to go wrong; cupti-audit says of the image whether it serves"),
-            1 => format!("{name}: one step does not do for CUPTI what it seems to"),
-            count => format!("{name}: {count} steps do not do for CUPTI what they seem to"),
+            1 => format!("{name}: one step does not do for {library} what it seems to"),
+            count => format!("{name}: {count} steps do not do for {library} what they seem to"),
         }
     }
 
@@ -60,10 +60,16 @@ impl CheckedBuildFile<'_> {
 pub(crate) fn check_page<'a>(checked: &CheckedBuildFile<'a>) -> ReportPage<'a> {
     let tone = checked.tone();
     let verdict = format!("{} {}", tone.mark(), checked.verdict());
-    let stages = checked.report.stages.iter().map(stage_row).collect();
+    let BuildFileReport {
+        library_name,
+        library_file,
+        ..
+    } = checked.report;
+    let stages = checked.report.stages.iter();
+    let stages = stages.map(|stage| stage_row(stage, library_file)).collect();
     let mut blocks = vec![
         Block::Answer(tone.style(), verdict),
-        Block::Table(&["stage", "from", "CUDA", "CUPTI"], stages),
+        Block::Table(vec!["stage", "from", "CUDA", library_name], stages),
     ];
     for found in &checked.report.findings {
         blocks.extend(finding_blocks(checked, found));
@@ -71,17 +77,17 @@ pub(crate) fn check_page<'a>(checked: &CheckedBuildFile<'a>) -> ReportPage<'a> {
     ReportPage(blocks)
 }
 
-fn stage_row(stage: &StageSummary) -> TableRow {
+fn stage_row(stage: &StageSummary, library_file: &str) -> TableRow {
     let [name, base] = [&stage.name, &stage.base].map(|text| escape_bytes(text.as_bytes()));
     let cuda = stage.cuda.clone().unwrap_or_default();
     let of_cuda = stage
         .cuda
         .as_ref()
         .map_or_else(String::new, |cuda| format!(", CUDA {cuda}"));
-    let words = format!("from {base}{of_cuda}; libcupti: {}", stage.cupti);
+    let words = format!("from {base}{of_cuda}; {library_file}: {}", stage.presence);
     TableRow {
         labelled: vec![(format!("  stage {name} "), words)],
-        cells: vec![name, base, cuda, stage.cupti.to_owned()],
+        cells: vec![name, base, cuda, stage.presence.to_owned()],
         line: String::new(),
     }
 }
@@ -121,7 +127,7 @@ fn finding_blocks<'a>(checked: &CheckedBuildFile<'a>, found: &'a StepFinding) ->
 /// The report for programs, version 1 of the contract.
 pub(crate) fn check_json(checked: &CheckedBuildFile<'_>) -> Value {
     let stages = checked.report.stages.iter();
-    let stages = stages.map(|it| json!({"name": it.name, "base": it.base, "cuda": it.cuda, "cupti": it.cupti}));
+    let stages = stages.map(|it| json!({"name": it.name, "base": it.base, "cuda": it.cuda, "cupti": it.presence}));
     let findings = checked.report.findings.iter().map(|found| {
         let finding = &found.finding;
         let suppressed = finding.suppressed.as_ref();

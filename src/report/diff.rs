@@ -31,7 +31,7 @@ pub(crate) fn diff_page<'a>(diff: &ImageDiff<'a>, exit: RunExit) -> ReportPage<'
     let mut blocks = vec![
         Block::Answer(style, format!("{mark} {}", verdict(diff))),
         Block::Table(
-            &["", "image", "platform", "layers", "verdict"],
+            vec!["", "image", "platform", "layers", "verdict"],
             vec![image_row("before", before), image_row("after", after)],
         ),
     ];
@@ -54,7 +54,7 @@ pub(crate) fn diff_page<'a>(diff: &ImageDiff<'a>, exit: RunExit) -> ReportPage<'
     for (heading, columns, rows) in parts {
         if !rows.is_empty() {
             blocks.push(Block::Heading(heading));
-            blocks.push(Block::Table(columns, rows));
+            blocks.push(Block::Table(columns.to_vec(), rows));
         }
     }
     let shared = before.facts.layers.len() - diff.layers.0.len();

@@ -13,7 +13,7 @@ use crate::judge::facts::{CuptiCopy, ImageFacts};
 use crate::size::format_size;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
-use image_linkage::loader::{DynamicLoader, Libc, trace_text};
+use image_linkage::loader::{DynamicLoader, Libc, trace_lines};
 
 /// The copies of the library and who gets to them.
 pub(super) fn write_copies(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
@@ -93,7 +93,7 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
             out.push_str(&wrap_paragraph("    ", &also, layout.width));
         }
         if layout.detail == TextDetail::All {
-            let steps = trace_text::trace_lines(&gets.trace, &gets.objects);
+            let steps = trace_lines(&gets.trace, &gets.objects);
             out.push_str(&search_table(&steps, "      "));
         }
     }

@@ -7,7 +7,7 @@ use super::text_layout::count_words;
 use crate::judge::facts::object_links::{LackedLibrary, ObjectLinks};
 use crate::judge::outcome::{AuditedImage, FailOn};
 use image_linkage::escape::escape_bytes;
-use image_linkage::loader::trace_text::TraceLine;
+use image_linkage::loader::TraceLine;
 
 /// The identifier of the JSON contract.
 const SCHEMA: &str = "cupti-audit/links/v1";

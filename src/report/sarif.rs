@@ -272,14 +272,14 @@ fn fingerprint(finding: &Finding, facts: &ImageFacts) -> String {
 
 /// The name of an image without its digest and tag; a file or folder is its own name.
 fn name(reference: &str, source: SourceKind) -> &str {
-    // In the name of an archive or a folder a colon or an `@` can be part of the file's own name.
-    if !source.is_named_everywhere() {
-        return reference;
-    }
     // The digest goes first: its own colon would be taken for that of a tag.
     let name = reference.split('@').next().unwrap_or(reference);
+    // In the name of an archive or a folder a colon or an `@` can be part of the file's own name.
+    let Some(shared) = source.shared_name(name) else {
+        return reference;
+    };
     // Neither what follows an engine's scheme nor what follows a host's colon, up to a slash, is a tag.
-    match source.bare_name(name).rsplit_once(':') {
+    match shared.rsplit_once(':') {
         Some((_, tag)) if !tag.contains('/') => {
             let before = name.strip_suffix(tag).unwrap_or(name);
             before.strip_suffix(':').unwrap_or(before)

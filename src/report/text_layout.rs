@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
 
-use image_linkage::loader::trace_text::TraceLine;
+use image_linkage::loader::TraceLine;
 
 /// How the report of an audit is laid out.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,9 @@ use cache::CacheReport;
 use super::text_layout::{BOLD, DIM, DOUBTFUL, count_words, search_table, styled};
 use crate::judge::facts::{self, ByWorld, ProcessContext, World};
 use image_linkage::escape;
-use image_linkage::loader::{LoadResolution, LoadedObject, RequestOutcome, SearchStage, UnresolvedRequest, trace_text};
+use image_linkage::loader::{
+    LoadResolution, LoadedObject, RequestOutcome, SearchStage, TraceLine, UnresolvedRequest, stage_text, trace_lines,
+};
 
 /// The identifier of the JSON contract.
 const SCHEMA: &str = "cupti-audit/tree/v1";
@@ -55,10 +57,7 @@ pub(crate) fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
     // What no object asked for has no place in the tree: it stands below.
     for missing in resolution.preload_warnings.iter().chain(loose(resolution)) {
         let _ = writeln!(out, "{}", styled(BOLD, &missing.message));
-        out.push_str(&search_table(
-            &trace_text::trace_lines(&missing.trace, &resolution.objects),
-            "  ",
-        ));
+        out.push_str(&search_table(&trace_lines(&missing.trace, &resolution.objects), "  "));
     }
     for unread in &resolution.unread {
         let _ = writeln!(out, "{} {unread}", styled(DOUBTFUL, "not checked:"));
@@ -152,7 +151,7 @@ impl TreeWriter<'_> {
     fn found(&mut self, object: &LoadedObject, name: &str, depth: usize) {
         let objects = &self.tree.resolution.objects;
         let indent = "  ".repeat(depth + 1);
-        let how = styled(DIM, format!("[{}]", trace_text::stage_text(object.how, objects)));
+        let how = styled(DIM, format!("[{}]", stage_text(object.how, objects)));
         let name = if name.is_empty() {
             String::new()
         } else {
@@ -160,7 +159,7 @@ impl TreeWriter<'_> {
         };
         let _ = writeln!(self.out, "{indent}{name}→ {} {how}", escape::escape_bytes(&object.path));
         if self.verbose {
-            let lines = trace_text::trace_lines(&object.trace, objects);
+            let lines = trace_lines(&object.trace, objects);
             self.out.push_str(&search_table(&lines, &format!("{indent}    ")));
         }
     }
@@ -186,7 +185,7 @@ impl TreeWriter<'_> {
         // The search for a library of the driver fails in every image, and says nothing of this one.
         if missing.outcome != RequestOutcome::ProvidedAtRuntime {
             let _ = writeln!(self.out, "{indent}    {}", missing.message);
-            let lines = trace_text::trace_lines(&missing.trace, &resolution.objects);
+            let lines = trace_lines(&missing.trace, &resolution.objects);
             self.out
                 .push_str(&search_table(&lines, &format!("{indent}    tried: ")));
         }
@@ -210,13 +209,13 @@ pub(crate) fn tree_json(tree: &ResolutionTree<'_>) -> Value {
         })
     };
     let unresolved = |missing: &UnresolvedRequest| {
-        let trace = trace_text::trace_lines(&missing.trace, objects);
+        let trace = trace_lines(&missing.trace, objects);
         json!({
             "name": escape::escape_bytes(&missing.name),
             "requested_by": missing.requested_by.and_then(path),
             "outcome": missing.outcome.name(),
             "message": missing.message,
-            "trace": trace.iter().map(trace_text::TraceLine::text).collect::<Value>(),
+            "trace": trace.iter().map(TraceLine::text).collect::<Value>(),
         })
     };
     json!({

@@ -9,8 +9,8 @@ use crate::judge::plan::Verdict;
 use crate::judge::rule::{Evidence, Finding, Severity, SuppressionMark};
 use crate::size::format_size;
 use image_linkage::escape;
-use image_linkage::loader::trace_text::{self, TraceLine};
 use image_linkage::loader::{ObjectNames, RequestOutcome};
+use image_linkage::loader::{TraceLine, stage_text};
 
 /// How good a thing is, for its colour: a style on a terminal, a class on a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,8 +47,9 @@ impl ReportTone {
         match (audit.facts.status.as_is, worst) {
             (_, Some(Severity::Error)) => Self::Bad,
             (_, Some(Severity::Warning)) => Self::Doubtful,
-            _ if audit.links.is_some() && audit.facts.gaps.is_empty() => Self::Good,
-            _ if audit.links.is_some() => Self::Doubtful,
+            // The exit code says that it is open, and a mark that says "good" would gainsay it.
+            _ if !audit.facts.gaps.is_empty() => Self::Doubtful,
+            _ if audit.links.is_some() => Self::Good,
             _ if audit.facts.is_open() => Self::Doubtful,
             (CuptiStatus::Loadable, _) => Self::Good,
             // PyTorch finds its own copy by its RPATH, whatever a plain dlopen gets.
@@ -198,7 +199,7 @@ pub(super) fn request_words(consumer: &CuptiConsumer) -> String {
 
 /// The stage of the search that led to what a consumer gets.
 pub(super) fn way_words(gets: &ConsumerOutcome) -> String {
-    let way = gets.how.map(|how| trace_text::stage_text(how, &gets.objects));
+    let way = gets.how.map(|how| stage_text(how, &gets.objects));
     way.unwrap_or_default()
 }
 
@@ -255,7 +256,7 @@ pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> ColouredFact {
     // The stage is that of a plain dlopen, which no object asked for: there is none to name.
     let found = copy
         .how
-        .map(|how| trace_text::stage_text(how, &ObjectNames::default()))
+        .map(|how| stage_text(how, &ObjectNames::default()))
         .unwrap_or_default();
     let users: Vec<&str> = copy
         .used_by

@@ -33,6 +33,8 @@ pub enum Kind {
     Hardlink(Vec<u8>),
     /// A named pipe.
     Fifo,
+    /// An entry of this type, without content.
+    Typed(u8),
 }
 
 /// One entry of a layer.
@@ -169,6 +171,7 @@ fn append(tar: &mut Builder<Vec<u8>>, entry: &Entry) {
         Kind::Symlink(target) => (EntryType::Symlink, b"", target),
         Kind::Hardlink(target) => (EntryType::Link, b"", target),
         Kind::Fifo => (EntryType::Fifo, b"", b""),
+        Kind::Typed(flag) => (EntryType::new(*flag), b"", b""),
     };
     let mut name = entry.name.clone();
     if kind == EntryType::Directory && !name.ends_with(b"/") {

@@ -14,10 +14,10 @@ use image_linkage::layer::{
     ExpectedBlob, IndexOptions, LayerIndex, index_layer, read_file_facts, read_index, write_index,
 };
 use image_linkage::limits::Limits;
-use image_linkage::loader::ldconfig::{LdSoConf, matches_text, run_ldconfig};
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
 };
+use image_linkage::loader::{LdSoConf, matches_text, run_ldconfig};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, FileCredentials, Rootfs};
 use image_source::{
@@ -230,7 +230,7 @@ fn seeds_of_objects() -> Vec<Vec<u8>> {
 
 fn read_object(bytes: &[u8]) {
     let path = RootPath::new(b"usr/lib/libcupti.so.12");
-    let read = read_file_facts(&path, 0o755, &mut { bytes }, options());
+    let read = read_file_facts(&path, (0o755, None), &mut { bytes }, options());
     let (facts, _) = read.expect("bytes in memory are read");
     // A process that maps it: what the loader checks, and what it makes of the tables.
     let layer = Layer::new()
@@ -329,7 +329,7 @@ fn read_conf(bytes: &[u8]) {
     let conf = LdSoConf::read(&rootfs);
     assert!(conf.directories.len() <= 2 * bytes.len() * 256);
     if let Some(loader) = loader {
-        drop(run_ldconfig(&rootfs, &loader));
+        drop(run_ldconfig(&rootfs, &loader, Vec::new()));
     }
 }
 

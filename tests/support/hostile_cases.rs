@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::elf::Elf;
-use testkit::layer::{Compression, Layer, compress};
+use testkit::layer::{Compression, Entry, Kind, Layer, compress};
 use testkit::oci::{Image, Layout};
 
 use super::hostile_images::{MeasuredRun, measure};
@@ -169,6 +169,7 @@ fn b_13_an_error_names_its_limit_and_the_flag_raises_it() {
     for limit in [
         "layer-entries=2",
         "layer-bytes=1KiB",
+        "image-bytes=1KiB",
         "document=10",
         "layers=1,document=1",
     ] {
@@ -228,6 +229,15 @@ fn verdict_above(layer: Layer) -> (String, Option<i32>, String) {
     (line, ended.code, ended.stdout)
 }
 
+/// A layer of one entry of this type.
+fn typed(flag: u8) -> Layer {
+    Layer::new().entry(Entry {
+        name: b"opt/x".to_vec(),
+        mode: 0o644,
+        kind: Kind::Typed(flag),
+    })
+}
+
 #[test]
 fn y_01_a_layer_that_no_engine_unpacks_leaves_the_verdict_open() {
     let (line, code, _) = verdict_above(Layer::new().file("usr/lib/x", "a good one"));
@@ -245,10 +255,14 @@ fn y_01_a_layer_that_no_engine_unpacks_leaves_the_verdict_open() {
         ),
         ("the target of the link", Layer::new().symlink("a", "")),
         ("the target of the link", Layer::new().symlink("a", "a/".repeat(2_048))),
+        ("no engine knows its type, 0x37", typed(b'7')),
+        ("no engine knows its type, 0x56", typed(b'V')),
+        ("no engine knows its type, 0x20", typed(b' ')),
     ];
     for (why, layer) in refused {
-        let (_, code, said) = verdict_above(layer);
-        assert_eq!(code, Some(2), "{why}: {said}");
+        let (line, code, said) = verdict_above(layer);
+        let open = "! whether CUPTI is loaded in this image cannot be foretold";
+        assert_eq!((&*line, code), (open, Some(2)), "{why}: {said}");
         let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
             said.contains("layer 2: no engine unpacks it") && said.contains(why),

@@ -14,7 +14,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cupti_audit::knowledge::{Knowledge, ListedWheel, ReleaseFile, ReleaseTable, version_numbers};
+use cupti_audit::knowledge::{Knowledge, KnowledgeTables, ListedWheel, ReleaseFile, ReleaseTable, version_numbers};
 use image_linkage::digest::to_hex;
 use sha2::{Digest as _, Sha256};
 use zip::ZipArchive;
@@ -102,7 +102,20 @@ pub fn write() -> Outcome<String> {
 /// Errors: All that the tables lack, or have and the index does not; what pip says.
 pub fn check() -> Outcome<String> {
     let (known, index) = (Knowledge::built_in().tables, ask_index()?);
-    let mut lines: Vec<String> = missing_wheels(&index, &known.wheels.wheels)
+    let lines = stale_lines(known, &index);
+    if lines.is_empty() {
+        return Ok(format!(
+            "{} wheels and {} toolkits, as the index has them\n",
+            index.wheels.len(),
+            known.toolkits.len()
+        ));
+    }
+    Err(format!("{}\nrun `cargo xtask refresh` to add what is new", lines.join("\n")).into())
+}
+
+/// What the tables lack of the index, or have besides.
+fn stale_lines(known: &KnowledgeTables, index: &IndexListing) -> Vec<String> {
+    let mut lines: Vec<String> = missing_wheels(index, &known.wheels.wheels)
         .iter()
         .map(|wheel| format!("profiles/cupti/wheels.csv lacks {}", wheel.join(" ")))
         .collect();
@@ -119,14 +132,7 @@ pub fn check() -> Outcome<String> {
             "profiles/cupti/packages.yaml has PyTorch {own}, and {newest} is there"
         ));
     }
-    if lines.is_empty() {
-        return Ok(format!(
-            "{} wheels and {} toolkits, as the index has them\n",
-            index.wheels.len(),
-            toolkits.len()
-        ));
-    }
-    Err(format!("{}\nrun `cargo xtask refresh` to add what is new", lines.join("\n")).into())
+    lines
 }
 
 fn ask_index() -> Outcome<IndexListing> {
@@ -303,4 +309,41 @@ fn write_rows(name: &str, rows: impl Iterator<Item = String>) -> io::Result<()> 
     let head = text.lines().take(comments + 1).map(str::to_owned);
     let lines: Vec<String> = head.chain(rows).collect();
     fs::write(path, lines.join("\n") + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{IndexListing, key, stale_lines};
+    use cupti_audit::knowledge::Knowledge;
+
+    #[test]
+    fn what_the_tables_lack_of_the_index_or_have_besides_is_told() {
+        let known = Knowledge::built_in().tables;
+        let version = known.packages.pytorch.reference.trim_start_matches('v');
+        let mut index = IndexListing {
+            wheels: known.wheels.wheels.iter().map(key).collect(),
+            toolkits: known
+                .toolkits
+                .iter()
+                .map(|toolkit| format!("{}.0", toolkit.cuda))
+                .collect(),
+            pytorch: version.to_owned(),
+        };
+        assert_eq!(stale_lines(known, &index), [""; 0]);
+        index.wheels.pop_first();
+        index
+            .wheels
+            .insert(["nvidia-cuda-cupti", "99.1.2", "x86_64"].map(str::to_owned));
+        index.toolkits.push("99.1.0".to_owned());
+        index.pytorch = "99.0.0".to_owned();
+        assert_eq!(
+            stale_lines(known, &index),
+            [
+                "profiles/cupti/wheels.csv lacks nvidia-cuda-cupti 99.1.2 x86_64".to_owned(),
+                "nvidia-cuda-cupti 13.0.48 aarch64 is no longer on the index".to_owned(),
+                "profiles/cupti/toolkits.csv lacks 99.1.0".to_owned(),
+                format!("profiles/cupti/packages.yaml has PyTorch v{version}, and 99.0.0 is there"),
+            ]
+        );
+    }
 }

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use image_linkage::escape::escape_bytes;
 use image_linkage::layer::{ExpectedBlob, IndexOptions, LayerIndex, index_layer};
-use image_linkage::loader::trace_text::stage_text;
+use image_linkage::loader::stage_text;
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
 };

@@ -38,11 +38,6 @@ impl Digest {
         self.parts().1
     }
 
-    /// Whether the algorithm is one of sha256, sha384 and sha512: whether the digest can be computed.
-    pub fn is_registered(&self) -> bool {
-        REGISTERED.iter().any(|(name, _)| *name == self.algorithm())
-    }
-
     fn parts(&self) -> (&str, &str) {
         self.0.split_once(':').expect("what is parsed holds a colon")
     }
@@ -133,7 +128,7 @@ impl DigestHasher {
     /// A hasher for the algorithm of `digest`; SHA-256 when there is nothing to compare with.
     ///
     /// Errors: The algorithm, when it is not one of the registered ones.
-    pub fn for_digest(digest: Option<&Digest>) -> Result<Self, String> {
+    pub fn new(digest: Option<&Digest>) -> Result<Self, String> {
         let (algorithm, hasher): (_, Box<dyn DynDigest + Send>) = match digest.map_or("sha256", Digest::algorithm) {
             "sha256" => return Ok(Self::default()),
             "sha384" => ("sha384", Box::new(Sha384::default())),
@@ -223,7 +218,7 @@ impl<R: Read> VerifiedReader<R> {
     ///
     /// Errors: The algorithm, when it is not one of the registered ones.
     pub fn new(inner: R, what: String, digest: Digest, size: u64) -> Result<Self, String> {
-        let hasher = DigestHasher::for_digest(Some(&digest))?;
+        let hasher = DigestHasher::new(Some(&digest))?;
         Ok(Self {
             inner: Some(HashingReader::new(inner, hasher, Some(size))),
             what,
@@ -268,7 +263,7 @@ impl<R: Read> Read for VerifiedReader<R> {
 mod tests {
     use std::io::Read;
 
-    use super::{Digest, VerifiedReader};
+    use super::{Digest, DigestHasher, VerifiedReader};
 
     fn read(bytes: &[u8], expected: &[u8]) -> Result<Vec<u8>, String> {
         let digest = Digest::of(expected);
@@ -299,9 +294,9 @@ mod tests {
         let parsed = |text: &str| text.parse::<Digest>();
         let digest = parsed(&format!("sha256:{hex}")).unwrap();
         assert_eq!((digest.algorithm(), digest.digest()), ("sha256", hex));
-        assert!(digest.is_registered());
+        assert!(DigestHasher::new(Some(&digest)).is_ok());
         let other = parsed("multihash+base58:QmRZxt2b1FVZPNqd8hsiykDL3TdBDeTSPX9Kv46HmX4Gx8");
-        assert!(!other.unwrap().is_registered());
+        assert!(DigestHasher::new(Some(&other.unwrap())).is_err());
         for text in [
             hex,
             ":abc",

@@ -91,13 +91,8 @@ impl<V> NameMap<V> {
         self.chunks.clear();
     }
 
-    /// The number of names.
-    pub fn len(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.items.len()).sum()
-    }
-
     /// Whether there is no name.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
@@ -207,7 +202,7 @@ mod tests {
                     prop_assert_eq!(map.remove(&name), known.remove(&name));
                 }
             }
-            prop_assert_eq!((map.len(), map.is_empty()), (known.len(), known.is_empty()));
+            prop_assert_eq!((map.iter().count(), map.is_empty()), (known.len(), known.is_empty()));
             prop_assert!(map.iter().eq(known.iter().map(|(name, at)| (name.as_slice(), at))));
             for (name, at) in &mut known {
                 *at += 1;

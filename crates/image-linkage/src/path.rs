@@ -59,7 +59,8 @@ impl RootPath {
 
     /// The last component; empty for the root.
     pub fn name(&self) -> &[u8] {
-        self.split_components().next_back().unwrap_or_default()
+        // No component is empty, and every file of a layer is asked several times.
+        self.0.rsplit(|&b| b == b'/').next().unwrap_or_default()
     }
 
     /// The path without its last component; the root is its own parent.

@@ -37,7 +37,7 @@ fn layer() -> Layer {
 /// The facts of the library and of another file, read with what `wanted` asks for.
 fn read(wanted: WantedFiles) -> [FileFacts; 2] {
     let options = IndexOptions {
-        interest: FileInterest::new(wanted),
+        interest: FileInterest::from(wanted),
         ..IndexOptions::default()
     };
     let tar = layer().tar();
@@ -82,7 +82,7 @@ fn two_interests_index_differently_and_have_two_fingerprints() {
         assert_eq!(file.kept.as_deref(), kept, "{word}");
     }
 
-    let asked = FileInterest::new(wanted).fingerprint();
+    let asked = FileInterest::from(wanted).fingerprint();
     assert_ne!(asked, FileInterest::default().fingerprint());
 }
 

@@ -59,7 +59,7 @@ fn high_water_mark() -> u64 {
 fn index(tar: impl Read + Send) -> LayerIndex {
     let blob = GzEncoder::new(tar, flate2::Compression::fast());
     let options = IndexOptions {
-        interest: FileInterest::new(WantedFiles {
+        interest: FileInterest::from(WantedFiles {
             names: ["libcupti.so".to_owned(), "libnvperf_".to_owned()].into(),
             symbol_prefixes: ["cupti".to_owned()].into(),
             ..WantedFiles::default()

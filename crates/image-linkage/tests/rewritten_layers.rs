@@ -32,7 +32,7 @@ fn paths(paths: &[&str]) -> BTreeSet<RootPath> {
 fn cut(layer: &Layer, gone: &[&str]) -> Vec<u8> {
     let tar = layer.tar();
     let before = index(&tar);
-    let cut = LayerCut::for_paths(&before, &paths(gone));
+    let cut = LayerCut::new(&before, &paths(gone));
     let mut out = Vec::new();
     rewrite_layer(tar.as_slice(), &cut, &Limits::default(), &mut out).unwrap();
     let after = index(&out);
@@ -121,7 +121,7 @@ fn what_else_a_header_says_of_a_file_goes_with_it() {
         .long(b'K', b"lib/x")
         .raw(&Header::new(b"lib/z", b'1', 0).gnu().link(b"cut"), b"")
         .end();
-    let cut = LayerCut::for_paths(&index(&tar), &paths(&["lib/x"]));
+    let cut = LayerCut::new(&index(&tar), &paths(&["lib/x"]));
     let mut out = Vec::new();
     rewrite_layer(tar.as_slice(), &cut, &Limits::default(), &mut out).unwrap();
     let mut archive = tar::Archive::new(out.as_slice());

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::image_error::ImageError;
 use crate::platform::Platform;
 use image_linkage::digest::Digest;
+use image_linkage::rootfs::FileCredentials;
 
 /// The parts of an image config that decide what the loader does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -24,6 +25,8 @@ pub struct ImageConfig {
     pub diff_ids: Vec<Digest>,
     /// What made each layer, one per layer; shorter than the layers where the history is incomplete.
     pub created_by: Vec<String>,
+    /// Of a container that runs: who its process is, in place of what the config would make of it.
+    pub running: Option<FileCredentials>,
     /// What the loader does not care for, and an image made of this one has to keep.
     pub settings: ContainerSettings,
 }
@@ -187,6 +190,7 @@ pub fn read_image_config(what: &str, bytes: &[u8]) -> Result<(Platform, ImageCon
             .collect(),
         user: execution.user.filter(|user| !user.is_empty()),
         diff_ids,
+        running: None,
         created_by: document
             .history
             .unwrap_or_default()

@@ -73,6 +73,16 @@ impl ImageSource for EngineImage {
 }
 
 impl EngineImage {
+    /// An image of the engine that the environment of this process names.
+    pub fn new(brand: EngineKind, name: &str) -> Self {
+        Self {
+            reference: format!("{}:{name}", brand.kind().scheme()),
+            name: name.to_owned(),
+            brand,
+            environment: EngineEnvironment::from_env(),
+        }
+    }
+
     fn wanted(&self) -> WantedImage<'_> {
         WantedImage {
             reference: &self.reference,

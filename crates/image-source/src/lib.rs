@@ -8,7 +8,7 @@ mod archive_file;
 mod config;
 mod containerd_store;
 mod document_store;
-pub mod engine;
+mod engine;
 mod host_path_kind;
 mod http_client;
 mod image;
@@ -33,11 +33,13 @@ mod source;
 mod source_kind;
 mod unfinished_output;
 mod verify;
+mod work_pool;
 
 pub use archive::{PreferredDocument, WantedImage, open_stream};
 pub use archive_file::ArchiveFile;
 pub use config::{ContainerSettings, Healthcheck, ImageConfig, read_image_config, split_env};
-pub use document_store::{DocumentOutcome, DocumentStore, open_document_store};
+pub use document_store::{DocumentStore, open_document_store};
+pub use engine::{EngineEnvironment, EngineImage, EngineKind};
 pub use host_path_kind::path_kind;
 pub use image::{Image, LayerDescriptor};
 pub use image_error::ImageError;
@@ -50,9 +52,11 @@ pub use platform::Platform;
 pub use read_layers::{UnreadLayer, read_layers};
 pub use reference::PathKind;
 pub use registry_reference::RegistryReference;
-pub use rootfs_dir::RootfsDir;
+pub use rootfs_dir::{RootfsDir, open_running_root};
 pub use source::{
     BlobStore, ImageDocuments, ImageSource, NoProgress, OpenRequest, OpenedImage, OpenedLayers, ReadProgress,
+    RegistryHome,
 };
 pub use source_kind::{REFERENCE_HELP, SourceKind};
 pub use unfinished_output::{UnfinishedFolder, create_unfinished_file, remove_on_interrupt};
+pub use work_pool::in_parallel;

@@ -50,6 +50,8 @@ pub(crate) struct FoundManifest {
     pub bytes: Vec<u8>,
     /// Those of the entry of `index.json` that led to it.
     pub annotations: BTreeMap<String, String>,
+    /// The index that led to it, where that has no other image: what is said of the one is said of the other.
+    pub sole_of: Option<Digest>,
 }
 
 /// What a manifest document turned out to be.
@@ -155,7 +157,7 @@ pub(crate) fn choose_manifest<'a>(
     }
 }
 
-fn images_of_index(index: &[Descriptor]) -> Vec<&Descriptor> {
+pub(crate) fn images_of_index(index: &[Descriptor]) -> Vec<&Descriptor> {
     let is_image = |descriptor: &&Descriptor| {
         let platform = descriptor.platform.as_ref();
         // Attestations are told by their platform: the annotation that names them is BuildKit's own.

@@ -2,7 +2,7 @@
 
 use crate::archive_file::{ArchiveFile, StdinArchive};
 use crate::containerd_store::ContainerdImage;
-use crate::engine::{EngineEnvironment, EngineImage};
+use crate::engine::EngineImage;
 use crate::host_path_kind::path_kind;
 use crate::image_error::ImageError;
 use crate::oci_layout::OciLayout;
@@ -63,9 +63,7 @@ fn find_source(written: &str, registry: &RegistryOptions) -> Result<Box<dyn Imag
         ImageReference::Registry(name) => Box::new(RegistrySource::new(name, reference, registry.clone())),
         ImageReference::Engine(brand, name) => Box::new(EngineImage {
             reference,
-            name,
-            brand,
-            environment: EngineEnvironment::from_env(),
+            ..EngineImage::new(brand, &name)
         }),
         ImageReference::Containerd(name) => Box::new(ContainerdImage { reference, name }),
         ImageReference::Archive { file, name, first } => Box::new(ArchiveFile {

@@ -1,8 +1,6 @@
 //! The layers of an opened image, read several at a time.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::limits::Limits;
@@ -10,6 +8,7 @@ use image_linkage::limits::Limits;
 use crate::image::{Image, LayerDescriptor};
 use crate::image_error::ImageError;
 use crate::source::{BlobStore, OpenRequest, ProgressReader};
+use crate::work_pool::in_parallel;
 
 /// The layers that are read at a time. Each takes three threads, of which one decompresses.
 const WORKERS: usize = 2;
@@ -33,38 +32,28 @@ pub fn read_layers(
     blobs: &dyn BlobStore,
     request: &OpenRequest<'_>,
 ) -> Result<Vec<ReadLayer>, ImageError> {
-    let queue: Mutex<VecDeque<(usize, &LayerDescriptor)>> = Mutex::new(image.layers.iter().enumerate().collect());
-    let results: Mutex<Vec<(usize, Result<ReadLayer, ImageError>)>> = Mutex::new(Vec::new());
     let room = AtomicU64::new(image_room(image, request.limits()));
     let entries = AtomicUsize::new(0);
-    // The guard is gone before the layer is read: a `while let` would hold it through its body.
-    let next = || lock(&queue).pop_front();
-    let work = || {
-        while let Some((number, layer)) = next() {
-            let result = check_entries(image, entries.load(Ordering::Relaxed), request.limits());
-            let result = result.and_then(|()| read_layer(number, layer, blobs, request, room.load(Ordering::Relaxed)));
-            if let Ok(Ok(index)) = &result {
-                entries.fetch_add(index.entries.len(), Ordering::Relaxed);
-                let _ = room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| {
-                    Some(room.saturating_sub(index.bytes))
-                });
-            }
-            if result.is_err() {
-                // The other worker ends the layer it has begun, and takes no further one.
-                lock(&queue).clear();
-            }
-            lock(&results).push((number, result));
+    let has_failed = AtomicBool::new(false);
+    let read = |&(number, layer): &(usize, &LayerDescriptor)| -> Option<Result<ReadLayer, ImageError>> {
+        // The other worker ends the layer it has begun, and takes no further one.
+        if has_failed.load(Ordering::Relaxed) {
+            return None;
         }
+        let result = check_entries(image, entries.load(Ordering::Relaxed), request.limits());
+        let result = result.and_then(|()| read_layer(number, layer, blobs, request, room.load(Ordering::Relaxed)));
+        if let Ok(Ok(index)) = &result {
+            entries.fetch_add(index.entries.len(), Ordering::Relaxed);
+            let _ = room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| {
+                Some(room.saturating_sub(index.bytes))
+            });
+        }
+        has_failed.fetch_or(result.is_err(), Ordering::Relaxed);
+        Some(result)
     };
-    std::thread::scope(|scope| {
-        for _ in 0..WORKERS.min(image.layers.len()) {
-            scope.spawn(work);
-        }
-    });
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // Workers end in any order; of two failures that of the lower layer is told, as if they were read one by one.
-    results.sort_by_key(|(number, _)| *number);
-    results.into_iter().map(|(_, result)| result).collect()
+    let numbered: Vec<_> = image.layers.iter().enumerate().collect();
+    // Of two failures that of the lower layer is told, as if they were read one by one.
+    in_parallel(&numbered, WORKERS, read).into_iter().flatten().collect()
 }
 
 /// Whether the layers that were read leave room for another one in memory.
@@ -84,10 +73,6 @@ fn image_room(image: &Image, limits: &Limits) -> u64 {
     limits
         .image_bytes
         .min(by_ratio.max(limits.ratio_from.saturating_mul(2)))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn read_layer(

@@ -1,9 +1,7 @@
 //! The index of a root file system that is no tar, as it is filled.
 
-use std::sync::Arc;
-
 use crate::image_error::ImageError;
-use image_linkage::layer::{AlikeFiles, FileFacts, KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind};
+use image_linkage::layer::{FileFacts, KeptFiles, LayerEntry, LayerIndex, LayerProblem, ProblemKind};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
@@ -13,9 +11,8 @@ const PROBLEMS: usize = 200;
 /// An index under way.
 pub(crate) struct RootIndex {
     index: LayerIndex,
-    /// What was kept of small files so far.
-    kept: KeptBudget,
-    alike: AlikeFiles,
+    /// What its files came to so far.
+    files: KeptFiles,
 }
 
 impl Default for RootIndex {
@@ -23,8 +20,7 @@ impl Default for RootIndex {
         Self {
             // Without a blob its digests are those of no bytes.
             index: LayerIndex::empty(),
-            kept: KeptBudget::default(),
-            alike: AlikeFiles::default(),
+            files: KeptFiles::default(),
         }
     }
 }
@@ -39,15 +35,15 @@ impl RootIndex {
     pub(crate) fn enter_file(
         &mut self,
         path: &RootPath,
-        mut facts: FileFacts,
+        facts: FileFacts,
         too_large: bool,
         limits: &Limits,
     ) -> LayerEntry {
         self.index.bytes = self.index.bytes.saturating_add(facts.bytes);
-        if let Some(why) = self.kept.admit(&mut facts, too_large, limits) {
+        let (entry, why) = self.files.admit(facts, too_large, limits);
+        if let Some(why) = why {
             self.unread(path.clone(), why);
         }
-        let entry = self.alike.shared(LayerEntry::File(Arc::new(facts)));
         self.index.entries.insert(path, entry.clone());
         entry
     }

@@ -1,23 +1,25 @@
 //! An unpacked root file system in a folder of the host, read as one layer.
 #![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirEntry, File, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
+use crate::config::ImageConfig;
 use crate::image::Image;
 use crate::image_error::ImageError;
 use crate::platform::Platform;
 use crate::root_index::{RootIndex, too_many_entries};
 use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
+use crate::work_pool::in_parallel;
 use image_linkage::layer::{
-    AccessList, FileCapabilities, FileFacts, LayerEntry, LayerIndex, NodeAccess, read_sized_file,
+    AccessList, FileCapabilities, FileFacts, LayerEntry, LayerIndex, NodeAccess, read_file_facts,
 };
 use image_linkage::path::RootPath;
 
@@ -35,7 +37,7 @@ impl ImageSource for RootfsDir {
     /// Walks the whole folder. What cannot be read is a problem of the layer.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         request.progress.start(0, None);
-        let index = walk(&self.dir, request)?;
+        let index = walk(&self.dir, &FolderView::default(), request)?;
         request.progress.finish(0);
         Ok(OpenedImage {
             image: Image::of_root(&self.reference, SourceKind::Rootfs, Platform::host()),
@@ -54,8 +56,41 @@ impl ImageSource for RootfsDir {
     }
 }
 
+/// The file system of the container that this process runs in, as its own user sees it: what that may not read is not
+/// there for what it starts either. The folders `passed_over` are not entered.
+///
+/// Errors: As of a folder.
+pub fn open_running_root(
+    config: ImageConfig,
+    passed_over: BTreeSet<PathBuf>,
+    request: &OpenRequest<'_>,
+) -> Result<OpenedImage, ImageError> {
+    let root = Path::new("/");
+    let view = FolderView {
+        passed_over,
+        is_own: true,
+    };
+    let index = walk(root, &view, request)?;
+    let image = Image::of_root("rootfs:/", SourceKind::Rootfs, Platform::host());
+    Ok(OpenedImage {
+        image: Image { config, ..image },
+        documents: ImageDocuments::default(),
+        layers: OpenedLayers::Folder(root.to_owned(), Box::new(index)),
+        home: None,
+    })
+}
+
+/// What is seen of a folder.
+#[derive(Default)]
+struct FolderView {
+    /// Folders below it that are not entered.
+    passed_over: BTreeSet<PathBuf>,
+    /// Whether this process asks for itself: what is denied to it is as good as not there, and no gap.
+    is_own: bool,
+}
+
 /// Walks `dir` and all folders below it.
-fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError> {
+fn walk(dir: &Path, view: &FolderView, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError> {
     let io_error = ImageError::io(dir.display());
     let limit = request.limits().layer_entries;
     let mut walk = FolderWalk {
@@ -66,6 +101,7 @@ fn walk(dir: &Path, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError>
         files: Vec::new(),
         keepable: 0,
         found: 0,
+        view,
         request,
     };
     while let Some((folder, at)) = walk.pending.pop() {
@@ -114,6 +150,7 @@ struct FolderWalk<'a> {
     keepable: u64,
     /// The names found so far.
     found: usize,
+    view: &'a FolderView,
     request: &'a OpenRequest<'a>,
 }
 
@@ -133,6 +170,18 @@ const KEEPABLE: u64 = 64 << 20;
 const READERS: usize = 4;
 
 impl FoundFile {
+    /// What its entry in the folder says alone.
+    fn facts_without_content(&self) -> FileFacts {
+        let access = access(&self.metadata);
+        FileFacts {
+            bytes: self.metadata.len(),
+            mode: access.mode,
+            uid: access.uid,
+            gid: access.gid,
+            ..FileFacts::default()
+        }
+    }
+
     /// Reads it; the second value says that it was to be kept but is too large.
     fn read(&self, request: &OpenRequest<'_>) -> io::Result<(FileFacts, bool)> {
         let file = File::open(&self.place)?;
@@ -142,7 +191,7 @@ impl FoundFile {
         let (limits, stored) = (request.limits(), self.metadata.blocks().saturating_mul(512));
         let most = stored.saturating_mul(limits.layer_ratio).max(limits.ratio_from);
         let mut read = file.take(most);
-        let (mut facts, too_large) = read_sized_file(&self.path, access.mode, bytes, &mut read, request.index)?;
+        let (mut facts, too_large) = read_file_facts(&self.path, (access.mode, Some(bytes)), &mut read, request.index)?;
         if read.limit() == 0 {
             return Err(io::Error::other("nearly all of it is a hole (layer-ratio)"));
         }
@@ -165,6 +214,9 @@ impl FolderWalk<'_> {
         let found = if kind.is_dir() {
             // A root file system that is in use has them mounted: endless, and nothing of the image.
             if is_kernels(path) && metadata.dev() != self.device {
+                return Ok(());
+            }
+            if self.view.passed_over.contains(&entry.path()) {
                 return Ok(());
             }
             self.pending.push((entry.path(), path.clone()));
@@ -201,32 +253,31 @@ impl FolderWalk<'_> {
     fn read_files(&mut self) {
         let (files, request) = (std::mem::take(&mut self.files), self.request);
         self.keepable = 0;
-        let next = AtomicUsize::new(0);
-        let results = Mutex::new(Vec::new());
-        let work = || {
-            while let Some((at, file)) =
-                Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, files.get(at)?)))
-            {
-                let read = file.read(request);
-                results.lock().unwrap_or_else(PoisonError::into_inner).push((at, read));
-            }
-        };
         let readers = thread::available_parallelism().map_or(1, |cores| cores.get().min(READERS));
-        thread::scope(|scope| (0..readers.min(files.len())).for_each(|_| drop(scope.spawn(work))));
-        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        results.sort_unstable_by_key(|(at, _)| *at);
-        for (file, (_, read)) in files.into_iter().zip(results) {
+        let results = in_parallel(&files, readers, |file| file.read(request));
+        for (file, read) in files.into_iter().zip(results) {
             match read {
                 Ok((facts, too_large)) => {
                     self.root
                         .enter_file(&file.path, facts, too_large, self.request.limits());
                 }
-                Err(error) => self.unreadable(file.path, &error),
+                Err(error) => {
+                    if self.view.is_own {
+                        let facts = file.facts_without_content();
+                        self.root.enter_file(&file.path, facts, false, self.request.limits());
+                    }
+                    self.unreadable(file.path, &error);
+                }
             }
         }
     }
 
     fn unreadable(&mut self, path: RootPath, error: &io::Error) {
+        // A process of its own may be gone before it is read, and what is denied here is denied to it.
+        let is_denied = matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound);
+        if self.view.is_own && is_denied {
+            return;
+        }
         self.root.unread(path, format!("cannot be read on this host: {error}"));
     }
 }

@@ -31,7 +31,7 @@ const HEADER: usize = 128;
 /// The bytes of an object's description, and how many are looked at: an honest file has four to ten.
 const DESCRIPTOR: usize = 585;
 const DESCRIPTORS: usize = 1024;
-/// Kinds of objects.
+/// The kinds of data objects that are looked for.
 const PARTITION: u64 = 0x4004;
 const JSON: u64 = 0x4006;
 const OCI_INDEX: u64 = 0x400a;

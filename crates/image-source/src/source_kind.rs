@@ -118,38 +118,24 @@ impl SourceKind {
         foreign.map(|(_, words)| (*words).to_owned()).or_else(near)
     }
 
-    /// Whether a reference is a name that means the same image to others, not a path of this host.
-    pub fn is_named_everywhere(self) -> bool {
-        match self {
-            Self::Docker | Self::DockerDaemon | Self::Podman | Self::Containerd => true,
-            Self::DockerArchive | Self::Oci | Self::OciArchive | Self::Rootfs | Self::RootfsArchive | Self::Sif => {
-                false
-            }
-        }
-    }
-
     /// Whether what is read says nothing of itself: whatever a folder or an archive holds is taken for `/`.
     pub fn is_bare_root(self) -> bool {
         matches!(self, Self::Rootfs | Self::RootfsArchive | Self::Sif)
     }
 
-    /// A reference of this kind without its scheme.
-    pub fn bare_name(self, written: &str) -> &str {
+    /// A reference of this kind without its scheme, where it is a name that means the same image to others; nothing for a
+    /// path of this host.
+    pub fn shared_name(self, written: &str) -> Option<&str> {
         // Only a registry's scheme has slashes: `docker:5000/x` is a host with a port.
         let separator = match self {
             Self::Docker => "://",
-            Self::DockerDaemon
-            | Self::Podman
-            | Self::Containerd
-            | Self::DockerArchive
-            | Self::Oci
-            | Self::OciArchive
-            | Self::Rootfs
-            | Self::RootfsArchive
-            | Self::Sif => ":",
+            Self::DockerDaemon | Self::Podman | Self::Containerd => ":",
+            Self::DockerArchive | Self::Oci | Self::OciArchive | Self::Rootfs | Self::RootfsArchive | Self::Sif => {
+                return None;
+            }
         };
         let rest = written.strip_prefix(self.scheme());
-        rest.and_then(|rest| rest.strip_prefix(separator)).unwrap_or(written)
+        Some(rest.and_then(|rest| rest.strip_prefix(separator)).unwrap_or(written))
     }
 
     /// Whether layers lie uncompressed only because they are always saved so, whatever they were in a registry.
@@ -198,14 +184,15 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_name_has_lost_its_own_scheme_and_no_other() {
+    fn a_shared_name_has_lost_its_own_scheme_and_no_other() {
         for (kind, written, bare) in [
             (SourceKind::Docker, "docker://x/y:1", "x/y:1"),
             (SourceKind::Docker, "docker:5000/x", "docker:5000/x"),
             (SourceKind::DockerDaemon, "docker-daemon:x:1", "x:1"),
             (SourceKind::Podman, "podman", "podman"),
         ] {
-            assert_eq!(kind.bare_name(written), bare, "{written}");
+            assert_eq!(kind.shared_name(written), Some(bare), "{written}");
         }
+        assert_eq!(SourceKind::Oci.shared_name("oci:x"), None);
     }
 }

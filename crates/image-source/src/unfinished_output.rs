@@ -29,7 +29,7 @@ impl UnfinishedFolder {
     /// A folder of this run's own in `parent`.
     ///
     /// Errors: What the host says.
-    pub fn create_in(parent: &Path) -> io::Result<Self> {
+    pub fn new(parent: &Path) -> io::Result<Self> {
         let made = create_locked(|| {
             let folder = named().tempdir_in(parent)?;
             match File::open(folder.path()) {
@@ -176,7 +176,7 @@ mod tests {
             fs::write(at(mine), "kept").unwrap();
         }
         let (folder, file) = (
-            UnfinishedFolder::create_in(parent.path()).unwrap(),
+            UnfinishedFolder::new(parent.path()).unwrap(),
             create_unfinished_file(parent.path(), None).unwrap(),
         );
         let names = || {
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn runs_that_begin_at_once_do_not_take_each_others_folders_away() {
         let parent = tempfile::tempdir().unwrap();
-        let begin = || (0..200).map(|_| UnfinishedFolder::create_in(parent.path()));
+        let begin = || (0..200).map(|_| UnfinishedFolder::new(parent.path()));
         std::thread::scope(|scope| {
             let runs: Vec<_> = (0..4)
                 .map(|_| scope.spawn(|| begin().all(|made| made.is_ok())))

@@ -49,7 +49,7 @@ pub(crate) fn read_document(
 /// Errors: [`ImageError::Digest`] on a mismatch, [`ImageError::NotAnImage`] for an algorithm nobody registered.
 pub(crate) fn check_digest(what: &str, bytes: &[u8], expected: &Digest) -> Result<(), ImageError> {
     // An algorithm that cannot be computed is an error, and never a document that passes unchecked.
-    let mut hasher = DigestHasher::for_digest(Some(expected)).map_err(|algorithm| {
+    let mut hasher = DigestHasher::new(Some(expected)).map_err(|algorithm| {
         ImageError::not_an_image(
             what,
             format!("digest algorithm {algorithm:?} is not one of sha256, sha384, sha512"),

@@ -1,12 +1,14 @@
 //! `attest` and `verify-attestation`: a verdict that travels with its image.
 #![expect(clippy::disallowed_methods, reason = "the command line reads the user's keys")]
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
 use crate::cli::attest::{AttestArgs, VerifyAttestationArgs};
 use crate::judge::audit::judge_image;
+use crate::judge::image_reading::in_no_registry;
 use crate::judge::outcome::{FailOn, RunExit};
 use crate::judge::rule::Severity;
 use crate::make::attestation::{VerifyingKey, make_statement, sign_statement};
@@ -33,9 +35,10 @@ pub fn run_attest(mut args: AttestArgs) -> Result<RunExit, CommandError> {
     for phase in &args.phase {
         prepared.knowledge.phase(phase)?;
     }
-    let (home, digest) = find_image(&prepared, &args.image_name)?;
+    // Asked for once more when it is read: that it is in no registry is told before gigabytes are.
+    let (home, digests) = find_image(&prepared, &args.image_name)?;
     let facts = prepared.read(&args.image_name)?;
-    if facts.image.digest.as_ref() != Some(&digest) {
+    if facts.image.digest.as_ref() != digests.first() {
         return Err(format!("{} has become another image meanwhile; run it again", args.image_name).into());
     }
     let audit = judge_image(facts, &prepared.knowledge, &args.phase, &args.read.image.environment);
@@ -43,11 +46,14 @@ pub fn run_attest(mut args: AttestArgs) -> Result<RunExit, CommandError> {
     let Some(key) = key else {
         return Ok(write_result(&format!("{predicate}\n"), RunExit::Clean));
     };
-    let statement = make_statement(&home, &digest, PREDICATE_TYPE, &predicate);
+    let statement = make_statement(&home, &digests, PREDICATE_TYPE, &predicate);
     let bundle = sign_statement(&statement, &key)?;
     let registry = prepared.reader.options(None).registry;
-    let pushed = push_bundle(&home, &args.image_name, &registry, &digest, (PREDICATE_TYPE, &bundle))?;
-    let text = format!("{digest} is attested by {pushed}: {}\n", audit.verdict());
+    let mut text = String::new();
+    for digest in &digests {
+        let pushed = push_bundle(&home, &args.image_name, &registry, digest, (PREDICATE_TYPE, &bundle))?;
+        let _ = writeln!(text, "{digest} is attested by {pushed}: {}", audit.verdict());
+    }
     Ok(write_result(&text, RunExit::Clean))
 }
 
@@ -57,15 +63,22 @@ pub fn run_verify_attestation(mut args: VerifyAttestationArgs) -> Result<RunExit
     let file = args.key.display().to_string();
     let key = VerifyingKey::read(&read_key(&args.key)?).map_err(|error| format!("{file}: {error}"))?;
     let prepared = PreparedCommand::new(&mut args.read, ONE_PLATFORM)?;
-    let (home, digest) = find_image(&prepared, &args.image_name)?;
+    let (home, digests) = find_image(&prepared, &args.image_name)?;
     let registry = prepared.reader.options(None).registry;
-    let bundles = read_bundles(&home, &args.image_name, &registry, &digest)?;
-    let signed = |bundle: &Vec<u8>| key.verify(bundle, &digest, PREDICATE_TYPE);
-    // The list has the newest last.
-    let Some(predicate) = bundles.iter().rev().find_map(signed) else {
+    let mut attested = None;
+    for digest in &digests {
+        let bundles = read_bundles(&home, &args.image_name, &registry, digest)?;
+        let signed = |bundle: &Vec<u8>| key.verify(bundle, digest, PREDICATE_TYPE);
+        // The list has the newest last.
+        let predicate = bundles.iter().rev().find_map(signed);
+        attested = attested.or(predicate.map(|predicate| (digest, predicate)));
+    }
+    let Some((digest, predicate)) = attested else {
+        let digests: Vec<String> = digests.iter().map(ToString::to_string).collect();
         return Err(format!(
-            "{} ({digest}) has no attestation that the key of {file} signed",
-            args.image_name
+            "{} ({}) has no attestation that the key of {file} signed",
+            args.image_name,
+            digests.join(", ")
         )
         .into());
     };
@@ -93,15 +106,13 @@ fn read_key(file: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Where the image lies in its registry, and the digest of its manifest.
-fn find_image(prepared: &PreparedCommand, image: &str) -> Result<(RegistryReference, Digest), ImageError> {
+/// Where the image lies in its registry, and what it is known by: the digest of its manifest, and that of an index with no
+/// other image, which is what other tools look beside for an attestation.
+fn find_image(prepared: &PreparedCommand, image: &str) -> Result<(RegistryReference, Vec<Digest>), ImageError> {
     let options = prepared.reader.options(prepared.platform.as_ref());
     let opened = image_source::open_image(image, &options.registry, &options.open_request())?;
     let (Some(home), Some(digest)) = (opened.home, opened.image.digest) else {
-        return Err(ImageError::Reference {
-            reference: image.to_owned(),
-            reason: "an attestation lies beside an image in a registry, and this one is in none".to_owned(),
-        });
+        return Err(in_no_registry(image, "an attestation lies"));
     };
-    Ok((home, digest))
+    Ok((home.name, std::iter::once(digest).chain(home.sole_of).collect()))
 }

@@ -3,6 +3,7 @@
 use crate::cli::audit::AuditArgs;
 use crate::cli::links::LinksArgs;
 use crate::judge::audit::{ask_tools, judge_image as judged, judge_links};
+use crate::judge::image_reading::RunningContainer;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::plan::advice::find_tool;
 use crate::judge::rule::suppression::Suppression;
@@ -41,6 +42,8 @@ pub(super) enum AuditQuestion {
     Library,
     /// What its objects lack: those at these paths, or all.
     Links(Vec<String>),
+    /// Whether the library is had in the container that this process runs in.
+    Running(Box<RunningContainer>),
 }
 
 /// Reads what the user brings, and fills what the command line leaves open.
@@ -76,7 +79,7 @@ pub(super) fn prepare(
     Ok((knowledge, config.suppressions))
 }
 
-fn judge(
+pub(super) fn judge(
     args: &AuditArgs,
     knowledge: &Knowledge,
     suppressions: &[Suppression],
@@ -182,10 +185,16 @@ impl ImageAuditor<'_> {
         platform: Option<&Platform>,
         place: RunPosition,
     ) -> Result<AuditedImage, String> {
-        let facts = self.reader.read(image, platform).map_err(|error| error.to_string())?;
+        let facts = match self.question {
+            AuditQuestion::Running(container) => self.reader.read_running(container),
+            _ => self.reader.read(image, platform),
+        };
+        let facts = facts.map_err(|error| error.to_string())?;
         let environment = &self.args.read.image.environment;
         let mut audit = match self.question {
-            AuditQuestion::Library => judged(facts, self.knowledge, &self.args.phase, environment),
+            AuditQuestion::Library | AuditQuestion::Running(_) => {
+                judged(facts, self.knowledge, &self.args.phase, environment)
+            }
             AuditQuestion::Links(chosen) => judge_links(facts, self.knowledge, chosen)?,
         };
         if !self.args.tools.is_empty() {
@@ -200,8 +209,10 @@ impl ImageAuditor<'_> {
             audit.findings.extend(idle);
         }
         rule::sort_findings(&mut audit.findings);
-        // A variable that is tried out stands in no image, and what helps with it may not help without.
-        if environment.is_empty() && audit.exit(self.fail_on) == RunExit::Findings {
+        // A variable that is tried out stands in no image, and what helps with it may not help without; a container that runs
+        // is none to build on.
+        let is_image = !matches!(self.question, AuditQuestion::Running(_));
+        if is_image && environment.is_empty() && audit.exit(self.fail_on) == RunExit::Findings {
             audit.mended_by = find_mending_command(&audit, self.knowledge, &self.reader.conditions());
         }
         Ok(audit)

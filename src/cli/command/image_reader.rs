@@ -5,12 +5,12 @@ use crate::cli::option_values::PlatformArg;
 use crate::cli::progress::{BarVisibility, ProgressBars};
 use crate::cli::shared_args::{ImageArgs, ReadArgs};
 use crate::judge::facts::{GatherOptions, ImageFacts};
-use crate::judge::image_reading::{self, ReadOptions};
+use crate::judge::image_reading::{self, ReadOptions, RunningContainer};
 use crate::knowledge::Knowledge;
 use crate::knowledge::file_interest::library_options;
 use image_linkage::layer::IndexOptions;
 use image_linkage::loader::CpuLevel;
-use image_source::registry::{CredentialSource, RegistryOptions, RetryPolicy};
+use image_source::registry::{RegistryOptions, RetryPolicy};
 use image_source::{ImageError, LayerCache, Platform};
 
 use super::command_error::CommandError;
@@ -51,12 +51,12 @@ impl ImageReader {
             registry: RegistryOptions {
                 insecure: self.options.insecure_registries.clone(),
                 ca_cert: self.options.ca_cert.clone(),
-                // What the user's `docker login` may pull can be audited without another login.
-                credentials: CredentialSource::Host,
                 token_servers: self.options.token_servers.clone(),
                 trusted_indexes: self.options.trusted_indexes.clone(),
                 patience: self.patience(),
                 user_agent: concat!("cupti-audit/", env!("CARGO_PKG_VERSION")).to_owned(),
+                // What the user's `docker login` may pull can be audited without another login.
+                ..RegistryOptions::default()
             },
             knowledge: &self.knowledge,
             conditions: self.conditions(),
@@ -91,6 +91,13 @@ impl ImageReader {
         facts
     }
 
+    /// The facts of the container that this process runs in.
+    pub(super) fn read_running(&self, container: &RunningContainer) -> Result<ImageFacts, ImageError> {
+        let facts = image_reading::read_running(container, &self.options(None));
+        self.bars.clear();
+        facts
+    }
+
     /// The platforms for which an image is to be read; `None` is the one that is chosen without a wish.
     pub(super) fn platforms(&self, image: &str) -> Result<Vec<Option<Platform>>, ImageError> {
         match &self.options.platform {
@@ -110,7 +117,7 @@ impl ImageReader {
 
 /// How layers are read, within the limits of the command line.
 fn index_options(options: &ImageArgs, knowledge: &Knowledge) -> IndexOptions {
-    let mut index = library_options(knowledge.library);
+    let mut index = library_options(knowledge);
     for limit in &options.limits {
         index.limits.set(&limit.name, limit.value);
     }

@@ -10,7 +10,6 @@ use crate::cli::shared_args::ImageArgs;
 use crate::judge::image_reading::push_image_indexes;
 use crate::judge::outcome::RunExit;
 use image_linkage::layer::IndexOptions;
-use image_source::registry::PushedIndexes;
 use image_source::{CacheContent, KEPT_BYTES, LayerCache, list_cache, prune_cache};
 
 use super::command_error::CommandError;
@@ -88,7 +87,7 @@ fn push(mut args: CachePushArgs) -> Result<RunExit, CommandError> {
     let options = prepared.reader.options(prepared.platform.as_ref());
     let pushed = push_image_indexes(&args.image_name, &options);
     prepared.reader.bars.clear();
-    let PushedIndexes { digest, bytes } = pushed?;
+    let (digest, bytes) = pushed?;
     let kib = bytes.div_ceil(1 << 10);
     let text = format!("pushed {kib} KiB of indexes beside {} as {digest}\n", args.image_name);
     Ok(write_result(&text, RunExit::Clean))

@@ -21,6 +21,7 @@ mod setup;
 mod slim;
 mod terminal;
 mod tree;
+mod verify;
 mod version;
 
 pub(super) use advise::run_advise;
@@ -39,4 +40,5 @@ pub(super) use setup::{run_completions, run_config, run_man, run_schema};
 pub(super) use slim::run_slim;
 pub(super) use terminal::refuse_arguments;
 pub(super) use tree::run_tree;
+pub(super) use verify::run_verify;
 pub(super) use version::show_version;

@@ -14,7 +14,7 @@ use crate::make::slim::added_layer::{SlimInput, foretell_image};
 use crate::make::slim::build_image::build_new_image;
 use crate::make::slim::decision::{DropMode, SlimDecision, decide_changes};
 use crate::make::slim::final_audit::{audit_new_image, judge_new_image};
-use crate::make::slim::new_image::NewImage;
+use crate::make::slim::new_image::{ImageForm, NewImage};
 use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::output::{ImageOutput, OutputAccess, WrittenImage};
 use crate::make::slim::provenance::SlimProvenance;
@@ -24,7 +24,6 @@ use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::{ExistingOutput, write_whole_file};
 use image_linkage::layer::LayerIndex;
 use image_source::UnfinishedFolder;
-use image_source::engine::EngineEnvironment;
 
 use super::command_error::CommandError;
 use super::image_reader::PreparedCommand;
@@ -59,9 +58,7 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError>
     let folder = match &place {
         // Beside the output: only within one file system is putting it in place a single rename.
         Some(place) => place.output.create_staging_folder()?,
-        None => {
-            UnfinishedFolder::create_in(&std::env::temp_dir()).map_err(|error| SlimError::Cannot(error.to_string()))?
-        }
+        None => UnfinishedFolder::new(&std::env::temp_dir()).map_err(|error| SlimError::Cannot(error.to_string()))?,
     };
     let original = OriginalImage::read(&args.image_name, &options, folder.path());
     reader.bars.clear();
@@ -96,7 +93,7 @@ pub(super) fn audit_slimmed(
     let PreparedCommand { knowledge, reader, .. } = prepared;
     interrupt::handle_interrupts();
     let options = reader.options(prepared.platform.as_ref());
-    let folder = UnfinishedFolder::create_in(&std::env::temp_dir());
+    let folder = UnfinishedFolder::new(&std::env::temp_dir());
     let folder = folder.map_err(|error| SlimError::Cannot(error.to_string()))?;
     let original = OriginalImage::read(image, &options, folder.path());
     reader.bars.clear();
@@ -128,7 +125,6 @@ impl<'a> SlimDestination<'a> {
         };
         let reach = OutputAccess {
             registry: &options.registry,
-            engine: EngineEnvironment::from_env(),
             existing,
         };
         output.check_free(&reach)?;
@@ -173,7 +169,8 @@ impl SlimRun<'_> {
                 }
             };
         };
-        let made = build_new_image(&self.original, &making, place.output)?;
+        let form = place.output.image_form(self.original.documents.manifest.as_deref());
+        let made = build_new_image(&self.original, &making, form)?;
         let written = place.output.write_image(&made, self.folder)?;
         // Nothing is put in place that was not audited from the bytes that were written.
         let after = self.audit_written(&made, &written, place.output.to_string(), &making)?;
@@ -226,10 +223,9 @@ impl SlimRun<'_> {
             let (_, decision) = self.decide(&before, None)?;
             let below = decision.apply(&self.original.layers);
             let making = self.making(&decision, &before.facts, None, &below);
-            // Of an image for a registry only what is new is written; it is not sent.
-            let output = ImageOutput::parse("docker://localhost/slim:diff").map_err(SlimError::Cannot)?;
-            let made = build_new_image(&self.original, &making, &output)?;
-            let written = output.write_image(&made, self.folder)?;
+            let form = ImageForm::of_registry(self.original.documents.manifest.as_deref());
+            let made = build_new_image(&self.original, &making, form)?;
+            let written = WrittenImage::of_new_blobs(&made, self.folder)?;
             let name = format!("{} by slim --phase {}", before.facts.image.reference, self.phase);
             self.audit_written(&made, &written, name, &making)?
         };

@@ -72,7 +72,7 @@ pub(super) fn speaks_of_library(word: &str, known: &Knowledge) -> bool {
     word.contains(&known.library.package_word) || word.contains(&known.tables.packages.toolkit.installer)
 }
 
-/// `pip`, `pip3`, `pip3.11`.
+/// Whether a command is `pip`, `pip3` or `pip3.11`.
 fn is_pip(name: &str) -> bool {
     let rest = name.strip_prefix("pip");
     rest.is_some_and(|rest| rest.chars().all(|letter| letter.is_ascii_digit() || letter == '.'))

@@ -28,6 +28,10 @@ const STAGES: usize = 1000;
 
 /// What was found in a Dockerfile.
 pub struct BuildFileReport {
+    /// The library that the steps are judged for, as people call it.
+    pub library_name: String,
+    /// The name of its file without `.so`.
+    pub library_file: String,
     /// The findings, by line.
     pub findings: Vec<StepFinding>,
     /// The stages that lead to the image, the first first.
@@ -56,8 +60,8 @@ pub struct StageSummary {
     pub base: String,
     /// Its version of CUDA.
     pub cuda: Option<String>,
-    /// What is known of libcupti in it.
-    pub cupti: &'static str,
+    /// What is known of the library in it, in words.
+    pub presence: &'static str,
 }
 
 /// The images that the stages of the Dockerfile in `text` begin from, each once and in their order; `$` is left in those
@@ -138,10 +142,12 @@ pub fn check_build_file(
             name: stage.name.clone(),
             base: stage.base.clone(),
             cuda: state.cuda.map(|(major, minor)| format!("{major}.{minor}")),
-            cupti: state.presence.words(),
+            presence: state.presence.words(),
         })
     });
     Ok(BuildFileReport {
+        library_name: knowledge.library.name.clone(),
+        library_file: knowledge.library.file_stem().to_owned(),
         findings,
         stages: summaries.collect(),
         gaps: Vec::new(),

@@ -71,7 +71,13 @@ pub(super) fn find_consumers(
         let ask =
             |names: &[ByteString]| consumer(contexts, knowledge.library, &object, known, asks, names, circumstances);
         match settle_names(&opened, found, &ask) {
-            Some(consumer) => match find_doubt(&contexts.as_is, knowledge.library, &consumer, profiles, &sources) {
+            Some(consumer) => match find_doubt(
+                &contexts.as_is,
+                knowledge.library,
+                &consumer,
+                profiles,
+                (&sources, found),
+            ) {
                 Some(doubt) => undecided.push(doubt),
                 None => add_consumer(
                     &mut consumers,

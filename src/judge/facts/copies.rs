@@ -10,7 +10,7 @@ use super::resolved_objects::opened_object;
 use super::world::ByWorld;
 use crate::knowledge::{Knowledge, ReleaseFile};
 use image_linkage::elf::{ByteString, ElfFacts, ElfProblem};
-use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, trace_text};
+use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, object_machine};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{AccessDenial, FileUse, LookupError, Rootfs};
 
@@ -87,12 +87,14 @@ fn describe_one(
     // The cache of the container runtime may lead to a copy that the image's own does not.
     let reached = ends_here.as_is.or(ends_here.nvidia);
     // No search can miss a file that is opened by its path: what fails is the file, or what it needs.
-    let by_path = ByWorld::map(contexts, |context| context.open_plain(&absolute).without_searches());
+    let by_path = ByWorld::map(contexts, |context| {
+        let opened = context.open_plain(&absolute);
+        match &context.linker {
+            Some(linker) => linker.budget.keep_resolution(opened),
+            None => opened,
+        }
+    });
     let problems = copy_problems(elf, by_path.as_is.loads());
-    if let Some(linker) = &contexts.as_is.linker {
-        linker.budget.keep_resolution(&by_path.as_is);
-        linker.budget.keep_resolution(&by_path.nvidia);
-    }
     CuptiCopy {
         path: reached.map_or_else(|| absolute.clone().into(), |(path, _)| path.clone()),
         real_path: path.clone(),
@@ -100,7 +102,7 @@ fn describe_one(
         version: copy_version::find_version(knowledge, rootfs, headers, path, known, &owner),
         soname,
         bytes: facts.map_or(0, |facts| facts.bytes),
-        machine: elf.map(trace_text::object_machine),
+        machine: elf.map(object_machine),
         decoy: file_owner::is_private_copy(knowledge.tables, path)
             || file_owner::is_private_build(knowledge.tables, &owner)
             || knowledge.library.is_vendored_name(path.name()),

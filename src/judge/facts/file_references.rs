@@ -10,6 +10,7 @@ mod object_references;
 mod reference;
 mod settings;
 mod stray_files;
+mod word_uses;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +23,7 @@ pub use self::reference::{FileReference, FileReferrer, ReferenceKind};
 pub use self::settings::PROVENANCE_PLACE;
 use self::settings::{of_settings, of_texts};
 use self::stray_files::StrayFiles;
+pub(super) use self::word_uses::find_word_uses;
 use super::consumers::CuptiConsumer;
 use super::cuda_runtime::site_packages_of;
 use super::dead_weight::DeadWeightFile;

@@ -9,11 +9,11 @@ mod rootfs_scan;
 use self::asked_processes::{AskedProcesses, ask_processes};
 use self::gaps::find_gaps;
 use self::rootfs_scan::{ScannedImage, scan_image};
-use super::file_references::find_references;
+use super::file_references::{find_references, find_word_uses};
 use super::image_facts::{Gap, ImageFacts, LayerSize};
 use super::process_context::GatherOptions;
 use crate::knowledge::Knowledge;
-use image_linkage::layer::LayerIndex;
+use image_linkage::layer::{LayerIndex, ProblemKind};
 use image_linkage::rootfs::{ApplyProblem, Rootfs};
 use image_source::Image;
 
@@ -77,6 +77,9 @@ pub fn gather_from_rootfs(
     if let Some(layer) = &unread {
         asked.leave_open(&format!("{layer} was not read, and it may change everything"));
     }
+    if let Some(layer) = oddities.iter().find(|oddity| oddity.kind == ProblemKind::Refused) {
+        asked.leave_open(&format!("no engine unpacks layer {}", layer.layer + 1));
+    }
     let layers = MergedLayers {
         rootfs,
         sizes,
@@ -101,6 +104,9 @@ fn join_facts(
     let files = &scan.weight.files;
     let (dead_weight_links, references) =
         find_references(&image, &contexts, knowledge, files, &scan.inventory, asking, profiles);
+    let mut uses = scan.weight.uses;
+    uses.extend(find_word_uses(&image, knowledge.tables, files, &scan.inventory));
+    uses.sort();
     ImageFacts {
         library: knowledge.library,
         tables: knowledge.tables,
@@ -118,11 +124,12 @@ fn join_facts(
         command_failure: asked.command_failure,
         apis: asked.apis,
         dead_weight: scan.weight.files,
-        dead_weight_uses: scan.weight.uses,
+        dead_weight_uses: uses,
         dead_weight_links,
         references,
         related: scan.around,
         unread: layers.unread,
+        host: None,
         gaps: layers.gaps,
         oddities: layers.oddities,
     }

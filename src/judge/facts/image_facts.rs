@@ -9,6 +9,7 @@ use super::cupti_access::CuptiProcess;
 use super::cupti_files::DanglingLink;
 use super::dead_weight::{DeadWeightFile, DeadWeightUse};
 use super::file_references::FileReference;
+use super::host_facts::HostFacts;
 use super::opened_names::UndecidedOpener;
 use super::plain_open::PlainOpen;
 use super::process_context::ProcessContext;
@@ -99,6 +100,8 @@ pub struct ImageFacts {
     pub related: RelatedSoftware,
     /// The first of the layers that were not read: whatever is said without it may be otherwise.
     pub unread: Option<String>,
+    /// What the host grants, where the image is a container that runs.
+    pub host: Option<HostFacts>,
     /// What could not be checked.
     pub gaps: Vec<Gap>,
     /// Oddities of the layers, for `-v`: the layer, where and what.

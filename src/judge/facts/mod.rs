@@ -20,6 +20,7 @@ mod expected_soname;
 mod file_owner;
 mod file_references;
 mod gather;
+mod host_facts;
 mod image_facts;
 pub mod injected_libraries;
 pub mod installed_tools;
@@ -63,6 +64,8 @@ pub use file_references::{
 };
 pub use gather::gaps::loader_gaps;
 pub use gather::{MergedLayers, ReadLayers, gather_facts, gather_from_rootfs};
+pub(crate) use host_facts::driver_branch;
+pub use host_facts::{HostFacts, read_host_facts};
 pub use image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};
 pub use opened_names::UndecidedOpener;
 pub use plain_open::PlainOpen;

@@ -12,13 +12,14 @@ use super::process_context::ProcessContext;
 use super::resolved_objects::{is_unforetold, unresolved_objects};
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::escape;
-use image_linkage::loader::trace_text::{self, TraceLine};
 use image_linkage::loader::{Arch, LoadResolution, RequestOutcome, SearchStep, UnresolvedRequest};
+use image_linkage::loader::{TraceLine, trace_lines};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
-/// The objects that all loads together may map: in an image that is made for it, all objects of thousands need each other.
-const MAPPED: usize = 4_000_000;
+/// The objects that all loads together may map, which is some eight seconds: in an image that is made for it, all objects
+/// of thousands need each other. PyTorch 2.8 with all that it needs maps 30,000.
+const MAPPED: usize = 2_000_000;
 /// The steps of the loader that all loads together may take beyond those of one: a few seconds.
 const STEPS: u64 = 40_000_000;
 /// The missing libraries that are told; an image can name a million.
@@ -236,7 +237,7 @@ impl LinkSurvey<'_> {
             // Several objects of one process may ask for it.
             let is_first = told.insert(key.clone());
             self.add_lack(key, object, asker, is_first, || {
-                let lines = trace_text::trace_lines(&missing.trace, &started.objects);
+                let lines = trace_lines(&missing.trace, &started.objects);
                 (missing.message.clone(), lines)
             });
         }

@@ -14,10 +14,10 @@ use crate::knowledge::driver_libraries::provides_library;
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::layer::FileFacts;
 use image_linkage::limits::Limits;
-use image_linkage::loader::ldconfig::LinkChanges;
+use image_linkage::loader::LinkChanges;
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderBudget, LoaderEnvironment, ProcessSetup, RequestOutcome,
-    SearchStage, SimulatedProcess, StartMode, UnresolvedRequest, ldconfig,
+    SearchStage, SimulatedProcess, StartMode, UnresolvedRequest, run_ldconfig,
 };
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, FileUse, LookupError, NodeKind, Rootfs};
@@ -82,7 +82,14 @@ pub fn build_contexts(
     // Who gives the value of a variable has asked a run for it.
     let is_given = |name: &String| conditions.environment.iter().any(|(given, _)| given == name);
     entry.unknown.retain(|name| !is_given(name));
-    let credentials = image_user(&image.config, entry.user.as_deref(), &entry.effective, rootfs);
+    let credentials = match &image.config.running {
+        // Who asks for itself is known; who its command goes on as is looked up.
+        Some(credentials) if entry.user.is_none() => ImageUser {
+            credentials: credentials.clone(),
+            problem: None,
+        },
+        _ => image_user(&image.config, entry.user.as_deref(), &entry.effective, rootfs),
+    };
     let user = ImageUser {
         credentials: FileCredentials {
             no_new_privileges: entry.no_new_privileges,
@@ -107,6 +114,11 @@ pub fn build_contexts(
     if as_is.entry.cache == CacheChange::Remade {
         as_is = with_new_cache(&as_is, image.layers.len());
     }
+    if image.config.running.is_some() {
+        // What the container runtime brings is there already, or never will be.
+        let nvidia = as_is.clone();
+        return ByWorld { as_is, nvidia };
+    }
     let nvidia = ProcessContext {
         world: World::Nvidia,
         ..with_new_cache(&as_is, image.layers.len())
@@ -120,10 +132,10 @@ fn with_new_cache(as_is: &ProcessContext, layers: usize) -> ProcessContext {
     if let Some(linker) = &mut context.linker {
         let folders = as_is.entry.cache_folders.iter();
         let folders = folders.map(|folder| folder.as_bytes().into()).collect();
-        let made = ldconfig::run_ldconfig_with(&as_is.rootfs, linker, folders);
+        let made = run_ldconfig(&as_is.rootfs, linker, folders);
         if made.relinked != LinkChanges::default() {
             // Without new links both worlds share one file system in memory.
-            context.rootfs = Arc::new(ldconfig::apply_link_changes(&as_is.rootfs, &made, layers));
+            context.rootfs = Arc::new(made.apply(&as_is.rootfs, layers));
         }
         // What was wrong with the image's own cache is void once ldconfig has made another.
         linker.problems.clone_from(&made.problems);

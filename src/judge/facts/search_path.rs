@@ -7,7 +7,7 @@ use super::resolved_objects::{elf_at, opened_object};
 use super::world::ByWorld;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
-use image_linkage::loader::ldconfig::LdSoConf;
+use image_linkage::loader::LdSoConf;
 use image_linkage::loader::{SearchStage, SimulatedProcess};
 use image_linkage::path::{RootPath, split_components};
 use image_linkage::rootfs::Rootfs;
@@ -105,7 +105,7 @@ pub fn find_driver_stubs(contexts: &ByWorld<ProcessContext>) -> Vec<DriverStub> 
         .into_iter()
         .filter_map(|context| context.linker.as_ref()?.cache.as_ref());
     let entries = caches
-        .flat_map(image_linkage::loader::ld_cache::LdCache::iter)
+        .flat_map(image_linkage::loader::LdCache::iter)
         .filter(|(name, _)| DRIVER.contains(name));
     for (_, entry) in entries {
         // The links that ldconfig makes stand in this file system alone.

@@ -68,7 +68,7 @@ pub(super) fn find_doubt(
     library: &LibraryProfile,
     consumer: &CuptiConsumer,
     profiles: &[ConsumerProfile],
-    sources: &[SourceOpener],
+    (sources, found): (&[SourceOpener], &CuptiFiles),
 ) -> Option<UndecidedOpener> {
     let rootfs = &context.rootfs;
     let imported = import_object(&context.python, rootfs, &consumer.object)?.ok();
@@ -83,7 +83,11 @@ pub(super) fn find_doubt(
         python.is_some_and(|python| imported.finds_package(&python.packages))
             && is_served_after(context, library, consumer, profile, profiles)
     };
+    let gets = consumer.outcome.as_is.real_path.as_ref();
+    let is_only_copy = gets.is_some_and(|gets| found.files.iter().all(|(file, _)| file == gets));
     let after = match opener {
+        // Whoever opens it first, there is one file to open.
+        Some(_) if is_only_copy && consumer.is_served() && consumer.unmet_by_itself().is_none() => return None,
         Some(source) => format!("{} may open it before", source.path),
         None if let Some(other) = consumer.unmet_by_itself() => {
             format!(

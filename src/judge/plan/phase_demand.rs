@@ -9,7 +9,7 @@ use crate::judge::facts::{ApiAvailability, CuptiConsumer, CuptiProcess, ImageFac
 use crate::judge::rule::Evidence;
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{IdChoice, Phase, Profiler};
-use image_linkage::loader::trace_text;
+use image_linkage::loader::trace_lines;
 
 /// How much a phase cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -203,7 +203,7 @@ fn reason(
     match cause {
         ApiAvailability::NoLibrary => match process.reach.as_is.missing(api).next() {
             Some(missing) => {
-                let lines = trace_text::trace_lines(&missing.trace, &missing.objects);
+                let lines = trace_lines(&missing.trace, &missing.objects);
                 let said = format!("{who} gets libcupti and not the library beside it: {}", missing.message);
                 (said, lines.into_iter().map(Evidence::Searched).collect())
             }

@@ -136,6 +136,7 @@ const RUNTIME_VARIABLE: &[&str] = &["NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAP
 const LACKS: &[&str] = &["devices", "compute", "utility"];
 const INJECTION_VARIABLE: &[&str] = &["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"];
 const WEIGHT: &[&str] = &[WeightPurpose::Profiling.name(), WeightPurpose::Toolkit.name()];
+const GRANTED: &[&str] = &["granted", "refused", "unknown"];
 const STATE: &[&str] = &["expired", "unused"];
 const LOST_TOOL: &[&str] = &["not-ready", "not-applicable"];
 const STEP_BRINGS: &[&str] = &[
@@ -328,10 +329,12 @@ pub(super) const CUDA: &[SubjectField] = &[
     // The newest of the image, and what says it: a copy of CUPTI, a CUDA runtime, or the environment.
     text("version"),
     text("from"),
-    // The oldest driver that came with it, and the branch that minor-version compatibility asks for.
+    // The driver that came with it, where none is known the branch; the former in words; the branch that minor-version
+    // compatibility asks for.
     text("driver"),
+    text("toolkit_driver"),
     text("branch"),
-    // Whether the driver for this version is known.
+    // Whether anything is known of the drivers for this version.
     flag("has_driver"),
     flag("has_cupti"),
     // The newest CUPTI and the file; what `NVIDIA_REQUIRE_CUDA` promises, and whether CUPTI is newer than that.
@@ -339,8 +342,26 @@ pub(super) const CUDA: &[SubjectField] = &[
     text("cupti_path"),
     text("required"),
     flag("newer_than_required"),
+    // Whether it is a container that runs, whose host is known.
+    flag("running"),
     // Whether a search path names the directory into which GKE mounts the driver.
     flag("names_nvidia_directory"),
+];
+
+pub(super) const HOST: &[SubjectField] = &[
+    // The newest CUDA of the container, the driver of the host, and the one that came with that CUDA.
+    text("cuda"),
+    text("driver"),
+    text("least_driver"),
+    flag("has_driver"),
+    // Whether the driver is as new as the CUDA, or of the branch on which any of its major version runs.
+    flag("runs_cuda"),
+    flag("older_than_cuda"),
+    flag("has_gpu"),
+    word("counters", GRANTED),
+    // Whether the environment tells a framework to register with a daemon, and whether one listens.
+    flag("asks_daemon"),
+    flag("has_daemon"),
 ];
 
 pub(super) const FRAMEWORK: &[SubjectField] = &[

@@ -59,6 +59,8 @@ pub enum SubjectKind {
     Runtime,
     /// The CUDA version that the image needs a driver for.
     Cuda,
+    /// The host of a container that runs.
+    Host,
     /// A framework that brings a profiler.
     Framework,
     /// A process that gets libcupti and not the library behind its counters.
@@ -77,7 +79,7 @@ pub enum SubjectKind {
 
 impl SubjectKind {
     /// All kinds, for who wants to see that each is in use.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Image,
         Self::Copy,
         Self::Copies,
@@ -97,6 +99,7 @@ impl SubjectKind {
         Self::Stub,
         Self::Runtime,
         Self::Cuda,
+        Self::Host,
         Self::Framework,
         Self::Nvperf,
         Self::DeadWeight,
@@ -128,6 +131,7 @@ impl SubjectKind {
             Self::Stub => "stub",
             Self::Runtime => "runtime",
             Self::Cuda => "cuda",
+            Self::Host => "host",
             Self::Framework => "framework",
             Self::Nvperf => "nvperf",
             Self::DeadWeight => "dead-weight",
@@ -160,6 +164,7 @@ impl SubjectKind {
             Self::Stub => subject_fields::STUB,
             Self::Runtime => subject_fields::RUNTIME,
             Self::Cuda => subject_fields::CUDA,
+            Self::Host => subject_fields::HOST,
             Self::Framework => subject_fields::FRAMEWORK,
             Self::Nvperf => subject_fields::NVPERF,
             Self::DeadWeight => subject_fields::DEAD_WEIGHT,

@@ -22,7 +22,9 @@ use crate::make::remedy::phase_recipe::PhaseRecipe;
 use crate::make::remedy::removal::RemovalPlan;
 use crate::make::remedy::required_libraries::RequiredLibrary;
 use crate::make::remedy::search_path_setup::SearchPathSetup;
+use crate::shell_quote::quote_shell;
 use image_linkage::escape;
+use image_linkage::loader::folders_of_cache;
 use image_linkage::path::RootPath;
 
 /// What there is to say of a recipe.
@@ -66,6 +68,7 @@ pub(crate) fn fill_page(
         triggers: facts.image.config.settings.on_build.clone(),
         clears: recipe.clears.iter().map(path).collect::<Result<_, _>>()?,
         lacks_sbin: recipe.system.lacks_sbin,
+        ldconfig: ldconfig_call(facts)?,
         user: user
             .map(|user| quote::require_plain("the user of the image", user.as_bytes()))
             .transpose()?,
@@ -116,6 +119,16 @@ fn own_shell(words: &[String]) -> Option<String> {
 
 fn path(path: &RootPath) -> Result<String, RemedyError> {
     quote::require_literal("a path", &path.absolute())
+}
+
+fn ldconfig_call(facts: &ImageFacts) -> Result<String, RemedyError> {
+    let context = &facts.contexts.as_is;
+    let linker = context.linker.iter();
+    let mut words = vec!["ldconfig".to_owned()];
+    for folder in linker.flat_map(|linker| folders_of_cache(&context.rootfs, linker)) {
+        words.push(quote_shell(&path(&RootPath::new(&folder))?));
+    }
+    Ok(words.join(" "))
 }
 
 fn files(copy_plan: &CopyPlan) -> Result<Vec<FilePage>, RemedyError> {
@@ -320,6 +333,7 @@ fn removal_page(removal: &RemovalPlan, caches: bool) -> RemovalPage {
         after: removal.after,
         layers: removal.layers,
         caches,
+        has_dpkg_lists: removal.has_dpkg_lists,
     }
 }
 

@@ -10,10 +10,9 @@ use image_source::{Image, SourceKind};
 ///
 /// Errors: [`RemedyError::Name`], for a name that means more than itself.
 pub(crate) fn image_name_for_from(image: &Image) -> Result<Option<String>, RemedyError> {
-    if !image.source.is_named_everywhere() {
+    let Some(name) = image.source.shared_name(&image.reference) else {
         return Ok(None);
-    }
-    let name = image.source.bare_name(&image.reference);
+    };
     let name = quote::require_plain("the name of an image", name.as_bytes())?;
     Ok(Some(match &image.digest {
         // A registry is asked by digest; what an engine alone has under a digest, FROM does not find.

@@ -35,6 +35,8 @@ pub(crate) struct PhasePage {
     pub clears: Vec<String>,
     // Whether `PATH` of the image hides ldconfig, and what dpkg calls, from a RUN.
     pub lacks_sbin: bool,
+    /// The call of ldconfig, with the folders that the image's cache alone knows: without them it would forget them.
+    pub ldconfig: String,
     /// The image's own user, where that is not root.
     // What is installed is installed as root; the last lines go back to this user, or the container would run as root.
     pub user: Option<String>,
@@ -206,6 +208,8 @@ pub(crate) struct RemovalPage {
     pub sites: Vec<String>,
     /// Whether the loader's cache, which may name what goes, is made anew.
     pub caches: bool,
+    /// Whether dpkg's lists may name what goes.
+    pub has_dpkg_lists: bool,
 }
 
 /// Paths that are removed for one reason.

@@ -13,6 +13,9 @@ use crate::shell_quote::quote_shell;
 /// What a template may take to be rendered, in instructions: some thousand times what those of the program take.
 const FUEL: u64 = 10_000_000;
 
+/// The bytes that a template may write. Those of the program write some kB.
+const LONGEST: usize = 4 << 20;
+
 /// The templates, ready to be rendered.
 pub(crate) struct DockerfileTemplates(Environment<'static>);
 
@@ -77,12 +80,25 @@ impl DockerfileTemplates {
     ///
     /// Errors: [`TemplateError::Render`], as when a template names what there is not.
     pub(crate) fn render(&self, name: &str, page: impl Serialize) -> Result<String, TemplateError> {
+        let mut text = vec![0; LONGEST];
+        let mut rest = text.as_mut_slice();
         let template = self.0.get_template(name);
-        let text = template.and_then(|template| template.render(Value::from(Serde(&page))));
-        text.map_err(|error| TemplateError::Render {
+        let written = template.and_then(|template| {
+            template
+                .render_captured_to(Value::from(Serde(&page)), &mut rest)
+                .map(drop)
+        });
+        let left = rest.len();
+        let failed = |why: String| TemplateError::Render {
             name: name.to_owned(),
-            why: words(&error),
-        })
+            why,
+        };
+        written.map_err(|error| match error.kind() {
+            ErrorKind::WriteFailure => failed(format!("it writes more than {LONGEST} bytes")),
+            _ => failed(words(&error)),
+        })?;
+        text.truncate(LONGEST - left);
+        String::from_utf8(text).map_err(|error| failed(error.to_string()))
     }
 }
 
@@ -168,12 +184,16 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(said.contains("undefined") && !said.contains('\n'), "{said}");
-        let endless = "{% for a in range(9999) %}{% for b in range(9999) %}{{ b }}{% endfor %}{% endfor %}";
+        let endless = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
         let endless = DockerfileTemplates::with(&own("head.j2", endless)).unwrap();
         let said = endless
             .render("head.j2", serde_json::json!({}))
             .unwrap_err()
             .to_string();
         assert!(said.contains("fuel"), "{said}");
+        let long = format!("{{% for a in range(9999) %}}{}{{% endfor %}}", "long ".repeat(1_000));
+        let long = DockerfileTemplates::with(&own("head.j2", &long)).unwrap();
+        let said = long.render("head.j2", serde_json::json!({})).unwrap_err().to_string();
+        assert_eq!(said, "template head.j2: it writes more than 4194304 bytes");
     }
 }

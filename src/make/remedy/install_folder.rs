@@ -4,7 +4,7 @@ use super::image_system::{has_program, has_tools, missing_tools};
 use crate::judge::facts::ImageFacts;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::DynamicLoader;
-use image_linkage::loader::ldconfig::LdSoConf;
+use image_linkage::loader::LdSoConf;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
@@ -61,7 +61,12 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
         return default("the image has /etc as a volume, and a build may lose what it writes there");
     }
     let places = &target.library.install;
-    let can_be = |folder: &&String| volume_over(target, folder).is_none() && may_become_folder(rootfs, folder);
+    let reads = LdSoConf::read(rootfs);
+    let can_be = |folder: &&String| {
+        volume_over(target, folder).is_none()
+            && may_become_folder(rootfs, folder)
+            && !holds_own_copy(target, &reads, folder)
+    };
     let Some(folder) = places
         .folders
         .iter()
@@ -70,7 +75,6 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
     else {
         return default("the image has volumes or files in the place of every folder that could be named");
     };
-    let reads = LdSoConf::read(rootfs);
     let line = [&folder.absolute(), &b"\n"[..]].concat();
     let is_free = |file: &&str| {
         let content = rootfs.content(&RootPath::from(*file).absolute());
@@ -108,6 +112,16 @@ fn may_become_folder(rootfs: &Rootfs, folder: &str) -> bool {
         place = place.parent();
     }
     true
+}
+
+/// Whether a copy of the library lies in the folder that no search path leads to: who put it there opens it by its path.
+fn holds_own_copy(target: &ImageFacts, reads: &LdSoConf, folder: &str) -> bool {
+    let (rootfs, path) = (&target.contexts.as_is.rootfs, RootPath::from(folder).absolute());
+    let found = rootfs.lookup(&path).ok();
+    let mut files = found.iter().flat_map(|found| rootfs.children(found.node));
+    let is_copy = |id| matches!(&rootfs.node(id).kind, NodeKind::File(facts) if facts.elf.is_some());
+    !reads.directories.iter().any(|known| **known == *path)
+        && files.any(|(name, id)| target.library.is_name(name) && is_copy(id))
 }
 
 /// Whether a file can be written at a path: its folder is there, and no folder in its own place.

@@ -18,7 +18,7 @@ use crate::judge::facts::cuda_runtime::parse_cuda_version;
 use crate::knowledge::has_api;
 use image_linkage::elf::{ByteString, DynamicSymbol, ElfFacts, SymbolRole};
 use image_linkage::layer::{FileFacts, LayerEntry, LayerIndex};
-use image_linkage::loader::{DynamicLoader, ldconfig, write_cache};
+use image_linkage::loader::{DynamicLoader, folders_of_cache, run_ldconfig, write_cache};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
@@ -112,8 +112,8 @@ fn list_bytes(rootfs: &Rootfs) -> u64 {
 
 /// The file system once `ldconfig` was run on it, and the bytes of the cache.
 fn with_new_cache(rootfs: &Rootfs, linker: &DynamicLoader, layer: usize) -> (Rootfs, u64) {
-    let regenerated = ldconfig::run_ldconfig(rootfs, linker);
-    let remade = ldconfig::apply_link_changes(rootfs, &regenerated, layer);
+    let regenerated = run_ldconfig(rootfs, linker, folders_of_cache(rootfs, linker));
+    let remade = regenerated.apply(rootfs, layer);
     let Ok(cache) = write_cache(&regenerated.cache, linker.arch.data, "") else {
         return (remade, 0);
     };

@@ -20,6 +20,8 @@ pub(crate) struct RemovalPlan {
     pub after: u64,
     /// The number of layers as they are.
     pub layers: usize,
+    /// Whether dpkg's lists of files are in the image.
+    pub has_dpkg_lists: bool,
 }
 
 /// Paths that are removed for one reason.
@@ -59,6 +61,7 @@ pub(crate) fn plan_removal(facts: &ImageFacts, plan: &Plan) -> Option<RemovalPla
         before: facts.layers.iter().map(|layer| layer.bytes).sum(),
         after: left,
         layers: facts.layers.len(),
+        has_dpkg_lists: rootfs.lookup(b"/var/lib/dpkg/info").is_ok(),
     })
 }
 

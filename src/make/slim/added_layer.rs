@@ -20,7 +20,7 @@ use crate::make::remedy::install_folder::FolderDiscovery;
 use image_linkage::digest::Digest;
 use image_linkage::escape;
 use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
-use image_linkage::loader::{DynamicLoader, Libc, ldconfig, write_cache};
+use image_linkage::loader::{DynamicLoader, Libc, folders_of_cache, run_ldconfig, write_cache};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
 
@@ -154,10 +154,7 @@ fn stale_cache<'m>(making: &SlimInput<'m>) -> Option<&'m DynamicLoader> {
     let linker = making.facts.contexts.as_is.linker.as_ref()?;
     let gone = making.decision.removed_paths();
     let names_gone = || {
-        let mut entries = linker
-            .cache
-            .iter()
-            .flat_map(image_linkage::loader::ld_cache::LdCache::iter);
+        let mut entries = linker.cache.iter().flat_map(image_linkage::loader::LdCache::iter);
         let rootfs = &making.facts.contexts.as_is.rootfs;
         // A cache names files by the folders of ld.so.conf, some of which are links, such as /lib.
         let real = |path: &[u8]| {
@@ -234,7 +231,7 @@ impl AddedLayer {
         // As ldconfig would find the image: with the layer on top.
         let added = self.index(making)?;
         let (rootfs, _) = rootfs::merge_layers(making.below.iter().chain([&added]));
-        let regenerated = ldconfig::run_ldconfig(&rootfs, linker);
+        let regenerated = run_ldconfig(&rootfs, linker, folders_of_cache(&rootfs, linker));
         // A cache that lacks a library hides it from every program.
         if let Some(problem) = regenerated.problems.first() {
             return Err(SlimError::Cannot(format!(

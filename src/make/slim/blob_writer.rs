@@ -1,12 +1,12 @@
 //! A layer's blob as it is made: the tar goes in, and the file has both of its digests.
 
-use std::fs::File;
 use std::io::{self, Write};
 
 use flate2::GzBuilder;
 use flate2::write::GzEncoder;
 
 use super::hashed_writer::HashedWriter;
+use super::staging_files::StagingFile;
 use image_linkage::layer::Compression;
 use image_source::{Digest, ImageError};
 
@@ -29,16 +29,16 @@ pub(crate) struct WrittenBlob {
 pub(crate) struct BlobWriter(HashedWriter<BlobEncoder>);
 
 enum BlobEncoder {
-    Plain(HashedWriter<File>),
-    Gzip(GzEncoder<HashedWriter<File>>),
-    Zstd(zstd::Encoder<'static, HashedWriter<File>>),
+    Plain(HashedWriter<StagingFile>),
+    Gzip(GzEncoder<HashedWriter<StagingFile>>),
+    Zstd(zstd::Encoder<'static, HashedWriter<StagingFile>>),
 }
 
 impl BlobWriter {
     /// Writes a blob compressed in this way to `file`.
     ///
     /// Errors: What the compressor says.
-    pub(crate) fn new(file: File, compression: Compression) -> io::Result<Self> {
+    pub(crate) fn new(file: StagingFile, compression: Compression) -> io::Result<Self> {
         let stored = HashedWriter::new(file);
         let encoder = match compression {
             Compression::None => BlobEncoder::Plain(stored),

@@ -10,12 +10,11 @@ use super::blob_writer::{BlobWriter, WrittenBlob};
 use super::decision::SlimDecision;
 use super::hashed_writer::HashedWriter;
 use super::new_config::{LayerHistory, write_config};
-use super::new_image::{LayerOrigin, LayerStorage, NewImage, StoredLayer};
+use super::new_image::{ImageForm, LayerOrigin, LayerStorage, NewImage, StoredLayer};
 use super::new_manifest::{ManifestLayer, MediaFamily, write_manifest};
 use super::original_image::OriginalImage;
-use super::output::ImageOutput;
 use super::provenance::SlimProvenance;
-use super::staging_files::{create_staging_file, io_error};
+use super::staging_files::{StagingFile, io_error};
 use super::twin_files::TwinFiles;
 use super::{SlimError, interrupt};
 use crate::size::format_size;
@@ -30,14 +29,14 @@ use image_source::Digest;
 pub(crate) fn build_new_image<'a>(
     original: &'a OriginalImage,
     making: &SlimInput<'a>,
-    output: &ImageOutput,
+    form: ImageForm,
 ) -> Result<NewImage<'a>, SlimError> {
     let mut work = ImageBuilder {
         original,
         index: making.index,
         folder: making.folder,
-        form: output.layer_storage(),
-        family: output.media_family(original.documents.manifest.as_deref()),
+        form: form.storage,
+        family: form.family,
         layers: Vec::new(),
     };
     original.require_own_layers()?;
@@ -128,7 +127,7 @@ impl<'a> ImageBuilder<'a> {
         write: impl FnOnce(&mut BlobWriter) -> Result<(), SlimError>,
     ) -> Result<(WrittenBlob, LayerOrigin), SlimError> {
         let path = self.folder.join(format!("layer-{}", self.layers.len()));
-        let writer = BlobWriter::new(create_staging_file(&path)?, compression);
+        let writer = StagingFile::create(path.clone()).and_then(|file| BlobWriter::new(file, compression));
         let mut writer = writer.map_err(|error| io_error(&path, error))?;
         write(&mut writer)?;
         Ok((writer.finish()?, LayerOrigin::Staged(path)))

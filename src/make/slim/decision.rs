@@ -16,7 +16,7 @@ use crate::make::remedy::install_folder::{CacheUpdate, FolderDiscovery, InstallF
 use crate::make::remedy::recipe::misleading_names;
 use crate::make::remedy::search_path_setup::{ChangedLibraryPath, SearchPathSetup, changed_library_path};
 use image_linkage::layer::LayerCut;
-use image_linkage::layer::{InstalledList, LayerIndex};
+use image_linkage::layer::{LayerIndex, is_installed_list};
 use image_linkage::path::RootPath;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,8 +80,8 @@ impl SlimDecision {
     /// The lists of installed files that may lose lines.
     pub(crate) fn changed_lists<'l>(&'l self, layers: &'l [LayerIndex]) -> impl Iterator<Item = RootPath> {
         let cut = self.cuts.keys().filter_map(|&number| layers.get(number));
-        let paths = cut.flat_map(|layer| layer.entries.keys());
-        paths.filter(|path| InstalledList::of_path(path).is_some())
+        let paths = cut.flat_map(|layer| layer.entries.iter().map(|(path, _)| path));
+        paths.filter(|path| is_installed_list(path))
     }
 
     /// What the layers hold afterwards, without those that are added.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::added_members::AddedMembers;
 use super::blob_writer::WrittenBlob;
+use super::new_manifest::MediaFamily;
 use super::original_image::OriginalImage;
 use super::provenance::SlimProvenance;
 use super::staging_files::open_staging_file;
@@ -19,6 +20,23 @@ pub(crate) enum LayerStorage {
     Blobs,
     /// As plain tars, as `docker save` writes them.
     Tars,
+}
+
+/// How an image is stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ImageForm {
+    pub storage: LayerStorage,
+    pub family: MediaFamily,
+}
+
+impl ImageForm {
+    /// That of a registry, for an image whose original has this manifest.
+    pub(crate) fn of_registry(original: Option<&[u8]>) -> Self {
+        Self {
+            storage: LayerStorage::Blobs,
+            family: MediaFamily::of_manifest(original),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -82,7 +82,7 @@ impl OriginalImage {
             image: opened.image,
             documents: opened.documents,
             layers,
-            home: opened.home,
+            home: opened.home.map(|home| home.name),
             blobs,
             _kept: kept,
         })

@@ -58,7 +58,10 @@ impl ContentOrigin {
         };
         Self {
             kind: image.source.scheme().to_owned(),
-            name: image.source.is_named_everywhere().then(|| image.reference.clone()),
+            name: image
+                .source
+                .shared_name(&image.reference)
+                .map(|_| image.reference.clone()),
             digest: image.digest.as_ref().map(ToString::to_string),
             diff_ids,
         }

@@ -25,7 +25,7 @@ pub(super) fn leave_out(
     keep_linked(decision, layers, &merged);
     let gone = decision.removed_paths();
     for (number, layer) in layers.iter().enumerate() {
-        let mut cut = LayerCut::for_paths(layer, &decision.removed_from(number));
+        let mut cut = LayerCut::new(layer, &decision.removed_from(number));
         for twins in find_twin_files(layer, |path| !cut.gone.contains(path)) {
             let all = twins.links.iter().chain([&twins.file]);
             cut.twins.extend(all.map(|path| (path.clone(), twins.file.clone())));

@@ -5,8 +5,8 @@
 )]
 
 use std::fs::File;
-use std::io;
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use super::SlimError;
 use image_source::ImageError;
@@ -15,6 +15,31 @@ use image_source::ImageError;
 pub(super) fn io_error(path: &Path, source: io::Error) -> SlimError {
     let what = path.display().to_string();
     ImageError::Io { what, source }.into()
+}
+
+/// A file under way. What is written into it comes through compressors, whose errors name no file: its own do.
+pub(crate) struct StagingFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl StagingFile {
+    /// Makes the file, or empties the one that is there.
+    pub(super) fn create(path: PathBuf) -> io::Result<Self> {
+        let file = File::create(&path)?;
+        Ok(Self { file, path })
+    }
+}
+
+impl Write for StagingFile {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()));
+        self.file.write(buf).map_err(named)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 /// Makes a file, or empties the one that is there.

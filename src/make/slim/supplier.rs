@@ -6,20 +6,17 @@ use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use super::SlimError;
 use super::hashed_writer::HashedWriter;
 use super::interrupt;
 use super::original_image::{self, OriginalImage};
 use super::provenance::ContentOrigin;
-use super::staging_files::{create_staging_file, io_error, open_staging_file};
+use super::staging_files::{StagingFile, io_error, open_staging_file};
 use crate::judge::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::image_reading::ReadOptions;
 use image_linkage::layer::extract_files;
-use image_linkage::layer::{
-    IndexOptions, KeptBudget, LayerEntry, LayerIndex, LayerProblem, ProblemKind, read_file_facts,
-};
+use image_linkage::layer::{IndexOptions, KeptFiles, LayerIndex, LayerProblem, ProblemKind, read_file_facts};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 use image_source::{Image, ImageConfig, LayerDescriptor, OpenedImage, OpenedLayers, Platform, SourceKind};
@@ -183,7 +180,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
     let most = open_staging_file(wheel)?.metadata().map_err(at(wheel))?.len();
     let most = most.saturating_mul(limits.archive_ratio);
     let mut index = LayerIndex::empty();
-    let mut kept = KeptBudget::default();
+    let mut kept = KeptFiles::default();
     for number in 0..archive.len() {
         let file = archive.by_index(number).map_err(|error| broken(wheel, &error))?;
         // Folders follow from the names of their files.
@@ -196,7 +193,7 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
         let left = most.saturating_sub(index.bytes);
         // The size that a zip states is its own word; what comes out is counted.
         let mut bounded = file.take(left);
-        let (mut facts, large) = read_file_facts(&path, mode, &mut bounded, options).map_err(at(wheel))?;
+        let (facts, large) = read_file_facts(&path, (mode, None), &mut bounded, options).map_err(at(wheel))?;
         if bounded.limit() == 0 && left > 0 {
             let text = format!(
                 "{} holds more than {most} bytes, the limit for its size (archive-ratio)",
@@ -205,11 +202,12 @@ fn wheel_index(wheel: &Path, options: &IndexOptions) -> Result<LayerIndex, SlimE
             return Err(SlimError::Cannot(text));
         }
         index.bytes = index.bytes.saturating_add(facts.bytes);
-        if let Some(what) = kept.admit(&mut facts, large, limits) {
+        let (entry, unread) = kept.admit(facts, large, limits);
+        if let Some(what) = unread {
             let (path, kind) = (path.clone(), ProblemKind::Unread);
             index.problems.push(LayerProblem { path, what, kind });
         }
-        index.entries.insert(&path, LayerEntry::File(Arc::new(facts)));
+        index.entries.insert(&path, entry);
     }
     Ok(index)
 }
@@ -225,13 +223,13 @@ fn copy_hashed(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(String, u
 fn one_by_one(
     paths: &BTreeSet<RootPath>,
     folder: &Path,
-    mut copy: impl FnMut(&RootPath, &mut File) -> Result<(String, u64), SlimError>,
+    mut copy: impl FnMut(&RootPath, &mut StagingFile) -> Result<(String, u64), SlimError>,
 ) -> Result<BTreeMap<RootPath, ExtractedFile>, SlimError> {
     let mut taken = BTreeMap::new();
     for (number, path) in paths.iter().enumerate() {
         // Numbered: a name of the source never becomes a path of the host.
         let place = folder.join(format!("file-{number}"));
-        let mut to = create_staging_file(&place)?;
+        let mut to = StagingFile::create(place.clone()).map_err(at(&place))?;
         let (sha256, bytes) = copy(path, &mut to)?;
         let one = ExtractedFile {
             path: place,
@@ -265,11 +263,11 @@ fn from_image(
             let number = stored.iter().position(|stored| stored == path).unwrap_or(0);
             folder.join(format!("layer-{layer}-file-{number}"))
         };
-        let mut files: BTreeMap<RootPath, File> = BTreeMap::new();
+        let mut files: BTreeMap<RootPath, StagingFile> = BTreeMap::new();
         extract_files(original.tar(layer)?, &stored, limits, |path, piece| {
             if piece.is_empty() {
                 // Another member of the same path takes the place of the one before.
-                files.insert(path.clone(), File::create(place(path))?);
+                files.insert(path.clone(), StagingFile::create(place(path))?);
             }
             files.get_mut(path).map_or(Ok(()), |file| file.write_all(piece))
         })

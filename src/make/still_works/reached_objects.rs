@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::facts::ProcessContext;
 use image_linkage::elf::{ByteString, ElfFacts};
-use image_linkage::loader::ld_cache::{CacheEntry, LdCache};
+use image_linkage::loader::{CacheEntry, LdCache};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 

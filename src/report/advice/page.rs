@@ -12,7 +12,7 @@ use crate::report::text_layout::{BOLD, DIM, GOOD, REMARK, styled};
 pub(crate) fn advice_page<'a>(advice: &'a ToolAdvice<'_>) -> ReportPage<'a> {
     let style = if advice.needs_cupti() { REMARK } else { GOOD };
     // A table has room for what is compared; why, without and besides stand in text alone.
-    let columns = &["tool", "CUPTI", "APIs", "gives", "overhead", "instead"];
+    let columns = vec!["tool", "CUPTI", "APIs", "gives", "overhead", "instead"];
     let tools = advice.tools.iter().map(|tool| self::tool(advice, tool));
     let mut blocks = vec![
         Block::Answer(style, verdict(advice)),
@@ -22,7 +22,7 @@ pub(crate) fn advice_page<'a>(advice: &'a ToolAdvice<'_>) -> ReportPage<'a> {
     if let Some(chosen) = &advice.release {
         blocks.push(Block::Heading("files"));
         blocks.push(Block::Paragraph("  ", release(chosen)));
-        blocks.push(Block::Table(&["file", "size", "for"], files(&advice.files)));
+        blocks.push(Block::Table(vec!["file", "size", "for"], files(&advice.files)));
         blocks.push(Block::Line(together(advice)));
         blocks.extend(other_releases(advice).into_iter().map(Block::Line));
         blocks.push(Block::Heading("where from"));
@@ -119,7 +119,7 @@ pub(crate) fn tool_list_page(known: &Knowledge) -> ReportPage<'_> {
     );
     ReportPage(vec![
         Block::TextLines(styled(DIM, head) + "\n"),
-        Block::Table(&["tool", "CUPTI", "gives"], tools.iter().map(row).collect()),
+        Block::Table(vec!["tool", "CUPTI", "gives"], tools.iter().map(row).collect()),
         Block::TextOnly(vec![Block::TextLines("\n".to_owned()), Block::Paragraph("", hint)]),
     ])
 }

@@ -56,7 +56,7 @@ pub(crate) fn fleet_page(summary: &FleetSummary, change: Option<&FleetChange>) -
         let more = rows.len().saturating_sub(ROWS);
         rows.truncate(ROWS);
         if !rows.is_empty() {
-            blocks.extend([Block::Heading(heading), Block::Table(columns, rows)]);
+            blocks.extend([Block::Heading(heading), Block::Table(columns.to_vec(), rows)]);
         }
         if more > 0 {
             blocks.push(Block::Line(format!(

@@ -32,7 +32,7 @@ fn block_markup(block: &Block<'_>) -> Markup {
         Block::Table(columns, rows) => html! {
             div.wide tabindex="0" {
                 table {
-                    thead { tr { @for column in *columns { th { (column) } } } }
+                    thead { tr { @for column in columns { th { (column) } } } }
                     tbody { @for row in rows { tr { @for cell in &row.cells { (table_cell(cell)) } } } }
                 }
             }

@@ -17,7 +17,7 @@ use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::judge::rule::{Finding, Rule};
 use crate::size::format_size;
 use image_linkage::escape;
-use image_linkage::loader::trace_text::TraceLine;
+use image_linkage::loader::TraceLine;
 
 /// An image as its heading and the list at the top of the page tell it.
 pub(super) struct ImageEntry {

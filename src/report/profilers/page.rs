@@ -24,7 +24,7 @@ const STATES: [ReadinessState; 4] = [
 pub(crate) fn profilers_page<'a>(matrix: &'a ProfilerMatrix<'_>) -> ReportPage<'a> {
     let name = image_name(matrix.facts);
     let host = &matrix.host;
-    let columns = &["tool", "here", "CUPTI", "APIs", "because", "overhead", "instead"];
+    let columns = vec!["tool", "here", "CUPTI", "APIs", "because", "overhead", "instead"];
     let mut blocks = vec![
         Block::Title(format!("Profiling tools in {name}")),
         Block::TextLines(head(matrix, &name)),
@@ -38,7 +38,7 @@ pub(crate) fn profilers_page<'a>(matrix: &'a ProfilerMatrix<'_>) -> ReportPage<'
         blocks.push(Block::TextLines(format!(
             "  oldest driver for CUDA {versions} {source}\n"
         )));
-        let columns = &["CUDA", "oldest driver", "minor-version compatibility"];
+        let columns = vec!["CUDA", "oldest driver", "minor-version compatibility"];
         blocks.push(Block::Table(columns, drivers(matrix)));
     }
     blocks.push(Block::Gaps(matrix.facts));

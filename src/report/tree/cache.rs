@@ -11,7 +11,7 @@ use crate::report::text_layout::{BOLD, DIM, count_words, styled};
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::LoadResolution;
-use image_linkage::loader::ld_cache::{CacheEntry, LdCache, LdCacheFormat};
+use image_linkage::loader::{CacheEntry, LdCache, LdCacheFormat};
 
 /// The lines that are written of one list; the JSON has all.
 const LINES: usize = 20;

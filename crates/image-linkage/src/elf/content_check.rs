@@ -197,6 +197,7 @@ impl HeldTables<'_> {
         let lists = [
             (abi::DT_INIT_ARRAY, abi::DT_INIT_ARRAYSZ),
             (abi::DT_FINI_ARRAY, abi::DT_FINI_ARRAYSZ),
+            (abi::DT_PREINIT_ARRAY, abi::DT_PREINIT_ARRAYSZ),
         ];
         let is_wild = |(list, bytes)| {
             let (list, bytes) = (value(list)?, value(bytes)?);

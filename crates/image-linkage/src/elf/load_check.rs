@@ -220,6 +220,8 @@ fn wild_functions(dynamic: &DynamicSection, space: &AddressSpace) -> impl Iterat
     let lists = [
         (abi::DT_INIT_ARRAY, abi::DT_INIT_ARRAYSZ),
         (abi::DT_FINI_ARRAY, abi::DT_FINI_ARRAYSZ),
+        // Linkers put it into programs alone, and glibc runs that of whatever is opened (elf/dl-init.c, `_dl_init`).
+        (abi::DT_PREINIT_ARRAY, abi::DT_PREINIT_ARRAYSZ),
     ];
     // The shortest, of musl, saves a register, restores it and returns.
     let is_code = |start| {
@@ -230,7 +232,7 @@ fn wild_functions(dynamic: &DynamicSection, space: &AddressSpace) -> impl Iterat
     // Their addresses are put there by relocations, so that reading is not enough.
     let is_wild_list = |(place, size)| match (dynamic.value(place), dynamic.value(size)) {
         (Some(start), Some(bytes)) => start % 4 != 0 || !space.holds(start, bytes, MemoryUse::Write),
-        (Some(_), None) => true,
+        (Some(_), None) => place != abi::DT_PREINIT_ARRAY,
         (None, _) => false,
     };
     let wild = one.into_iter().any(is_wild) || lists.into_iter().any(is_wild_list);

@@ -221,7 +221,7 @@ const ADDRESSES: [i64; 11] = [
     DT_RELR,
 ];
 /// The other tags that are looked at and may stand once.
-const FOLLOWED: [i64; 22] = [
+const FOLLOWED: [i64; 24] = [
     abi::DT_SONAME,
     abi::DT_RPATH,
     abi::DT_RUNPATH,
@@ -242,6 +242,8 @@ const FOLLOWED: [i64; 22] = [
     abi::DT_INIT_ARRAYSZ,
     abi::DT_FINI_ARRAY,
     abi::DT_FINI_ARRAYSZ,
+    abi::DT_PREINIT_ARRAY,
+    abi::DT_PREINIT_ARRAYSZ,
     abi::DT_TEXTREL,
     abi::DT_FLAGS,
 ];

@@ -282,7 +282,7 @@ fn weight(entry: &LayerEntry) -> usize {
         LayerEntry::Symlink(target) => target.len(),
         // Held once more by `hard_links`, beside the path.
         LayerEntry::Hardlink(target) => 3 * target.as_bytes().len(),
-        // The content of kept files has a bound of its own, `KeptBudget`.
+        // The content of kept files has a bound of its own, `KeptFiles`.
         LayerEntry::File(facts) => {
             facts.elf.as_ref().map_or(0, |elf| elf.text_bytes()) + list_bytes(facts.access_list.as_deref())
         }

@@ -42,8 +42,10 @@ impl<'a> FileReader<'a> {
     pub(crate) fn new(path: &RootPath, mode: u16, options: &'a IndexOptions) -> Self {
         let IndexOptions { limits, interest } = options;
         let keeps_content = interest.keeps_content(path);
-        let words = interest.wanted_words(path).filter(|_| !keeps_content);
+        // Each of these compares the path with dozens of patterns, and is asked where it matters alone.
+        let words = (!keeps_content).then(|| interest.wanted_words(path)).flatten();
         let is_open = !keeps_content && words.is_none();
+        let script_words = is_open.then(|| interest.script_words(path)).flatten();
         Self {
             bytes: 0,
             mode,
@@ -52,7 +54,7 @@ impl<'a> FileReader<'a> {
             kept: (keeps_content || words.is_some()).then(Vec::new),
             kept_limit: words.map_or(limits.kept_file, |_| limits.searched_file),
             words,
-            script: (interest.script_words(path).filter(|_| is_open), limits.searched_file),
+            script: (script_words, limits.searched_file),
             hasher: interest.needs_digest(path).then(Sha256::new),
             head_limit: limits.elf_head,
         }
@@ -145,26 +147,38 @@ impl<'a> FileReader<'a> {
     }
 }
 
-/// The bytes kept of the small files of one layer.
+/// What the files of one layer come to together: the bytes that are kept of them, and the facts that many share.
 #[derive(Debug, Default)]
-pub struct KeptBudget {
+pub struct KeptFiles {
     bytes: u64,
+    /// Files without content that are all alike: those are most of the memory of a layer.
+    alike: HashMap<PlainFile, Arc<FileFacts>>,
 }
 
-impl KeptBudget {
-    /// Counts what was kept of a file, and lets go of it past the limit; then returns why the file is not read.
-    pub fn admit(&mut self, facts: &mut FileFacts, too_large: bool, limits: &Limits) -> Option<String> {
-        if too_large {
+/// All that is known of a file without content: its size, mode, user and group.
+type PlainFile = (u64, u16, u32, u32);
+/// The facts that are kept to be shared: a million files of an image have some ten thousand sizes.
+const SHARED: usize = 1 << 16;
+
+impl KeptFiles {
+    /// The entry of a file, without its content past the limit; the second value is why it is not read then.
+    pub fn admit(&mut self, mut facts: FileFacts, too_large: bool, limits: &Limits) -> (LayerEntry, Option<String>) {
+        let why = if too_large {
             let limit = limits.kept_file;
-            return Some(format!(
+            Some(format!(
                 "larger than the limit of {limit} bytes (kept-file); it is not read"
-            ));
-        }
+            ))
+        } else {
+            self.count_kept(&mut facts, limits.kept_total)
+        };
+        (self.share(LayerEntry::File(Arc::new(facts))), why)
+    }
+
+    fn count_kept(&mut self, facts: &mut FileFacts, limit: u64) -> Option<String> {
         let bytes = facts.kept.as_ref().map_or(0, |kept| kept.len() as u64);
-        if self.bytes + bytes > limits.kept_total {
+        if self.bytes + bytes > limit {
             // The file goes and not the layer; that it was not read is a gap in the report.
             facts.kept = None;
-            let limit = limits.kept_total;
             return Some(format!(
                 "the files to be read exceed the limit of {limit} bytes (kept-total); it is not read"
             ));
@@ -172,24 +186,13 @@ impl KeptBudget {
         self.bytes += bytes;
         None
     }
-}
 
-/// Files without content that are all alike, which share their facts: those are most of the memory of a layer.
-#[derive(Debug, Default)]
-pub struct AlikeFiles(HashMap<PlainFile, Arc<FileFacts>>);
-
-/// All that is known of a file without content: its size, mode, user and group.
-type PlainFile = (u64, u16, u32, u32);
-/// The facts that are kept to be shared: a million files of an image have some ten thousand sizes.
-const SHARED: usize = 1 << 16;
-
-impl AlikeFiles {
     /// The entry, with the facts of the first file like it. Objects do not share: of them one allocation is one inode.
-    pub fn shared(&mut self, entry: LayerEntry) -> LayerEntry {
+    pub(crate) fn share(&mut self, entry: LayerEntry) -> LayerEntry {
         match entry {
-            LayerEntry::File(facts) if facts.is_plain() && self.0.len() < SHARED => {
+            LayerEntry::File(facts) if facts.is_plain() && self.alike.len() < SHARED => {
                 let key = (facts.bytes, facts.mode, facts.uid, facts.gid);
-                LayerEntry::File(Arc::clone(self.0.entry(key).or_insert(facts)))
+                LayerEntry::File(Arc::clone(self.alike.entry(key).or_insert(facts)))
             }
             other => other,
         }
@@ -210,28 +213,13 @@ fn shape(start: Vec<u8>, names: &NameMatcher, head_limit: usize) -> ContentKind<
 }
 
 /// Reads a file: the same facts as the same file in a layer gives. The second value says that the file was to be kept
-/// but is larger than the limit for it.
+/// but is larger than the limit for it. Where its size is known, only the first few `bytes` are read of one whose content
+/// tells nothing.
 ///
 /// Errors: What `reader` gives.
 pub fn read_file_facts(
     path: &RootPath,
-    mode: u16,
-    reader: &mut dyn Read,
-    options: &IndexOptions,
-) -> io::Result<(FileFacts, bool)> {
-    let mut file = FileReader::new(path, mode, options);
-    file.read_to_end(reader)?;
-    Ok(file.finish())
-}
-
-/// Reads a file of a folder that has `bytes` in all: only the first few where the content of such a file tells nothing.
-/// Otherwise as [`read_file_facts`].
-///
-/// Errors: What `reader` gives.
-pub fn read_sized_file(
-    path: &RootPath,
-    mode: u16,
-    bytes: u64,
+    (mode, bytes): (u16, Option<u64>),
     reader: &mut dyn Read,
     options: &IndexOptions,
 ) -> io::Result<(FileFacts, bool)> {
@@ -239,10 +227,9 @@ pub fn read_sized_file(
     let mut start = Vec::new();
     reader.take(START).read_to_end(&mut start)?;
     file.push(&start);
-    if file.reads_content() {
-        file.read_to_end(reader)?;
-    } else {
-        file.skip(bytes.saturating_sub(file.bytes));
+    match bytes {
+        Some(bytes) if !file.reads_content() => file.skip(bytes.saturating_sub(file.bytes)),
+        _ => file.read_to_end(reader)?,
     }
     Ok(file.finish())
 }

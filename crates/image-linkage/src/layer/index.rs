@@ -115,7 +115,7 @@ impl FileFacts {
     }
 
     /// Its owner and permission bits.
-    pub fn access(&self) -> NodeAccess {
+    pub(crate) fn access(&self) -> NodeAccess {
         let Self { mode, uid, gid, .. } = *self;
         NodeAccess { mode, uid, gid }
     }

@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes;
 
-use super::file_facts::AlikeFiles;
+use super::file_facts::KeptFiles;
 use super::index::{LayerEntry, LayerIndex, LayerProblem};
 use super::layer_entries::LayerEntries;
 use crate::digest::Digest;
@@ -63,7 +63,7 @@ pub fn read_index(from: &mut impl Read) -> io::Result<LayerIndex> {
     let head = read_frame(from)?;
     let (diff_id, bytes, whiteouts, opaque, problems): LayerHead = decode(&head)?;
     let mut entries = LayerEntries::default();
-    let mut alike = AlikeFiles::default();
+    let mut alike = KeptFiles::default();
     loop {
         let frame = read_frame(from)?;
         let folders: Vec<(RootPath, Vec<(&Bytes, LayerEntry)>)> = decode(&frame)?;
@@ -73,7 +73,7 @@ pub fn read_index(from: &mut impl Read) -> io::Result<LayerIndex> {
         for (folder, names) in folders {
             entries.extend(
                 folder,
-                names.into_iter().map(|(name, entry)| (&**name, alike.shared(entry))),
+                names.into_iter().map(|(name, entry)| (&**name, alike.share(entry))),
             );
         }
     }

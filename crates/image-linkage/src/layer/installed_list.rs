@@ -7,7 +7,7 @@ use crate::path::RootPath;
 
 /// The form of a list of installed files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InstalledList {
+pub(crate) enum InstalledList {
     /// `RECORD` of a wheel: path, hash and size in CSV, from the folder of packages (`PyPA`, "Recording installed projects").
     Record,
     /// `.list` of dpkg: an absolute path in each line.
@@ -16,9 +16,14 @@ pub enum InstalledList {
     DpkgSums,
 }
 
+/// Whether a package manager keeps at this path which files are installed, whole or for one package.
+pub fn is_installed_list(path: &RootPath) -> bool {
+    InstalledList::of_path(path).is_some()
+}
+
 impl InstalledList {
     /// The form of the list at `path`; `None` for what is no such list.
-    pub fn of_path(path: &RootPath) -> Option<Self> {
+    pub(crate) fn of_path(path: &RootPath) -> Option<Self> {
         let (folder, name) = (path.parent(), path.name());
         let is_dpkg = folder.as_bytes() == b"var/lib/dpkg/info";
         match () {
@@ -30,7 +35,7 @@ impl InstalledList {
     }
 
     /// The content of the list at `path` without the lines of the files that are `gone`, each as it is written.
-    pub fn remove_files(self, path: &RootPath, content: &[u8], gone: &BTreeSet<RootPath>) -> Vec<u8> {
+    pub(crate) fn remove_files(self, path: &RootPath, content: &[u8], gone: &BTreeSet<RootPath>) -> Vec<u8> {
         let lines = content.split_inclusive(|&byte| byte == b'\n');
         let stays = |line: &&[u8]| {
             let file = self.listed_file(path, line.trim_ascii_end());

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::path_pattern::PathPattern;
+use super::path_pattern::{PathParts, PathPattern};
 use crate::digest::{Digest, DigestHasher};
 use crate::elf::mentions::NameMatcher;
 use crate::limits::Limits;
@@ -68,9 +68,9 @@ pub struct FileInterest {
     text_words: NameMatcher,
 }
 
-impl FileInterest {
+impl From<WantedFiles> for FileInterest {
     /// Looks for what `wanted` lists.
-    pub fn new(wanted: WantedFiles) -> Self {
+    fn from(wanted: WantedFiles) -> Self {
         let patterns = |list: &BTreeSet<String>| list.iter().map(|text| PathPattern::new(text)).collect();
         Self {
             kept: patterns(&wanted.kept),
@@ -82,7 +82,9 @@ impl FileInterest {
             wanted,
         }
     }
+}
 
+impl FileInterest {
     /// A digest over all that is asked and over what reads it: an index that was made with the same one is as good as
     /// one that is made now, where the limits are the same.
     pub fn fingerprint(&self) -> Digest {
@@ -109,31 +111,35 @@ impl FileInterest {
 
     /// Whether the whole content of the file is kept.
     pub(super) fn keeps_content(&self, path: &RootPath) -> bool {
-        loader_reads(path) || self.kept.iter().any(|pattern| pattern.matches(path))
+        loader_reads(path) || is_one(&self.kept, path)
     }
 
     /// Whether the file is hashed.
     pub(super) fn needs_digest(&self, path: &RootPath) -> bool {
-        self.hashed.iter().any(|pattern| pattern.matches(path))
+        is_one(&self.hashed, path)
     }
 
     /// What a file has to hold for its content to be kept; `None` where that does not matter.
     pub(super) fn wanted_words(&self, path: &RootPath) -> Option<&NameMatcher> {
-        let is_one = |patterns: &[PathPattern]| patterns.iter().any(|pattern| pattern.matches(path));
-        let is_text = is_one(&self.texts) && !is_one(&self.no_texts);
+        let is_text = is_one(&self.texts, path) && !is_one(&self.no_texts, path);
         is_text.then_some(&self.text_words)
     }
 
     /// What a script has to hold for its content to be kept, whatever its name; `None` where no texts are asked for.
     pub(super) fn script_words(&self, path: &RootPath) -> Option<&NameMatcher> {
-        let is_left = || self.no_texts.iter().any(|pattern| pattern.matches(path));
-        (!self.texts.is_empty() && !is_left()).then_some(&self.text_words)
+        (!self.texts.is_empty() && !is_one(&self.no_texts, path)).then_some(&self.text_words)
     }
 
     /// What is looked for in ELF objects.
     pub(super) fn names(&self) -> &NameMatcher {
         &self.names
     }
+}
+
+/// Whether the path is one of some pattern.
+fn is_one(patterns: &[PathPattern], path: &RootPath) -> bool {
+    let parts = PathParts::new(path);
+    patterns.iter().any(|pattern| pattern.matches(&parts))
 }
 
 /// Whether the file is a dynamic loader, or one that a dynamic loader or ldconfig reads.
@@ -209,7 +215,7 @@ mod tests {
 
     #[test]
     fn only_what_is_asked_for_is_kept_and_hashed() {
-        let interest = FileInterest::new(WantedFiles {
+        let interest = FileInterest::from(WantedFiles {
             kept: list(&["var/lib/dpkg/status"]),
             hashed: list(&["libz.so*"]),
             ..WantedFiles::default()
@@ -232,7 +238,7 @@ mod tests {
                 text_words,
                 ..WantedFiles::default()
             };
-            FileInterest::new(wanted).fingerprint()
+            FileInterest::from(wanted).fingerprint()
         };
         let all = [
             print([&[], &[], &[], &[], &[], &[]]),

@@ -47,7 +47,7 @@ impl LayerEntries {
     }
 
     /// Takes away what lies at a path.
-    pub fn remove(&mut self, path: &RootPath) -> Option<LayerEntry> {
+    pub(crate) fn remove(&mut self, path: &RootPath) -> Option<LayerEntry> {
         let (folder, name) = split_name(path.as_bytes());
         let names = self.folders.get_mut(folder)?;
         let gone = names.remove(name)?;
@@ -85,7 +85,7 @@ impl LayerEntries {
     }
 
     /// The paths, in the order of [`Self::iter`].
-    pub fn keys(&self) -> impl Iterator<Item = RootPath> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = RootPath> {
         self.iter().map(|(path, _)| path)
     }
 

@@ -30,10 +30,10 @@ mod tar_walk;
 
 pub use access_list::AccessList;
 pub use decompress::{Compression, DecompressedReader, detect_compression};
-pub use file_facts::{AlikeFiles, KeptBudget, read_file_facts, read_sized_file};
+pub use file_facts::{KeptFiles, read_file_facts};
 pub use index::{ExpectedBlob, FileFacts, LayerEntry, LayerError, LayerIndex, LayerProblem, ProblemKind};
 pub use index_codec::{read_index, write_index};
-pub use installed_list::InstalledList;
+pub use installed_list::is_installed_list;
 pub use interest::{FileInterest, IndexOptions, WantedFiles};
 pub use layer_entries::LayerEntries;
 pub use layer_writer::LayerWriter;

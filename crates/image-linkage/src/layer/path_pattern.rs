@@ -26,16 +26,14 @@ impl PathPattern {
     }
 
     /// Whether the path is one of the pattern. Every file of a layer is asked, so the name comes first: it settles
-    /// nearly all of them at its first byte.
-    pub(crate) fn matches(&self, path: &RootPath) -> bool {
-        matches_name(&self.name, path.name())
+    /// nearly all of them at its first byte or its last.
+    pub(crate) fn matches(&self, path: &PathParts<'_>) -> bool {
+        matches_name(&self.name, path.name)
             && self.folder.as_ref().is_none_or(|pattern| {
-                let parent = path.parent();
-                let parts: Vec<&[u8]> = parent.split_components().collect();
                 let wildcard = b"**".as_slice();
                 matches_wildcards(
                     pattern,
-                    &parts,
+                    &path.folder,
                     |part| part.as_ref() == wildcard,
                     |part, name| matches_name(part, name),
                 )
@@ -43,17 +41,35 @@ impl PathPattern {
     }
 }
 
+/// A path taken apart, once for the hundred patterns that it is compared with.
+pub(super) struct PathParts<'p> {
+    folder: Vec<&'p [u8]>,
+    name: &'p [u8],
+}
+
+impl<'p> PathParts<'p> {
+    /// The parts of a path; the root has an empty name.
+    pub(super) fn new(path: &'p RootPath) -> Self {
+        let mut folder: Vec<&[u8]> = path.split_components().collect();
+        let name = folder.pop().unwrap_or_default();
+        Self { folder, name }
+    }
+}
+
 fn matches_name(pattern: &[u8], name: &[u8]) -> bool {
-    matches_wildcards(pattern, name, |&byte| byte == b'*', PartialEq::eq)
+    let may_fit = |byte: Option<&u8>, found: Option<&u8>| byte == found || byte == Some(&b'*');
+    may_fit(pattern.first(), name.first())
+        && may_fit(pattern.last(), name.last())
+        && matches_wildcards(pattern, name, |&byte| byte == b'*', PartialEq::eq)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::PathPattern;
+    use super::{PathParts, PathPattern};
 
     #[test]
     fn a_star_stays_in_its_component_and_two_do_not() {
-        let matches = |pattern: &str, path: &str| PathPattern::new(pattern).matches(&path.into());
+        let matches = |pattern: &str, path: &str| PathPattern::new(pattern).matches(&PathParts::new(&path.into()));
         for (pattern, path) in [
             ("status", "var/lib/status"),
             ("etc/os-release", "etc/os-release"),
@@ -67,6 +83,9 @@ mod tests {
             ("**/a/**/b", "x/a/x/a/y/b"),
             ("lib*.so*", "usr/lib/libz.so"),
             ("/*.sh", "run.sh"),
+            ("*", "a"),
+            ("**/*", "a/b"),
+            ("a", "a"),
         ] {
             assert!(matches(pattern, path), "{pattern} {path}");
         }
@@ -78,6 +97,10 @@ mod tests {
             ("*/**/conda-meta/*.json", "conda-meta/a.json"),
             ("lib*.so.*", "libz.so"),
             ("/*.sh", "bin/run.sh"),
+            ("a*", "b"),
+            ("*a", "b"),
+            ("aa", "a"),
+            ("a*a", "a"),
         ] {
             assert!(!matches(pattern, path), "{pattern} {path}");
         }
@@ -85,7 +108,8 @@ mod tests {
 
     #[test]
     fn a_name_made_to_try_every_wildcard_takes_no_time() {
-        let pattern = PathPattern::new(&"*a".repeat(100));
-        assert!(!pattern.matches(&format!("{}b", "a".repeat(4000)).as_str().into()));
+        let pattern = PathPattern::new(&("*a".repeat(100) + "a"));
+        let path = format!("{}ba", "a".repeat(4000)).as_str().into();
+        assert!(!pattern.matches(&PathParts::new(&path)));
     }
 }

@@ -45,8 +45,8 @@ pub fn index_layer(
 
 fn read(blob: impl Read + Send, expected: &ExpectedBlob<'_>, options: &IndexOptions) -> Result<LayerIndex, String> {
     let unknown = |algorithm: String| format!("digest algorithm {algorithm:?} is not one of sha256, sha384, sha512");
-    let stored_hasher = DigestHasher::for_digest(expected.digest).map_err(unknown)?;
-    let plain_hasher = DigestHasher::for_digest(expected.diff_id).map_err(unknown)?;
+    let stored_hasher = DigestHasher::new(expected.digest).map_err(unknown)?;
+    let plain_hasher = DigestHasher::new(expected.diff_id).map_err(unknown)?;
     std::thread::scope(|scope| {
         let stored = StoredReader {
             inner: HashingReader::new(blob, stored_hasher, expected.size),

@@ -39,7 +39,7 @@ pub struct LayerCut {
 
 impl LayerCut {
     /// What leaving out `paths` means for the layer; directories are never left out.
-    pub fn for_paths(layer: &LayerIndex, paths: &BTreeSet<RootPath>) -> Self {
+    pub fn new(layer: &LayerIndex, paths: &BTreeSet<RootPath>) -> Self {
         let goes = |path: &RootPath| {
             paths.contains(path)
                 && layer

@@ -1,12 +1,11 @@
 //! Walks a tar stream: one pass, every byte seen once, nothing held but one header.
 
 use std::io::BufRead;
-use std::sync::Arc;
 
 use tar_core::{EntryType, SparseEntry};
 
 use super::changeset::Changeset;
-use super::file_facts::{AlikeFiles, FileReader, KeptBudget};
+use super::file_facts::{FileReader, KeptFiles};
 use super::index::LayerEntry;
 use super::interest::IndexOptions;
 use super::tar_headers::{TarHeaders, TarItem};
@@ -25,10 +24,9 @@ pub(crate) fn read_changeset(reader: impl BufRead, options: &IndexOptions) -> Re
         changeset: Changeset::default(),
         options,
         limits,
-        kept: KeptBudget::default(),
+        files: KeptFiles::default(),
         holes: 0,
         members: 0,
-        alike: AlikeFiles::default(),
     };
     loop {
         match walk.headers.next()? {
@@ -50,11 +48,16 @@ struct TarWalk<'a, R> {
     changeset: Changeset,
     options: &'a IndexOptions,
     limits: &'a Limits,
-    kept: KeptBudget,
+    files: KeptFiles,
     /// The bytes of holes that were passed as zeros so far.
     holes: u64,
     members: usize,
-    alike: AlikeFiles,
+}
+
+/// The type of an entry that Go's reader hands on and engines have no case for (moby/moby `createTarFile`).
+fn unknown_type(kind: EntryType) -> Option<u8> {
+    let is_unknown = matches!(kind, EntryType::Other(_) | EntryType::Continuous | EntryType::GnuSparse);
+    is_unknown.then(|| kind.to_byte())
 }
 
 impl<R: BufRead> TarWalk<'_, R> {
@@ -80,7 +83,7 @@ impl<R: BufRead> TarWalk<'_, R> {
             EntryType::Char | EntryType::Block | EntryType::Fifo => LayerEntry::Special,
             _ => match &placed {
                 Some(path) => {
-                    if let EntryType::Other(flag) = member.kind {
+                    if let Some(flag) = unknown_type(member.kind) {
                         let what = format!("no engine knows its type, {flag:#04x}; it is taken for a file");
                         self.changeset.refused(path, what);
                     }
@@ -118,10 +121,11 @@ impl<R: BufRead> TarWalk<'_, R> {
         (facts.uid, facts.gid) = (member.access.uid, member.access.gid);
         facts.capabilities = member.capabilities;
         facts.access_list.clone_from(&member.access_list);
-        if let Some(why) = self.kept.admit(&mut facts, too_large, self.limits) {
+        let (entry, why) = self.files.admit(facts, too_large, self.limits);
+        if let Some(why) = why {
             self.changeset.unread(path, why);
         }
-        Ok(self.alike.shared(LayerEntry::File(Arc::new(facts))))
+        Ok(entry)
     }
 
     /// Reads a sparse file: regions of data in the stream, zeros between them.

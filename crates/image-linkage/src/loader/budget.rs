@@ -55,14 +55,14 @@ impl LoaderBudget {
         take(&self.room, STEP_BYTES * trace.len());
     }
 
-    /// Counts a resolution that is kept for the reports.
-    pub fn keep_resolution(&self, kept: &LoadResolution) {
-        let objects = kept
-            .objects
-            .iter()
-            .map(|object| object.trace.len() + object.needs.len() + 4);
+    /// Counts a resolution that is kept for the reports, and leaves out how each object was found: who keeps thousands of
+    /// them tells what fails alone.
+    pub fn keep_resolution(&self, mut kept: LoadResolution) -> LoadResolution {
+        kept.drop_searches();
+        let objects = kept.objects.iter().map(|object| object.needs.len() + 4);
         let missing = kept.unresolved.iter().map(|missing| missing.trace.len() + 2);
         take(&self.room, STEP_BYTES * objects.chain(missing).sum::<usize>());
+        kept
     }
 
     /// Why what is asked from now on is not followed; nothing as long as there are steps left.

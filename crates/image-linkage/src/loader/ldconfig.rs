@@ -12,7 +12,7 @@ pub use glob::{expand_pattern, matches_text};
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use elf::abi::{EM_386, EM_X86_64, ET_DYN};
 
@@ -53,13 +53,8 @@ pub struct LinkChanges {
 /// Directories that are searched, at most.
 const DIRECTORIES: usize = 1024;
 
-/// Runs `ldconfig` on the file system.
-pub fn run_ldconfig(rootfs: &Rootfs, linker: &DynamicLoader) -> LdconfigOutcome {
-    run_ldconfig_with(rootfs, linker, Vec::new())
-}
-
-/// The same with folders on its command line, which come before those of its configuration.
-pub fn run_ldconfig_with(rootfs: &Rootfs, linker: &DynamicLoader, mut directories: Vec<ByteString>) -> LdconfigOutcome {
+/// Runs `ldconfig` on the file system; the `directories` on its command line come before those of its configuration.
+pub fn run_ldconfig(rootfs: &Rootfs, linker: &DynamicLoader, mut directories: Vec<ByteString>) -> LdconfigOutcome {
     let mut out = LdconfigOutcome::default();
     let configured = LdSoConf::read(rootfs);
     directories.extend(configured.directories);
@@ -85,16 +80,38 @@ pub fn run_ldconfig_with(rootfs: &Rootfs, linker: &DynamicLoader, mut directorie
     run.out
 }
 
-/// The file system after the dangling links were removed and the new ones were made.
-pub fn apply_link_changes(rootfs: &Rootfs, regenerated: &LdconfigOutcome, layer: usize) -> Rootfs {
-    let mut changed = rootfs.clone();
-    for (directory, name) in &regenerated.removed {
-        changed.remove_link(*directory, name);
+/// The folders of libraries that are in the loader's cache, are there, and that no configuration names.
+pub fn folders_of_cache(rootfs: &Rootfs, linker: &DynamicLoader) -> Vec<ByteString> {
+    let node_of = |path: &[u8]| rootfs.lookup(path).ok().map(|found| found.node);
+    let configured = LdSoConf::read(rootfs).directories.into_iter().chain(built_in(linker));
+    let mut known: BTreeSet<NodeId> = configured.filter_map(|path| node_of(&path)).collect();
+    let mut folders = Vec::new();
+    let plain = linker.cache.iter().flat_map(LdCache::iter);
+    // Those of better processors lie below a folder of the others.
+    let plain = plain.filter(|(_, entry)| entry.hwcaps.is_none() && entry.hardware == 0);
+    for (_, entry) in plain {
+        let end = entry.path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+        let folder = entry.path.get(..end).unwrap_or_default();
+        let node = node_of(folder).filter(|_| folders.len() < DIRECTORIES && node_of(&entry.path).is_some());
+        if node.is_some_and(|node| known.insert(node)) {
+            folders.push(folder.into());
+        }
     }
-    for (directory, name, target) in &regenerated.links {
-        changed.add_link(*directory, name, target, layer);
+    folders
+}
+
+impl LdconfigOutcome {
+    /// The file system after the dangling links were removed and the new ones were made, as links of this layer.
+    pub fn apply(&self, rootfs: &Rootfs, layer: usize) -> Rootfs {
+        let mut changed = rootfs.clone();
+        for (directory, name) in &self.removed {
+            changed.remove_link(*directory, name);
+        }
+        for (directory, name, target) in &self.links {
+            changed.add_link(*directory, name, target, layer);
+        }
+        changed
     }
-    changed
 }
 
 /// The loader's default directories; before one that ends in `/lib64` its 32-bit twin
@@ -303,7 +320,7 @@ impl LdconfigRun<'_> {
             return;
         }
         let rootfs = self.rootfs.to_mut();
-        // The links of a run belong to no layer; `apply_link_changes` gives them one.
+        // The links of a run belong to no layer; [`LdconfigOutcome::apply`] gives them one.
         rootfs.add_link(directory.node, soname, file, usize::MAX);
         let link = (directory.node, soname.clone(), file.clone());
         self.out.links.push(link);

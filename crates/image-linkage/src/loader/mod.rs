@@ -11,9 +11,9 @@ mod machine;
 mod trace;
 
 mod resolution;
-pub mod trace_text;
+mod trace_text;
 
-pub mod ld_cache;
+mod ld_cache;
 mod ld_cache_file;
 mod ld_cache_writer;
 mod legacy_hwcaps;
@@ -33,13 +33,17 @@ mod glibc;
 mod musl;
 
 mod detect;
-pub mod ldconfig;
+mod ldconfig;
 mod process;
 
 pub use budget::LoaderBudget;
 pub use dynamic_loader::DynamicLoader;
 pub use glibc::glibc_version;
+pub use ld_cache::{CacheEntry, LdCache, LdCacheFormat};
 pub use ld_cache_writer::write_cache;
+pub use ldconfig::{
+    LdSoConf, LdconfigOutcome, LinkChanges, expand_pattern, folders_of_cache, matches_text, run_ldconfig,
+};
 pub use legacy_hwcaps::LegacyHwcaps;
 pub use link_map::{LoaderEnvironment, ProcessSetup};
 pub use machine::{Arch, CpuLevel, Libc};
@@ -47,3 +51,4 @@ pub use process::{SimulatedProcess, StartMode};
 pub use process_identity::SecureExecution;
 pub use resolution::{LoadResolution, LoadedObject, NumberedObjects, ObjectNames, RequestOutcome, UnresolvedRequest};
 pub use trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};
+pub use trace_text::{TraceLine, object_machine, stage_text, trace_lines};

@@ -32,17 +32,14 @@ impl LoadResolution {
                 .all(|missing| missing.outcome == RequestOutcome::ProvidedAtRuntime)
     }
 
-    /// The same without how each object was found: who keeps thousands of them tells what fails alone.
-    #[must_use]
-    pub fn without_searches(mut self) -> Self {
-        let root = self.root;
+    /// Leaves out how each object was found, and what others than the root need.
+    pub(super) fn drop_searches(&mut self) {
         for (number, object) in self.objects.iter_mut().enumerate() {
             object.trace = Vec::new();
-            if Some(number) != root {
+            if Some(number) != self.root {
                 object.needs = Vec::new();
             }
         }
-        self
     }
 
     /// The object that a name led to.

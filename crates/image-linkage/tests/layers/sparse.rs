@@ -1,6 +1,6 @@
 //! Sparse files: is an ELF object with holes read as what it is? (row T-07)
 
-use image_linkage::layer::LayerEntry;
+use image_linkage::layer::{LayerEntry, ProblemKind};
 use testkit::elf::Elf;
 
 use crate::raw::{Header, Tar, record};
@@ -57,7 +57,14 @@ fn t07_an_object_in_an_old_gnu_sparse_file_is_read() {
         let pair = [octal(*at), octal(*length)].concat();
         header = header.set(386 + 24 * nth, &pair);
     }
-    check(Tar::new().raw(&header, &content));
+    let tar = Tar::new().raw(&header, &content);
+    // Go reads it, and engines have no case for it.
+    let problems = index(&tar.clone().end()).unwrap().problems;
+    let refused = problems
+        .iter()
+        .map(|problem| (problem.kind, problem.what.contains("0x53")));
+    assert_eq!(refused.collect::<Vec<_>>(), [(ProblemKind::Refused, true)]);
+    check(tar);
 }
 
 #[test]

@@ -262,6 +262,17 @@ fn dynamic(subject: &Subject) -> Vec<Mutant> {
         found.push(subject.with("DT_INIT is in the header", |it| it.set(*value, 0x10)));
         found.push(subject.with("DT_INIT is in a program header", |it| it.set(*value, 0x58)));
     }
+    let of_tag = |wanted| entries.iter().find(move |(tag, _, _)| *tag == wanted);
+    if let (Some((_, list, value)), Some((_, size, _))) = (of_tag(25), of_tag(27)) {
+        found.push(subject.with("DT_PREINIT_ARRAY without a size", |it| it.set(*list, 32)));
+        for by in [0, 1, 0x10_0000, 1 << 40] {
+            found.push(subject.with(&format!("DT_PREINIT_ARRAY, {by:#x} further on"), |it| {
+                it.set(*list, 32);
+                it.set(*size, 33);
+                it.set(*value, subject.get(*value).wrapping_add(by));
+            }));
+        }
+    }
     let (_, first, _) = entries[0];
     found.push(subject.with("the dynamic section is empty", |it| it.set(first, 0)));
     let flags = entries

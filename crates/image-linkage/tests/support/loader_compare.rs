@@ -3,8 +3,10 @@
 use std::fmt::Debug;
 use std::path::Path;
 
-use image_linkage::loader::ld_cache::LdCache;
-use image_linkage::loader::{LoadResolution, SearchStage, SimulatedProcess, StartMode, UnresolvedRequest, ldconfig};
+use image_linkage::loader::LdCache;
+use image_linkage::loader::{
+    LoadResolution, SearchStage, SimulatedProcess, StartMode, UnresolvedRequest, run_ldconfig,
+};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
@@ -195,8 +197,8 @@ pub fn ignored(missing: &UnresolvedRequest) -> String {
 fn compare_ldconfig(world: &World, case: &Case, root: &Path, format: CacheFormat) -> Result<(), Difference> {
     let before = world.rootfs(case, root);
     let machine = world.machine(case);
-    let made = ldconfig::run_ldconfig(&before, &machine.linker(&before));
-    let links_made = links(&ldconfig::apply_link_changes(&before, &made, 1));
+    let made = run_ldconfig(&before, &machine.linker(&before), Vec::new());
+    let links_made = links(&made.apply(&before, 1));
     let mut ours = (printed(&made.cache), links_made);
     let ran = world.judge.ldconfig(root, &["-c", format.name()]);
     let real = real_cache(world, root);

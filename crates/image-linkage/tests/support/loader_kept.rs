@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use image_linkage::layer::LayerIndex;
-use image_linkage::loader::{StartMode, ldconfig};
+use image_linkage::loader::{StartMode, run_ldconfig};
 use testkit::elf::Elf;
 
 use super::loader_case::{Answer, Case};
@@ -121,8 +121,8 @@ fn our_answer(case: &Case) -> Answer {
     let mut linker = machine.linker(&rootfs);
     let mut answer = Answer::default();
     if case.ldconfig.is_some() {
-        let made = ldconfig::run_ldconfig(&rootfs, &linker);
-        rootfs = ldconfig::apply_link_changes(&rootfs, &made, 2);
+        let made = run_ldconfig(&rootfs, &linker, Vec::new());
+        rootfs = made.apply(&rootfs, 2);
         let mut lines = printed(&made.cache);
         lines.extend(links(&rootfs));
         answer.ldconfig = Some(own(lines));

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
 use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
-use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, ldconfig};
+use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, run_ldconfig};
 use image_linkage::rootfs::{NodeKind, Rootfs};
 use testkit::elf::{Elf, Machine};
 
@@ -92,7 +92,7 @@ fn the_simulated_ldconfig_agrees_with_the_real_one_of_arm64() {
     let Some((root, tools)) = parts() else { return };
     let rootfs = loader_tree::merge([&DEBIAN, &loader_tree::index(&testkit::layer::Layer::new())]);
     let linker = linker(&rootfs);
-    let made = ldconfig::run_ldconfig(&rootfs, &linker);
+    let made = run_ldconfig(&rootfs, &linker, Vec::new());
     let mut ours: Vec<String> = made
         .cache
         .iter()

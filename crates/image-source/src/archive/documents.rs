@@ -4,7 +4,7 @@ use std::io::Read;
 
 use crate::image_error::ImageError;
 use crate::verify;
-use image_linkage::digest::Digest;
+use image_linkage::digest::{Digest, DigestHasher};
 use image_linkage::path::RootPath;
 
 /// An opened document: its bytes and how many they are.
@@ -84,7 +84,7 @@ fn shown(name: &RootPath) -> String {
 /// ever becomes part of a path.
 pub(crate) fn blob_name(what: &str, digest: &Digest) -> Result<RootPath, ImageError> {
     // An algorithm that nobody registered may spell its digest with dots and slashes (CVE-2024-3727).
-    if !digest.is_registered() {
+    if DigestHasher::new(Some(digest)).is_err() {
         return Err(ImageError::not_an_image(
             what,
             format!("digest {digest} is of none of the algorithms sha256, sha384, sha512"),

@@ -65,7 +65,7 @@ impl AwsCredentials {
             })
     }
 
-    /// Those of now.
+    /// The credentials that hold now; those of a role are asked for again before they end.
     pub(super) fn current(&self, client: &Client) -> Result<Credentials, ImageError> {
         let (address, held) = match self {
             Self::Fixed(keys) => return Ok(keys.clone()),

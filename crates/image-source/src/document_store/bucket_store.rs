@@ -9,7 +9,7 @@ use rusty_s3::actions::ListObjectsV2;
 use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 
 use super::aws_credentials::{AwsCredentials, variable};
-use super::store::{DOCUMENT_BYTES, DocumentOutcome, DocumentStore, check_size};
+use super::store::{DOCUMENT_BYTES, DocumentStore, check_size};
 use crate::http_client::client_builder;
 use crate::image_error::ImageError;
 use crate::registry::RetryPolicy;
@@ -161,7 +161,7 @@ impl DocumentStore for BucketStore {
         Ok(self.ask(&Method::HEAD, None, None, &[404], &sign)?.status != 404)
     }
 
-    fn create(&self, name: &str, bytes: &[u8]) -> Result<DocumentOutcome, ImageError> {
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool, ImageError> {
         let key = self.key(name);
         // Amazon S3 user guide, "How to prevent object overwrites with conditional writes".
         let condition = ("if-none-match", "*");
@@ -170,11 +170,7 @@ impl DocumentStore for BucketStore {
             put.headers_mut().insert(condition.0, condition.1);
             put.sign(SIGNED_FOR)
         })?;
-        Ok(if answer.status == 412 {
-            DocumentOutcome::There
-        } else {
-            DocumentOutcome::Created
-        })
+        Ok(answer.status != 412)
     }
 
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), ImageError> {

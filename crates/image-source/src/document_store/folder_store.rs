@@ -6,7 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::store::{DOCUMENT_BYTES, DocumentOutcome, DocumentStore, check_size};
+use super::store::{DOCUMENT_BYTES, DocumentStore, check_size};
 use crate::image_error::ImageError;
 
 /// How the names of half written files begin; lists leave them out.
@@ -14,7 +14,7 @@ const UNFINISHED: &str = ".unfinished-";
 /// The folders that documents lie in below each other.
 const DEPTH: usize = 4;
 
-/// Documents as files.
+/// Documents as files of one folder, each by its name.
 pub(super) struct FolderStore {
     folder: PathBuf,
 }
@@ -71,19 +71,19 @@ impl DocumentStore for FolderStore {
         }
     }
 
-    fn create(&self, name: &str, bytes: &[u8]) -> Result<DocumentOutcome, ImageError> {
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool, ImageError> {
         let place = self.place(name);
         let failed = ImageError::io(place.display());
         if fs::symlink_metadata(&place).is_ok() {
-            return Ok(DocumentOutcome::There);
+            return Ok(false);
         }
         let file = self.unfinished(name, bytes).map_err(&failed)?;
         match file.persist_noclobber(&place) {
-            Ok(_) => Ok(DocumentOutcome::Created),
-            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(DocumentOutcome::There),
+            Ok(_) => Ok(true),
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             // A bucket that is mounted as a folder knows neither hard links nor renaming without replacing.
             Err(error) => match error.file.persist(&place) {
-                Ok(_) => Ok(DocumentOutcome::Created),
+                Ok(_) => Ok(true),
                 Err(error) => Err(failed(error.error)),
             },
         }
@@ -138,7 +138,7 @@ fn list_below(folder: &Path, name: &str, depth: usize, names: &mut Vec<String>) 
 #[cfg(test)]
 mod tests {
     use super::FolderStore;
-    use crate::document_store::{DocumentOutcome, DocumentStore as _};
+    use crate::document_store::DocumentStore as _;
 
     #[test]
     fn a_document_is_made_once_by_one_of_many_and_read_whole() {
@@ -155,7 +155,7 @@ mod tests {
                 .collect();
             all.into_iter().map(|one| one.join().unwrap()).collect::<Vec<_>>()
         });
-        let created = outcomes.iter().filter(|one| **one == DocumentOutcome::Created);
+        let created = outcomes.iter().filter(|one| **one);
         assert_eq!(created.count(), 1);
         assert!(texts.contains(&store.read("results/a/b.json").unwrap().unwrap()));
         store.replace("results/c.json", b"1").unwrap();

@@ -8,7 +8,7 @@ mod store;
 use crate::image_error::ImageError;
 use bucket_store::BucketStore;
 use folder_store::FolderStore;
-pub use store::{DocumentOutcome, DocumentStore};
+pub use store::DocumentStore;
 
 /// Opens the place that a user names: `s3://BUCKET[/PREFIX]`, `file:///DIR` or a folder, which need not be there yet.
 ///

@@ -5,15 +5,6 @@ use crate::image_error::ImageError;
 /// The bytes of one document that are read: the report of an image with every file of CUPTI is a hundredth of that.
 pub(super) const DOCUMENT_BYTES: u64 = 64 << 20;
 
-/// What became of a document that was to be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DocumentOutcome {
-    /// It was not there, and now it is, whole.
-    Created,
-    /// Somebody else made it before, and it stays as it was.
-    There,
-}
-
 /// A place for documents. Names are `a/b/c`, of letters, digits, `-`, `_` and `.` as the caller makes them.
 pub trait DocumentStore: Send + Sync {
     /// The bytes of a document; `None` where there is none.
@@ -22,8 +13,9 @@ pub trait DocumentStore: Send + Sync {
     /// Whether a document is there.
     fn exists(&self, name: &str) -> Result<bool, ImageError>;
 
-    /// Makes a document, of several that try at once by one alone.
-    fn create(&self, name: &str, bytes: &[u8]) -> Result<DocumentOutcome, ImageError>;
+    /// Makes a document whole, of several that try at once by one alone; `false` where it was there before, and stays as it
+    /// was.
+    fn create(&self, name: &str, bytes: &[u8]) -> Result<bool, ImageError>;
 
     /// Makes a document, or puts it in the place of one.
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), ImageError>;

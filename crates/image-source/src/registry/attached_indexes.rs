@@ -79,16 +79,8 @@ impl AttachedIndexes {
     }
 }
 
-/// What [`push_indexes`] did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PushedIndexes {
-    /// Of the artifact.
-    pub digest: Digest,
-    /// Of all indexes together, as stored.
-    pub bytes: u64,
-}
-
-/// Puts the indexes of the layers of `image` beside it.
+/// Puts the indexes of the layers of `image` beside it; gives the digest of the artifact's manifest and the bytes of all
+/// indexes as they are stored.
 ///
 /// Errors: Why the registry does not take them.
 pub fn push_indexes(
@@ -98,7 +90,7 @@ pub fn push_indexes(
     image: &Digest,
     fingerprint: &Digest,
     indexes: &[LayerIndex],
-) -> Result<PushedIndexes, ImageError> {
+) -> Result<(Digest, u64), ImageError> {
     let mut blobs = Vec::new();
     for index in indexes {
         let mut bytes = Vec::new();
@@ -113,5 +105,5 @@ pub fn push_indexes(
     let annotations = BTreeMap::from([(FINGERPRINT.to_owned(), fingerprint.to_string())]);
     let digest = push.push_artifact(image, ARTIFACT, &annotations, &blobs)?;
     let bytes = blobs.iter().map(|blob| blob.bytes.len() as u64).sum();
-    Ok(PushedIndexes { digest, bytes })
+    Ok((digest, bytes))
 }

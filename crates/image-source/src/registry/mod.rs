@@ -37,12 +37,14 @@ use crate::manifest::{
 };
 use crate::platform::Platform;
 use crate::registry_reference::RegistryReference;
-use crate::source::{BlobStore, ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
+use crate::source::{
+    BlobStore, ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers, RegistryHome,
+};
 use crate::source_kind::SourceKind;
 use crate::{config, verify};
 pub use attached_bundles::{BUNDLE, push_bundle, read_bundles};
 use attached_indexes::AttachedIndexes;
-pub use attached_indexes::{PushedIndexes, push_indexes};
+pub use attached_indexes::push_indexes;
 pub use catalog::{list_repositories, list_tags};
 use client::RepositoryClient;
 pub use credential_files::CredentialSource;
@@ -128,7 +130,10 @@ impl ImageSource for RegistrySource {
                 annotations: found.annotations,
             },
             layers: OpenedLayers::Blobs(Box::new(RegistryBlobs { client, attached })),
-            home: Some(self.reference.clone()),
+            home: Some(RegistryHome {
+                name: self.reference.clone(),
+                sole_of: found.sole_of,
+            }),
         })
     }
 

@@ -7,7 +7,7 @@ use super::squashfs::{FolderPlace, Inode, InodeKind, Squashfs, damaged};
 use crate::image_error::ImageError;
 use crate::root_index::{RootIndex, too_many_entries};
 use crate::source::OpenRequest;
-use image_linkage::layer::{LayerEntry, LayerIndex, NodeAccess, read_sized_file};
+use image_linkage::layer::{LayerEntry, LayerIndex, NodeAccess, read_file_facts};
 use image_linkage::path::RootPath;
 
 /// Walks the file system from its uppermost folder. What cannot be read is a problem of the layer.
@@ -143,7 +143,8 @@ impl SquashfsWalk<'_> {
             InodeKind::File(place) => {
                 let mut content = self.squashfs.content(&place);
                 let index = self.request.index;
-                let (mut facts, too_large) = read_sized_file(path, access.mode, place.bytes, &mut content, index)?;
+                let (mut facts, too_large) =
+                    read_file_facts(path, (access.mode, Some(place.bytes)), &mut content, index)?;
                 (facts.uid, facts.gid) = (access.uid, access.gid);
                 self.request.progress.advance(0, facts.bytes);
                 let entry = self.root.enter_file(path, facts, too_large, self.request.limits());

@@ -16,7 +16,7 @@ use super::super::output_file::write_file;
 use super::super::project_config;
 use super::super::terminal::{report_error, report_warning, set_color_choice, write_result};
 use super::named_files::read_text;
-use super::work_pool::in_parallel;
+use image_source::in_parallel;
 
 /// The images that are asked for at a time.
 const AT_A_TIME: usize = 8;
@@ -143,7 +143,7 @@ fn resolve(reader: &ImageReader, reference: &str, used_by: &BTreeSet<String>) ->
             .ok_or("it has no digest of its own, by which results are kept")?;
         let image = opened.home.map_or_else(
             || reference.to_owned(),
-            |home| format!("{}/{}@{digest}", home.registry(), home.repository()),
+            |home| format!("{}/{}@{digest}", home.name.registry(), home.name.repository()),
         );
         // An old or hand-made config does not say it; then it is what was asked for.
         let said =

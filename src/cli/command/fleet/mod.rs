@@ -5,7 +5,6 @@ mod named_files;
 mod read_results;
 mod report;
 mod run;
-mod work_pool;
 
 use crate::cli::fleet::{FleetAction, FleetArgs};
 use crate::judge::outcome::RunExit;

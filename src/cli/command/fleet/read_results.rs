@@ -6,7 +6,7 @@ use image_source::{DocumentStore, open_document_store};
 
 use super::super::command_error::CommandError;
 use super::super::terminal::report_error;
-use super::work_pool::in_parallel;
+use image_source::in_parallel;
 
 /// The documents that are read at a time: an object storage takes its time for each.
 const AT_A_TIME: usize = 16;

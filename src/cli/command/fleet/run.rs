@@ -19,7 +19,7 @@ use crate::judge::rule::suppression::{Suppression, SuppressionGate};
 use crate::report::ReportWriter as _;
 use crate::report::json::JsonReport;
 use image_source::registry::RetryPolicy;
-use image_source::{Digest, DocumentOutcome, DocumentStore, Platform, open_document_store};
+use image_source::{Digest, DocumentStore, Platform, open_document_store};
 
 use super::super::audit::{AuditQuestion, ImageAuditor, RunPosition, prepare};
 use super::super::command_error::CommandError;
@@ -138,7 +138,7 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
 fn agree_on_settings(store: &dyn DocumentStore, settings: &FleetSettings) -> Result<(), String> {
     let name = FleetSettings::NAME;
     let document = settings.document();
-    if store.create(name, &document).map_err(|error| error.to_string())? == DocumentOutcome::Created {
+    if store.create(name, &document).map_err(|error| error.to_string())? {
         return Ok(());
     }
     let kept = store.read(name).map_err(|error| error.to_string())?.unwrap_or_default();

@@ -4,7 +4,7 @@ use super::CommandFollower;
 use crate::judge::facts::entry_problem::EntryProblem;
 use crate::judge::facts::shell_script::{LOADER, ScriptFiles, VariableValue};
 use image_linkage::escape;
-use image_linkage::loader::ldconfig::expand_pattern;
+use image_linkage::loader::expand_pattern;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileUse, LookupError, NodeKind};
 use std::collections::BTreeMap;

@@ -214,6 +214,18 @@ impl<'a> NamedPaths<'a> {
         let folder = found.or_else(|| self.rootfs.lookup(&path.parent().absolute()).ok());
         let is_folder = |node: &NodeKind| matches!(node, NodeKind::Directory(_));
         let folder = folder.filter(|folder| is_folder(&self.rootfs.node(folder.node).kind));
+        // Everybody names the folder of `/usr/local/cuda/lib64/libnvperf_*.so`, and nobody so what lies in it.
+        let begun = folder
+            .iter()
+            .filter(|_| !is_there && !searches && asker.origin == WordOrigin::Own);
+        let begun = begun.flat_map(|folder| self.names.in_folder(&folder.path));
+        let begun: Vec<_> = begun.filter(|file| file.path.name().starts_with(path.name())).collect();
+        if !begun.is_empty() {
+            return begun
+                .into_iter()
+                .map(|file| (file, ReferenceKind::NamesFolder))
+                .collect();
+        }
         let folder = folder.filter(|folder| !self.shared().is_shared(&folder.path));
         let files = folder.iter().flat_map(|folder| self.names.in_folder(&folder.path));
         if searches {

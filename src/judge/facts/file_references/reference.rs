@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use image_linkage::elf::ByteString;
-use image_linkage::layer::{FileFacts, InstalledList};
+use image_linkage::layer::{FileFacts, is_installed_list};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, RootfsNode};
 
@@ -67,7 +67,7 @@ fn is_setting(path: &RootPath) -> bool {
         .iter()
         .any(|folder| above.name().ends_with(folder.as_bytes()));
     let is_cache = above.as_bytes() == b"etc" && path.name().starts_with(b"ld.so.");
-    InstalledList::of_path(path).is_none() && !is_record && !is_cache
+    !is_installed_list(path) && !is_record && !is_cache
 }
 
 impl ObjectInventory {

@@ -7,6 +7,7 @@ use super::name_index::NameIndex;
 use super::named_paths::{NamedPaths, WordOrigin};
 use super::object_references::{REFERENCES, not_followed};
 use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
+use crate::knowledge::shared_folders::SharedFolders;
 use image_linkage::loader::{ProcessSetup, SimulatedProcess};
 use image_linkage::path::RootPath;
 use image_source::Image;
@@ -19,27 +20,33 @@ pub(super) fn of_settings(
     paths: &NamedPaths<'_>,
 ) -> Vec<FileReference> {
     let (mut references, mut left) = (Vec::new(), WORDS);
-    for (key, value) in &image.config.env {
-        let by = FileReferrer::Setting(key.clone());
-        let text = format!("{key}={value}");
-        references.extend(paths.in_text(text.as_bytes(), &by, WordOrigin::Own, &mut left));
-    }
-    // The words of a health check may be one text for a shell, and a path may stand behind an option's name.
-    let by = FileReferrer::Setting("the command of the image".to_owned());
-    let check = image.config.settings.healthcheck.iter().flat_map(|check| &check.test);
-    for text in check.chain(&image.config.command) {
+    for (by, text) in setting_texts(image) {
+        let by = FileReferrer::Setting(by.to_owned());
         references.extend(paths.in_text(text.as_bytes(), &by, WordOrigin::Own, &mut left));
     }
     for word in &image.config.command {
         // A bare word is looked for on PATH when the container starts: the name alone is enough to keep a file.
         let called = names.files.iter().find(|file| file.path.name() == word.as_bytes());
-        references.extend(called.map(|file| reference(&file.path, "the command of the image", word.as_bytes())));
+        references.extend(called.map(|file| reference(&file.path, COMMAND, word.as_bytes())));
     }
     if references.len() > REFERENCES {
         return not_followed(names);
     }
     references.extend(of_preload(contexts, names));
     references
+}
+
+/// Who says what stands in the command of an image, or in its health check.
+const COMMAND: &str = "the command of the image";
+
+/// The texts of an image's settings, each with the name of who says it.
+pub(super) fn setting_texts(image: &Image) -> impl Iterator<Item = (&str, String)> {
+    let variables = image.config.env.iter();
+    let variables = variables.map(|(key, value)| (key.as_str(), format!("{key}={value}")));
+    // The words of a health check may be one text for a shell, and a path may stand behind an option's name.
+    let check = image.config.settings.healthcheck.iter().flat_map(|check| &check.test);
+    let command = check.chain(&image.config.command);
+    variables.chain(command.map(|text| (COMMAND, text.clone())))
 }
 
 /// The references of `LD_PRELOAD` and of `/etc/ld.so.preload`.
@@ -76,14 +83,7 @@ pub(super) fn of_texts(
     let (mut references, mut left) = (Vec::new(), WORDS);
     let proof = RootPath::from(PROVENANCE_PLACE);
     for (text, facts) in inventory.texts.iter().filter(|(text, _)| *text != proof) {
-        let mut folders = text.split_components();
-        let origin = if folders.any(|folder| matches!(folder, b"site-packages" | b"dist-packages")) {
-            WordOrigin::Package
-        } else if paths.shared().is_of_system(text) {
-            WordOrigin::System
-        } else {
-            WordOrigin::Own
-        };
+        let origin = text_origin(text, paths.shared());
         let content = facts.kept.as_deref().unwrap_or_default();
         if origin == WordOrigin::Own && text.name().ends_with(b".pyc") {
             references.extend(paths.in_compiled(content, &FileReferrer::Object(text.clone())));
@@ -95,6 +95,18 @@ pub(super) fn of_texts(
         }
     }
     references
+}
+
+/// Whose the words of a text are.
+pub(super) fn text_origin(text: &RootPath, shared: &SharedFolders) -> WordOrigin {
+    let mut folders = text.split_components();
+    if folders.any(|folder| matches!(folder, b"site-packages" | b"dist-packages")) {
+        WordOrigin::Package
+    } else if shared.is_of_system(text) {
+        WordOrigin::System
+    } else {
+        WordOrigin::Own
+    }
 }
 
 /// Words of an image's scripts and settings that are looked up, at most. Those of a PyTorch image have some thousand.

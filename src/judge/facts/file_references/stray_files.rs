@@ -201,16 +201,11 @@ pub(super) fn computed_names(context: &ProcessContext, shared: &SharedFolders) -
         // It is told by what it reads.
         return vec![Vec::new()];
     }
-    let computed = bare.filter(|text| known_part(text).len() < text.len() || text.starts_with(b".so"));
-    computed
-        .map(|text| {
-            if text.starts_with(b".so") {
-                Vec::new()
-            } else {
-                known_part(text).to_vec()
-            }
-        })
-        .collect()
+    // `pti.so.12` is put behind something, or looked for in a name that is read.
+    let is_end = |text: &[u8]| !text.starts_with(b"lib") && !text.starts_with(b"ld-");
+    let computed = bare.filter(|text| known_part(text).len() < text.len() || is_end(text));
+    let begin = |text| if is_end(text) { &[][..] } else { known_part(text) };
+    computed.map(|text| begin(text).to_vec()).collect()
 }
 
 /// The texts of an object that may be names of libraries or parts of them.
@@ -236,11 +231,7 @@ fn on_search_path(context: &ProcessContext, names: &NameIndex<'_>) -> BTreeSet<u
     let search = |setup: &ProcessSetup<'_>| {
         let folders = SimulatedProcess::plain_search_path(setup).into_iter();
         let in_folders = folders.flat_map(|(_, folder)| names.numbers_in(&context.rootfs, setup, &folder));
-        let cache = setup
-            .linker
-            .cache
-            .iter()
-            .flat_map(image_linkage::loader::ld_cache::LdCache::iter);
+        let cache = setup.linker.cache.iter().flat_map(image_linkage::loader::LdCache::iter);
         let known = cache.filter(|(name, _)| names.by_name.contains_key(*name));
         let cached = known.filter_map(|(_, entry)| context.rootfs.lookup(&entry.path).ok());
         let cached = cached.filter_map(|found| names.number_at(&found.path));

@@ -7,7 +7,7 @@ use super::module_imports::{ImportRun, follow_import};
 use crate::judge::facts::file_owner::contains_bytes;
 use crate::knowledge::{ConsumerProfile, ImportStep, LibraryRow, PythonImport};
 use image_linkage::elf::ByteString;
-use image_linkage::loader::ldconfig::expand_pattern;
+use image_linkage::loader::expand_pattern;
 use image_linkage::loader::{LoadResolution, RequestOutcome, SimulatedProcess, StartMode, UnresolvedRequest};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;

@@ -359,7 +359,9 @@ impl ModuleRun<'_, '_> {
         if (exits && !is_failure) || (is_failure && !self.is_caught) {
             self.end(at, from + blank);
         } else if let Some(condition) = raw.strip_prefix("assert ") {
+            // A message that is a text is blank in the code, which ends at the comma in front of it.
             let condition = condition.split_once(", ").map_or(condition, |(condition, _)| condition);
+            let condition = condition.trim_end_matches(',');
             let holds = value_of(condition, &self.names, self.process).map(|value| value.holds());
             if holds != Some(true) && !self.is_caught {
                 let outer = self.is_open;

@@ -5,7 +5,7 @@ use super::grammar::TokenReader;
 use super::script_run::{ScriptRun, ShellKind, Success};
 use super::variables::UNKNOWN;
 use crate::judge::facts::shell_words::{ShellToken, WordPart};
-use image_linkage::loader::ldconfig::matches_text;
+use image_linkage::loader::matches_text;
 
 /// The longest pattern that is compared.
 const PATTERN: usize = 256;

@@ -19,6 +19,14 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let (version, from) = newest(facts).unwrap_or_default();
     // The first row of a release is its toolkit without updates, which runs on the oldest driver.
     let row = facts.tables.drivers_for(&version).next();
+    let branch = row
+        .and_then(|row| row.minor_compatibility.as_deref())
+        .unwrap_or_default();
+    let known = row.and_then(|row| row.known_driver());
+    let toolkit_driver = known.map_or_else(
+        || "no driver that is known".to_owned(),
+        |driver| format!("driver {driver}"),
+    );
     let required = cuda_runtime::required_cuda_version(config);
     let cupti = of_cupti(facts)
         .filter_map(|(version, path)| Some((cuda_runtime::parse_cuda_version(&version)?, path)))
@@ -27,30 +35,24 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .zip(cupti.as_ref())
         .is_some_and(|(required, (cupti, _))| *cupti > required);
     let (release, path) = cupti.map_or_else(Default::default, |(version, path)| (words(version), path));
-    vec![
-        SubjectKind::Cuda.subject([
-            ("version", escaped(&version)),
-            ("from", text(from)),
-            ("driver", text(row.map(|row| row.driver.as_str()).unwrap_or_default())),
-            (
-                "branch",
-                text(
-                    row.and_then(|row| row.minor_compatibility.as_deref())
-                        .unwrap_or_default(),
-                ),
-            ),
-            ("has_driver", flag(row.is_some())),
-            ("has_cupti", flag(facts.own_copies().any(|copy| copy.soname.is_some()))),
-            ("cupti", text(release)),
-            ("cupti_path", text(path)),
-            ("required", text(required.map(words).unwrap_or_default())),
-            ("newer_than_required", flag(newer)),
-            (
-                "names_nvidia_directory",
-                flag(search_path::search_path_names_directory(&facts.contexts.as_is, NVIDIA)),
-            ),
-        ]),
-    ]
+    vec![SubjectKind::Cuda.subject([
+        ("version", escaped(&version)),
+        ("from", text(from)),
+        ("driver", text(known.unwrap_or(branch))),
+        ("toolkit_driver", text(toolkit_driver)),
+        ("branch", text(branch)),
+        ("has_driver", flag(row.is_some())),
+        ("has_cupti", flag(facts.own_copies().any(|copy| copy.soname.is_some()))),
+        ("cupti", text(release)),
+        ("cupti_path", text(path)),
+        ("required", text(required.map(words).unwrap_or_default())),
+        ("newer_than_required", flag(newer)),
+        ("running", flag(config.running.is_some())),
+        (
+            "names_nvidia_directory",
+            flag(search_path::search_path_names_directory(&facts.contexts.as_is, NVIDIA)),
+        ),
+    ])]
 }
 
 fn words((major, minor): CudaVersion) -> String {
@@ -88,7 +90,7 @@ pub(super) fn matching_package(facts: &ImageFacts) -> String {
 }
 
 /// The newest CUDA version of the image, and what says it.
-fn newest(facts: &ImageFacts) -> Option<(String, String)> {
+pub(super) fn newest(facts: &ImageFacts) -> Option<(String, String)> {
     let runtimes = facts
         .related
         .runtimes

@@ -2,8 +2,8 @@
 
 use crate::judge::facts::{self, PlainOpen};
 use image_linkage::escape;
-use image_linkage::loader::trace_text::{self, TraceLine};
 use image_linkage::loader::{LoadResolution, UnresolvedRequest};
+use image_linkage::loader::{TraceLine, trace_lines};
 
 /// What shows that a finding is true.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(super) fn plain_open_evidence(plain: &PlainOpen) -> Vec<Evidence> {
 }
 
 pub(super) fn search_evidence(failure: &UnresolvedRequest, resolution: &LoadResolution) -> Vec<Evidence> {
-    trace_text::trace_lines(&failure.trace, &resolution.objects)
+    trace_lines(&failure.trace, &resolution.objects)
         .into_iter()
         .map(Evidence::Searched)
         .collect()

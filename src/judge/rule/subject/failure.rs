@@ -9,7 +9,7 @@ use crate::judge::facts::{self, CuptiConsumer, CuptiStatus, FailureImpact, Image
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
-use image_linkage::loader::trace_text;
+use image_linkage::loader::trace_lines;
 use image_linkage::loader::{Libc, UnresolvedRequest, glibc_version};
 
 /// What keeps the copies that somebody would get, and the programs that ask, from being loaded.
@@ -48,7 +48,7 @@ fn of_copy(facts: &ImageFacts, copy: &facts::CuptiCopy) -> Option<RuleSubject> {
 /// What a program that links or opens libcupti does not get, libcupti first, else a newer glibc.
 fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubject> {
     let gets = &consumer.outcome.as_is;
-    let lines = trace_text::trace_lines(&gets.trace, &gets.objects);
+    let lines = trace_lines(&gets.trace, &gets.objects);
     let searched: Vec<Evidence> = lines.into_iter().map(Evidence::Searched).collect();
     let place = (&consumer.object, None);
     let object = format!("{} ({})", consumer.name, consumer.object);

@@ -16,6 +16,7 @@ mod environment;
 mod evidence;
 mod failure;
 mod framework;
+mod host;
 mod image;
 mod injection;
 mod ld_cache;
@@ -57,6 +58,7 @@ pub fn image_subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         driver_stub::subjects,
         container_runtime::subjects,
         cuda_driver::subjects,
+        host::subjects,
         framework::subjects,
         undecided::subjects,
         nvperf::subjects,

@@ -5,7 +5,7 @@ use super::rule_subject::{RuleSubject, flag, text};
 use crate::judge::facts::{CompanionLookup, CuptiAccess, CuptiProcess, ImageFacts, RequestOutcome};
 use crate::knowledge::api::LibraryRequester;
 use crate::knowledge::rule::SubjectKind;
-use image_linkage::loader::trace_text;
+use image_linkage::loader::trace_lines;
 
 /// The processes that get libcupti and not the library.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
@@ -44,7 +44,7 @@ fn subject(facts: &ImageFacts, asker: &CuptiProcess, companion: &CompanionLookup
         Some(file) => format!("it lies in {}, on no search path of it", file.path.parent()),
         None => "it is not in the image".to_owned(),
     };
-    let lines = trace_text::trace_lines(&companion.trace, &companion.objects);
+    let lines = trace_lines(&companion.trace, &companion.objects);
     let message = Evidence::Words(companion.message.clone());
     SubjectKind::Nvperf
         .subject([

@@ -5,7 +5,7 @@ use super::failure::glibc_of_failure;
 use super::rule_subject::{RuleSubject, flag, text};
 use crate::judge::facts::{CuptiConsumer, ImageFacts, StartFailure};
 use crate::knowledge::rule::SubjectKind;
-use image_linkage::loader::trace_text;
+use image_linkage::loader::trace_lines;
 
 /// The programs that ask and do not start.
 pub(super) fn of_consumers(facts: &ImageFacts) -> Vec<RuleSubject> {
@@ -26,7 +26,7 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer, failure: &StartFail
         .program
         .as_ref()
         .is_some_and(|program| facts.is_commands(program));
-    let steps = trace_text::trace_lines(&failure.trace, &failure.objects);
+    let steps = trace_lines(&failure.trace, &failure.objects);
     SubjectKind::Start
         .subject([
             ("name", text(consumer.name.clone())),

@@ -9,20 +9,11 @@ use crate::make::slim::new_image::NewImage;
 use crate::make::whole_file::ExistingOutput;
 use image_linkage::limits::Limits;
 use image_source::ImageError;
-use image_source::engine::{EngineImage, EngineKind};
-
-fn engine(name: &str, reach: &OutputAccess<'_>) -> EngineImage {
-    EngineImage {
-        reference: format!("docker-daemon:{name}"),
-        name: name.to_owned(),
-        brand: EngineKind::Docker,
-        environment: reach.engine.clone(),
-    }
-}
+use image_source::{EngineImage, EngineKind};
 
 /// Looks whether the engine has the image.
 pub(super) fn check_name_free(name: &str, reach: &OutputAccess<'_>) -> Result<(), SlimError> {
-    let there = engine(name, reach).has_image(&Limits::default())?;
+    let there = EngineImage::new(EngineKind::Docker, name).has_image(&Limits::default())?;
     if there && reach.existing == ExistingOutput::Stays {
         return Err(SlimError::Exists(format!("docker-daemon:{name}")));
     }
@@ -33,7 +24,7 @@ pub(super) fn check_name_free(name: &str, reach: &OutputAccess<'_>) -> Result<()
 pub(super) fn load_image(made: &NewImage<'_>, name: &str, reach: &OutputAccess<'_>) -> Result<String, SlimError> {
     // Once more: making the image has taken its time.
     check_name_free(name, reach)?;
-    let engine = engine(name, reach);
+    let engine = EngineImage::new(EngineKind::Docker, name);
     stream_archive(made, name, |archive| engine.load(archive, &Limits::default()))?;
     Ok(format!("docker-daemon:{name} ({})", made.config_digest()))
 }

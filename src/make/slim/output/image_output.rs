@@ -8,7 +8,7 @@ use super::layout::KeptBlobs;
 use super::written_image::WrittenImage;
 use super::{archive, engine, layout, registry};
 use crate::make::slim::SlimError;
-use crate::make::slim::new_image::{LayerStorage, NewImage};
+use crate::make::slim::new_image::{ImageForm, LayerStorage, NewImage};
 use crate::make::slim::new_manifest::MediaFamily;
 use crate::make::whole_file::{OutputPlace, folder_of, look_at_place, settle};
 use image_source::UnfinishedFolder;
@@ -83,12 +83,17 @@ impl ImageOutput {
         }
     }
 
-    /// How layers are stored there.
-    pub(crate) fn layer_storage(&self) -> LayerStorage {
-        match self {
-            Self::Layout { .. } | Self::LayoutArchive { .. } | Self::Registry { .. } => LayerStorage::Blobs,
-            Self::DockerArchive { .. } | Self::DockerDaemon(_) => LayerStorage::Tars,
-        }
+    /// How an image is stored there whose original has this manifest.
+    pub(crate) fn image_form(&self, original: Option<&[u8]>) -> ImageForm {
+        let (storage, family) = match self {
+            // A layout has OCI's types alone: skopeo and umoci pass over an entry of another one (image-spec, image-index.md).
+            Self::Layout { .. } | Self::LayoutArchive { .. } => (LayerStorage::Blobs, MediaFamily::Oci),
+            Self::Registry { .. } => return ImageForm::of_registry(original),
+            Self::DockerArchive { .. } | Self::DockerDaemon(_) => {
+                (LayerStorage::Tars, MediaFamily::of_manifest(original))
+            }
+        };
+        ImageForm { storage, family }
     }
 
     /// A folder beside the output, where what is new can be written before it is put into its place.
@@ -98,7 +103,7 @@ impl ImageOutput {
         // Beside the output a rename puts it into its place; another file system would take a copy.
         let beside = self.path().filter(|_| !self.is_stream());
         let at = beside.map_or_else(std::env::temp_dir, |path| folder_of(&settle(path)).to_owned());
-        UnfinishedFolder::create_in(&at).map_err(|error| match error.kind() {
+        UnfinishedFolder::new(&at).map_err(|error| match error.kind() {
             ErrorKind::NotFound => SlimError::Cannot(format!("{} is no folder that could be written in", at.display())),
             kind => SlimError::Cannot(format!("{} cannot be written in: {kind}", at.display())),
         })
@@ -134,28 +139,16 @@ impl ImageOutput {
         }
     }
 
-    /// The media types of an image there whose original has this manifest.
-    pub(crate) fn media_family(&self, original: Option<&[u8]>) -> MediaFamily {
-        match self {
-            // A layout has OCI's alone: skopeo and umoci pass over an entry of another type (image-spec, image-index.md).
-            Self::Layout { .. } | Self::LayoutArchive { .. } => MediaFamily::Oci,
-            Self::Registry { .. } | Self::DockerArchive { .. } | Self::DockerDaemon(_) => {
-                MediaFamily::of_manifest(original)
-            }
-        }
-    }
-
     /// Writes a new image so that it can be read again, into or beside `folder`, where it was made.
     ///
     /// Errors: Why it could not be written.
     pub(crate) fn write_image(&self, made: &NewImage<'_>, folder: &Path) -> Result<WrittenImage, SlimError> {
-        let layout = |tag: &Option<String>, kept| {
-            let written = layout::write_layout(made, tag.as_deref(), kept, folder);
-            written.map(|dir| WrittenImage::Layout(dir, kept))
-        };
         match self {
-            Self::Layout { tag, .. } => layout(tag, KeptBlobs::Copied),
-            Self::Registry { .. } => layout(&None, KeptBlobs::Elsewhere),
+            Self::Layout { tag, .. } => {
+                let written = layout::write_layout(made, tag.as_deref(), KeptBlobs::Copied, folder);
+                written.map(|dir| WrittenImage::Layout(dir, KeptBlobs::Copied))
+            }
+            Self::Registry { .. } => WrittenImage::of_new_blobs(made, folder),
             Self::LayoutArchive { tag, .. } => {
                 let write = |out: &mut dyn Write| archive::write_layout_tar(made, tag.as_deref(), out);
                 let written = archive::write_archive(folder, write);
@@ -233,7 +226,7 @@ mod tests {
 
     fn read(text: &str) -> String {
         match ImageOutput::parse(text) {
-            Ok(output) => format!("{:?} {output}", output.layer_storage()),
+            Ok(output) => format!("{:?} {output}", output.image_form(None).storage),
             Err(error) => error,
         }
     }

@@ -1,16 +1,17 @@
 //! What was written, read again by the code that reads any image, before it gets its place.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::{engine, layout::KeptBlobs};
+use super::engine;
+use super::layout::{self, KeptBlobs};
 use crate::make::slim::SlimError;
 use crate::make::slim::interrupt::InterruptibleReader;
 use crate::make::slim::new_image::NewImage;
 use image_linkage::digest::VerifiedReader;
-use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
+use image_linkage::layer::{ExpectedBlob, IndexOptions, LayerIndex, index_layer};
 use image_source::{
     ArchiveFile, BlobStore, Image, ImageError, ImageSource, LayerDescriptor, NoProgress, OciLayout, OpenRequest,
     OpenedLayers, PreferredDocument, SourceKind, WantedImage, open_stream,
@@ -33,6 +34,14 @@ pub(crate) struct ReadImage {
 }
 
 impl WrittenImage {
+    /// Writes what is new of an image into `folder`: the blobs that it shares with its original stay where they are.
+    ///
+    /// Errors: Why it could not be written.
+    pub(crate) fn of_new_blobs(made: &NewImage<'_>, folder: &Path) -> Result<Self, SlimError> {
+        let written = layout::write_layout(made, None, KeptBlobs::Elsewhere, folder);
+        written.map(|dir| Self::Layout(dir, KeptBlobs::Elsewhere))
+    }
+
     /// Reads what was written, which is to be found as `reference`, and verifies every digest and diff id of it.
     ///
     /// Errors: What is wrong with it.
@@ -124,5 +133,5 @@ fn read_layer(
         size: layer.size,
         diff_id: layer.diff_id.as_ref(),
     };
-    layer::index_layer(&what, blob, &expected, options).map_err(|error| SlimError::Image(error.into()))
+    index_layer(&what, blob, &expected, options).map_err(|error| SlimError::Image(error.into()))
 }

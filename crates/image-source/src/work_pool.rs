@@ -1,9 +1,9 @@
-//! Work on several things at a time.
+//! Work on several things at a time: layers, the files of a folder, the images of a fleet.
 
 use std::sync::{Mutex, PoisonError};
 
 /// What `work` makes of each item, in the order of the items; so many are worked on at a time.
-pub(super) fn in_parallel<T: Sync, R: Send>(items: &[T], at_a_time: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub fn in_parallel<T: Sync, R: Send>(items: &[T], at_a_time: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = Mutex::new(items.iter().enumerate());
     let done = Mutex::new(Vec::with_capacity(items.len()));
     std::thread::scope(|scope| {

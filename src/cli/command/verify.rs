@@ -1,0 +1,239 @@
+//! `verify`: the audit of the container that this process runs in, in front of what it is for.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "what is asked about is this process and its host"
+)]
+
+use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use crate::cli::verify::VerifyArgs;
+use crate::judge::facts::read_host_facts;
+use crate::judge::image_reading::RunningContainer;
+use crate::judge::outcome::RunExit;
+use crate::knowledge::rule::RuleQuestion;
+use image_linkage::loader::CpuLevel;
+use image_linkage::rootfs::FileCredentials;
+use image_source::ImageConfig;
+
+use super::audit::{AuditQuestion, judge, prepare};
+use super::command_error::CommandError;
+use super::terminal::{report_warning, set_color_choice};
+
+/// What of a root file system holds programs and libraries, whatever is mounted there.
+const SYSTEM: [&str; 8] = ["/bin", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr"];
+/// Variables that lead to programs, libraries and modules, with `:` between several.
+const LEADING: [&str; 10] = [
+    "CONDA_PREFIX",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "HOME",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "PATH",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+];
+/// `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH` (linux/capability.h): who has one of them may read every file.
+const READS_ALL: u64 = 1 << 1 | 1 << 2;
+
+/// Audits the container, and starts the command where nothing keeps it from what it is for.
+pub fn run_verify(args: VerifyArgs) -> Result<RunExit, CommandError> {
+    set_color_choice(args.read.output.color);
+    let (command, anyway) = (args.command.clone(), args.anyway);
+    let mut args = args.into_audit();
+    let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Image)?;
+    // The level of this machine is the one that its loader takes.
+    args.read.image.cpu = args.read.image.cpu.or(Some(processor_level()));
+    let container = running_container(&command)?;
+    let named: Vec<String> = container
+        .passed_over
+        .iter()
+        .map(|folder| folder.display().to_string())
+        .collect();
+    if !named.is_empty() && args.read.output.quiet == 0 {
+        let named = named.join(", ");
+        report_warning(&format!(
+            "mounted folders that nothing here leads to are not read: {named}"
+        ));
+    }
+    let question = AuditQuestion::Running(Box::new(container));
+    let exit = judge(&args, &knowledge, &suppressions, &question)?;
+    let Some((program, words)) = command.split_first() else {
+        return Ok(exit);
+    };
+    if exit != RunExit::Clean && !anyway {
+        return Ok(exit);
+    }
+    // Only comes back where it fails.
+    let error = Command::new(program).args(words).exec();
+    Err(format!("{program} cannot be started: {error}").into())
+}
+
+fn running_container(command: &[String]) -> Result<RunningContainer, String> {
+    let status = fs::read_to_string("/proc/self/status")
+        .map_err(|error| format!("/proc/self/status cannot be read, and who this is is not known: {error}"))?;
+    let variables = env::vars_os();
+    let environment = variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let working_dir = env::current_dir().map(|folder| folder.display().to_string());
+    let config = ImageConfig {
+        env: environment.collect(),
+        working_dir: working_dir.ok(),
+        command: command.to_vec(),
+        running: Some(own_credentials(&status)),
+        ..ImageConfig::default()
+    };
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let devices = fs::read_dir("/dev").into_iter().flatten().flatten();
+    let devices: Vec<String> = devices
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    Ok(RunningContainer {
+        passed_over: passed_over(&mounts, &config),
+        host: read_host_facts(|path| fs::read_to_string(path).ok(), &devices),
+        config,
+    })
+}
+
+/// Who this process is, by the kernel's own account (proc_pid_status(5)).
+fn own_credentials(status: &str) -> FileCredentials {
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_default().split_whitespace()
+    };
+    // Real, effective, saved and that of the file system, which follows the effective one.
+    let numbers = |name: &str| -> Vec<u32> { field(name).filter_map(|word| word.parse().ok()).collect() };
+    let pair = |name: &str| match numbers(name).as_slice() {
+        [real, effective, ..] => (*real, *effective),
+        _ => (0, 0),
+    };
+    let (real_user, uid) = pair("Uid:");
+    let (real_group, gid) = pair("Gid:");
+    let capabilities = field("CapEff:")
+        .next()
+        .and_then(|set| u64::from_str_radix(set, 16).ok());
+    FileCredentials {
+        uid,
+        gid,
+        groups: numbers("Groups:"),
+        reads_all: capabilities.unwrap_or_default() & READS_ALL != 0,
+        name: None,
+        real: Some((real_user, real_group)).filter(|real| *real != (uid, gid)),
+        no_new_privileges: field("NoNewPrivs:").next() == Some("1"),
+    }
+}
+
+/// The mounted folders that are not read: a data set or a home of gigabytes is nothing of the container's own, but where the
+/// system, a variable or the command leads into one it is.
+fn passed_over(mounts: &str, config: &ImageConfig) -> BTreeSet<PathBuf> {
+    let leading = config
+        .env
+        .iter()
+        .filter(|(name, _)| LEADING.contains(&name.as_str()))
+        .flat_map(|(_, value)| value.split([':', ' ']));
+    let words = config.command.iter().map(String::as_str);
+    let used: Vec<&str> = leading.chain(words).chain(config.working_dir.as_deref()).collect();
+    let is_used = |folder: &Path| {
+        let is_system = SYSTEM.iter().any(|system| folder.starts_with(system));
+        is_system || used.iter().any(|path| Path::new(path).starts_with(folder))
+    };
+    // The fifth field is the place (proc_pid_mountinfo(5)), with spaces as octal numbers.
+    let places = mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(unescaped);
+    let folders = places.map(PathBuf::from).filter(|place| place.is_dir());
+    folders
+        .filter(|folder| folder != Path::new("/") && !is_used(folder))
+        .filter(|folder| {
+            !["/proc", "/sys", "/dev"]
+                .iter()
+                .any(|kernels| folder.starts_with(kernels))
+        })
+        .collect()
+}
+
+fn unescaped(place: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(place.to_owned(), |place, (code, character)| {
+            place.replace(code, character)
+        })
+}
+
+/// What glibc finds of this processor (sysdeps/x86/isa-level.c); other architectures have no levels.
+fn processor_level() -> CpuLevel {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512cd")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+        {
+            return CpuLevel::V4;
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            return CpuLevel::V3;
+        }
+        if is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("popcnt") {
+            return CpuLevel::V2;
+        }
+        CpuLevel::V1
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    CpuLevel::V3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{own_credentials, passed_over};
+    use image_linkage::rootfs::FileCredentials;
+    use image_source::ImageConfig;
+
+    #[test]
+    fn the_kernel_says_who_this_process_is() {
+        let status = "Name:\tx\nUid:\t1000\t1001\t1001\t1001\nGid:\t1000\t1000\t1000\t1000\nGroups:\t44 2000 \n\
+                      NoNewPrivs:\t1\nCapEff:\t0000000000000004\n";
+        let expected = FileCredentials {
+            uid: 1001,
+            gid: 1000,
+            groups: vec![44, 2000],
+            reads_all: true,
+            name: None,
+            real: Some((1000, 1000)),
+            no_new_privileges: true,
+        };
+        assert_eq!(own_credentials(status), expected);
+        assert!(!own_credentials("Uid:\t5\t5\t5\t5\nCapEff:\t0000000000200000\n").reads_all);
+    }
+
+    #[test]
+    fn a_mounted_folder_is_read_where_something_leads_into_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let [data, venv, code, spaced] = ["data", "venv", "code", "a b"].map(at);
+        let mounts: Vec<String> = [&data, &venv, &code, &spaced.replace(' ', "\\040"), "/usr", "/proc", "/"]
+            .iter()
+            .map(|place| format!("36 35 98:0 / {place} rw - ext4 /dev/root rw"))
+            .collect();
+        let config = ImageConfig {
+            env: vec![
+                ("LD_LIBRARY_PATH".to_owned(), format!("/x:{venv}/lib")),
+                ("DATA".to_owned(), data.clone()),
+            ],
+            command: vec!["python3".to_owned(), format!("{code}/train.py")],
+            ..ImageConfig::default()
+        };
+        let over = passed_over(&mounts.join("\n"), &config);
+        let over: Vec<&str> = over.iter().filter_map(|path| path.to_str()).collect();
+        let mut expected = [data.as_str(), spaced.as_str()];
+        expected.sort_unstable();
+        assert_eq!(over, expected);
+    }
+}

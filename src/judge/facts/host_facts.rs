@@ -1,0 +1,129 @@
+//! What the host of a running container grants, by the files in which the kernel and NVIDIA's driver say it.
+
+/// `CAP_SYS_ADMIN` and `CAP_PERFMON` (linux/capability.h).
+const PRIVILEGES: [(u32, Option<u32>); 2] = [(21, None), (38, Some(565))];
+
+/// What the processes of a container that runs may expect of its host.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HostFacts {
+    /// The version of the kernel's NVIDIA driver, such as `550.54.15`.
+    pub driver: Option<String>,
+    /// Whether a GPU's device is in the container.
+    pub has_gpu: bool,
+    /// Whether hardware counters are granted; `None` where the driver does not say whom it gives them.
+    pub counters: Option<bool>,
+    /// Whether Dynolog's daemon listens where PyTorch looks for it.
+    pub has_daemon: bool,
+}
+
+/// Reads what the host grants: `read` gives the text of a file of `/proc`, and `devices` are the names in `/dev`.
+pub fn read_host_facts(read: impl Fn(&str) -> Option<String>, devices: &[String]) -> HostFacts {
+    let driver = read("/proc/driver/nvidia/version").and_then(|text| driver_version(&text));
+    let is_gpu = |name: &String| {
+        let number = name.strip_prefix("nvidia");
+        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let capabilities = read("/proc/self/status").and_then(|text| effective_capabilities(&text));
+    let branch = driver.as_deref().and_then(driver_branch);
+    let is_privileged = capabilities.is_some_and(|set| {
+        let holds = |(bit, from): &(u32, Option<u32>)| set >> bit & 1 == 1 && *from <= branch;
+        PRIVILEGES.iter().any(holds)
+    });
+    // What nvidia.ko calls NVreg_RestrictProfilingToAdminUsers is told under this name.
+    let restricted = read("/proc/driver/nvidia/params").and_then(|text| parameter(&text, "RmProfilingAdminOnly"));
+    HostFacts {
+        has_gpu: devices.iter().any(is_gpu),
+        counters: restricted.map(|restricted| restricted == "0" || is_privileged),
+        // An abstract socket: Kineto's IPCMonitor sends to this name.
+        has_daemon: read("/proc/net/unix").is_some_and(|text| text.lines().any(|line| line.ends_with(" @dynolog"))),
+        driver,
+    }
+}
+
+/// The branch of a driver: the first number of its version.
+pub(crate) fn driver_branch(version: &str) -> Option<u32> {
+    version.split('.').next()?.parse().ok()
+}
+
+/// The version in the line that the driver's kernel module says of itself, behind words that differ by its kind.
+fn driver_version(text: &str) -> Option<String> {
+    let is_version = |word: &&str| {
+        let numbers: Vec<&str> = word.split('.').collect();
+        let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        (2..=3).contains(&numbers.len()) && numbers.iter().all(is_number)
+    };
+    let line = text.lines().find(|line| line.starts_with("NVRM version:"))?;
+    line.split_whitespace().find(is_version).map(str::to_owned)
+}
+
+fn effective_capabilities(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+fn parameter(text: &str, name: &str) -> Option<String> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.map(|value| value.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HostFacts, read_host_facts};
+
+    const OPEN_MODULE: &str =
+        "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\nGCC version:  gcc 12.2.0\n";
+    const MODULE: &str = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\n";
+
+    #[test]
+    fn counters_are_granted_by_the_driver_or_by_a_capability_that_it_knows() {
+        let granted = |version: &str, restricted: &str, capabilities: &str| {
+            let read = |path: &str| {
+                let text = match path {
+                    "/proc/driver/nvidia/version" => version.to_owned(),
+                    "/proc/driver/nvidia/params" => restricted.to_owned(),
+                    "/proc/self/status" => format!("Name:\tx\nCapEff:\t{capabilities}\n"),
+                    _ => return None,
+                };
+                Some(text)
+            };
+            read_host_facts(read, &[]).counters
+        };
+        let (admin, perfmon, none) = ("0000000000200000", "0000004000000000", "00000000a80425fb");
+        for (version, restricted, capabilities, expected) in [
+            (MODULE, "RmProfilingAdminOnly: 1\n", none, Some(false)),
+            (MODULE, "RmProfilingAdminOnly: 0\n", none, Some(true)),
+            (MODULE, "RmProfilingAdminOnly: 1\n", admin, Some(true)),
+            (MODULE, "RmProfilingAdminOnly: 1\n", perfmon, Some(false)),
+            (OPEN_MODULE, "RmProfilingAdminOnly: 1\n", perfmon, Some(true)),
+            (MODULE, "ModifyDeviceFiles: 1\n", admin, None),
+        ] {
+            assert_eq!(
+                granted(version, restricted, capabilities),
+                expected,
+                "{version} {restricted} {capabilities}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_host_without_a_driver_grants_nothing_and_one_with_it_says_which() {
+        assert_eq!(read_host_facts(|_| None, &["null".to_owned()]), HostFacts::default());
+        let read = |path: &str| match path {
+            "/proc/driver/nvidia/version" => Some(MODULE.to_owned()),
+            "/proc/net/unix" => {
+                Some("Num RefCount\n0000: 00000002 00000000 00000000 0002 01 12345 @dynolog\n".to_owned())
+            }
+            _ => None,
+        };
+        let devices = ["nvidiactl", "nvidia0", "nvidia-uvm"].map(str::to_owned);
+        let found = read_host_facts(read, &devices);
+        let expected = HostFacts {
+            driver: Some("535.104.05".to_owned()),
+            has_gpu: true,
+            counters: None,
+            has_daemon: true,
+        };
+        assert_eq!(found, expected);
+        assert!(!read_host_facts(read, &devices[..1]).has_gpu);
+    }
+}

@@ -1,0 +1,52 @@
+//! What the host of a container that runs does not grant.
+
+use super::cuda_driver;
+use super::rule_subject::{RuleSubject, escaped, flag, text};
+use crate::judge::facts::{HostFacts, ImageFacts, driver_branch};
+use crate::knowledge::rule::SubjectKind;
+use crate::knowledge::version_numbers;
+
+/// One subject for a container that runs.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
+    facts.host.iter().map(|host| subject(facts, host)).collect()
+}
+
+fn subject(facts: &ImageFacts, host: &HostFacts) -> RuleSubject {
+    let (cuda, _) = cuda_driver::newest(facts).unwrap_or_default();
+    let row = facts.tables.drivers_for(&cuda).next();
+    let least = row.map(|row| row.driver.as_str()).unwrap_or_default();
+    let branch = row.and_then(|row| row.minor_compatibility.as_deref());
+    let driver = host.driver.as_deref().unwrap_or_default();
+    let is_older = !driver.is_empty() && !least.is_empty() && version_numbers(driver) < version_numbers(least);
+    // Of one major version of CUDA every release runs on the branch that its first one came with.
+    let runs = branch.and_then(driver_branch) <= driver_branch(driver);
+    let mut variables = facts
+        .tables
+        .frameworks
+        .iter()
+        .filter_map(|known| known.daemon.as_deref());
+    let is_set = |name| {
+        facts
+            .image
+            .config
+            .env(name)
+            .is_some_and(|value| !value.is_empty() && value != "0")
+    };
+    let counters = match host.counters {
+        Some(true) => "granted",
+        Some(false) => "refused",
+        None => "unknown",
+    };
+    SubjectKind::Host.subject([
+        ("cuda", escaped(&cuda)),
+        ("driver", escaped(driver)),
+        ("least_driver", text(least)),
+        ("has_driver", flag(host.driver.is_some())),
+        ("runs_cuda", flag(!is_older || (branch.is_some() && runs))),
+        ("older_than_cuda", flag(is_older)),
+        ("has_gpu", flag(host.has_gpu)),
+        ("counters", text(counters)),
+        ("asks_daemon", flag(variables.any(is_set))),
+        ("has_daemon", flag(host.has_daemon)),
+    ])
+}
