@@ -348,7 +348,17 @@ impl ModuleRun<'_, '_> {
         } else if let Some(module) = code.strip_prefix("import ").or_else(|| code.strip_prefix("from ")) {
             self.imported(module.split([' ', ',', '.']).next().unwrap_or_default());
         }
-        let raw = words.line(self.text, at).get(from + blank..to);
+        // A text at the end of a line is no part of its code.
+        let start = words.lines.get(at).copied().unwrap_or_default();
+        let last = self
+            .strings(at)
+            .last()
+            .map(|string| string.start + string.text.len() + 2);
+        let last = last
+            .filter(|_| to == line.len())
+            .unwrap_or_default()
+            .saturating_sub(start);
+        let raw = words.line(self.text, at).get(from + blank..to.max(last));
         let raw = raw.unwrap_or_default().trim_end();
         self.called(code);
         if self.ended.is_some() {
