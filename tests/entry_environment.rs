@@ -97,6 +97,11 @@ impl Case {
             .dir("opt/cupti")
             .dir("opt/one/lib")
             .dir("opt/two/lib")
+            .entry(Entry {
+                name: b"opt/closed/".to_vec(),
+                mode: 0o700,
+                kind: Kind::Directory,
+            })
             .executable(&PRINT[1..], Elf::executable().build());
         self.facts(layer).contexts.as_is.entry
     }
@@ -571,7 +576,7 @@ fn what_a_command_and_its_scripts_set_is_what_the_program_gets() {
 }
 
 /// Scripts that end before the program, and the reason that is told.
-const ENDINGS: [(&str, &str, &str); 29] = [
+const ENDINGS: [(&str, &str, &str); 33] = [
     (
         "/bin/sh",
         ": \"${MODEL:?is not set}\"",
@@ -683,6 +688,22 @@ const ENDINGS: [(&str, &str, &str); 29] = [
         "/bin/bash",
         "set -e\ni=3\n((i -= 3))",
         "`((i -= 3))` fails, and `set -e` is set",
+    ),
+    (
+        "/bin/sh",
+        "set -e\nsh -c 'exit 3'",
+        "`sh -c exit 3` fails, and `set -e` is set",
+    ),
+    (
+        "/bin/bash",
+        "set -e\nenv A=b bash -c '[[ -f /opt/none ]]'",
+        "`env A=b bash -c [[ -f /opt/none ]]` fails, and `set -e` is set",
+    ),
+    ("/bin/sh", "sh /opt/none.sh || exit 7", "`exit 7` comes first"),
+    (
+        "/bin/sh",
+        "PATH=/opt/one/lib\nset -e\nnice true",
+        "`nice true` fails, and `set -e` is set",
     ),
     (
         "/bin/bash",
@@ -836,7 +857,10 @@ fn a_script_that_ends_before_its_program_starts_nothing() {
         );
     }
     // Another user than root may not do what root may.
+    fs::create_dir_all(judge.path("opt/closed")).unwrap();
+    fs::set_permissions(judge.path("opt/closed"), fs::Permissions::from_mode(0o700)).unwrap();
     for text in [
+        "cd /opt/closed",
         "chmod 700 /opt/one",
         "chown 1000 /opt/one",
         "touch /opt/x",
@@ -964,6 +988,181 @@ for text in json.load(sys.stdin):
         print('x', end='')
 ";
 
+/// Texts of Python in front of an import, whether it comes to that, and whether that is told for sure.
+const MODULES: [(&str, bool, bool); 44] = [
+    (
+        "import os, sys\nif not os.environ.get('MODEL'):\n    sys.exit(1)",
+        false,
+        true,
+    ),
+    (
+        "import os, sys\nif not os.environ.get('SET'):\n    sys.exit(1)",
+        true,
+        true,
+    ),
+    (
+        "import os, sys\nif 'MODEL' not in os.environ: sys.exit('no')",
+        false,
+        true,
+    ),
+    (
+        "import os\nmodel = os.getenv('MODEL')\nif model is None:\n    raise RuntimeError('no')",
+        false,
+        true,
+    ),
+    (
+        "import os\nmodel = os.getenv('MODEL', 'x')\nif model is None:\n    raise RuntimeError('no')",
+        true,
+        true,
+    ),
+    ("raise ValueError", false, true),
+    ("import os\nassert os.getenv('MODEL'), 'no'", false, true),
+    ("import os\nassert os.getenv('SET') == 'x'", true, true),
+    (
+        "import sys\nif len(sys.argv) < 3:\n    print('usage')\n    sys.exit(2)",
+        false,
+        true,
+    ),
+    ("import sys\nif len(sys.argv) < 2:\n    sys.exit(2)", true, true),
+    ("import sys\nname = sys.argv[2]", false, true),
+    ("import sys\nname = sys.argv[1]", true, true),
+    (
+        "import sys\nif sys.version_info < (3, 12):\n    sys.exit()",
+        false,
+        true,
+    ),
+    (
+        "import sys\nif sys.version_info >= (3, 8) and sys.version_info[0] == 3:\n    pass\nelse:\n    sys.exit()",
+        true,
+        true,
+    ),
+    ("import os\nif os.getuid() == 0:\n    os._exit(1)", false, true),
+    (
+        "import os\nif not os.path.exists('/opt/none'):\n    raise SystemExit",
+        false,
+        true,
+    ),
+    (
+        "from pathlib import Path\nif not Path('/etc/passwd').is_file():\n    raise SystemExit(1)",
+        true,
+        true,
+    ),
+    ("text = open('/opt/none').read()", false, true),
+    ("with open('/etc/passwd') as f:\n    text = f.read()", true, true),
+    (
+        "try:\n    text = open('/opt/none').read()\nexcept OSError:\n    text = ''",
+        true,
+        true,
+    ),
+    ("import os\nfor name in os.listdir('/opt/none'):\n    pass", false, true),
+    ("import os\nos.chdir('/opt/none')", false, true),
+    ("import os\nn = int(os.environ.get('RANK'))", false, true),
+    ("import os\nn = int(os.environ.get('RANK', '0'))", true, true),
+    ("def main():\n    import sys\n    sys.exit(0)\nmain()", false, true),
+    ("def main():\n    return 1\n    raise ValueError\nmain()", true, true),
+    ("def main():\n    raise ValueError", true, true),
+    ("class A:\n    def f(self):\n        raise ValueError", true, true),
+    ("def f(x):\n    if x:\n        raise ValueError\nf(0)", true, false),
+    ("import time\nwhile True:\n    time.sleep(1)", false, true),
+    ("while True:\n    break", true, true),
+    ("import sys\nfor name in ():\n    sys.exit(name)", true, false),
+    ("import sys\nif __name__ != '__main__':\n    sys.exit()", true, true),
+    ("if __name__ == '__main__':\n    exit(0)", false, true),
+    ("'''Ends:\nsys.exit(1)\n'''", true, true),
+    ("import sys\nx = 1; sys.exit(1)", false, true),
+    (
+        "import sys\ntry:\n    sys.exit(1)\nexcept SystemExit:\n    pass",
+        true,
+        false,
+    ),
+    ("try:\n    raise ValueError\nexcept ValueError:\n    pass", true, true),
+    (
+        "import socket, sys\nif socket.gethostname() == 'x':\n    sys.exit(1)",
+        true,
+        false,
+    ),
+    (
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--m', required=True)\np.parse_args()",
+        false,
+        false,
+    ),
+    (
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('n', nargs='?')\np.parse_args()",
+        true,
+        true,
+    ),
+    (
+        "import os\nif os.environ.get('SET') in ('a', 'b') or not os.environ['SET']:\n    raise KeyError",
+        true,
+        true,
+    ),
+    ("import sys\nif sys.platform == 'win32':\n    raise OSError", true, true),
+    ("import os\nos.execv('/bin/true', ['true'])", false, true),
+];
+
+#[test]
+fn a_python_script_that_ends_before_its_import_is_told() {
+    let Some(debian) = parts::part("bookworm").filter(|_| parts::is_root()) else {
+        return;
+    };
+    let whole = |(text, ..): &(&str, bool, bool)| format!("{text}\nimport ctypes\nREACHED = 1\n");
+    let texts: Vec<String> = MODULES.iter().map(whole).collect();
+    let mut judge = Command::new("chroot")
+        .arg(&debian)
+        .args(["python3", "-c", REACH])
+        .env("SET", "x")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let json = serde_json::to_vec(&texts).unwrap();
+    std::io::Write::write_all(&mut judge.stdin.take().unwrap(), &json).unwrap();
+    let real = String::from_utf8(judge.wait_with_output().unwrap().stdout).unwrap();
+    let reached: Vec<bool> = real.chars().map(|sign| sign == 'r').collect();
+    assert_eq!(reached, MODULES.map(|(_, comes, _)| comes), "{real}");
+    for ((_, comes, is_sure), text) in MODULES.iter().zip(&texts) {
+        let layer = Layer::new()
+            .executable("usr/bin/python3.11", Elf::executable().build())
+            .symlink("usr/bin/python3", "python3.11")
+            .file("etc/passwd", b"root:x:0:0::/root:\n");
+        // argparse is asked without a word of its own.
+        let words = ["python3", "/app/main.py", "one"];
+        let words = if text.contains("argparse") { &words[..2] } else { &words };
+        let case = command(words).and("/app/main.py", text).with("SET", "x");
+        let entry = case.facts(layer).contexts.as_is.entry;
+        let told = (entry.problem.is_none() && entry.doubt.is_none(), entry.doubt.is_none());
+        let why = (&entry.problem, &entry.doubt);
+        assert_eq!(told, (*comes && *is_sure, *is_sure), "{text}\n{why:?}");
+    }
+    println!(
+        "{0} of {0} texts come to their end as with the real Python, or are left open",
+        texts.len()
+    );
+}
+
+/// Runs each text as `python3 /app/main.py one`, and prints a sign for each: whether it comes to its end.
+const REACH: &str = "
+import json, os, signal, sys
+reached = ''
+for text in json.load(sys.stdin):
+    child = os.fork()
+    if child == 0:
+        os.dup2(2, 1)
+        signal.alarm(2)
+        sys.argv = ['/app/main.py'] if 'argparse' in text else ['/app/main.py', 'one']
+        names = {'__name__': '__main__'}
+        try:
+            exec(compile(text, 'main', 'exec'), names)
+        finally:
+            os._exit(0 if 'REACHED' in names else 1)
+    _, status = os.waitpid(child, 0)
+    # Another program in its place ends well, too.
+    is_there = status == 0 and 'execv' not in text
+    reached += 'r' if is_there else '.'
+print(reached, end='')
+";
+
 #[test]
 fn what_only_a_run_could_tell_is_said_to_be_unknown() {
     let exec = "exec \"$@\"\n";
@@ -1032,6 +1231,7 @@ fn what_only_a_run_could_tell_is_said_to_be_unknown() {
         plain,
         EntryEnvironment {
             program: vec![PRINT.to_owned()],
+            called: Some(RootPath::from(PRINT)),
             executable: Some(RootPath::from(PRINT)),
             ..EntryEnvironment::default()
         }

@@ -74,11 +74,14 @@ fn word(facts: &ImageFacts, name: &str) -> (RequestOutcome, bool, bool) {
 /// An image with CUPTI in `/opt/cupti`, an entry script, and programs without and with a search path.
 fn with_script(text: &str, environment: &[(&str, &str)]) -> ImageFacts {
     let opens = || Elf::executable().string("libcupti.so.12").import_weak("dlopen");
-    let layer = Layer::new()
+    let programs = ["cat", "chmod", "chown", "cp", "ldconfig", "ln", "mkdir", "mv", "rm"];
+    let layer = programs.iter().fold(Layer::new(), |layer, name| {
+        layer.executable(format!("bin/{name}"), Elf::executable().build())
+    });
+    let layer = layer
         .executable("opt/cupti/libcupti.so.12", Elf::library("libcupti.so.12").build())
         .executable("usr/bin/app", opens().build())
         .executable("usr/bin/own", opens().rpath("/opt/cupti").build())
-        .executable("bin/cat", Elf::executable().build())
         .executable("entrypoint.sh", format!("#!/bin/sh\n{text}exec \"$@\"\n"));
     facts_of(layer, environment)
 }
@@ -103,6 +106,52 @@ fn what_an_unknown_environment_decides_is_open_and_what_it_does_not_is_not() {
     let known = with_script("export LD_LIBRARY_PATH=/opt/gone\n", &[]);
     assert_eq!(word(&known, "app"), (NotFound, false, false));
     assert_eq!((open(&known), known.is_open()), (0, false));
+}
+
+/// As the real one does: relative folders it refuses.
+#[test]
+fn the_folders_that_a_script_gives_to_ldconfig_are_searched() {
+    use RequestOutcome::{Loaded, NotFound};
+    for (text, expected) in [
+        ("ldconfig /opt/cupti\n", (Loaded, false, false)),
+        ("ldconfig /opt/other\n", (NotFound, false, false)),
+        ("ldconfig\n", (NotFound, false, false)),
+        ("ldconfig \"$FOLDER\"/lib -v\n", (NotFound, true, false)),
+    ] {
+        assert_eq!(word(&with_script(text, &[]), "app"), expected, "{text}");
+    }
+}
+
+/// What is at a path once a script has run is not what the image has there.
+#[test]
+fn a_script_that_changes_the_library_leaves_open_what_its_program_gets() {
+    let is_open = |text: &str| {
+        let facts = with_script(&format!("export LD_LIBRARY_PATH=/opt/cupti\n{text}\n"), &[]);
+        (word(&facts, "app").1, facts.is_open())
+    };
+    for text in [
+        "rm -rf /opt/cupti",
+        "mv /opt/cupti/libcupti.so.12 /tmp/",
+        "chmod 000 /opt/cupti/libcupti.so.12",
+        "cp /bin/cat /opt/cupti/libcupti.so.12",
+        "ln -sf /none /opt/cupti/libcupti.so.12",
+        ": > /opt/cupti/libcupti.so.12",
+        "ln -s /srv/cupti/libcupti.so.12 /usr/lib64/libcupti.so.12",
+        "[ -e /mnt/x ] && rm -r /opt",
+    ] {
+        assert_eq!(is_open(text), (true, true), "{text}");
+    }
+    for text in [
+        "rm -rf /opt/cuptix /var/cache",
+        "chmod 755 /opt/cupti/libcupti.so.12",
+        "chown -R 1000 /opt",
+        "cp /etc/x /opt/cupti.conf",
+        "mkdir -p /opt/cupti/more",
+        "[ -e /opt/none ] && rm -r /opt/cupti",
+        "cat /opt/cupti/x > /dev/null",
+    ] {
+        assert!(!is_open(text).0, "{text}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use image_linkage::layer::{IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 62] = [
+const KEPT: [&str; 57] = [
     // Scripts that stand between the container's command and its program, by where they are in practice.
     "/*.sh",
     "/start",
@@ -20,13 +20,8 @@ const KEPT: [&str; 62] = [
     "*entrypoint*.sh",
     "**/*entrypoint.d/*",
     "/*.py",
-    "*/main.py",
-    "*/app.py",
-    "*/*entrypoint*.py",
-    "*/*launch*.py",
-    "*/run*.py",
-    "*/serve*.py",
-    "*/start*.py",
+    "*/*.py",
+    "**/__main__.py",
     // What such scripts and login shells read besides.
     "/*.env",
     "*/*.env",
@@ -135,7 +130,7 @@ const NO_TEXTS: [&str; 4] = [
     "**/__pycache__/*",
 ];
 /// What in a text may be the folder of a library that it names in no other way, or opens one by a name that it computes.
-const FOLDERS: [&str; 16] = [
+const FOLDERS: [&str; 19] = [
     "/opt",
     "/usr/local/",
     "/srv",
@@ -152,6 +147,10 @@ const FOLDERS: [&str; 16] = [
     "dl_load_file",
     "dyn.load",
     "loadlibrary",
+    // What pip and uv write to start a module: its first line names the Python that runs it.
+    "-script.pyw",
+    "-script\\.pyw",
+    "removesuffix('.exe')",
 ];
 
 /// The functions of the C library that open a library (dlopen(3)).

@@ -73,10 +73,12 @@ fn missing_module(context: &ProcessContext, program: &RootPath) -> Option<StartF
         .next()
         .filter(|name| is_interpreter_name(RootPath::from(*name).name()))?;
     let rootfs = &context.rootfs;
-    let of_code = |code: &str| {
-        let words = context.python.missing_import(rootfs, program, code)?;
+    let python = (program, context.entry.called.as_ref().unwrap_or(program));
+    let of_script = |code: &str, script: Option<&RootPath>| {
+        let words = context.python.missing_import(rootfs, python, code, script)?;
         Some(StartFailure::of_import(&words))
     };
+    let of_code = |code: &str| of_script(code, None);
     let module = loop {
         match words.next()? {
             "-m" => break words.next()?,
@@ -92,13 +94,21 @@ fn missing_module(context: &ProcessContext, program: &RootPath) -> Option<StartF
                     let is_folder = rootfs.lookup(&path).is_ok() && rootfs.lookup(&main).is_err();
                     return is_folder.then(|| StartFailure::of_import("can't find '__main__' module in a folder"));
                 }
-                return of_code(str::from_utf8(rootfs.content(&path)?).ok()?);
+                return of_script(
+                    str::from_utf8(rootfs.content(&path)?).ok()?,
+                    Some(&RootPath::new(&path)),
+                );
             }
             _ => {}
         }
     };
-    let is_missing = context.python.lacks_module(rootfs, program, module);
-    is_missing.then(|| StartFailure::of_import(&format!("No module named '{module}'")))
+    if context.python.lacks_module(rootfs, python, module) {
+        return Some(StartFailure::of_import(&format!("No module named '{module}'")));
+    }
+    // A package is run by its module `__main__` (runpy, `_get_module_details`).
+    let main = format!("{module}.__main__");
+    let is_missing = context.python.lacks_module(rootfs, python, &main);
+    is_missing.then(|| StartFailure::of_import(&format!("No module named '{main}'")))
 }
 
 /// Whether an object is started as a program; one that was cut off tells it by its interpreter alone.

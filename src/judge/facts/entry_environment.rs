@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use super::entry_problem::EntryProblem;
 use super::python::is_interpreter_name;
-pub use super::shell_script::CacheChange;
+pub use super::shell_script::{CacheChange, FileChange};
 use super::shell_script::{ChangedUser, LOADER, VariableValue, is_idle, new_user};
 use image_linkage::escape;
 use image_linkage::layer::FileFacts;
@@ -52,12 +52,16 @@ pub struct EntryEnvironment {
     pub cache: CacheChange,
     /// The folders that went into it beside those of its configuration.
     pub cache_folders: Vec<String>,
+    /// What its scripts do to files of the image.
+    pub changes: Vec<FileChange>,
     /// The program that hands an environment of its own making to those that it starts.
     pub launcher: Option<RootPath>,
     /// What the command names and the image does not hold: it starts where something is mounted there.
     pub absent: Option<String>,
     /// What the command does, where it starts no program that could ask for a library.
     pub idle: Option<String>,
+    /// The path of the file that is executed in the end, as it is called.
+    pub called: Option<RootPath>,
     /// The file that is executed in the end, without links.
     pub executable: Option<RootPath>,
     /// Whether it is given to a dynamic loader as an argument: then its own mode and capabilities are nothing to the kernel.
@@ -112,6 +116,7 @@ pub(super) fn entry_environment(
         no_new_privileges: false,
         cache: CacheChange::Kept,
         cache_folders: Vec::new(),
+        changes: Vec::new(),
         launcher: None,
         script: None,
         is_direct: true,
@@ -142,6 +147,7 @@ struct CommandFollower<'r> {
     no_new_privileges: bool,
     cache: CacheChange,
     cache_folders: Vec<String>,
+    changes: Vec<FileChange>,
     launcher: Option<RootPath>,
     /// The script whose first line is followed.
     script: Option<String>,
@@ -201,6 +207,20 @@ const UNFOLLOWED: [&str; 8] = [
     "systemd-run",
 ];
 
+/// Programs that start what their own files name, each as it is said there.
+const SUPERVISORS: [&str; 10] = [
+    "supervisord",
+    "s6-svscan",
+    "s6-supervise",
+    "s6-overlay-suexec",
+    "runsvdir",
+    "runsv",
+    "circusd",
+    "honcho",
+    "foreman",
+    "pm2-runtime",
+];
+
 impl CommandFollower<'_> {
     /// Goes on to what the command starts; whether it starts something.
     fn step(&mut self) -> bool {
@@ -249,6 +269,12 @@ impl CommandFollower<'_> {
             loader if is_loader(loader) => self.loader(),
             "su" | "runuser" | "setpriv" => self.change_user(&base),
             "chroot" => self.change_root(),
+            supervisor if SUPERVISORS.contains(&supervisor) => {
+                let name = escape::escape_bytes(name.as_bytes());
+                let said = || format!("only a run could tell what {name} starts, as whom and with which environment");
+                self.doubt.get_or_insert_with(said);
+                false
+            }
             // Some of them empty the environment but for what their configuration keeps.
             unfollowed if UNFOLLOWED.contains(&unfollowed) => self.lose(),
             starter if let Some((_, own, valued)) = STARTERS.iter().find(|(known, ..)| *known == starter) => {
@@ -448,6 +474,7 @@ impl CommandFollower<'_> {
             idle: self.idle_words(),
             all: self.variables.iter().filter_map(known).collect(),
             program: self.words.iter().map_while(Clone::clone).collect(),
+            called: self.called(),
             executable: self.executable(),
             by_loader: self.by_loader,
             user: self.user.name,
@@ -463,6 +490,7 @@ impl CommandFollower<'_> {
             no_new_privileges: self.no_new_privileges,
             cache: self.cache,
             cache_folders: self.cache_folders,
+            changes: self.changes,
             launcher: self.launcher,
             ..EntryEnvironment::default()
         };

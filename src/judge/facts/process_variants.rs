@@ -3,10 +3,11 @@
 
 use super::consumer_outcome::ConsumerOutcome;
 use super::cupti_files::CuptiFiles;
-use super::entry_environment::{CacheChange, WorkingDirectory};
+use super::entry_environment::{CacheChange, FileChange, WorkingDirectory};
 use super::process_context::ProcessContext;
 use super::resolved_objects::elf_at;
 use image_linkage::elf::ByteString;
+use image_linkage::escape;
 use image_linkage::loader::{LoadedObject, RequestOutcome, SearchStage, SimulatedProcess};
 use image_linkage::path::RootPath;
 use std::collections::BTreeSet;
@@ -36,7 +37,9 @@ impl ProcessVariants {
             .as_ref()
             .map(ToString::to_string)
             .or_else(|| entry.doubt.clone());
-        let never = never.or_else(|| own_dlopen(context));
+        let never = never
+            .or_else(|| changed_file(context, found))
+            .or_else(|| own_dlopen(context));
         let is_unknown = |name: &str| entry.unknown.iter().any(|unknown| unknown == name);
         let unknown = ["LD_LIBRARY_PATH", "LD_PRELOAD"].map(is_unknown);
         let is_lost = entry.working_dir == WorkingDirectory::Unknown;
@@ -145,6 +148,45 @@ impl ProcessVariants {
         let mut contexts = self.contexts.iter();
         contexts.any(|context| ask(context) != is_so).then(|| self.why.clone())
     }
+}
+
+/// A script that removes or replaces a copy, its folder or one that is searched, or lets others read what they may not.
+fn changed_file(context: &ProcessContext, found: &CuptiFiles) -> Option<String> {
+    let files = found.files.iter().map(|(file, _)| file);
+    let is_of_files = |path: &str, is_content: bool| {
+        let real = context.rootfs.lookup(path.as_bytes()).ok();
+        let real = real.and_then(|found| String::from_utf8(found.path.absolute()).ok());
+        let paths = [Some(path.to_owned()), real].into_iter().flatten();
+        let covers = |path: String, file: &RootPath| {
+            let change = FileChange { path, is_content };
+            let is_above = String::from_utf8(file.absolute()).is_ok_and(|file| change.covers(&file));
+            is_above && (is_content || context.is_unreadable(file))
+        };
+        let mut paths = paths;
+        paths.any(|path| files.clone().any(|file| covers(path.clone(), file)))
+    };
+    let folders = context.environment.library_path.as_deref().unwrap_or_default();
+    let is_searched = |change: &FileChange| {
+        let mut folders = folders.split(|byte| *byte == b':');
+        folders.any(|folder| str::from_utf8(folder).is_ok_and(|folder| !folder.is_empty() && change.covers(folder)))
+    };
+    // Under the begin of its name, another of its versions may be put anywhere.
+    let stem = files
+        .clone()
+        .next()
+        .and_then(|file| str::from_utf8(file.name()).ok()?.split('.').next());
+    let is_named = |change: &FileChange| {
+        let name = change.path.rsplit('/').next().unwrap_or_default();
+        stem.is_some_and(|stem| name.starts_with(stem))
+    };
+    let mut changes = context.entry.changes.iter();
+    let change = changes.find(|change| {
+        is_of_files(&change.path, change.is_content) || change.is_content && (is_searched(change) || is_named(change))
+    })?;
+    let path = escape::escape_bytes(change.path.as_bytes());
+    Some(format!(
+        "the container's command changes {path} before it starts its program"
+    ))
 }
 
 /// A preloaded object that stands in for dlopen: what that does nobody knows.

@@ -24,8 +24,8 @@ pub(super) use builtins::{SOURCE, letter_of};
 pub(super) use changed_user::{ChangedUser, new_user};
 use commands::exported;
 pub(super) use programs::is_idle;
-pub use script_run::CacheChange;
 use script_run::ScriptRun;
+pub use script_run::{CacheChange, FileChange};
 pub(super) use script_run::{ScriptFiles, ShellKind, ShellState, StartedProgram, VariableValue};
 pub(super) use variables::LOADER;
 
@@ -35,7 +35,7 @@ pub(super) fn run_script(script: &str, state: ShellState, files: &dyn ScriptFile
     run.script(script);
     run.finish();
     let (state, user, ending, cache) = (run.state, run.user, run.ending, run.cache);
-    let cache_folders = run.cache_folders;
+    let (cache_folders, changes) = (run.cache_folders, run.changes);
     let left = || StartedProgram {
         words: Vec::new(),
         variables: exported(&state),
@@ -43,11 +43,13 @@ pub(super) fn run_script(script: &str, state: ShellState, files: &dyn ScriptFile
         directory: state.directory.clone(),
         cache,
         cache_folders,
+        changes: Vec::new(),
         problem: None,
         doubt: None,
     };
     StartedProgram {
         user,
+        changes,
         problem: ending.problem,
         doubt: ending.doubt,
         ..run.last.unwrap_or_else(left)

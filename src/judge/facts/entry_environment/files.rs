@@ -7,6 +7,7 @@ use image_linkage::escape;
 use image_linkage::loader::expand_pattern;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileUse, LookupError, NodeKind};
+use std::collections::BTreeMap;
 
 impl CommandFollower<'_> {
     /// Where a program lies that is named by a path, or searched for along `PATH`.
@@ -27,6 +28,11 @@ impl CommandFollower<'_> {
         let places: Vec<String> = places.collect();
         // What may not be executed is passed over as long as there is another.
         places.iter().find(may).or(places.first()).cloned()
+    }
+
+    /// The path of what the words execute.
+    pub(super) fn called(&self) -> Option<RootPath> {
+        Some(RootPath::new(self.program(self.words.first()?.as_deref()?)?.as_bytes()))
     }
 
     /// The file that the words execute, without links.
@@ -156,6 +162,12 @@ impl ScriptFiles for CommandFollower<'_> {
 
     fn is_root(&self) -> bool {
         self.credentials().uid == 0
+    }
+
+    fn python_fails(&self, words: &[Option<String>], variables: &BTreeMap<String, VariableValue>) -> bool {
+        let name = words.first().and_then(Option::as_deref).unwrap_or_default();
+        self.program(name)
+            .is_some_and(|path| self.fails_as_python(&path, words, variables))
     }
 
     fn text(&self, path: &str) -> Option<String> {

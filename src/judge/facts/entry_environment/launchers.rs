@@ -3,13 +3,17 @@
 use super::{CommandFollower, is_option};
 use crate::judge::facts::entry_problem::EntryProblem;
 use crate::judge::facts::file_owner::contains_bytes;
-use crate::judge::facts::python::{demanded_variables, source_fault};
-use crate::judge::facts::shell_script::{LOADER, VariableValue};
+use crate::judge::facts::python::{
+    PythonEnvironment, PythonSettings, PythonSurroundings, SettingSources, demanded_variables, end_of_module,
+    fails_as_module, source_fault,
+};
+use crate::judge::facts::shell_script::{LOADER, ScriptFiles as _, VariableValue};
 use crate::knowledge::file_interest::ENVIRONMENT_CALLS;
 use image_linkage::elf::{ElfFacts, SymbolRole};
 use image_linkage::escape;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::FileUse;
+use std::collections::BTreeMap;
 
 /// What starts another program in Python: by itself, and with an environment that is handed to it.
 const STARTS: [&str; 6] = [
@@ -48,33 +52,16 @@ const BECOMES_ANOTHER: [&str; 6] = [
 impl CommandFollower<'_> {
     /// `python [OPTION]… (-c TEXT | -m MODULE | SCRIPT)`.
     pub(super) fn python(&mut self) -> bool {
-        let own = self.words.clone();
-        let mut words = own.iter().skip(1);
-        let mut text = None;
-        let mut script = "its text".to_owned();
-        while let Some(Some(word)) = words.next() {
-            if !is_option(word) {
-                let (path, word) = (self.absolute(word), word.clone());
-                self.miss("python", &word);
-                if path.as_ref().is_some_and(|path| self.is_closed(path, FileUse::Read)) {
-                    return false;
-                }
-                text = path.and_then(|path| self.kept_text(&path));
-                script.clone_from(&word);
-                break;
-            }
-            if word.starts_with("-c") {
-                text = words.next().cloned().flatten();
-                break;
-            }
-            if word.starts_with("-m") {
-                break;
-            }
-            if matches!(word.as_str(), "-W" | "-X") {
-                words.next();
+        let own = PythonCommand::read(&self.words);
+        if let Some(script) = &own.script {
+            self.miss("python", script);
+            let path = self.absolute(script);
+            if path.is_some_and(|path| self.is_closed(&path, FileUse::Read)) {
+                return false;
             }
         }
-        let text = text.unwrap_or_default();
+        let text = own.text_in(self);
+        let script = own.script.clone().unwrap_or_else(|| "its text".to_owned());
         let is_new = |path: RootPath| path.name().starts_with(b"python3");
         if let Some(fault) = source_fault(&text).filter(|_| self.executable().is_some_and(is_new)) {
             self.fail(&script, &fault);
@@ -89,12 +76,22 @@ impl CommandFollower<'_> {
             let ends = EntryProblem::EndsBefore(format!("the rest of {script}"), format!("{name} is not set"));
             self.problem = Some(ends);
         }
-        if let Some(end) = end_of_module(&text) {
-            let end = escape::escape_bytes(end.as_bytes());
-            self.problem = Some(EntryProblem::EndsBefore(
-                format!("the rest of {script}"),
-                format!("`{end}` comes first"),
-            ));
+        let process = PythonProcess {
+            follower: self,
+            variables: &self.variables,
+            command: &own,
+            program: self.executable(),
+        };
+        if let Some(end) = end_of_module(&text, &process) {
+            let why = escape::escape_bytes(end.why.as_bytes());
+            let rest = format!("the rest of {script}");
+            if end.is_sure {
+                self.problem = Some(EntryProblem::EndsBefore(rest, why));
+            } else {
+                let whether = "only a run could tell whether the container's command comes to";
+                self.doubt
+                    .get_or_insert_with(|| format!("{whether} {rest}: it may be that {why}"));
+            }
         }
         if let Some(call) = BECOMES_ANOTHER.iter().find(|call| holds(call)) {
             let said = || format!("only a run could tell what {script} becomes by `{call})`");
@@ -129,15 +126,146 @@ impl CommandFollower<'_> {
     }
 }
 
-/// The line at which a module of Python ends before the rest of it: what is not indented, runs.
-fn end_of_module(text: &str) -> Option<&str> {
-    let mut lines = text.lines().skip_while(|line| {
-        let ends = ["sys.exit(", "exit(", "quit(", "os._exit(", "raise SystemExit"];
-        !ends.iter().any(|end| line.starts_with(end))
-    });
-    let end = lines.next()?;
-    // A text in three quotes may hold such a line, and no code.
-    let is_text = text.contains("\"\"\"") || text.contains("'''");
-    let follows = lines.any(|line| !line.trim().is_empty() && !line.trim_start().starts_with(['#', ')']));
-    (follows && !is_text).then_some(end)
+/// What a Python is given.
+struct PythonCommand {
+    script: Option<String>,
+    module: Option<String>,
+    /// The text behind `-c`.
+    text: Option<String>,
+    /// The words behind it, with its own name; `None` where one is not known.
+    arguments: Option<Vec<String>>,
+}
+
+impl PythonCommand {
+    fn read(words: &[Option<String>]) -> Self {
+        let mut command = Self {
+            script: None,
+            module: None,
+            text: None,
+            arguments: None,
+        };
+        let mut rest = words.iter().skip(1);
+        while let Some(Some(word)) = rest.next() {
+            match word.as_str() {
+                "-c" => command.text = rest.next().cloned().flatten(),
+                "-m" => command.module = rest.next().cloned().flatten(),
+                "-W" | "-X" => {
+                    rest.next();
+                    continue;
+                }
+                word if let Some(text) = word.strip_prefix("-c") => command.text = Some(text.to_owned()),
+                word if let Some(module) = word.strip_prefix("-m") => command.module = Some(module.to_owned()),
+                word if is_option(word) => continue,
+                word => command.script = Some(word.to_owned()),
+            }
+            break;
+        }
+        let name = command.script.clone().unwrap_or_else(|| "-c".to_owned());
+        command.arguments = [Some(name)].into_iter().chain(rest.cloned()).collect();
+        command
+    }
+
+    /// The text that runs, as far as it is kept.
+    fn text_in(&self, follower: &CommandFollower<'_>) -> String {
+        let text = self.script.as_ref().and_then(|script| follower.kept_text(script));
+        self.text.clone().or(text).unwrap_or_default()
+    }
+}
+
+/// A process of a Python that a command or a script starts.
+struct PythonProcess<'p> {
+    follower: &'p CommandFollower<'p>,
+    variables: &'p BTreeMap<String, VariableValue>,
+    command: &'p PythonCommand,
+    /// The interpreter, without links.
+    program: Option<RootPath>,
+}
+
+impl PythonSurroundings for PythonProcess<'_> {
+    fn variable(&self, name: &str) -> Option<Option<String>> {
+        match self.variables.get(name) {
+            Some(VariableValue::Text(text)) => Some(Some(text.clone())),
+            Some(VariableValue::Unknown) => None,
+            // What engines set by themselves.
+            _ if ["HOME", "HOSTNAME", "PATH", "TERM"].contains(&name) => None,
+            Some(VariableValue::Unset) | None => Some(None),
+        }
+    }
+
+    fn file_test(&self, letter: char, path: &str) -> Option<bool> {
+        self.follower.test(letter, &self.follower.absolute(path)?)
+    }
+
+    fn arguments(&self) -> Option<Vec<String>> {
+        self.command.arguments.clone()
+    }
+
+    fn module_text(&self, name: &str) -> Option<String> {
+        let script = self.follower.absolute(self.command.script.as_ref()?)?;
+        let (folder, _) = script.rsplit_once('/')?;
+        self.follower.kept_text(&format!("{folder}/{name}.py"))
+    }
+
+    fn user(&self) -> u32 {
+        self.follower.credentials().uid
+    }
+
+    fn minor_version(&self) -> Option<i64> {
+        str::from_utf8(self.program.as_ref()?.name())
+            .ok()?
+            .strip_prefix("python3.")?
+            .parse()
+            .ok()
+    }
+}
+
+impl CommandFollower<'_> {
+    /// Whether a Python that a script runs on its way fails for sure.
+    pub(super) fn fails_as_python(
+        &self,
+        path: &str,
+        words: &[Option<String>],
+        variables: &BTreeMap<String, VariableValue>,
+    ) -> bool {
+        let command = PythonCommand::read(words);
+        let script = command.script.as_ref().and_then(|script| self.absolute(script));
+        if script.is_some_and(|script| self.test('r', &script) == Some(false)) {
+            return true;
+        }
+        let Ok(found) = self.rootfs.lookup(path.as_bytes()) else {
+            return false;
+        };
+        let program = found.path;
+        let known = |(name, value): (&String, &VariableValue)| match value {
+            VariableValue::Text(text) => Some((name.clone(), text.clone())),
+            VariableValue::Unknown | VariableValue::Unset => None,
+        };
+        let given: Vec<String> = words.iter().map_while(Clone::clone).collect();
+        let settings = PythonSettings::read(
+            self.rootfs,
+            SettingSources {
+                variables: &variables.iter().filter_map(known).collect(),
+                command: &given,
+                working_dir: self.directory.as_deref().unwrap_or("/"),
+                user: self.user.name.as_deref().unwrap_or_default(),
+                credentials: &self.credentials(),
+            },
+        );
+        let own = [RootPath::from(path)];
+        let python = (&program, &RootPath::from(path));
+        let environment = PythonEnvironment::read(self.rootfs, &own, &settings, &[]);
+        if let Some(module) = &command.module {
+            return environment.lacks_module(self.rootfs, python, module);
+        }
+        let text = command.text_in(self);
+        let process = PythonProcess {
+            follower: self,
+            variables,
+            command: &command,
+            program: Some(program.clone()),
+        };
+        source_fault(&text).is_some()
+            || environment.missing_import(self.rootfs, python, &text, None).is_some()
+            || fails_as_module(&text, &process)
+    }
 }

@@ -158,6 +158,7 @@ impl CommandFollower<'_> {
         self.doubt = self.doubt.take().or(started.doubt);
         self.variables = started.variables;
         self.directory = started.directory;
+        self.changes.extend(started.changes);
         if self.credentials().uid == 0 {
             self.cache = self.cache.max(started.cache);
             if started.cache != CacheChange::Kept {
@@ -169,7 +170,8 @@ impl CommandFollower<'_> {
             self.become_user(started.user);
         }
         self.words = started.words;
-        !self.words.is_empty()
+        // What it has started before its end is not what it is for.
+        !self.words.is_empty() && self.problem.is_none()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::CommandFollower;
 use crate::judge::facts::credentials::{home_of, image_user};
 use crate::judge::facts::shell_script::{ChangedUser, VariableValue, new_user};
+use image_linkage::escape;
 use image_linkage::layer::{FileCapabilities, FileFacts};
 use image_linkage::rootfs::{FileCredentials, FileUse, LookupError};
 
@@ -65,7 +66,11 @@ impl CommandFollower<'_> {
         let who = self.credentials();
         let name = wanted.name.as_deref();
         let other = image_user(self.config, name, &wanted.effective, self.rootfs).credentials;
-        let is_refused = who.uid != 0 && other.uid != who.uid;
+        // These set the groups anew, whoever they go on as.
+        let sets_groups = ["gosu", "su-exec", "runuser"]
+            .iter()
+            .any(|name| program.ends_with(name));
+        let is_refused = who.uid != 0 && (other.uid != who.uid || sets_groups);
         if is_refused {
             self.fail(
                 program,
@@ -116,6 +121,14 @@ impl CommandFollower<'_> {
         let Err(LookupError::Denied(denial)) = opened else {
             return false;
         };
+        if let Some(change) = self.changes.iter().find(|change| change.covers(path)) {
+            let said = format!(
+                "only a run could tell whether the container's command starts {path}: its script changes {}",
+                change.path
+            );
+            self.doubt.get_or_insert_with(|| escape::escape_bytes(said.as_bytes()));
+            return true;
+        }
         self.fail(path, &format!("permission denied: {denial}"));
         true
     }

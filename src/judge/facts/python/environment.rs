@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use super::file_names::{fits_version, is_source, module_tag};
 use super::interpreter::{BrokenPython, PythonInterpreter, SearchedFolder, is_importable, may_list};
-use super::module_imports::{KnownRuns, missing_import};
+use super::module_imports::{KnownRuns, follow_import, is_nowhere, missing_import};
 use super::settings::PythonSettings;
 use crate::judge::facts::python_distributions::PythonDistribution;
 use image_linkage::path::RootPath;
@@ -218,24 +218,40 @@ impl PythonEnvironment {
         is_importable(rootfs, self.start.iter().chain(&interpreter.search_path), top)
     }
 
-    /// Whether the Python at `program` finds a module for sure not, by whatever path it is called.
-    pub fn lacks_module(&self, rootfs: &Rootfs, program: &RootPath, module: &str) -> bool {
-        let top = module.split('.').next().unwrap_or_default().as_bytes();
-        let mut own = self
-            .interpreters
-            .iter()
-            .filter(|python| python.program == *program)
-            .peekable();
-        own.peek().is_some()
-            && own.all(|python| {
-                let is_known = python.code.is_none() && python.rearranges.is_none();
-                is_known && !self.is_importable(rootfs, python, top)
-            })
+    /// The interpreters of the Python at `program`, without links, that is called by another path: of one that several
+    /// environments have, that beside which it is called.
+    fn called(&self, program: &RootPath, called: &RootPath) -> Vec<&PythonInterpreter> {
+        let own = self.interpreters.iter().filter(|python| python.program == *program);
+        let (beside, others): (Vec<_>, Vec<_>) = own.partition(|python| python.path.parent() == called.parent());
+        if beside.is_empty() { others } else { beside }
     }
 
-    /// What the code of a command imports, for sure, and the Python at `program` does not find, in its words.
-    pub fn missing_import(&self, rootfs: &Rootfs, program: &RootPath, code: &str) -> Option<String> {
-        missing_import(code, |module| self.lacks_module(rootfs, program, module))
+    /// Whether the Python at `program` finds a module for sure not.
+    pub fn lacks_module(&self, rootfs: &Rootfs, (program, called): (&RootPath, &RootPath), module: &str) -> bool {
+        let own = self.called(program, called);
+        let lacks = |python: &&PythonInterpreter| {
+            let is_known = python.code.is_none() && python.rearranges.is_none();
+            is_known && is_nowhere(self, python, rootfs, module)
+        };
+        !own.is_empty() && own.iter().all(lacks)
+    }
+
+    /// What the code of a command imports, for sure, and the Python at `program` does not find, in its words; or what the
+    /// modules beside it do.
+    pub fn missing_import(
+        &self,
+        rootfs: &Rootfs,
+        python: (&RootPath, &RootPath),
+        code: &str,
+        script: Option<&RootPath>,
+    ) -> Option<String> {
+        let of_others = || {
+            let script = script?;
+            let mut own = self.called(python.0, python.1).into_iter();
+            let lacks = follow_import(self, own.next()?, rootfs, &script.parent(), script).lacks;
+            lacks.map(|(module, by)| format!("No module named '{module}', which {by} imports"))
+        };
+        missing_import(code, |module| self.lacks_module(rootfs, python, module)).or_else(of_others)
     }
 
     fn search(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter, object: &RootPath) -> ObjectSearch {

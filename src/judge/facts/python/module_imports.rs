@@ -4,6 +4,7 @@
 use super::environment::PythonEnvironment;
 use super::file_names::is_source;
 use super::interpreter::{PythonInterpreter, has_module};
+use super::source_flow::ENDS;
 use super::source_text::OPENERS;
 use super::source_words::{SourceWords, read_words};
 use image_linkage::path::RootPath;
@@ -82,6 +83,21 @@ pub(super) fn missing_import(text: &str, lacks: impl Fn(&str) -> bool) -> Option
     Some(format!("No module named '{}'", missing.name))
 }
 
+/// Whether a Python finds a module for sure not.
+pub(super) fn is_nowhere(
+    environment: &PythonEnvironment,
+    interpreter: &PythonInterpreter,
+    rootfs: &Rootfs,
+    name: &str,
+) -> bool {
+    let module = NamedModule {
+        level: 0,
+        name,
+        is_sure: true,
+    };
+    find_module(environment, interpreter, rootfs, &RootPath::default(), &module).is_err()
+}
+
 fn run_import(
     environment: &PythonEnvironment,
     interpreter: &PythonInterpreter,
@@ -149,8 +165,8 @@ fn named_modules<'w>(words: &'w SourceWords<'_>) -> Vec<NamedModule<'w>> {
     let mut modules = Vec::new();
     for number in 0..words.lines.len() {
         let line = words.line(&words.code, number);
-        // What is indented is part of a condition, a function, or what catches its failure.
-        let is_sure = !line.starts_with([' ', '\t']);
+        // What is indented is part of a condition, a function, or what catches its failure and may go on.
+        let is_sure = !line.starts_with([' ', '\t']) || is_demanded(words, number);
         for statement in line.split(';').map(str::trim) {
             if let Some(names) = statement.strip_prefix("import ") {
                 let names = names.split(',').filter_map(|part| {
@@ -177,6 +193,27 @@ fn named_modules<'w>(words: &'w SourceWords<'_>) -> Vec<NamedModule<'w>> {
         |name: &str| !name.is_empty() && name.chars().all(|sign| sign.is_alphanumeric() || "._".contains(sign));
     modules.retain(|module| is_name(module.name));
     modules
+}
+
+/// Whether a line stands in a `try` whose failure ends the module.
+fn is_demanded(words: &SourceWords<'_>, number: usize) -> bool {
+    let line = |number: usize| words.line(&words.code, number);
+    let is_top = |line: &str| !line.trim().is_empty() && !line.starts_with([' ', '\t']);
+    let mut heads = words.heads(number);
+    let is_alone = heads.next().is_some_and(|head| line(head) == "try:") && heads.next().is_none();
+    let mut rest = (number + 1..words.lines.len())
+        .map(line)
+        .skip_while(|line| !is_top(line));
+    let catches = |head: &str| {
+        let names = ["ImportError", "ModuleNotFoundError", "Exception", "except:"];
+        head.starts_with("except") && names.iter().any(|name| head.contains(name))
+    };
+    let is_caught = is_alone && rest.next().is_some_and(catches);
+    let mut body = rest
+        .take_while(|line| !is_top(line))
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
+    is_caught && body.any(|line| ENDS.iter().any(|end| format!("{line}\n").starts_with(end)))
 }
 
 /// The folder of the package that a relative import begins at.

@@ -224,7 +224,8 @@ impl ScriptRun<'_> {
         let to = to.and_then(|to| self.path(&to)).map(|to| without_dots(&to));
         // One that is not in the image may have been made, or mounted.
         let there = to.as_ref().and_then(|to| self.file_test('d', to));
-        if there == Some(false) {
+        let is_closed = |to: &String| there == Some(true) && self.files.test('x', to) == Some(false);
+        if there == Some(false) || to.as_ref().is_some_and(is_closed) {
             return Some(false);
         }
         let to = to.filter(|_| there == Some(true));

@@ -292,6 +292,7 @@ impl ScriptRun<'_> {
             directory: self.state.directory.clone(),
             cache: self.cache,
             cache_folders: self.cache_folders.clone(),
+            changes: Vec::new(),
             problem: None,
             doubt: None,
         });

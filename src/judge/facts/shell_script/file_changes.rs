@@ -1,10 +1,12 @@
 //! Whether programs that change files, or look into them, come to their end: what the owners and modes of the image's files
 //! say, and who runs the script.
 
-use super::script_run::{ScriptRun, Success};
+use super::script_run::{Doubt, FileChange, ScriptRun, Success};
 
 /// The directories above a path that are looked at.
 const ABOVE: usize = 64;
+/// The changes of files that are remembered of one script.
+const CHANGES: usize = 64;
 /// The signs that mean something else than themselves in a pattern of grep(1), of whatever kind.
 const SPECIAL: &str = ".*[]\\^$+?(){}|";
 
@@ -59,6 +61,48 @@ impl ScriptRun<'_> {
             _ => return false,
         };
         self.is_nobody("/etc/passwd", user) || self.is_nobody("/etc/group", group)
+    }
+
+    /// Notes what a program does to files: what it removes, replaces, or opens to others.
+    pub(super) fn change_files(&mut self, name: &str, rest: &[Option<String>]) {
+        let words: Vec<&str> = rest.iter().flatten().map(String::as_str).collect();
+        let (options, mut words): (Vec<&str>, Vec<&str>) = words.into_iter().partition(|word| word.starts_with('-'));
+        let mut is_content = true;
+        match name {
+            "rm" | "tee" | "truncate" | "rmdir" => {}
+            "sed" if options.iter().any(|option| option.starts_with("-i")) => {}
+            "mv" | "cp" | "ln" | "install" => {
+                let Some(to) = words.pop() else { return };
+                let is_folder = self
+                    .path(to)
+                    .is_some_and(|path| self.file_test('d', &path) == Some(true));
+                let name_of = |word: &&str| word.rsplit('/').next().unwrap_or_default().to_owned();
+                let inside: Vec<String> = words.iter().map(|word| format!("{to}/{}", name_of(word))).collect();
+                let made = if is_folder { inside } else { vec![to.to_owned()] };
+                for path in made.iter().filter_map(|path| self.path(path)).collect::<Vec<_>>() {
+                    self.change(path, true);
+                }
+                if name != "mv" {
+                    return;
+                }
+            }
+            "chmod" | "chown" | "chgrp" => {
+                let what = if words.is_empty() { return } else { words.remove(0) };
+                let is_closed = what.ends_with(['0', '1', '2', '3']) || what.contains(['-', '=']);
+                is_content = name == "chmod" && is_closed;
+            }
+            _ => return,
+        }
+        for path in words.into_iter().filter_map(|word| self.path(word)).collect::<Vec<_>>() {
+            self.change(path, is_content);
+        }
+    }
+
+    pub(super) fn change(&mut self, path: String, is_content: bool) {
+        let change = FileChange { path, is_content };
+        if self.doubt != Doubt::Skipped && self.changes.len() < CHANGES && !self.changes.contains(&change) {
+            self.changes.push(change);
+        }
     }
 
     /// Whether a list of names certainly lacks one; a number is nobody's name.

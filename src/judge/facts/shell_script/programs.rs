@@ -1,7 +1,18 @@
 //! Programs that a script runs on its way: what can be foretold of their success by the files that they are given.
 
-use super::script_run::{CacheChange, Doubt, ScriptRun, Success, VariableValue};
+use std::rc::Rc;
+
+use super::commands::exported;
+use super::script_run::{CacheChange, Doubt, ScriptRun, ShellKind, ShellState, Success, VariableValue};
 use crate::judge::facts::python::is_interpreter_name;
+
+/// The folders of `PATH` that are looked into.
+const FOLDERS: usize = 256;
+/// How deep scripts that are run on the way are followed in each other.
+const INNER: usize = 6;
+/// The commands that are followed of such a script, and how many substitutions a Python counts for.
+const INNER_COMMANDS: usize = 200;
+const PYTHON: usize = 10;
 
 /// Programs that only say something, or change files that are there: no script is for them.
 const HARMLESS: [&str; 62] = [
@@ -134,9 +145,14 @@ impl ScriptRun<'_> {
             return Some(false);
         }
         let name = known.map_or("", last_part);
-        let foretold = self.foretell(name, fields.get(1..).unwrap_or_default());
+        let (foretold, asks) = self.foretell_inner(inner_command(fields));
         self.change_cache(name, fields);
-        self.asks = foretold.is_none() && (ASKING.contains(&name) || may_exit(name, fields));
+        self.change_files(name, fields.get(1..).unwrap_or_default());
+        if never_ends(name, fields) {
+            self.remember(fields);
+            self.end(format!("`{}` comes to no end", self.failed));
+        }
+        self.asks = foretold.is_none() && (asks || ASKING.contains(&name) || may_exit(name, fields));
         self.start(assignments, fields);
         self.say_program(name, fields.get(1..).unwrap_or_default());
         // Without a command it says what its variables are.
@@ -189,14 +205,113 @@ impl ScriptRun<'_> {
         let VariableValue::Text(path) = self.value("PATH") else {
             return self.files.has_program(name);
         };
-        let mut places = path
-            .split(':')
-            .filter_map(|folder| self.path(&format!("{folder}/{name}")));
-        if places.any(|place| self.files.has_program(&place) == Some(true)) {
+        let has = |folder: &str| self.files.has_program(&self.path(&format!("{folder}/{name}"))?);
+        let found: Vec<Option<bool>> = path.split(':').take(FOLDERS).map(has).collect();
+        if found.contains(&Some(true)) {
             return Some(true);
         }
         // What no folder of it has, the host or the shell itself may have.
-        self.files.has_program(name).filter(|found| !found)
+        let is_nowhere = !found.contains(&None);
+        is_nowhere
+            .then_some(false)
+            .or_else(|| self.files.has_program(name).filter(|found| !found))
+    }
+
+    /// What a program, a script or a Python says of its success, and whether it is asked for what only a run could tell.
+    fn foretell_inner(&self, fields: &[Option<String>]) -> (Success, bool) {
+        let Some(known) = fields.first().and_then(Option::as_deref) else {
+            return (None, false);
+        };
+        let name = last_part(known);
+        if is_interpreter_name(name.as_bytes()) {
+            let left = self.substitutions.get().checked_sub(PYTHON);
+            self.substitutions.set(left.unwrap_or_default());
+            let fails = left.is_some() && self.files.python_fails(fields, &exported(&self.state));
+            return (fails.then_some(false), false);
+        }
+        if let Some(said) = self.foretell_script(known, fields) {
+            return said;
+        }
+        (self.foretell(name, fields.get(1..).unwrap_or_default()), false)
+    }
+
+    /// The same for a shell with its text or its script, and for a script that is started by its name.
+    fn foretell_script(&self, known: &str, fields: &[Option<String>]) -> Option<(Success, bool)> {
+        let given: Option<Vec<String>> = fields.iter().cloned().collect();
+        let mut words = given?.into_iter().skip(1).peekable();
+        let mut state = self.state.clone();
+        state.flags.clear();
+        let text = if let Some(kind) = shell_of(last_part(known)) {
+            state.kind = kind;
+            let mut is_text = false;
+            while let Some(option) = words.next_if(|word| word.starts_with('-')) {
+                if option.contains(['l', 'i', 'o', 's']) {
+                    return None;
+                }
+                is_text |= option.contains('c');
+                state
+                    .flags
+                    .extend("aeu".chars().filter(|letter| option.contains(*letter)));
+            }
+            let word = words.next()?;
+            let path = self.path(&word).filter(|_| !is_text);
+            if path
+                .as_ref()
+                .is_some_and(|path| self.file_test('r', path) == Some(false))
+            {
+                return Some((Some(false), false));
+            }
+            if is_text {
+                words.next();
+            }
+            path.map_or(Some(word), |path| self.files.text(&path))?
+        } else {
+            let path = self.path(known).filter(|_| known.contains('/'))?;
+            if self.file_test('x', &path) == Some(false) {
+                return Some((Some(false), false));
+            }
+            let text = self.files.text(&path)?;
+            let line = text.strip_prefix("#!")?.lines().next()?.trim();
+            let (interpreter, argument) = line.split_once(' ').unwrap_or((line, ""));
+            if self.has_program(interpreter) == Some(false) {
+                return Some((Some(false), false));
+            }
+            state.flags.extend(
+                argument
+                    .chars()
+                    .filter(|letter| argument.starts_with('-') && "aeu".contains(*letter)),
+            );
+            state.kind = shell_of(last_part(
+                if argument.starts_with('-') { interpreter } else { line }.trim(),
+            ))
+            .or_else(|| shell_of(argument))?;
+            text
+        };
+        state.arguments = words.map(Some).collect();
+        state.variables = exported(&self.state);
+        state.local.clear();
+        Some(self.follow_inner(&text, state))
+    }
+
+    /// Follows a script that is run on the way, for its success alone.
+    fn follow_inner(&self, text: &str, state: ShellState) -> (Success, bool) {
+        let left = self.substitutions.get();
+        if left == 0 || self.depth >= INNER {
+            return (None, false);
+        }
+        self.substitutions.set(left - 1);
+        let mut inner = ScriptRun::new(self.files, state);
+        inner.substitutions = Rc::clone(&self.substitutions);
+        (inner.left, inner.depth, inner.has_started) =
+            (self.left.min(INNER_COMMANDS), self.depth + 1, self.has_started);
+        inner.script(text);
+        let success = if inner.ending.is_over {
+            inner.ending.success
+        } else {
+            inner.status
+        };
+        let asks = inner.ending.is_doubtful();
+        (success.filter(|success| !success && !asks), asks)
     }
 
     /// What a program says of its success, where its files decide.
@@ -210,6 +325,17 @@ impl ScriptRun<'_> {
         };
         let mut paths = self.operands(rest);
         match name {
+            "true" => Some(true),
+            "false" => Some(false),
+            "find" => {
+                let first = rest.first().and_then(Option::as_deref).and_then(|word| self.path(word));
+                first
+                    .is_some_and(|path| self.file_test('e', &path) == Some(false))
+                    .then_some(false)
+            }
+            "ln" if !has('f') && paths.last().is_some_and(|path| self.file_test('f', path) == Some(true)) => {
+                Some(false)
+            }
             "mkdir" if has('p') || rest.iter().flatten().any(|word| word == "--parents") => {
                 Some(!paths.iter().any(|path| self.cannot_make_all(path)))
             }
@@ -218,7 +344,8 @@ impl ScriptRun<'_> {
                 .any(|path| self.file_test('e', path) == Some(true) || self.cannot_write(path))
                 .then_some(false),
             "ln" => Some(!paths.last().is_some_and(|path| self.cannot_write(path))),
-            "ldconfig" => Some(true),
+            "ldconfig" => Some(self.files.is_root() || rest.iter().flatten().any(|word| word == "-p")),
+            "sed" if has('i') && paths.iter().any(|path| self.cannot_remove(path)) => Some(false),
             "touch" => paths.iter().any(|path| self.cannot_write(path)).then_some(false),
             "rm" if has('f') => Some(!paths.iter().any(|path| self.cannot_remove(path))),
             "rm" | "rmdir" if paths.iter().any(|path| self.cannot_remove(path)) => Some(false),
@@ -266,6 +393,47 @@ fn may_exit(name: &str, fields: &[Option<String>]) -> bool {
     };
     let mut words = fields.iter().skip_while(|word| word.as_deref() != Some("-c")).skip(1);
     is_interpreter_name(name.as_bytes()) && words.next().is_some_and(ends)
+}
+
+/// The shell of a name, where its language is known by that.
+fn shell_of(name: &str) -> Option<ShellKind> {
+    match name {
+        "bash" => Some(ShellKind::Bash),
+        "dash" => Some(ShellKind::Dash),
+        "sh" | "ash" => Some(ShellKind::Other),
+        _ => None,
+    }
+}
+
+/// The words of the program that others start: `env NAME=VALUE`, `timeout TIME`, `nice`.
+fn inner_command(fields: &[Option<String>]) -> &[Option<String>] {
+    let own = |word: &Option<String>| word.as_deref().is_none_or(|word| word.starts_with('-'));
+    let Some((Some(name), rest)) = fields.split_first() else {
+        return fields;
+    };
+    let inner = match last_part(name) {
+        "env" => rest
+            .iter()
+            .position(|word| !word.as_deref().is_some_and(|word| word.contains('='))),
+        "timeout" => Some(1),
+        "nice" | "nohup" | "setsid" | "ionice" | "command" => Some(0),
+        _ => None,
+    };
+    let inner = inner
+        .and_then(|at| rest.get(at..))
+        .filter(|inner| inner.first().is_some_and(|word| !own(word)));
+    // An option in front takes words that are not counted here.
+    inner.filter(|_| !rest.first().is_some_and(own)).unwrap_or(fields)
+}
+
+/// Whether a program that only passes time is told to do so for ever.
+fn never_ends(name: &str, fields: &[Option<String>]) -> bool {
+    let mut words = fields.iter().skip(1).flatten();
+    match name {
+        "sleep" => words.any(|word| word.starts_with("inf")),
+        "tail" => words.any(|word| matches!(word.as_str(), "-f" | "-F" | "-fn0" | "--follow")),
+        _ => false,
+    }
 }
 
 /// The words behind the first of those that are no options.

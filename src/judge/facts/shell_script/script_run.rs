@@ -57,6 +57,23 @@ pub enum CacheChange {
     Unknown,
 }
 
+/// What a script does to a file or folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    /// The path from the root.
+    pub path: String,
+    /// Whether it is another one behind it, or none; else others may use it.
+    pub is_content: bool,
+}
+
+impl FileChange {
+    /// Whether it is one of a file or of a folder above it.
+    pub fn covers(&self, path: &str) -> bool {
+        let rest = path.strip_prefix(self.path.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
 /// A program that a script starts: its words and what it is started with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::judge::facts) struct StartedProgram {
@@ -69,6 +86,8 @@ pub(in crate::judge::facts) struct StartedProgram {
     pub cache: CacheChange,
     /// The folders that went into the cache beside those of the configuration.
     pub cache_folders: Vec<String>,
+    /// What the script does to files.
+    pub changes: Vec<FileChange>,
     /// Why the script ends before it, if so.
     pub problem: Option<EntryProblem>,
     /// Why only a run could tell whether it comes to it.
@@ -89,6 +108,8 @@ pub(in crate::judge::facts) trait ScriptFiles {
     fn real_path(&self, path: &str) -> Option<String>;
     /// Whether the script is run by root, who may change what others own.
     fn is_root(&self) -> bool;
+    /// Whether a Python that is started with these words fails for sure.
+    fn python_fails(&self, words: &[Option<String>], variables: &BTreeMap<String, VariableValue>) -> bool;
     /// Whether a script that is read one after the other with its like may set a variable of the loader.
     fn some_part_sets(&self) -> bool;
 }
@@ -152,6 +173,8 @@ pub(super) struct ScriptRun<'f> {
     pub cache_folders: Vec<String>,
     /// Whether what ldconfig reads may have been changed.
     pub changes_paths: bool,
+    /// What is done to files on the way.
+    pub changes: Vec<FileChange>,
     /// What is said on the standard output, as far as it is known.
     pub output: Option<String>,
     /// The substitutions of commands that may still be followed.
@@ -195,6 +218,7 @@ impl<'f> ScriptRun<'f> {
             is_fallback: false,
             cache: CacheChange::Kept,
             changes_paths: false,
+            changes: Vec::new(),
             output: Some(String::new()),
             substitutions: Rc::new(Cell::new(SUBSTITUTIONS)),
             has_started: false,

@@ -58,6 +58,12 @@ impl ScriptRun<'_> {
         if let Some(success) = self.cannot_redirect(&redirections, &fields) {
             return success;
         }
+        for (direction, parts) in &redirections {
+            let path = self.text(parts).and_then(|text| self.path(&text));
+            if let (Some(FileDirection::Write), Some(path)) = (direction, path) {
+                self.change(path, true);
+            }
+        }
         let is_conf = |(_, parts): &(_, &[WordPart])| self.text(parts).is_some_and(|path| path.contains("ld.so.conf"));
         self.changes_paths |= redirections.iter().any(is_conf);
         let before = (!redirections.is_empty()).then(|| self.output.clone());
