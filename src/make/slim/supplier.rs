@@ -1,5 +1,4 @@
 //! Where CUPTI is brought from: an image, a wheel, or a folder with a wheel's or a toolkit's files.
-#![expect(clippy::disallowed_methods, reason = "wheels and folders are read from the host")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
