@@ -41,8 +41,7 @@ pub(crate) fn fill_page(
     let user = user.filter(|user| !matches!(user.split(':').next(), Some("root" | "0")));
     let considered = recipe.choice.iter().flat_map(|choice| &choice.considered);
     let own_path = facts.image.config.env(LIBRARY_PATH);
-    let search_path = recipe.library_path.as_ref();
-    let search_path = search_path.map(|path| path.value.as_str());
+    let search_path = recipe.library_path.as_ref().map(|path| path.value.as_str());
     let search_path = search_path.or(own_path).unwrap_or_default();
     let search_path = quote::require_writable(LIBRARY_PATH, search_path)?;
     let soname = recipe.choice.as_ref().map(|choice| choice.way.soname());

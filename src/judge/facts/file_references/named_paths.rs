@@ -215,13 +215,15 @@ impl<'a> NamedPaths<'a> {
         let is_folder = |node: &NodeKind| matches!(node, NodeKind::Directory(_));
         let folder = folder.filter(|folder| is_folder(&self.rootfs.node(folder.node).kind));
         // Everybody names the folder of `/usr/local/cuda/lib64/libnvperf_*.so`, and nobody so what lies in it.
-        let begun = folder
+        let named_so = folder
             .iter()
             .filter(|_| !is_there && !searches && asker.origin == WordOrigin::Own);
-        let begun = begun.flat_map(|folder| self.names.in_folder(&folder.path));
-        let begun: Vec<_> = begun.filter(|file| file.path.name().starts_with(path.name())).collect();
-        if !begun.is_empty() {
-            return begun
+        let named_so = named_so.flat_map(|folder| self.names.in_folder(&folder.path));
+        let named_so: Vec<_> = named_so
+            .filter(|file| file.path.name().starts_with(path.name()))
+            .collect();
+        if !named_so.is_empty() {
+            return named_so
                 .into_iter()
                 .map(|file| (file, ReferenceKind::NamesFolder))
                 .collect();
