@@ -156,8 +156,8 @@ impl ModuleRun<'_, '_> {
                 let name = name.filter(|_| self.functions.len() < FUNCTIONS);
                 self.functions.extend(name.map(|name| (name.trim().to_owned(), at)));
             }
-            // What is decorated or made so is called by others.
-            "class" | "async" | "match" | "except" | "elif" | "else" => {}
+            // What is decorated or made so is called by others; the last is a line of blanks.
+            "class" | "async" | "match" | "except" | "elif" | "else" | "" => {}
             "finally" => self.suite(at, end),
             "with" => {
                 self.reads(at);
@@ -181,7 +181,6 @@ impl ModuleRun<'_, '_> {
                 self.in_doubt(|run| run.suite(at, end));
             }
             "while" => self.repeat(at, end),
-            "" => {}
             _ => self.statements(at, 0),
         }
         end
@@ -280,8 +279,8 @@ impl ModuleRun<'_, '_> {
         let line = self.words.line(self.text, at);
         let colon = self.colon(at)?;
         let head = line.get(..colon)?.trim_start();
-        let words = ["if", "elif", "while"].iter();
-        let condition = words.filter_map(|word| head.strip_prefix(word)).next()?;
+        let mut words = ["if", "elif", "while"].iter();
+        let condition = words.find_map(|word| head.strip_prefix(word))?;
         value_of(condition, &self.names, self.process).map(|value| value.holds())
     }
 

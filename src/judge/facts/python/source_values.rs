@@ -7,6 +7,10 @@ use std::collections::BTreeMap;
 /// What is known of the process that runs a module.
 pub(in crate::judge::facts) trait PythonSurroundings {
     /// A variable of the environment, or that it is not set; `None` where only a run could tell.
+    #[expect(
+        clippy::option_option,
+        reason = "not set, and not known, are two answers, as for a name"
+    )]
     fn variable(&self, name: &str) -> Option<Option<String>>;
     /// What `test` says of a file by this letter; `None` where only a run could tell.
     fn file_test(&self, letter: char, path: &str) -> Option<bool>;
@@ -270,7 +274,7 @@ impl ExpressionReader<'_> {
 
     fn call(&self, name: &str, arguments: &[Option<PythonValue>]) -> Option<PythonValue> {
         let first = arguments.first().and_then(Option::as_ref);
-        let test = |letter| match first {
+        let tested = |letter| match first {
             Some(Text(path)) => self.process.file_test(letter, path).map(Truth),
             _ => None,
         };
@@ -281,9 +285,9 @@ impl ExpressionReader<'_> {
                     None => arguments.get(1).map_or(Some(Nothing), Clone::clone),
                 }
             }
-            ("os.path.exists" | "exists", _) => test('e'),
-            ("os.path.isfile" | "isfile", _) => test('f'),
-            ("os.path.isdir" | "isdir", _) => test('d'),
+            ("os.path.exists" | "exists", _) => tested('e'),
+            ("os.path.isfile" | "isfile", _) => tested('f'),
+            ("os.path.isdir" | "isdir", _) => tested('d'),
             ("os.getuid" | "os.geteuid", None) => Some(Number(self.process.user().into())),
             ("platform.system", None) => Some(Text("Linux".to_owned())),
             ("len", Some(Several(values))) => Some(Number(i64::try_from(values.len()).ok()?)),
@@ -302,16 +306,16 @@ impl ExpressionReader<'_> {
     /// A method of a text, which may be that of a path.
     fn method(&self, value: &PythonValue, name: &str, arguments: &[Option<PythonValue>]) -> Option<PythonValue> {
         let Text(text) = value else { return None };
-        let test = |letter| self.process.file_test(letter, text).map(Truth);
+        let tested = |letter| self.process.file_test(letter, text).map(Truth);
         match (name, arguments) {
             (".lower", []) => Some(Text(text.to_lowercase())),
             (".upper", []) => Some(Text(text.to_uppercase())),
             (".strip", []) => Some(Text(text.trim().to_owned())),
             (".startswith", [Some(Text(begin))]) => Some(Truth(text.starts_with(begin.as_str()))),
             (".endswith", [Some(Text(end))]) => Some(Truth(text.ends_with(end.as_str()))),
-            (".exists", []) => test('e'),
-            (".is_file", []) => test('f'),
-            (".is_dir", []) => test('d'),
+            (".exists", []) => tested('e'),
+            (".is_file", []) => tested('f'),
+            (".is_dir", []) => tested('d'),
             _ => None,
         }
     }
