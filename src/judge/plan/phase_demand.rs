@@ -49,11 +49,13 @@ pub(super) fn find_unmet_demands(facts: &ImageFacts, tools: &[ToolAssessment<'_>
     let served = served_tools(facts, tools, phase);
     let programs = facts.apis.iter().filter_map(|process| lost_program(facts, process));
     let mut unmet: Vec<UnmetDemand> = programs.collect();
-    let anybody: Vec<&CuptiProcess> = facts
-        .apis
-        .iter()
-        .filter(|it| may_serve(facts, tools, phase, it))
-        .collect();
+    let serves = |it: &&CuptiProcess| may_serve(facts, tools, phase, it);
+    let mut anybody: Vec<&CuptiProcess> = facts.apis.iter().filter(serves).collect();
+    // What a process of nobody's gets is no comfort to the programs that ask.
+    let asks = |it: &&CuptiProcess| consumer_of(facts, it).is_some_and(|consumer| consumer.unreachable().is_none());
+    if anybody.iter().any(asks) {
+        anybody.retain(asks);
+    }
     for (level, wishes) in [
         (DemandLevel::Needs, &phase.apis.needs),
         (DemandLevel::Wants, &phase.apis.wants),
