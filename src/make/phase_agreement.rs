@@ -434,3 +434,35 @@ fn a_phase_that_demands_nothing_is_told_from_one_that_does() {
         .collect();
     assert_eq!(forgotten, [""; 0]);
 }
+
+#[test]
+fn the_library_of_another_major_is_no_comfort_to_a_program_that_asks_for_its_own() {
+    let known = Knowledge::built_in();
+    let sources = Sources::of_repository().unwrap();
+    let program = "/usr/local/bin/opens: {elf: {kind: executable, needed: [libc.so.6], imports: [dlopen], strings: [libcupti.so.12]}}";
+    let other = "/opt/cupti/libcupti.so.11.8: {part: libcupti-11.8}";
+    let own = "/opt/cupti/libcupti.so.12: {part: libcupti-12}";
+    for (files, expected) in [
+        (format!("{{{other}, {program}}}"), Verdict::Fail),
+        (format!("{{{own}, {other}, {program}}}"), Verdict::Warn),
+        (format!("{{{other}}}"), Verdict::Warn),
+    ] {
+        let spec = format!(
+            "{{about: x, base: cuda12.4-runtime, env: {{LD_LIBRARY_PATH: /opt/cupti}}, \
+             layers: [{{created_by: COPY, entries: {files}}}], \
+             expect: {{status: absent, status_nvidia: absent, exit: 0}}}}"
+        );
+        let fixture: Fixture = serde_saphyr::from_str(&spec).unwrap();
+        let mut layout = Layout::new();
+        layout.add("1", &sources.images(&fixture).unwrap());
+        let place = tempfile::tempdir().unwrap();
+        layout.write_to(&place.path().join("image")).unwrap();
+        let reference = format!("oci:{}/image", place.path().display());
+        let platform = Platform::parse(&fixture.platform).unwrap();
+        let facts =
+            crate::judge::image_reading::read_image(&reference, &read_options(&known, Some(&platform))).unwrap();
+        let audit = judge_image(facts, &known, &["training".to_owned()], &[]);
+        let plan = audit.plan("training").unwrap();
+        assert_eq!(plan.verdict, expected, "{files}: {:?}", plan.because);
+    }
+}
