@@ -316,9 +316,10 @@ fn who_opens_the_only_copy_first_is_no_matter() {
         (text.lines().next().unwrap().to_owned(), is_open)
     };
     let found = verdict(&layer(path));
+    // The loader of these images does not show its default directories, which leaves open what all else depends on.
     assert_eq!(
         found.0,
-        "✓ NCCL is loaded by libfast.so; a plain dlopen does not find it"
+        "! NCCL is loaded by libfast.so; a plain dlopen does not find it"
     );
     assert!(!found.1);
     // By itself it finds none: then only a run tells, and the first line does not say that it fails.
