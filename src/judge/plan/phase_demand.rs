@@ -49,8 +49,8 @@ pub(super) fn find_unmet_demands(facts: &ImageFacts, tools: &[ToolAssessment<'_>
     let served = served_tools(facts, tools, phase);
     let programs = facts.apis.iter().filter_map(|process| lost_program(facts, process));
     let mut unmet: Vec<UnmetDemand> = programs.collect();
-    let serves = |it: &&CuptiProcess| may_serve(facts, tools, phase, it);
-    let mut anybody: Vec<&CuptiProcess> = facts.apis.iter().filter(serves).collect();
+    let may_do = |it: &&CuptiProcess| may_serve(facts, tools, phase, it);
+    let mut anybody: Vec<&CuptiProcess> = facts.apis.iter().filter(may_do).collect();
     // What a process of nobody's gets is no comfort to the programs that ask.
     let asks = |it: &&CuptiProcess| consumer_of(facts, it).is_some_and(|consumer| consumer.unreachable().is_none());
     if anybody.iter().any(asks) {
