@@ -172,6 +172,41 @@ fn a_cache_whose_runs_are_killed_stays_whole() {
 }
 
 #[test]
+fn the_cache_says_what_it_holds_and_lets_it_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display().to_string();
+    let said = |words: &[&str]| {
+        let output = run(&[&["cache"], words, &["--cache-dir", &place]].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().replace(&place, "DIR")
+    };
+    assert_eq!(said(&["info"]), "DIR: 0 files of 0 KiB, of at most 1024 MiB\n");
+    let image = "oci:testdata/images/headers-only";
+    let audit = |words: &[&str]| run(&[&["--cache-dir", &place, "--format=json", image], words].concat());
+    let cold = audit(&[]);
+    let files = cache_files(folder.path());
+    // What a killed run leaves is no index, and goes with the rest.
+    fs::write(files[0].with_file_name(".image-unfinished-1"), [0; 100_000]).unwrap();
+    let count = files.len() + 1;
+    let holds = |count: usize, text: &str| text.contains(&format!("{count} files of "));
+    assert!(holds(count, &said(&["info"])));
+    assert_eq!(audit(&[]), cold);
+    let pruned = said(&["prune", "--max-mib", "1"]);
+    assert!(
+        pruned.starts_with("removed 0 files") && holds(count, &pruned),
+        "{pruned}"
+    );
+    let cleared = said(&["clear"]);
+    let all = format!("removed {count} files of ");
+    assert!(
+        cleared.starts_with(&all) && cleared.ends_with("left 0 files of 0 KiB in DIR\n"),
+        "{cleared}"
+    );
+    assert_eq!(audit(&["--no-cache"]), cold);
+    assert_eq!(cache_files(folder.path()).len(), 0, "nothing is kept without a cache");
+}
+
+#[test]
 fn the_json_report_is_what_its_schema_tells() {
     let schema: Value = serde_json::from_slice(&run(&["schema"]).stdout).unwrap();
     let validator = validator(&closed(&schema));
