@@ -1485,25 +1485,20 @@ fn what_the_loaders_cache_alone_knows_is_still_found() {
         .unwrap();
     let found = String::from_utf8_lossy(&found.stdout).into_owned();
     assert!(found.contains("/srv/o/libother.so.1"), "{found}");
-    let words = [
-        "dockerfile",
-        "--no-config",
-        &from,
-        "--base",
-        "x",
-        "--phase",
-        "training",
-        "--via",
-        "copy",
-    ];
-    let more = ["--from", "oci:testdata/images/devel", "--from-name", "devel:1"];
-    let output = program(&[&words[..], &more].concat()).output().unwrap();
+    let output = dockerfile_by_copy(&from, "training", "oci:testdata/images/devel");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         text.contains("ldconfig /srv/o"),
         "{text}{}",
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+/// What `dockerfile` says of an image that has CUPTI copied from another.
+fn dockerfile_by_copy(image: &str, phase: &str, supplier: &str) -> Output {
+    let words = ["dockerfile", "--no-config", image, "--base", "x", "--phase", phase];
+    let way = ["--via", "copy", "--from", supplier, "--from-name", "devel:1"];
+    program(&[&words[..], &way].concat()).output().unwrap()
 }
 
 /// What is brought may take the place of what a program got: neither command makes such an image.
@@ -1527,19 +1522,7 @@ fn what_loads_and_no_longer_would_is_refused_by_slim_and_dockerfile() {
     let why = "loads in the image and would no longer load: libgone.so: cannot open shared object file: No such file or directory";
     let said = refused(&[&from, "--phase", "profiling", "--cupti-from", &devel, "-o", &to]);
     assert!(said.contains(why), "{said}");
-    let words = [
-        "dockerfile",
-        "--no-config",
-        &from,
-        "--base",
-        "x",
-        "--phase",
-        "profiling",
-        "--via",
-        "copy",
-    ];
-    let more = ["--from", &devel, "--from-name", "devel:1"];
-    let output = program(&[&words[..], &more].concat()).output().unwrap();
+    let output = dockerfile_by_copy(&from, "profiling", &devel);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
     assert_eq!(names(place.path()), ["devel", "from"]);

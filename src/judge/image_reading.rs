@@ -7,7 +7,9 @@ use crate::judge::facts::{self, Gap, GatherOptions, HostFacts, ImageFacts, ReadL
 use crate::knowledge::Knowledge;
 use image_linkage::layer::{IndexOptions, LayerEntry, LayerIndex};
 use image_source::registry::{RegistryOptions, push_indexes};
-use image_source::{Digest, ImageConfig, ImageError, LayerCache, OpenRequest, OpenedLayers, Platform, ReadProgress};
+use image_source::{
+    Digest, ImageConfig, ImageError, LayerCache, OpenRequest, OpenedImage, OpenedLayers, Platform, ReadProgress,
+};
 
 /// How images are had and read.
 pub struct ReadOptions<'a> {
@@ -77,14 +79,17 @@ pub(crate) fn in_no_registry(reference: &str, what: &str) -> ImageError {
 ///
 /// Errors: [`ImageError`], when the image cannot be had or read.
 pub fn read_image(reference: &str, options: &ReadOptions<'_>) -> Result<ImageFacts, ImageError> {
-    let request = options.open_request();
-    let opened = image_source::open_image(reference, &options.registry, &request)?;
+    let opened = image_source::open_image(reference, &options.registry, &options.open_request())?;
+    gather_opened(opened, options)
+}
+
+fn gather_opened(opened: OpenedImage, options: &ReadOptions<'_>) -> Result<ImageFacts, ImageError> {
     let layers: Vec<Result<LayerIndex, Gap>> = match opened.layers {
         // A folder of the host stands for one layer, without a blob to verify.
         OpenedLayers::Folder(_, index) => vec![Ok(*index)],
         // A stream can be read once only: its layers were indexed while they passed.
         OpenedLayers::Indexed(layers) => layers.into_iter().map(Ok).collect(),
-        OpenedLayers::Blobs(blobs) => image_source::read_layers(&opened.image, &*blobs, &request)?
+        OpenedLayers::Blobs(blobs) => image_source::read_layers(&opened.image, &*blobs, &options.open_request())?
             .into_iter()
             .map(|layer| {
                 // A layer that is not there to fetch, such as a foreign one, leaves the verdict open and fails no run.
@@ -97,7 +102,7 @@ pub fn read_image(reference: &str, options: &ReadOptions<'_>) -> Result<ImageFac
     };
     if opened.image.source.is_bare_root() && layers.iter().all(|layer| layer.as_ref().is_ok_and(is_no_root)) {
         return Err(ImageError::NotAnImage {
-            what: reference.to_owned(),
+            what: opened.image.reference,
             reason: "it has none of the folders of a root file system (bin, etc, lib, usr), and no program".to_owned(),
         });
     }
@@ -125,19 +130,9 @@ pub struct RunningContainer {
 pub fn read_running(container: &RunningContainer, options: &ReadOptions<'_>) -> Result<ImageFacts, ImageError> {
     let (config, passed_over) = (container.config.clone(), container.passed_over.clone());
     let opened = image_source::open_running_root(config, passed_over, &options.open_request())?;
-    let layers = match opened.layers {
-        OpenedLayers::Folder(_, index) => vec![Ok(*index)],
-        _ => Vec::new(),
-    };
-    let facts = facts::gather_facts(
-        opened.image,
-        ReadLayers { layers },
-        options.knowledge,
-        &options.conditions,
-    );
     Ok(ImageFacts {
         host: Some(container.host.clone()),
-        ..facts
+        ..gather_opened(opened, options)?
     })
 }
 

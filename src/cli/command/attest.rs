@@ -70,8 +70,10 @@ pub fn run_verify_attestation(mut args: VerifyAttestationArgs) -> Result<RunExit
         let bundles = read_bundles(&home, &args.image_name, &registry, digest)?;
         let signed = |bundle: &Vec<u8>| key.verify(bundle, digest, PREDICATE_TYPE);
         // The list has the newest last.
-        let predicate = bundles.iter().rev().find_map(signed);
-        attested = attested.or(predicate.map(|predicate| (digest, predicate)));
+        if let Some(predicate) = bundles.iter().rev().find_map(signed) {
+            attested = Some((digest, predicate));
+            break;
+        }
     }
     let Some((digest, predicate)) = attested else {
         let digests: Vec<String> = digests.iter().map(ToString::to_string).collect();

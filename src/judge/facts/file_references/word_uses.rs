@@ -21,6 +21,7 @@ pub(in super::super) fn find_word_uses(
     let kinds = tables.dead_weight.kinds.iter();
     let kinds = kinds.filter(|kind| there.contains(kind.id.as_str()));
     let uses = kinds.flat_map(|kind| kind.used_by.iter().map(move |used| (kind, used)));
+    let uses = uses.filter(|(_, used)| !used.words.is_empty());
     let uses = uses.filter_map(|(kind, used)| {
         let by = who_says(&used.words, image, tables, inventory)?;
         let (kind, why) = (kind.id.as_str(), used.why.as_str());
@@ -39,10 +40,13 @@ fn who_says(words: &[String], image: &Image, tables: &KnowledgeTables, inventory
     let shared = &tables.shared_folders;
     let mut texts = inventory.texts.iter();
     let text = texts.find(|(path, facts)| {
+        if text_origin(path, shared) == WordOrigin::System || shared.is_of_framework(path) {
+            return false;
+        }
         let content = String::from_utf8_lossy(facts.kept.as_deref().unwrap_or_default());
         let is_compiled = path.name().ends_with(b".pyc");
         let ends = if is_compiled { WordEnds::Any } else { WordEnds::Needed };
-        says(&content, ends) && text_origin(path, shared) != WordOrigin::System && !shared.is_of_framework(path)
+        says(&content, ends)
     });
     text.map(|(path, _)| path.to_string())
 }

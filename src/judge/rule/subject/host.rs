@@ -14,7 +14,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 fn subject(facts: &ImageFacts, host: &HostFacts) -> RuleSubject {
     let (cuda, _) = cuda_driver::newest(facts).unwrap_or_default();
     let row = facts.tables.drivers_for(&cuda).next();
-    let least = row.map(|row| row.driver.as_str()).unwrap_or_default();
+    let least = row.and_then(|row| row.known_driver()).unwrap_or_default();
     let branch = row.and_then(|row| row.minor_compatibility.as_deref());
     let driver = host.driver.as_deref().unwrap_or_default();
     let is_older = !driver.is_empty() && !least.is_empty() && version_numbers(driver) < version_numbers(least);
