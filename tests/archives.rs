@@ -17,7 +17,6 @@ use image_archive::{Archive, blobs, classic, config, entry, index, layer, layout
 use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
 use image_linkage::limits::Limits;
 use image_source::ArchiveFile;
-use image_source::NoProgress;
 use image_source::OciLayout;
 use image_source::PathKind;
 use image_source::path_kind;
@@ -41,7 +40,7 @@ fn with_request<T>(ask: Ask<'_>, limits: &Limits, read: impl Fn(&OpenRequest<'_>
     read(&OpenRequest {
         platform: platform.as_ref(),
         index: &index,
-        progress: &NoProgress,
+        progress: &(),
         cache: None,
     })
 }

@@ -23,7 +23,6 @@ use image_archive::{Archive, classic, layer};
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::rootfs::merge_layers;
 use image_source::ArchiveFile;
-use image_source::NoProgress;
 use image_source::OciLayout;
 use image_source::PathKind;
 use image_source::path_kind;
@@ -40,7 +39,7 @@ fn request<T>(platform: Option<&Platform>, read: impl Fn(&OpenRequest<'_>) -> T)
     read(&OpenRequest {
         platform,
         index: &index,
-        progress: &NoProgress,
+        progress: &(),
         cache: None,
     })
 }

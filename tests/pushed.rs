@@ -74,12 +74,9 @@ fn a_blob_is_mounted_or_sent_and_the_manifest_comes_last() {
     let digest = digest(BLOB);
     let size = BLOB.len() as u64;
     let push = push(&server, Some("base"));
-    assert!(!push.tag_exists().unwrap());
-    assert_eq!(
-        push.push_shared_blob(&digest, size, &open).unwrap(),
-        PushOutcome::Mounted
-    );
-    assert_eq!(push.push_new_blob(&digest, size, &open).unwrap(), PushOutcome::Sent);
+    assert!(!push.exists().unwrap());
+    assert_eq!(push.push_blob(&digest, size, &open).unwrap(), PushOutcome::Mounted);
+    assert_eq!(push.push_blob(&digest, size, &open).unwrap(), PushOutcome::Sent);
     push.push_manifest(MANIFEST, b"{}").unwrap();
     let shown = digest.to_string().replace(':', "%3A");
     assert_eq!(
@@ -123,8 +120,8 @@ fn asked_again(status: u16) {
         }
     });
     let push = push(&server, None);
-    assert!(!push.tag_exists().unwrap());
-    let pushed = push.push_new_blob(&digest(BLOB), BLOB.len() as u64, &open);
+    assert!(!push.exists().unwrap());
+    let pushed = push.push_blob(&digest(BLOB), BLOB.len() as u64, &open);
     assert_eq!(pushed.unwrap(), PushOutcome::Sent);
     let bodies = server.seen().into_iter();
     let bodies = bodies.filter(|request| request.method == "PUT");
@@ -143,8 +140,8 @@ fn what_a_registry_does_not_take_is_one_sentence() {
             _ => Reply::new(404, ""),
         });
         let push = push(&server, None);
-        assert!(!push.tag_exists().unwrap());
-        let error = push.push_new_blob(&digest(BLOB), BLOB.len() as u64, &open);
+        assert!(!push.exists().unwrap());
+        let error = push.push_blob(&digest(BLOB), BLOB.len() as u64, &open);
         let address = server.address.to_string();
         error.unwrap_err().to_string().replace(&address, "HOST")
     };

@@ -30,7 +30,6 @@ use cupti_audit::knowledge::Knowledge;
 use docker::Dockerd;
 use environment::{Environment, SITE, World};
 use image_linkage::loader::CpuLevel;
-use image_source::NoProgress;
 use image_source::{EngineEnvironment, EngineImage, EngineKind};
 use image_source::{ImageSource, OpenRequest, OpenedLayers};
 use serde_json::Value;
@@ -309,7 +308,7 @@ fn facts_of(engine: &Dockerd, cpu: CpuLevel) -> ImageFacts {
     let request = OpenRequest {
         platform: None,
         index: &index,
-        progress: &NoProgress,
+        progress: &(),
         cache: None,
     };
     let opened = source.open(&request).unwrap();

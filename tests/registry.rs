@@ -35,7 +35,6 @@ use std::time::Duration;
 
 use fault_proxy::FaultProxy;
 use image_linkage::digest::to_hex;
-use image_source::NoProgress;
 use image_source::registry::{CredentialSource, RegistryOptions, RegistrySource, RetryPolicy};
 use image_source::{Image, ImageSource, OpenRequest, OpenedLayers, read_layers};
 use registry_parts::{Guarded, Registry, certificates, run};
@@ -58,7 +57,7 @@ fn pull(written: &str, options: RegistryOptions) -> Result<Pulled, String> {
     let request = OpenRequest {
         platform: None,
         index: &cupti_options(),
-        progress: &NoProgress,
+        progress: &(),
         cache: None,
     };
     let opened = source.open(&request).map_err(|error| error.to_string())?;
@@ -335,7 +334,7 @@ fn read_through(proxy: &FaultProxy, login: &Path) -> Result<(String, Vec<String>
     let request = OpenRequest {
         platform: None,
         index: &cupti_options(),
-        progress: &NoProgress,
+        progress: &(),
         cache: None,
     };
     let opened = source.open(&request).map_err(|error| error.to_string())?;

@@ -19,7 +19,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use image_source::NoProgress;
 use image_source::registry::{CredentialSource, RegistryOptions, RegistrySource, RetryPolicy};
 use image_source::{ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform};
 use registry_server::{Pushed, Reply, Request, Server, descriptor, digest};
@@ -44,7 +43,7 @@ fn open_as(written: &str, options: RegistryOptions, platform: Option<&str>) -> R
     let request = OpenRequest {
         platform: platform.as_ref(),
         index: &cupti_options(),
-        progress: &NoProgress,
+        progress: &(),
         cache: None,
     };
     source.open(&request).map_err(|error| error.to_string())

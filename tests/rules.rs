@@ -21,7 +21,6 @@ use cupti_audit::judge::rule::{self, Finding, Rule, RuleQuestion, RuleSubject, S
 use cupti_audit::knowledge::{Knowledge, SEVERITY_PHASES};
 use image_linkage::loader::CpuLevel;
 use image_linkage::rootfs::FileCredentials;
-use image_source::NoProgress;
 use image_source::Platform;
 use image_source::registry::RegistryOptions;
 use testkit::layer::{Compression, Layer};
@@ -129,7 +128,7 @@ fn read(reference: &str, platform: &str, environment: &[(&str, &str)]) -> ImageF
             limits: image_linkage::limits::Limits::default(),
         },
         index: cupti_options(),
-        progress: &NoProgress,
+        progress: &(),
         cache: None,
     };
     image_reading::read_image(reference, &options).unwrap()

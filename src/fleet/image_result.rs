@@ -60,7 +60,7 @@ struct ReportSource {
     exit_code: u8,
     asked_phases: Vec<String>,
     asked_tools: Vec<ToolSource>,
-    image: ImageSource,
+    image: LayerList,
     phases: BTreeMap<String, PhaseSource>,
     findings: Vec<FindingSource>,
 }
@@ -72,7 +72,7 @@ struct ToolSource {
 }
 
 #[derive(Deserialize)]
-struct ImageSource {
+struct LayerList {
     layers: Vec<LayerSource>,
 }
 

@@ -28,8 +28,8 @@ use crate::judge::rule::Severity;
 use crate::knowledge::file_interest::cupti_options;
 use crate::knowledge::{CuptiNeed, IdChoice, Knowledge, Phase, has_api};
 use image_linkage::loader::CpuLevel;
+use image_source::Platform;
 use image_source::registry::RegistryOptions;
-use image_source::{NoProgress, Platform};
 
 /// The commands that are compared with what the phase demands.
 const COMMANDS: usize = 5;
@@ -263,7 +263,7 @@ fn read_options<'a>(knowledge: &'a Knowledge, platform: Option<&'a Platform>) ->
         knowledge,
         conditions: conditions(),
         index: cupti_options(),
-        progress: &NoProgress,
+        progress: &(),
         cache: None,
     }
 }

@@ -83,7 +83,7 @@ pub(crate) fn settle(file: &Path) -> PathBuf {
 /// Opens a stream. A pipe is waited for until somebody reads it.
 ///
 /// Errors: What the host says.
-pub(crate) fn open_stream(place: &Path) -> io::Result<File> {
+pub(crate) fn open_output_stream(place: &Path) -> io::Result<File> {
     // An open file of this process may hold something already.
     OpenOptions::new().append(true).open(place)
 }
@@ -105,7 +105,7 @@ pub(crate) fn put_in_place(file: NamedTempFile, place: &Path, existing: Existing
 /// Errors: What the host says of the folder, the file or its name.
 pub(crate) fn write_whole_file(place: &Path, content: &str, existing: ExistingOutput) -> io::Result<()> {
     if look_at_place(place)? == OutputPlace::Stream {
-        return open_stream(place)?.write_all(content.as_bytes());
+        return open_output_stream(place)?.write_all(content.as_bytes());
     }
     // What a link leads to is replaced, not the link.
     let place = match existing {

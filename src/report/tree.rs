@@ -12,7 +12,7 @@ use super::text_layout::{BOLD, DIM, DOUBTFUL, count_words, search_table, styled}
 use crate::judge::facts::{self, ByWorld, ProcessContext, World};
 use image_linkage::escape;
 use image_linkage::loader::{
-    LoadResolution, LoadedObject, RequestOutcome, SearchStage, TraceLine, UnresolvedRequest, stage_text, trace_lines,
+    LoadResolution, LoadedObject, RequestOutcome, SearchStage, TraceLine, UnresolvedRequest, trace_lines,
 };
 
 /// The identifier of the JSON contract.
@@ -151,7 +151,7 @@ impl TreeWriter<'_> {
     fn found(&mut self, object: &LoadedObject, name: &str, depth: usize) {
         let objects = &self.tree.resolution.objects;
         let indent = "  ".repeat(depth + 1);
-        let how = styled(DIM, format!("[{}]", stage_text(object.how, objects)));
+        let how = styled(DIM, format!("[{}]", object.how.text(objects)));
         let name = if name.is_empty() {
             String::new()
         } else {

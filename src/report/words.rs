@@ -9,8 +9,8 @@ use crate::judge::plan::Verdict;
 use crate::judge::rule::{Evidence, Finding, Severity, SuppressionMark};
 use crate::size::format_size;
 use image_linkage::escape;
+use image_linkage::loader::TraceLine;
 use image_linkage::loader::{ObjectNames, RequestOutcome};
-use image_linkage::loader::{TraceLine, stage_text};
 
 /// How good a thing is, for its colour: a style on a terminal, a class on a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -199,7 +199,7 @@ pub(super) fn request_words(consumer: &CuptiConsumer) -> String {
 
 /// The stage of the search that led to what a consumer gets.
 pub(super) fn way_words(gets: &ConsumerOutcome) -> String {
-    let way = gets.how.map(|how| stage_text(how, &gets.objects));
+    let way = gets.how.map(|how| how.text(&gets.objects));
     way.unwrap_or_default()
 }
 
@@ -256,7 +256,7 @@ pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> ColouredFact {
     // The stage is that of a plain dlopen, which no object asked for: there is none to name.
     let found = copy
         .how
-        .map(|how| stage_text(how, &ObjectNames::default()))
+        .map(|how| how.text(&ObjectNames::default()))
         .unwrap_or_default();
     let users: Vec<&str> = copy
         .used_by

@@ -10,7 +10,6 @@ use cupti_audit::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::loader::{CpuLevel, RequestOutcome};
-use image_source::NoProgress;
 use image_source::RootfsDir;
 use image_source::{Image, ImageSource, OpenRequest, OpenedLayers};
 use testkit::layer::{Compression, Layer};
@@ -91,7 +90,7 @@ impl Environment {
         let request = OpenRequest {
             platform: None,
             index: &options,
-            progress: &NoProgress,
+            progress: &(),
             cache: None,
         };
         let opened = source.open(&request).unwrap();

@@ -21,8 +21,8 @@ use image_linkage::loader::{LdSoConf, matches_text, run_ldconfig};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, FileCredentials, Rootfs};
 use image_source::{
-    ImageConfig, NoProgress, OpenRequest, Platform, PreferredDocument, RegistryReference, SourceKind, WantedImage,
-    open_stream, read_image_config,
+    ImageConfig, OpenRequest, Platform, PreferredDocument, RegistryReference, SourceKind, WantedImage, open_stream,
+    read_image_config,
 };
 use testkit::elf::Elf;
 use testkit::layer::{Compression, Layer, sha256};
@@ -175,7 +175,7 @@ fn read_archive(bytes: &[u8]) {
     let request = OpenRequest {
         platform: None,
         index: options(),
-        progress: &NoProgress,
+        progress: &(),
         cache: None,
     };
     let wanted = WantedImage {

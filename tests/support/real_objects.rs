@@ -16,7 +16,6 @@ use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ProcessContext};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::{CpuLevel, LoadResolution};
-use image_source::NoProgress;
 use image_source::registry::RegistryOptions;
 
 use crate::loader_ours;
@@ -46,7 +45,7 @@ pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
             limits: image_linkage::limits::Limits::default(),
         },
         index: cupti_options(),
-        progress: &NoProgress,
+        progress: &(),
         cache: None,
     };
     image_reading::read_image(reference, &options).unwrap()

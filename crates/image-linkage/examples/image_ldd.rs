@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 
 use image_linkage::escape::escape_bytes;
 use image_linkage::layer::{ExpectedBlob, IndexOptions, LayerIndex, index_layer};
-use image_linkage::loader::stage_text;
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoaderEnvironment, ProcessSetup, SimulatedProcess, StartMode,
 };
@@ -86,7 +85,7 @@ fn resolve_object(rootfs: &Rootfs, object: &[u8]) -> Result<Vec<String>, &'stati
     let found = SimulatedProcess::new(&setup).start(object, StartMode::Listed);
     let loaded = found.objects.iter().skip(1).map(|it| {
         let (name, path) = (escape_bytes(&it.name), escape_bytes(&it.path));
-        format!("{name} => {path} ({})", stage_text(it.how, &found.objects))
+        format!("{name} => {path} ({})", it.how.text(&found.objects))
     });
     let missing = found.unresolved.iter().map(|it| it.message.clone());
     Ok(loaded.chain(missing).collect())

@@ -12,7 +12,7 @@ mod unpacked_layers;
 pub use connection::EngineEnvironment;
 pub use kind::EngineKind;
 
-use std::io::Read as _;
+use std::io::Read;
 
 use reqwest::StatusCode;
 use reqwest::blocking::Response;
@@ -108,7 +108,7 @@ impl EngineImage {
             return Ok(local);
         }
         let saved = self.save(connection, facts, request)?;
-        let opened = archive::open_stream(&self.reference, saved, &self.wanted(), request)?;
+        let opened = self.open_saved(saved, request)?;
         // The name may stand for another image by now.
         if let Some((cache, id)) = request.cache.zip(id)
             && self.inspect(connection, request)?.id == facts.id
@@ -116,6 +116,13 @@ impl EngineImage {
             cache.keep_image(&id, &opened.image, &opened.documents);
         }
         Ok(opened)
+    }
+
+    /// The image in an archive as this engine saves it or is sent it.
+    ///
+    /// Errors: What is wrong with the archive, or why it cannot be read.
+    pub fn open_saved(&self, saved: impl Read + Send, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
+        archive::open_stream(&self.reference, saved, &self.wanted(), request)
     }
 
     /// The image from the folder of an engine on this machine; nothing where that cannot be read, or is no such folder.

@@ -11,7 +11,7 @@ use crate::image_error::ImageError;
 use crate::platform::Platform;
 use crate::source::{BlobStore, ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
-use image_linkage::layer::{Compression, detect_compression, is_tar};
+use image_linkage::layer::{Compression, is_tar};
 
 /// A root file system in an archive, compressed or not. It has no config: neither variables nor a user nor a command.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ const START: u64 = 512;
 fn begins_as_tar(file: File) -> io::Result<bool> {
     let mut start = Vec::new();
     file.take(START).read_to_end(&mut start)?;
-    Ok(detect_compression(&start) != Compression::None || is_tar(&start) || start.iter().all(|&byte| byte == 0))
+    Ok(Compression::of(&start) != Compression::None || is_tar(&start) || start.iter().all(|&byte| byte == 0))
 }
 
 /// The archive itself, which is the only blob.

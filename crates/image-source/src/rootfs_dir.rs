@@ -325,7 +325,6 @@ mod tests {
     use std::{fs, path::Path};
 
     use super::RootfsDir;
-    use crate::source::NoProgress;
     use crate::{ImageError, ImageSource, OpenRequest, OpenedLayers};
     use image_linkage::layer::{FileCapabilities, IndexOptions, LayerEntry, LayerIndex};
     use image_linkage::limits::Limits;
@@ -342,7 +341,7 @@ mod tests {
         let opened = source.open(&OpenRequest {
             platform: None,
             index: &index,
-            progress: &NoProgress,
+            progress: &(),
             cache: None,
         })?;
         let OpenedLayers::Folder(_, index) = opened.layers else {

@@ -232,7 +232,6 @@ mod tests {
     use std::path::PathBuf;
 
     use super::SifFile;
-    use crate::source::NoProgress;
     use crate::{ImageError, ImageSource as _, OpenRequest, OpenedLayers};
     use image_linkage::layer::{IndexOptions, LayerEntry, LayerIndex};
     use image_linkage::limits::Limits;
@@ -254,7 +253,7 @@ mod tests {
         let opened = source.open(&OpenRequest {
             platform: None,
             index: &index,
-            progress: &NoProgress,
+            progress: &(),
             cache: None,
         })?;
         let OpenedLayers::Indexed(mut layers) = opened.layers else {

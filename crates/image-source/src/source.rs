@@ -145,10 +145,8 @@ impl<R: Read> Read for ProgressReader<'_, R> {
     }
 }
 
-/// Says nothing: for tests and `--quiet`.
-pub struct NoProgress;
-
-impl ReadProgress for NoProgress {
+/// Says nothing: for `--quiet`.
+impl ReadProgress for () {
     fn start(&self, _layer: usize, _bytes: Option<u64>) {}
     fn advance(&self, _layer: usize, _bytes: u64) {}
     fn finish(&self, _layer: usize) {}

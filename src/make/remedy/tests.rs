@@ -9,7 +9,6 @@ use crate::knowledge::{Knowledge, Phase};
 use crate::make::remedy::copy_plan::{CopyPlan, plan_copy};
 use crate::make::remedy::install_folder::{CacheUpdate, FolderDiscovery};
 use image_linkage::loader::CpuLevel;
-use image_source::NoProgress;
 use image_source::registry::RegistryOptions;
 
 fn facts(image: &str) -> ImageFacts {
@@ -23,7 +22,7 @@ fn facts(image: &str) -> ImageFacts {
             limits: image_linkage::limits::Limits::default(),
         },
         index: cupti_options(),
-        progress: &NoProgress,
+        progress: &(),
         cache: None,
     };
     let folder = env!("CARGO_MANIFEST_DIR");

@@ -18,7 +18,7 @@ use super::staging_files::{StagingFile, io_error};
 use super::twin_files::TwinFiles;
 use super::{SlimError, interrupt};
 use crate::size::format_size;
-use image_linkage::layer::{Compression, detect_compression};
+use image_linkage::layer::Compression;
 use image_linkage::layer::{IndexOptions, LayerIndex};
 use image_linkage::layer::{LayerCut, rewrite_layer};
 use image_source::Digest;
@@ -117,7 +117,7 @@ impl<'a> ImageBuilder<'a> {
         // The longest magic number is that of zstd, with four bytes (RFC 8878, 3.1.1).
         let read = self.original.blob(number)?.take(4).read_to_end(&mut start);
         read.map_err(|error| SlimError::Cannot(format!("layer {}: {error}", number + 1)))?;
-        Ok(detect_compression(&start))
+        Ok(Compression::of(&start))
     }
 
     /// Writes a layer's tar into a blob of the staging folder.

@@ -450,7 +450,7 @@ impl<'a> ElfStream<'a> {
 
 impl ElfFacts {
     /// The facts of a whole object held in memory.
-    pub fn read_bytes(bytes: &[u8], interest: &NameMatcher) -> Self {
+    pub fn of_bytes(bytes: &[u8], interest: &NameMatcher) -> Self {
         let mut stream = ElfStream::new(interest, bytes.len());
         stream.push(bytes);
         stream.finish()

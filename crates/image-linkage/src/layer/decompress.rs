@@ -17,13 +17,15 @@ pub enum Compression {
     Zstd,
 }
 
-/// The compression that `start`, the first bytes of a blob, shows.
-pub fn detect_compression(start: &[u8]) -> Compression {
-    match start {
-        [0x1f, 0x8b, ..] => Compression::Gzip,
-        // A frame, or a skippable frame before it (RFC 8878, sections 3.1.1 and 3.1.2).
-        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Compression::Zstd,
-        _ => Compression::None,
+impl Compression {
+    /// The compression that `start`, the first bytes of a blob, shows.
+    pub fn of(start: &[u8]) -> Self {
+        match start {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            // A frame, or a skippable frame before it (RFC 8878, sections 3.1.1 and 3.1.2).
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
+            _ => Self::None,
+        }
     }
 }
 
@@ -70,7 +72,7 @@ impl<R: BufRead> Read for DecompressedReader<R> {
                     let Some(mut inner) = inner.take() else {
                         return Ok(0);
                     };
-                    self.0 = match detect_compression(inner.fill_buf()?) {
+                    self.0 = match Compression::of(inner.fill_buf()?) {
                         Compression::None => ReaderState::Plain(inner),
                         Compression::Gzip => ReaderState::Gzip(GzipMembers {
                             member: Some(GzDecoder::new(inner)),

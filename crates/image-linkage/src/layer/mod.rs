@@ -29,7 +29,7 @@ mod tar_members;
 mod tar_walk;
 
 pub use access_list::AccessList;
-pub use decompress::{Compression, DecompressedReader, detect_compression};
+pub use decompress::{Compression, DecompressedReader};
 pub use file_facts::{KeptFiles, read_file_facts};
 pub use index::{ExpectedBlob, FileFacts, LayerEntry, LayerError, LayerIndex, LayerProblem, ProblemKind};
 pub use index_codec::{read_index, write_index};

@@ -51,4 +51,4 @@ pub use process::{SimulatedProcess, StartMode};
 pub use process_identity::SecureExecution;
 pub use resolution::{LoadResolution, LoadedObject, NumberedObjects, ObjectNames, RequestOutcome, UnresolvedRequest};
 pub use trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};
-pub use trace_text::{TraceLine, object_machine, stage_text, trace_lines};
+pub use trace_text::{TraceLine, object_machine, trace_lines};

@@ -44,11 +44,11 @@ pub fn trace_lines(steps: &[SearchStep], objects: &impl NumberedObjects) -> Vec<
 
 fn line(step: &SearchStep, objects: &impl NumberedObjects) -> TraceLine {
     match step {
-        SearchStep::Tried { how, path, tried } => TraceLine::new(stage_text(*how, objects), path, tried_text(tried)),
-        SearchStep::NoDirectory { how, path } => TraceLine::new(stage_text(*how, objects), path, "no such directory"),
+        SearchStep::Tried { how, path, tried } => TraceLine::new(how.text(objects), path, tried_text(tried)),
+        SearchStep::NoDirectory { how, path } => TraceLine::new(how.text(objects), path, "no such directory"),
         SearchStep::LibraryPathIgnored(why) => TraceLine::new("LD_LIBRARY_PATH", b"", format!("ignored: {why}")),
         SearchStep::OriginIgnored { how, path, why } => {
-            TraceLine::new(stage_text(*how, objects), path, format!("ignored: {why}"))
+            TraceLine::new(how.text(objects), path, format!("ignored: {why}"))
         }
         SearchStep::CacheIgnored(why) => TraceLine::new("ld.so.cache", b"", format!("not read: {why}")),
         SearchStep::RpathIgnored => TraceLine::new("DT_RPATH", b"", "ignored: the object has a DT_RUNPATH"),
@@ -59,22 +59,24 @@ fn line(step: &SearchStep, objects: &impl NumberedObjects) -> TraceLine {
     }
 }
 
-/// The part of the search, with the object whose path it is.
-pub fn stage_text(how: SearchStage, objects: &impl NumberedObjects) -> String {
-    let of = |number: usize| {
-        let path = objects.path_of(number).map(base_name);
-        path.map_or_else(|| "an object".to_owned(), escape::escape_bytes)
-    };
-    match how {
-        SearchStage::Start => "started".to_owned(),
-        SearchStage::Interpreter => "the loader itself".to_owned(),
-        SearchStage::Preload => "preloaded".to_owned(),
-        SearchStage::Direct => "path".to_owned(),
-        SearchStage::Rpath(number) => format!("DT_RPATH of {}", of(number)),
-        SearchStage::LdLibraryPath => "LD_LIBRARY_PATH".to_owned(),
-        SearchStage::Runpath(number) => format!("DT_RUNPATH of {}", of(number)),
-        SearchStage::Cache => "ld.so.cache".to_owned(),
-        SearchStage::Default => "default directory".to_owned(),
+impl SearchStage {
+    /// The part of the search, with the object whose path it is.
+    pub fn text(self, objects: &impl NumberedObjects) -> String {
+        let of = |number: usize| {
+            let path = objects.path_of(number).map(base_name);
+            path.map_or_else(|| "an object".to_owned(), escape::escape_bytes)
+        };
+        match self {
+            Self::Start => "started".to_owned(),
+            Self::Interpreter => "the loader itself".to_owned(),
+            Self::Preload => "preloaded".to_owned(),
+            Self::Direct => "path".to_owned(),
+            Self::Rpath(number) => format!("DT_RPATH of {}", of(number)),
+            Self::LdLibraryPath => "LD_LIBRARY_PATH".to_owned(),
+            Self::Runpath(number) => format!("DT_RUNPATH of {}", of(number)),
+            Self::Cache => "ld.so.cache".to_owned(),
+            Self::Default => "default directory".to_owned(),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ static INTEREST: LazyLock<NameMatcher> =
     LazyLock::new(|| NameMatcher::new(["libcupti.so", "libnvperf_host.so"], ["cupti", "NVPW"]));
 
 fn facts(bytes: &[u8]) -> ElfFacts {
-    ElfFacts::read_bytes(bytes, &INTEREST)
+    ElfFacts::of_bytes(bytes, &INTEREST)
 }
 
 /// The facts of an object that comes in chunks, with a bound on the start that is held.

@@ -4,7 +4,7 @@ use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use image_linkage::layer::{Compression, DecompressedReader, detect_compression};
+use image_linkage::layer::{Compression, DecompressedReader};
 use image_linkage::limits::Limits;
 
 /// Bytes read at a time from the stored stream.
@@ -76,7 +76,7 @@ pub(crate) fn is_compressed(reader: &mut impl Read) -> io::Result<bool> {
     let mut start = Vec::new();
     // The longest magic number, that of zstd, has four bytes (RFC 8878, section 3.1.1).
     reader.take(4).read_to_end(&mut start)?;
-    Ok(detect_compression(&start) != Compression::None)
+    Ok(Compression::of(&start) != Compression::None)
 }
 
 #[cfg(test)]

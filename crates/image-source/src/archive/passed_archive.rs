@@ -16,8 +16,8 @@ use crate::image_error::ImageError;
 use crate::platform::Platform;
 use crate::source::{OpenRequest, OpenedImage, OpenedLayers, ProgressReader};
 use image_linkage::digest::Digest;
+use image_linkage::layer::Compression;
 use image_linkage::layer::{self, ExpectedBlob, LayerError, LayerIndex, is_tar};
-use image_linkage::layer::{Compression, detect_compression};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
@@ -186,7 +186,7 @@ fn may_be_layer(name: &RootPath, start: &[u8]) -> bool {
     // By its place first: a layer that is damaged at its start has to be reported, not passed over.
     name.as_bytes().starts_with(b"blobs/")
         || name.as_bytes().ends_with(b".tar")
-        || detect_compression(start) != Compression::None
+        || Compression::of(start) != Compression::None
         || is_tar(start)
 }
 

@@ -22,7 +22,7 @@ impl EngineImage {
     /// Whether the engine has an image of this name.
     ///
     /// Errors: Why it cannot be asked.
-    pub fn has_image(&self, limits: &Limits) -> Result<bool, ImageError> {
+    pub fn exists(&self, limits: &Limits) -> Result<bool, ImageError> {
         // The name becomes part of the URL, and comes from the command line or from an image.
         check_name(&self.reference, &self.name)?;
         let connection = connect_engine(self.brand, &self.environment)?;

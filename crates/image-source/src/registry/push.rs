@@ -88,7 +88,7 @@ impl RegistryPush {
     /// Whether the tag is there. It is also how the registry is first spoken to.
     ///
     /// Errors: Why the registry does not say it.
-    pub fn tag_exists(&self) -> Result<bool, ImageError> {
+    pub fn exists(&self) -> Result<bool, ImageError> {
         // By GET through `attempt`, which finds out whether the registry speaks TLS: the addresses of
         // uploads depend on it.
         let asked = retry_attempts(&self.client.patience, || {
@@ -102,19 +102,11 @@ impl RegistryPush {
         }
     }
 
-    /// Puts a blob of `size` bytes into the repository, which the other repository may have.
+    /// Puts a blob of `size` bytes into the repository, from the other repository where that has it.
     ///
     /// Errors: Why the registry does not take it, or why it cannot be opened.
-    pub fn push_shared_blob(&self, digest: &Digest, size: u64, open: OpenBody<'_>) -> Result<PushOutcome, ImageError> {
-        let from = self.from.as_deref();
-        retry_attempts(&self.client.patience, || self.try_blob(digest, size, from, open))
-    }
-
-    /// Puts a blob into the repository that nobody can have yet, but for a run before.
-    ///
-    /// Errors: Why the registry does not take it, or why it cannot be opened.
-    pub fn push_new_blob(&self, digest: &Digest, size: u64, open: OpenBody<'_>) -> Result<PushOutcome, ImageError> {
-        retry_attempts(&self.client.patience, || self.try_blob(digest, size, None, open))
+    pub fn push_blob(&self, digest: &Digest, size: u64, open: OpenBody<'_>) -> Result<PushOutcome, ImageError> {
+        retry_attempts(&self.client.patience, || self.try_blob(digest, size, open))
     }
 
     /// Gives the image its name.
@@ -140,13 +132,7 @@ impl RegistryPush {
         })
     }
 
-    fn try_blob(
-        &self,
-        digest: &Digest,
-        size: u64,
-        from: Option<&str>,
-        open: OpenBody<'_>,
-    ) -> Result<PushOutcome, AttemptFailure> {
+    fn try_blob(&self, digest: &Digest, size: u64, open: OpenBody<'_>) -> Result<PushOutcome, AttemptFailure> {
         // One attempt is the whole exchange: of an upload that broke, nobody knows how much the registry kept.
         let nothing = || Ok(Body::from(Vec::new()));
         let headers = HeaderMap::new();
@@ -160,7 +146,7 @@ impl RegistryPush {
         let mut uploads = self.client.own_url("blobs/uploads/")?;
         // A mount that is not possible is no error: the registry answers 202 and opens
         // an upload instead (distribution-spec).
-        if let Some(from) = from {
+        if let Some(from) = &self.from {
             let mut query = uploads.query_pairs_mut();
             query.append_pair("mount", digest.as_ref()).append_pair("from", from);
         }

@@ -74,7 +74,7 @@ impl RegistryPush {
         for blob in [&config].into_iter().chain(blobs) {
             let (digest, size) = (Digest::of(&blob.bytes), blob.bytes.len() as u64);
             // A body of its own for each attempt: sending one uses it up.
-            self.push_new_blob(&digest, size, &|| {
+            self.push_blob(&digest, size, &|| {
                 Ok(Box::new(std::io::Cursor::new(blob.bytes.clone())))
             })?;
             layers.push(json!({

@@ -8,7 +8,7 @@ use crate::judge::facts::{
 use crate::knowledge::Profiler;
 use crate::knowledge::api::CuptiApi;
 use image_linkage::escape;
-use image_linkage::loader::{RequestOutcome, stage_text};
+use image_linkage::loader::RequestOutcome;
 
 /// An API that a tool uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,7 +144,7 @@ fn of_consumer(
         return verdict;
     }
     let path = gets.path.as_deref().map(escape::escape_bytes).unwrap_or_default();
-    let how = gets.how.map(|how| stage_text(how, &gets.objects));
+    let how = gets.how.map(|how| how.text(&gets.objects));
     let how = how.unwrap_or_default();
     verdict.found.push(format!("{object} gets {path} by {how}"));
     of_apis(&mut verdict, facts, profiler, reach);
@@ -166,7 +166,7 @@ fn of_plain(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler, 
         verdict.missing.push(format!("dlopen(\"{name}\"): {words}"));
         return;
     };
-    let how = stage_text(object.how, &resolution.objects);
+    let how = object.how.text(&resolution.objects);
     let path = escape::escape_bytes(&object.path);
     verdict.found.push(format!("dlopen(\"{name}\") gets {path} by {how}"));
     if let Some(reach) = of_nobody(facts).next() {

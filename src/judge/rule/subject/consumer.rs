@@ -7,7 +7,6 @@ use crate::judge::facts::{CuptiConsumer, ImageFacts, RequestOutcome};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
-use image_linkage::loader::stage_text;
 
 /// The symbols that are named in a message, at most.
 const SYMBOLS: usize = 5;
@@ -31,7 +30,7 @@ fn subject(consumer: &CuptiConsumer, shadowed: Option<ReleaseMismatch>) -> RuleS
     let real_path = gets.real_path.iter().map(ToString::to_string).next();
     let is_shadowed = shadowed.is_some();
     let shadowed = shadowed.unwrap_or_default();
-    let how = gets.how.map(|how| stage_text(how, &gets.objects));
+    let how = gets.how.map(|how| how.text(&gets.objects));
     // The stage that won is the one to be changed where the wrong copy is found.
     let evidence = how.map(|how| {
         let path = real_path.clone().unwrap_or_default();

@@ -11,7 +11,7 @@ use super::layout_documents::{LAYOUT, blob_path, build_index};
 use crate::make::slim::new_image::NewImage;
 use crate::make::slim::staging_files::io_error;
 use crate::make::slim::{SlimError, interrupt};
-use crate::make::whole_file::{ExistingOutput, OutputPlace, look_at_place, open_stream, put_in_place, settle};
+use crate::make::whole_file::{ExistingOutput, OutputPlace, look_at_place, open_output_stream, put_in_place, settle};
 use image_linkage::digest::Digest;
 use image_linkage::layer::LayerWriter;
 use image_linkage::path::RootPath;
@@ -54,7 +54,7 @@ pub(super) fn place_archive(
 ) -> Result<String, SlimError> {
     if look_at_place(file).map_err(|error| io_error(file, error))? == OutputPlace::Stream {
         let copy = || {
-            let mut stream = open_stream(file)?;
+            let mut stream = open_output_stream(file)?;
             interrupt::copy_interruptible(&mut archive.reopen()?, &mut stream).map(drop)
         };
         copy().map_err(|error| io_error(file, error))?;

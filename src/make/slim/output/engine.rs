@@ -13,7 +13,7 @@ use image_source::{EngineImage, EngineKind};
 
 /// Looks whether the engine has the image.
 pub(super) fn check_name_free(name: &str, reach: &OutputAccess<'_>) -> Result<(), SlimError> {
-    let there = EngineImage::new(EngineKind::Docker, name).has_image(&Limits::default())?;
+    let there = EngineImage::new(EngineKind::Docker, name).exists(&Limits::default())?;
     if there && reach.existing == ExistingOutput::Stays {
         return Err(SlimError::Exists(format!("docker-daemon:{name}")));
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
 
 use super::access::OutputAccess;
-use crate::make::slim::new_image::{LayerOrigin, NewImage};
+use crate::make::slim::new_image::NewImage;
 use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::ExistingOutput;
@@ -22,7 +22,7 @@ pub(super) fn check_tag_unused(
 }
 
 fn free(push: &RegistryPush, written: &str, existing: ExistingOutput) -> Result<(), SlimError> {
-    if push.tag_exists()? && existing == ExistingOutput::Stays {
+    if push.exists()? && existing == ExistingOutput::Stays {
         return Err(SlimError::Exists(written.to_owned()));
     }
     Ok(())
@@ -44,17 +44,11 @@ pub(super) fn push_image(
         };
         // A layer that the registry has in another repository is mounted, not sent (distribution-spec, "Mounting a blob
         // from another repository").
-        let is_kept = matches!(layer.origin, LayerOrigin::Kept(_));
-        let (digest, size) = (&layer.blob.digest, layer.blob.size);
-        let pushed = if is_kept {
-            push.push_shared_blob(digest, size, &open)?
-        } else {
-            push.push_new_blob(digest, size, &open)?
-        };
+        let pushed = push.push_blob(&layer.blob.digest, layer.blob.size, &open)?;
         *done.entry(pushed).or_default() += 1;
     }
     let config = made.config.clone();
-    push.push_new_blob(&made.config_digest(), config.len() as u64, &|| {
+    push.push_blob(&made.config_digest(), config.len() as u64, &|| {
         Ok(Box::new(Cursor::new(config.clone())) as Box<dyn Read + Send>)
     })?;
     // Last: a registry refuses a manifest whose blobs it lacks, and nobody pulls half an image.

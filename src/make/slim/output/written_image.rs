@@ -13,8 +13,8 @@ use crate::make::slim::new_image::NewImage;
 use image_linkage::digest::VerifiedReader;
 use image_linkage::layer::{ExpectedBlob, IndexOptions, LayerIndex, index_layer};
 use image_source::{
-    ArchiveFile, BlobStore, Image, ImageError, ImageSource, LayerDescriptor, NoProgress, OciLayout, OpenRequest,
-    OpenedLayers, PreferredDocument, SourceKind, WantedImage, open_stream,
+    ArchiveFile, BlobStore, EngineImage, EngineKind, Image, ImageError, ImageSource, LayerDescriptor, OciLayout,
+    OpenRequest, OpenedLayers, PreferredDocument,
 };
 
 /// A new image as it is written, before it has its place.
@@ -54,7 +54,7 @@ impl WrittenImage {
         let request = OpenRequest {
             platform: None,
             index,
-            progress: &NoProgress,
+            progress: &(),
             cache: None,
         };
         let (opened, kept) = match self {
@@ -72,13 +72,11 @@ impl WrittenImage {
                 (archive.open(&request)?, KeptBlobs::Copied)
             }
             Self::Stream(name) => {
-                let wanted = WantedImage {
-                    reference: &reference,
-                    name: None,
-                    docker: SourceKind::DockerDaemon,
-                    first: PreferredDocument::DockerManifest,
+                let engine = EngineImage {
+                    reference,
+                    ..EngineImage::new(EngineKind::Docker, name)
                 };
-                let read = |archive: io::PipeReader| open_stream("the archive", archive, &wanted, &request);
+                let read = |archive: io::PipeReader| engine.open_saved(archive, &request);
                 (engine::stream_archive(made, name, read)?, KeptBlobs::Copied)
             }
         };
