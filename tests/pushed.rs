@@ -15,6 +15,8 @@ use image_source::registry::{CredentialSource, PushOutcome, RegistryOptions, Reg
 use registry_server::{Reply, Request, Server, digest};
 
 const BLOB: &[u8] = b"the bytes of a layer";
+/// One that no other repository has.
+const NEW_BLOB: &[u8] = b"the bytes of a new layer";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 fn options() -> RegistryOptions {
@@ -40,7 +42,13 @@ fn open() -> Result<Box<dyn Read + Send>, ImageError> {
     Ok(Box::new(Cursor::new(BLOB)))
 }
 
-/// A registry that asks for a token, and mounts from `base` alone.
+/// The query that asks for a blob of `base`.
+fn mount(blob: &[u8]) -> String {
+    let digest = digest(blob).to_string().replace(':', "%3A");
+    format!("?mount={digest}&from=base")
+}
+
+/// A registry that asks for a token, and mounts one blob, which `base` has.
 fn registry(request: &Request) -> Reply {
     let host = &request.headers["host"];
     if request.path.starts_with("/token") {
@@ -52,7 +60,7 @@ fn registry(request: &Request) -> Reply {
     }
     let path = request.path.split('?').next().unwrap();
     match (request.method.as_str(), path) {
-        ("POST", _) if request.path.contains("from=base") => Reply::new(201, ""),
+        ("POST", _) if request.path.ends_with(&mount(BLOB)) => Reply::new(201, ""),
         ("POST", _) => Reply::new(202, "").with("Location", "/v2/new/app/uploads/7?state=x"),
         ("PUT", "/v2/new/app/uploads/7" | "/v2/new/app/manifests/1") => Reply::new(201, ""),
         _ => Reply::new(404, ""),
@@ -71,23 +79,26 @@ fn seen(server: &Server) -> Vec<String> {
 #[test]
 fn a_blob_is_mounted_or_sent_and_the_manifest_comes_last() {
     let server = Server::start(registry);
-    let digest = digest(BLOB);
-    let size = BLOB.len() as u64;
+    let (shared, new) = (digest(BLOB), digest(NEW_BLOB));
     let push = push(&server, Some("base"));
     assert!(!push.exists().unwrap());
-    assert_eq!(push.push_blob(&digest, size, &open).unwrap(), PushOutcome::Mounted);
-    assert_eq!(push.push_blob(&digest, size, &open).unwrap(), PushOutcome::Sent);
+    let (size, new_size) = (BLOB.len() as u64, NEW_BLOB.len() as u64);
+    assert_eq!(push.push_blob(&shared, size, &open).unwrap(), PushOutcome::Mounted);
+    let open_new = || Ok(Box::new(Cursor::new(NEW_BLOB)) as Box<dyn Read + Send>);
+    assert_eq!(push.push_blob(&new, new_size, &open_new).unwrap(), PushOutcome::Sent);
     push.push_manifest(MANIFEST, b"{}").unwrap();
-    let shown = digest.to_string().replace(':', "%3A");
     assert_eq!(
         seen(&server),
         [
             "GET /v2/new/app/manifests/1".to_owned(),
-            format!("HEAD /v2/new/app/blobs/{digest}"),
-            format!("POST /v2/new/app/blobs/uploads/?mount={shown}&from=base"),
-            format!("HEAD /v2/new/app/blobs/{digest}"),
-            "POST /v2/new/app/blobs/uploads/".to_owned(),
-            format!("PUT /v2/new/app/uploads/7?state=x&digest={shown}"),
+            format!("HEAD /v2/new/app/blobs/{shared}"),
+            format!("POST /v2/new/app/blobs/uploads/{}", mount(BLOB)),
+            format!("HEAD /v2/new/app/blobs/{new}"),
+            format!("POST /v2/new/app/blobs/uploads/{}", mount(NEW_BLOB)),
+            format!(
+                "PUT /v2/new/app/uploads/7?state=x&digest={}",
+                new.to_string().replace(':', "%3A")
+            ),
             "PUT /v2/new/app/manifests/1".to_owned(),
         ]
     );
@@ -96,7 +107,7 @@ fn a_blob_is_mounted_or_sent_and_the_manifest_comes_last() {
     let scopes = "scope=repository%3Anew%2Fapp%3Apull%2Cpush&scope=repository%3Abase%3Apull";
     assert!(token.unwrap().path.ends_with(scopes), "{token:?}");
     let sent = all.iter().find(|request| request.path.contains("uploads/7"));
-    assert_eq!(sent.unwrap().body.as_bytes(), BLOB);
+    assert_eq!(sent.unwrap().body.as_bytes(), NEW_BLOB);
     let named = all.last().unwrap();
     assert_eq!(named.headers["content-type"], MANIFEST);
 }

@@ -73,7 +73,8 @@ fn send_all<R: Read>(
 ) -> R {
     loop {
         // Where one has come back it is used again: a layer would otherwise be allocated once over in chunks.
-        let mut chunk = used.try_recv().unwrap_or_default();
+        // A new one is zeros from the system, of which a small layer touches the first pages alone.
+        let mut chunk = used.try_recv().unwrap_or_else(|_| vec![0; size]);
         chunk.resize(size, 0);
         let (filled, end) = fill(&mut inner, &mut chunk);
         chunk.truncate(filled);
