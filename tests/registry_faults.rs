@@ -12,10 +12,14 @@
 #[allow(dead_code, reason = "shared with the proxy that breaks a real registry's answers")]
 mod registry_server;
 
+#[path = "support/name_server.rs"]
+mod name_server;
+
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::io::Read;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -300,6 +304,63 @@ fn redirects_to_forbidden_places_and_without_end_are_refused() {
         });
         assert_eq!(refusal(&server, open(&server)), expected);
     }
+}
+
+/// A name has an address that may be asked when it is looked at, and this machine's when it is connected to.
+#[test]
+fn a_name_that_changes_its_address_after_the_check_leads_nowhere_else() {
+    const NAME_SERVER: &str = "127.77.0.53";
+    // Nothing can be connected to there, and the system says so at once.
+    const FIRST: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
+    if !Command::new("unshare")
+        .args(["-m", "true"])
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        println!("rebinding: only root can give a program another resolv.conf");
+        return;
+    }
+    let asked = AtomicUsize::new(0);
+    name_server::serve_names(format!("{NAME_SERVER}:53").parse().unwrap(), move |name| {
+        let is_first = name == "rebound.test" && asked.fetch_add(1, Ordering::SeqCst) == 0;
+        if is_first { FIRST } else { Ipv4Addr::LOCALHOST }
+    });
+    let server = Server::start(|request| match request.header("host") {
+        Some(host) if host.starts_with("registry.test:") => {
+            let port = host.rsplit(':').next().unwrap();
+            Reply::new(302, "").with("Location", format!("http://rebound.test:{port}/secret"))
+        }
+        _ => Reply::new(200, "what only this machine may ask for"),
+    });
+    let port = server.address.port();
+    let folder = tempfile::tempdir().unwrap();
+    let resolv_conf = folder.path().join("resolv.conf");
+    std::fs::write(&resolv_conf, format!("nameserver {NAME_SERVER}\n")).unwrap();
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", "mount --bind \"$0\" /etc/resolv.conf && exec \"$@\""])
+        .arg(&resolv_conf)
+        .arg(env!("CARGO_BIN_EXE_cupti-audit"))
+        .args([
+            "--no-cache",
+            "--limit",
+            "tries=1",
+            "--insecure-registry",
+            "registry.test,rebound.test",
+        ])
+        .arg(format!("registry.test:{port}/app:1"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).replace(&port.to_string(), "PORT");
+    assert_eq!(
+        said,
+        "error: cannot reach rebound.test:PORT: Network is unreachable (os error 101); check its name and port, the network and the proxy settings\n"
+    );
+    let hosts = server
+        .seen()
+        .into_iter()
+        .filter_map(|request| request.header("host").map(str::to_owned));
+    let hosts: Vec<String> = hosts.map(|host| host.replace(&port.to_string(), "PORT")).collect();
+    assert_eq!(hosts, ["registry.test:PORT"]);
 }
 
 #[test]

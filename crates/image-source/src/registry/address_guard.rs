@@ -2,10 +2,10 @@
 //!
 //! A redirect or a token realm is the registry's text: it may name the metadata service of a cloud, or a
 //! service on this machine. Such addresses are refused unless the registry itself stands there by the user's
-//! choice, and so is the step from TLS to plain HTTP. Names are resolved once before they are asked; the
-//! connection resolves again, so a name server that changes its mind in between is not caught.
+//! choice, and so is the step from TLS to plain HTTP. A name is resolved here, and connected to where it was checked
+//! (`checked_names.rs`).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use reqwest::Url;
 
@@ -34,7 +34,8 @@ pub(super) fn is_listed(host: &str, port: Option<u16>, insecure: &[String]) -> b
     })
 }
 
-/// Checks an address `to` that an answer from `from` names; `registry` is the host the user chose.
+/// Checks an address `to` that an answer from `from` names; `registry` is the host the user chose. Gives the addresses that
+/// `resolve` has of its host, where it was asked for them.
 ///
 /// Errors: Why the address is not asked, naming it without its query.
 pub(super) fn check_address(
@@ -42,8 +43,8 @@ pub(super) fn check_address(
     from: &Url,
     to: &Url,
     insecure: &[String],
-    resolve: impl Fn(&str, u16) -> Vec<IpAddr>,
-) -> Result<(), String> {
+    resolve: impl Fn(&str) -> Vec<IpAddr>,
+) -> Result<Vec<IpAddr>, String> {
     let host = to.host_str().unwrap_or_default();
     let place = || format!("{}://{}", to.scheme(), url_authority(to));
     match (from.scheme(), to.scheme()) {
@@ -61,7 +62,7 @@ pub(super) fn check_address(
     }
     // The user chose this host, wherever it stands, and with it all its ports.
     if host.eq_ignore_ascii_case(registry) {
-        return Ok(());
+        return Ok(Vec::new());
     }
     // By its name, as behind a proxy it resolves only where the proxy stands.
     if host.eq_ignore_ascii_case("metadata.google.internal") {
@@ -72,21 +73,13 @@ pub(super) fn check_address(
         Some(ip) => vec![ip],
         // It is this machine whatever a name server says (RFC 6761, section 6.3).
         None if is_loopback(host) => vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
-        None => resolve(host, to.port_or_known_default().unwrap_or(443)),
+        None => resolve(host),
     };
     // One bad address is enough: a hostile name may have several, and the connection takes any of them.
     match addresses.iter().find_map(|&ip| kind(ip, near)) {
         Some(kind) => Err(format!("{} is {kind}", place())),
-        None => Ok(()),
+        None => Ok(addresses),
     }
-}
-
-/// The addresses of a name as the system gives them; none where it has none, or where only a proxy knows.
-pub(super) fn resolve_host(host: &str, port: u16) -> Vec<IpAddr> {
-    (host, port)
-        .to_socket_addrs()
-        .map(|addresses| addresses.map(|address| address.ip()).collect())
-        .unwrap_or_default()
 }
 
 /// Host and port of an URL as they are written in a reference.
@@ -146,7 +139,7 @@ mod tests {
     use super::{allows_plain, check_address, is_listed};
 
     fn verdict(registry: &str, from: &str, to: &str) -> String {
-        let resolve = |host: &str, _| -> Vec<IpAddr> {
+        let resolve = |host: &str| -> Vec<IpAddr> {
             match host {
                 "rebound.example" => vec!["1.2.3.4".parse().unwrap(), "127.0.0.1".parse().unwrap()],
                 "storage.example" => vec!["203.0.113.9".parse().unwrap()],
@@ -155,7 +148,7 @@ mod tests {
         };
         let url = |text| Url::parse(text).unwrap();
         match check_address(registry, &url(from), &url(to), &["plain.lan:80".to_owned()], resolve) {
-            Ok(()) => "asked".to_owned(),
+            Ok(_) => "asked".to_owned(),
             Err(why) => why,
         }
     }

@@ -10,6 +10,7 @@ mod attached_indexes;
 mod blob;
 mod catalog;
 mod challenge;
+mod checked_names;
 mod client;
 mod credential_files;
 mod credentials;

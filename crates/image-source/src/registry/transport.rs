@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use reqwest::blocking::{Body, Client, RequestBuilder, Response};
@@ -15,6 +15,7 @@ use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Certificate, Method, Url};
 
 use super::address_guard;
+use super::checked_names::{CheckedNames, resolve_host};
 use super::options::RegistryOptions;
 use super::pace;
 use super::request_errors::{connection_failure, read_error_body, remote_error, shorten_text};
@@ -78,6 +79,7 @@ pub(super) struct HttpTransport {
     ca_cert: Option<PathBuf>,
     patience: RetryPolicy,
     user_agent: String,
+    names: CheckedNames,
     clients: Mutex<BTreeMap<ClientKind, Client>>,
 }
 
@@ -97,6 +99,7 @@ impl HttpTransport {
             ca_cert: options.ca_cert.clone(),
             patience: options.patience.clone(),
             user_agent: options.user_agent.clone(),
+            names: CheckedNames::default(),
             clients: Mutex::default(),
         }
     }
@@ -107,11 +110,15 @@ impl HttpTransport {
         address_guard::allows_plain(host, url.port_or_known_default(), &self.insecure)
     }
 
-    /// Checks an address that an answer from `from` names.
+    /// Checks an address that an answer from `from` names; its host is connected to where it was checked alone.
     ///
     /// Errors: Why it is not asked.
     pub(super) fn check(&self, from: &Url, to: &Url) -> Result<(), String> {
-        address_guard::check_address(&self.registry, from, to, &self.insecure, address_guard::resolve_host)
+        // Where the name has no address, a proxy may know one, or connecting to it says that there is none.
+        let resolve = |host: &str| resolve_host(host).unwrap_or_default();
+        let checked = address_guard::check_address(&self.registry, from, to, &self.insecure, resolve)?;
+        self.names.keep(to.host_str().unwrap_or_default(), checked);
+        Ok(())
     }
 
     /// Makes a GET request and follows its redirects. The authorization goes to the origin of `url` only:
@@ -255,6 +262,7 @@ impl HttpTransport {
     fn build(&self, kind: ClientKind) -> Result<Client, ImageError> {
         let mut builder = client_builder()
             .user_agent(&self.user_agent)
+            .dns_resolver(Arc::new(self.names.clone()))
             .connect_timeout(self.patience.connect)
             // In the blocking client this is no limit on the whole: it bounds the wait for the answer, and
             // then each read of the body anew.
