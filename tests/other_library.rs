@@ -159,6 +159,11 @@ fn the_copies_and_who_asks_are_those_of_the_library() {
             "{format}: {said}"
         );
         assert!(!said.contains("nvidia.com/cupti"), "{format}: {said}");
+        let tags = said
+            .split("\"tags\": [")
+            .nth(1)
+            .map(|tags| tags.trim_start().starts_with("\"nccl\","));
+        assert_eq!(tags, (format == "sarif").then_some(true), "{said}");
     }
     let page = of_image(&layer, &["html"]).remove(0);
     for words in [

@@ -34,10 +34,10 @@ pub(crate) struct SarifReport {
 }
 
 impl SarifReport {
-    /// An empty report of a run with these rules.
-    pub(crate) fn new(rules: &[Rule]) -> Self {
+    /// An empty report of a run with these rules about the library that people call `library_name`.
+    pub(crate) fn new(rules: &[Rule], library_name: &str) -> Self {
         Self {
-            rules: rules.iter().map(descriptor).collect(),
+            rules: rules.iter().map(|rule| descriptor(rule, library_name)).collect(),
             bases: BTreeMap::new(),
             images: Vec::new(),
             results: Vec::new(),
@@ -105,7 +105,7 @@ impl ReportWriter for SarifReport {
 
     fn end(&mut self, exit: RunExit) -> io::Result<String> {
         // What was gathered moves into the document; a report of many images is large.
-        let take = std::mem::replace(self, Self::new(&[]));
+        let take = std::mem::replace(self, Self::new(&[], ""));
         // One run for all images: GitHub refuses a file in which two runs have the same tool and category.
         Ok(one_run(&json!({
             "tool": {"driver": {
@@ -142,7 +142,7 @@ pub(super) fn one_run(run: &Value) -> String {
     format!("{log:#}\n")
 }
 
-pub(super) fn descriptor(rule: &Rule) -> Value {
+pub(super) fn descriptor(rule: &Rule, library_name: &str) -> Value {
     let fix = rule.fix.with_field_names();
     let why = rule.why.trim();
     let mut markdown = format!("{}\n\n**To fix it:** {}\n", escape_markdown(why), escape_markdown(&fix));
@@ -159,7 +159,7 @@ pub(super) fn descriptor(rule: &Rule) -> Value {
         "defaultConfiguration": {"level": rule.severity.name()},
         "properties": {
             // GitHub lets alerts be filtered by them.
-            "tags": ["cupti", "container"],
+            "tags": [library_name.to_lowercase(), "container"],
             // GitHub's words for the three levels.
             "problem.severity": match rule.severity {
                 Severity::Error => "error",

@@ -93,7 +93,7 @@ pub(super) fn report_of(
     match format {
         ReportFormat::Text => Box::new(TextReport::new(layout)),
         ReportFormat::Json => Box::new(JsonReport::new(fail_on)),
-        ReportFormat::Sarif => Box::new(SarifReport::new(rules)),
+        ReportFormat::Sarif => Box::new(SarifReport::new(rules, &knowledge.library.name)),
         ReportFormat::Junit => Box::new(JunitReport::new(rules, fail_on)),
         ReportFormat::Markdown => Box::new(MarkdownReport),
         ReportFormat::GitHub => Box::new(GitHubAnnotations),

@@ -22,6 +22,7 @@ pub(crate) fn sarif_log(checked: &CheckedBuildFile<'_>, rules: &[Rule]) -> Strin
         .findings
         .iter()
         .map(|found| sarif_result(checked, found, rules));
+    let descriptor = |rule| descriptor(rule, &checked.report.library_name);
     one_run(&json!({
         "tool": {"driver": {
             "name": env!("CARGO_PKG_NAME"),
