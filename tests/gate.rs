@@ -856,5 +856,5 @@ fn two_images_are_compared_by_bytes_programs_phases_and_findings() {
         let (text, _) = diff(format, "pip-torch", "pip-torch-broken");
         insta::assert_snapshot!(format!("diff_{format}"), text.replace(&folder, "oci:"));
     }
-    assert!(diff("html", "pip-torch", "pip-torch-broken").0.contains("<table>"));
+    assert!(diff("html", "pip-torch", "pip-torch-broken").0.contains("<table"));
 }

@@ -18,6 +18,8 @@ class CuptiAudit < Formula
 
   def install
     bin.install "cupti-audit"
+    generate_completions_from_executable(bin/"cupti-audit", "completions")
+    (man1/"cupti-audit.1").write Utils.safe_popen_read(bin/"cupti-audit", "man")
   end
 
   test do

@@ -115,7 +115,8 @@ pub(super) fn audit_foretold(
         drops,
     };
     let mut after = foretell_image(&request, &make_recipe(&request)?)?;
-    after.facts.image.reference += &format!(" by dockerfile --phase {}", phase.name);
+    let name = &mut after.facts.image.reference;
+    name.extend([" by dockerfile --phase ", &phase.name]);
     Ok((before, after))
 }
 
