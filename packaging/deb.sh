@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # A Debian package of a program that needs no library, in FOLDER: packaging/deb.sh PROGRAMS VERSION MACHINE FOLDER
+# The program writes its manual and completions; RUN=qemu-aarch64-static runs that of another processor.
 set -euo pipefail
 programs=$1 version=$2 folder=$4
 case $3 in
@@ -13,6 +14,13 @@ install -D -m 755 "$programs/cupti-audit" "$root/usr/bin/cupti-audit"
 install -D -m 644 -t "$root/usr/share/doc/cupti-audit" "$programs"/{README.md,CHANGELOG.md}
 cat "$programs"/LICENSE-{MIT,APACHE} >"$root/usr/share/doc/cupti-audit/copyright"
 chmod 644 "$root/usr/share/doc/cupti-audit/copyright"
+share=$root/usr/share
+install -d "$share"/{man/man1,bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
+run() { ${RUN:-} "$programs/cupti-audit" "$@"; }
+run man | gzip --no-name --best >"$share/man/man1/cupti-audit.1.gz"
+run completions bash >"$share/bash-completion/completions/cupti-audit"
+run completions zsh >"$share/zsh/vendor-completions/_cupti-audit"
+run completions fish >"$share/fish/vendor_completions.d/cupti-audit.fish"
 install -d "$root/DEBIAN"
 cat >"$root/DEBIAN/control" <<CONTROL
 Package: cupti-audit

@@ -3,6 +3,10 @@
 # in it, and their digests, in target/dist. Of one commit and toolchain the same bytes, whatever folder it is built in.
 #
 #   packaging/dist.sh [TARGET]     the target of Rust; without it that of this machine, by musl
+#   BUILD=zigbuild packaging/dist.sh aarch64-unknown-linux-musl
+#                                  for another processor, by cargo-zigbuild, whose zig has the C library of each target;
+#                                  where Rust's own is not to be had for it, CARGO_UNSTABLE_BUILD_STD=std,
+#                                  RUSTC_BOOTSTRAP=1 and RUSTFLAGS=-Clink-self-contained=no compile it of rust-src
 #   PROFILE=dev packaging/dist.sh  compiled in a tenth of the time, for trying this script
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,8 +27,8 @@ for pair in "$PWD=/source" "$cargo_home=/cargo" "$(rustc --print sysroot)=/rust"
   c_flags+=("-ffile-prefix-map=$pair")
 done
 # crt-static is the default for musl, and asked for where the target is glibc's.
-RUSTFLAGS="${rust_flags[*]} -Ctarget-feature=+crt-static" CFLAGS="${c_flags[*]}" \
-  cargo build --locked --bin cupti-audit --profile "$profile" --target "$target"
+RUSTFLAGS="${rust_flags[*]} -Ctarget-feature=+crt-static ${RUSTFLAGS:-}" CFLAGS="${c_flags[*]}" \
+  cargo "${BUILD:-build}" --locked --bin cupti-audit --profile "$profile" --target "$target"
 
 version=$(cargo metadata --locked --no-deps --format-version 1 |
   python3 -c 'import json, sys; print(next(p["version"] for p in json.load(sys.stdin)["packages"] if p["name"] == "cupti-audit"))')

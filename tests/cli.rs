@@ -295,7 +295,13 @@ fn the_program_describes_itself() {
         let script = page(&["completions", shell]);
         assert!(script.contains("cupti-audit") && script.contains("links"), "{shell}");
     }
-    assert!(page(&["man"]).starts_with(".ie"), "it is roff");
+    let manual = page(&["man"]);
+    assert!(manual.starts_with(".ie"), "it is roff");
+    let list = "\n.nf\nImages:\n  NAME[:TAG][@DIGEST]";
+    assert!(manual.contains(list), "lists keep their lines: {manual}");
+    assert_eq!(page(&["help", "slim"]), page(&["slim", "--help"]));
+    let brief = page(&["-h"]);
+    assert!(brief.lines().count() <= 42, "more than a screen: {brief}");
     assert!(page(&["man", "links"]).contains("cupti\\-audit\\-links"));
     assert_eq!(run(&["man", "nothing"]).status.code(), Some(2));
     let version = page(&["--version"]);

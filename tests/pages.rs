@@ -46,6 +46,7 @@ const LOOK: &str = "
     return {
       name: frame.dataset.name, width: root.clientWidth, scrolls: root.scrollWidth,
       clipped: clipped.map(text => text.textContent), outside: outside.map(text => text.textContent),
+      cut: [...page.querySelectorAll('.wide:has(table)')].filter(one => one.scrollWidth > one.clientWidth).length,
       smallest: Math.min(...texts.map(size)),
       pictures: page.querySelectorAll('svg.picture').length,
       active: page.querySelectorAll('script,iframe,object,embed,img,link,base,form').length,
@@ -147,7 +148,7 @@ fn every_page_fits_a_phone_and_a_screen() {
             page["pictures"].as_u64().unwrap() >= 2 || page["name"] == "diff",
             "{page}"
         );
-        for nothing in ["active", "handlers", "fetched"] {
+        for nothing in ["active", "handlers", "fetched", "cut"] {
             assert_eq!(page[nothing], 0, "{nothing}: {page}");
         }
     }

@@ -1,4 +1,4 @@
-# The formula of a release; `packaging/release.sh` fills in the version and the digests.
+# The formula of a release; `packaging/sums.sh` fills in the version and the digests.
 class CuptiAudit < Formula
   desc "Will CUPTI load in this container image, for whom, and if not, why"
   homepage "https://github.com/OWNER/cupti-audit"
@@ -18,6 +18,8 @@ class CuptiAudit < Formula
 
   def install
     bin.install "cupti-audit"
+    generate_completions_from_executable(bin/"cupti-audit", "completions")
+    (man1/"cupti-audit.1").write Utils.safe_popen_read(bin/"cupti-audit", "man")
   end
 
   test do

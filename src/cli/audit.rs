@@ -15,7 +15,9 @@ pub struct AuditArgs {
     /// Or a phase of --profiles; severities follow it (repeatable).
     #[arg(long, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',')]
     pub phase: Vec<String>,
-    /// A profiling tool that has to work, such as torch.profiler; one that would not is an error (repeatable)
+    /// A profiling tool that has to work, such as torch.profiler (repeatable)
+    ///
+    /// One that would not is an error, with the reason.
     #[arg(long = "tool", value_name = "TOOL", env = "CUPTI_AUDIT_TOOL", value_delimiter = ',')]
     pub tools: Vec<String>,
     #[command(flatten)]

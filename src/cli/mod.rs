@@ -84,7 +84,7 @@ Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
         docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, or a path
 Exit codes: 0 pass, 1 findings, 2 not done, or the verdict is open
 Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04
-More commands: attest, cache, completions, config, fleet, man, profiles, schema, verify (--help has all)";
+More commands: attest, cache, completions, config, fleet, man, profiles, schema, verify";
 
 /// The ways to name an image are said by the crate that reads them.
 fn after_help() -> String {
@@ -216,9 +216,14 @@ fn parse_command_line() -> Cli {
     let brief = given.iter().any(|argument| argument == "-h") || given.len() == 1;
     let is_long_version = given.iter().any(|argument| argument == "--version");
     let adjust = |arg: Arg| without_empty(arg).hide_env(brief);
+    // The end of -h says what an image is.
+    let adjust_own = |arg: Arg| {
+        let is_hidden = arg.is_hide_set() || (brief && arg.is_positional());
+        adjust(arg).hide(is_hidden)
+    };
     // By hand, as the derive cannot leave a variable out for its value.
     let mut command = Cli::command()
-        .mut_args(adjust)
+        .mut_args(adjust_own)
         .mut_subcommands(|command| command.mut_args(adjust))
         // What one needs once in a while would push the options off the screen.
         .mut_subcommands(|command| {

@@ -8,6 +8,7 @@ use crate::judge::facts::World;
 #[derive(Debug, Args)]
 pub struct TreeArgs {
     /// The image
+    #[arg(value_name = "IMAGE")]
     pub image_name: String,
     /// A path in the image, or a soname such as libcupti.so.12
     pub object: String,

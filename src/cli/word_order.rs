@@ -5,6 +5,11 @@ use std::path::Path;
 
 use clap::{Arg, Command};
 
+/// The parser's own command.
+const HELP: &str = "help";
+/// What an audit is called by other tools that read images, and no image of Docker Hub's own is.
+const FOREIGN_COMMANDS: [&str; 6] = ["analyze", "image", "inspect", "pull", "scan", "test"];
+
 /// The arguments with the command's word in front, so that `-q slim IMAGE` is what `slim -q IMAGE` is; without one they
 /// are those of `audit`.
 ///
@@ -15,20 +20,21 @@ pub fn command_first(command: &Command, mut arguments: Vec<OsString>) -> Result<
     };
     let word = arguments.remove(place);
     if let Some(text) = word.to_str()
-        && command.find_subcommand(text).is_none()
+        && !is_command(command, text)
         && let Some(meant) = meant_command(command, text)
     {
         return Err(format!(
             "{text} is no command; {meant:?} is one (for an image of that name: docker://{text})"
         ));
     }
-    let front = if command.find_subcommand(&word).is_some() {
-        1
-    } else {
-        place
-    };
-    arguments.insert(front, word);
+    let is_front = word.to_str().is_some_and(|text| is_command(command, text));
+    arguments.insert(if is_front { 1 } else { place }, word);
     Ok(arguments)
+}
+
+/// Whether a word is a command's, or the parser's own, which it lists nowhere.
+fn is_command(command: &Command, word: &str) -> bool {
+    word == HELP || command.find_subcommand(word).is_some()
 }
 
 /// The place of the first argument that is neither an option nor an option's value.
@@ -81,10 +87,10 @@ fn meant_command(command: &Command, word: &str) -> Option<String> {
     let near = command
         .get_subcommands()
         .map(Command::get_name)
-        // The parser's own, which it lists nowhere.
-        .chain(["help"])
+        .chain([HELP])
         .filter(|name| slip(name));
-    near.map(str::to_owned).chain(parts).next()
+    let foreign = FOREIGN_COMMANDS.contains(&word).then(|| "audit".to_owned());
+    near.map(str::to_owned).chain(parts).chain(foreign).next()
 }
 
 #[cfg(test)]
@@ -106,13 +112,14 @@ mod tests {
     #[test]
     fn where_may_a_command_stand() {
         let same = [
-            "image",
-            "--phase training image",
-            "-o json=x image",
+            "app",
+            "--phase training app",
+            "-o json=x app",
             "-- dockerfile",
             "-",
-            "tree image libcupti.so.12",
-            "--phase=training image dockerfile",
+            "tree app libcupti.so.12",
+            "help slim",
+            "--phase=training app dockerfile",
         ];
         for line in same {
             assert_eq!(ordered(line), line);
@@ -123,6 +130,7 @@ mod tests {
             ("-vo out slim x", "slim -vo out x"),
             ("--with-builder dockerfile x", "dockerfile --with-builder x"),
             ("--cloudbuild dockerfile x", "dockerfile --cloudbuild x"),
+            ("-q help slim", "help -q slim"),
         ];
         for (line, expected) in moved {
             assert_eq!(ordered(line), expected);
@@ -135,6 +143,10 @@ mod tests {
             (
                 "dockerfil x",
                 "dockerfil is no command; \"dockerfile\" is one (for an image of that name: docker://dockerfil)",
+            ),
+            (
+                "scan x",
+                "scan is no command; \"audit\" is one (for an image of that name: docker://scan)",
             ),
             (
                 "-q explain x",

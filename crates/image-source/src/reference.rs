@@ -8,6 +8,9 @@ use crate::image_error::ImageError;
 use crate::registry_reference::RegistryReference;
 use crate::source_kind::SourceKind;
 
+/// The hexadecimal digits of a SHA-256 (image-spec, descriptor.md, "Digests").
+const SHA256_DIGITS: usize = 64;
+
 /// The source that a reference names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ImageReference {
@@ -76,6 +79,9 @@ pub(crate) fn parse_reference(
     if text == "-" {
         return Ok(ImageReference::Stdin);
     }
+    if text.trim() != text {
+        return Err(invalid("a space stands before or behind it"));
+    }
     // Before the schemes with a colon alone, as `docker` is one of them and may be a host's name, too.
     if let Some(name) = text.strip_prefix("docker://") {
         return registry(text, name);
@@ -84,10 +90,16 @@ pub(crate) fn parse_reference(
         // A scheme comes before a file of that name; `./oci:x` means the file.
         && let Some(target) = schemed(scheme, rest, &look)
     {
-        return if rest.is_empty() {
-            Err(invalid("nothing stands after the scheme"))
-        } else {
-            Ok(target)
+        return match rest.strip_prefix(scheme) {
+            _ if rest.is_empty() => Err(invalid("nothing stands after the scheme")),
+            Some(path) if path.starts_with(':') && look(rest).is_none() => {
+                Err(invalid(&format!("the scheme stands twice; is {rest} meant?")))
+            }
+            // Else the system would say that it is no folder.
+            _ if matches!(target, ImageReference::Oci { .. }) && look(rest) == Some(PathKind::Other) => {
+                Err(invalid(why_no_image(rest)))
+            }
+            _ => Ok(target),
         };
     }
     let archive = |first| {
@@ -108,9 +120,7 @@ pub(crate) fn parse_reference(
         Some(PathKind::OciArchive) => archive(PreferredDocument::OciIndex),
         Some(PathKind::RootfsArchive) => Ok(ImageReference::RootfsArchive(text.into())),
         Some(PathKind::Sif) => Ok(ImageReference::Sif(text.into())),
-        Some(PathKind::Other) => Err(invalid(
-            "the file is neither an archive of docker save, OCI or a root file system, nor a SIF; docker://… names a registry's image",
-        )),
+        Some(PathKind::Other) => Err(invalid(why_no_image(text))),
         // A mistyped path must not become a question to Docker Hub, which would learn of it.
         None if is_path(text) => Err(invalid("no such file or folder")),
         None if let Some(meant) = meant_scheme(text) => Err(invalid(&format!(
@@ -118,6 +128,18 @@ pub(crate) fn parse_reference(
         ))),
         None => registry(text, text),
     }
+}
+
+/// Why a file of the host is no image, by its name where that tells.
+fn why_no_image(file: &str) -> &'static str {
+    let name = file.rsplit('/').next().unwrap_or_default();
+    if ["Dockerfile", "Containerfile"].iter().any(|of| name.contains(of)) {
+        return "a Dockerfile is no image yet: the command check reads it, and an image is named that was built of it";
+    }
+    if ["index.json", "oci-layout", "manifest.json"].contains(&name) {
+        return "the file is a part of an image: name the folder or archive that holds it";
+    }
+    "the file is neither an archive of docker save, OCI or a root file system, nor a SIF; docker://… names a registry's image"
 }
 
 fn schemed(scheme: &str, rest: &str, look: &impl Fn(&str) -> Option<PathKind>) -> Option<ImageReference> {
@@ -175,6 +197,19 @@ fn is_path(text: &str) -> bool {
 }
 
 fn registry(text: &str, name: &str) -> Result<ImageReference, ImageError> {
+    if let Some(meant) = ["https://", "http://"]
+        .iter()
+        .find_map(|scheme| name.strip_prefix(scheme))
+    {
+        let reason = format!("names in registries begin with the host; is {meant} meant?");
+        return Err(ImageError::reference(text, reason));
+    }
+    if let Some((_, hex)) = name.rsplit_once("@sha256:")
+        && hex.len() != SHA256_DIGITS
+    {
+        let reason = format!("its digest has {} digits and not {SHA256_DIGITS}", hex.chars().count());
+        return Err(ImageError::reference(text, reason));
+    }
     let lower = name.to_lowercase();
     if lower != name && name.parse::<RegistryReference>().is_err() && lower.parse::<RegistryReference>().is_ok() {
         let reason = format!("names in registries are in lower case; is {lower} meant?");
@@ -202,7 +237,7 @@ mod tests {
             "/rootfs" => Some(PathKind::Folder),
             "saved.tar" => Some(PathKind::DockerArchive),
             "oci.tar" => Some(PathKind::OciArchive),
-            "notes.txt" => Some(PathKind::Other),
+            "notes.txt" | "src/Dockerfile" | "layout/index.json" => Some(PathKind::Other),
             _ => None,
         }
     }
@@ -274,5 +309,32 @@ mod tests {
             "Ubuntu",
             "invalid reference \"Ubuntu\": names in registries are in lower case; is ubuntu meant?",
         );
+    }
+
+    #[test]
+    fn what_is_said_of_a_slip_in_a_name() {
+        for (text, why) in [
+            (" ubuntu", "a space stands before or behind it"),
+            ("oci:oci:there", "the scheme stands twice; is oci:there meant?"),
+            (
+                "https://ghcr.io/x/y:1",
+                "names in registries begin with the host; is ghcr.io/x/y:1 meant?",
+            ),
+            ("ubuntu@sha256:abc", "its digest has 3 digits and not 64"),
+            (
+                "src/Dockerfile",
+                "a Dockerfile is no image yet: the command check reads it, and an image is named that was built of it",
+            ),
+            (
+                "oci:layout/index.json",
+                "the file is a part of an image: name the folder or archive that holds it",
+            ),
+            (
+                "layout/index.json",
+                "the file is a part of an image: name the folder or archive that holds it",
+            ),
+        ] {
+            check(text, &format!("invalid reference {text:?}: {why}"));
+        }
     }
 }

@@ -5,7 +5,7 @@ mod project;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::cli::dockerfile::DockerfileArgs;
+use crate::cli::dockerfile::{DockerfileArgs, ViaArg};
 use crate::judge::audit::judge_image;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::facts::{GatherOptions, ImageFacts};
@@ -13,6 +13,7 @@ use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
 use crate::make::dockerfile::{self, DockerfileTemplates, PhasePage, config_instructions, image_name};
 use crate::make::remedy::copy_source::CopySource;
+use crate::make::remedy::foretold_audit::foretell_image;
 use crate::make::remedy::install_method::MethodKind;
 use crate::make::remedy::phase_recipe::RecipeRequest;
 use crate::make::remedy::recipe::make_recipe;
@@ -51,13 +52,11 @@ pub fn run_dockerfile(mut args: DockerfileArgs) -> Result<RunExit, CommandError>
         source: source.as_ref(),
         conditions: prepared.reader.conditions(),
         // The command line's list stands in place of the config's.
-        via: Some(&args.via)
-            .filter(|via| !via.is_empty())
-            .unwrap_or(&prepared.config.via)
-            .iter()
-            .copied()
-            .map(Into::into)
-            .collect(),
+        via: method_kinds(if args.via.is_empty() {
+            &prepared.config.via
+        } else {
+            &args.via
+        }),
         base: base(&args, facts)?,
     };
     let (text, cloudbuild) = match &args.phase {
@@ -76,6 +75,53 @@ pub fn run_dockerfile(mut args: DockerfileArgs) -> Result<RunExit, CommandError>
         }
     };
     Ok(written.max(report_gaps(facts)))
+}
+
+/// An image, and what the Dockerfile for a phase would make of it, both audited for that.
+///
+/// Errors: Why no Dockerfile would be written.
+pub(super) fn audit_foretold(
+    prepared: &PreparedCommand,
+    image: &str,
+    phase: &str,
+    drops: bool,
+) -> Result<(AuditedImage, AuditedImage), CommandError> {
+    let PreparedCommand {
+        knowledge,
+        reader,
+        config,
+        ..
+    } = prepared;
+    // Before anything is read, as a name may be misspelt.
+    let phase = knowledge.phase(phase)?;
+    let facts = prepared.read(image)?;
+    let conditions = reader.conditions();
+    let before = judge_image(
+        facts,
+        knowledge,
+        std::slice::from_ref(&phase.name),
+        &conditions.environment,
+    );
+    let plan = before.plan(&phase.name);
+    let request = RecipeRequest {
+        target: &before.facts,
+        phase,
+        plan: plan.ok_or_else(|| format!("{} was not judged", phase.name))?,
+        knowledge,
+        conditions: &conditions,
+        via: &method_kinds(&config.via),
+        cuda: None,
+        source: None,
+        drops,
+    };
+    let mut after = foretell_image(&request, &make_recipe(&request)?)?;
+    let name = &mut after.facts.image.reference;
+    name.extend([" by dockerfile --phase ", &phase.name]);
+    Ok((before, after))
+}
+
+fn method_kinds(via: &[ViaArg]) -> Vec<MethodKind> {
+    via.iter().copied().map(Into::into).collect()
 }
 
 /// Says what could not be checked: what is written may then be too little.

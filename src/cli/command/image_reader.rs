@@ -88,7 +88,7 @@ impl ImageReader {
         // Bars that are left would stand between the lines of the report.
         let facts = image_reading::read_image(image, &self.options(platform));
         self.bars.clear();
-        facts
+        facts.map_err(|error| naming(image, error))
     }
 
     /// The facts of the container that this process runs in.
@@ -104,7 +104,8 @@ impl ImageReader {
             Some(PlatformArg::All) => {
                 let options = self.options(None);
                 let request = options.open_request();
-                let all = image_source::list_platforms(image, &options.registry, &request)?;
+                let all = image_source::list_platforms(image, &options.registry, &request);
+                let all = all.map_err(|error| naming(image, error))?;
                 let wishes = all.into_iter().map(Some).collect::<Vec<_>>();
                 // A source without an index has one image and no platforms to list.
                 Ok(if wishes.is_empty() { vec![None] } else { wishes })
@@ -112,6 +113,14 @@ impl ImageReader {
             Some(PlatformArg::One(platform)) => Ok(vec![Some(platform.clone())]),
             None => Ok(vec![None]),
         }
+    }
+}
+
+/// An error of a registry or an engine, with the image that was asked for: of `app` a user does not expect Docker Hub.
+fn naming(image: &str, error: ImageError) -> ImageError {
+    match error {
+        ImageError::Remote(text) if !text.contains(image) => ImageError::Remote(format!("{image}: {text}")),
+        other => other,
     }
 }
 

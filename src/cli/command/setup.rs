@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use clap::Command;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, roman};
 
 use crate::cli::config::{FILE_NAME, TEMPLATE};
 use crate::cli::setup::{CompletionsArgs, ConfigAction, ConfigFileArgs, ManArgs, SchemaArgs};
@@ -33,8 +35,18 @@ pub fn run_man(args: &ManArgs, mut command: Command) -> Result<RunExit, CommandE
             found.ok_or_else(|| format!("there is no command {name:?}; cupti-audit --help lists them"))?
         }
     };
+    // As they are written: the renderer would run the lines of a list together.
+    let notes = page.get_after_long_help().or(page.get_after_help());
+    let notes = notes.map(ToString::to_string).unwrap_or_default();
+    let page = page.after_help(None::<&str>).after_long_help(None::<&str>);
     let mut text = Vec::new();
-    clap_mangen::Man::new(page).render(&mut text)?;
+    Man::new(page).render(&mut text)?;
+    let mut section = Roff::new();
+    section.control("SH", ["NOTES"]).control("nf", []);
+    for line in notes.lines() {
+        section.text([roman(line)]);
+    }
+    section.control("fi", []).to_writer(&mut text)?;
     Ok(write_result(&String::from_utf8_lossy(&text), RunExit::Clean))
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn refuse_arguments(mut error: clap::Error) -> ! {
 }
 
 /// Options of other scanners (trivy, grype, syft, dive, docker scout), and what is the same here.
-const FOREIGN_OPTIONS: [(&str, &str); 8] = [
+const FOREIGN_OPTIONS: [(&str, &str); 9] = [
     ("--json", "--format json"),
     ("--sarif", "--format sarif"),
     ("--severity", "--fail-on SEVERITY"),
@@ -94,6 +94,7 @@ const FOREIGN_OPTIONS: [(&str, &str); 8] = [
         "--ignore",
         "`suppress` in cupti-audit.yaml, which cupti-audit config init writes",
     ),
+    ("-f", "--format FORMAT, or -o FORMAT=FILE"),
     ("--image", "the image alone, without an option"),
     ("--input", "docker-archive:FILE, or the path of the archive alone"),
 ];

@@ -3,7 +3,7 @@
 use anstyle::Style;
 use maud::{Markup, html};
 
-use super::super::blocks::{Block, ReportPage, code_lines};
+use super::super::blocks::{Block, ReportPage, TableRow, code_lines};
 use super::super::text_layout::{BAD, DOUBTFUL, GOOD, capital};
 use super::image_section::gaps;
 use super::whole_page;
@@ -29,14 +29,7 @@ fn block_markup(block: &Block<'_>) -> Markup {
         Block::Heading(text) => html! { h3 { (capital(text)) } },
         Block::Caption(text) => html! { p { (capital(text)) ":" } },
         Block::Paragraph(_, text) | Block::Line(text) => html! { p { (text) } },
-        Block::Table(columns, rows) => html! {
-            div.wide tabindex="0" {
-                table {
-                    thead { tr { @for column in columns { th { (column) } } } }
-                    tbody { @for row in rows { tr { @for cell in &row.cells { (table_cell(cell)) } } } }
-                }
-            }
-        },
+        Block::Table(columns, rows) => table(columns, rows),
         Block::Steps(steps) => html! { ol { @for step in *steps { li { (step) } } } },
         Block::HostConditions(conditions) => html! {
             ul { @for one in conditions { li { (one.says) " (" (one.certainty.name()) ": " (one.source) ")" } } }
@@ -52,12 +45,33 @@ fn block_markup(block: &Block<'_>) -> Markup {
 /// The characters of a cell that stays in one line: a size, a platform, a verdict.
 const SHORT: usize = 20;
 
-/// A cell that no browser breaks within a word: a path goes on in a new line behind a slash.
-fn table_cell(text: &str) -> Markup {
-    if text.chars().count() <= SHORT {
-        return html! { td.short { (text) } };
+fn is_short(text: &str) -> bool {
+    text.chars().count() <= SHORT
+}
+
+/// A table. On a phone the cells of one with long texts stand below each other, each behind the name of its column.
+fn table(columns: &[&str], rows: &[TableRow]) -> Markup {
+    let stacks = rows.iter().flat_map(|row| &row.cells).any(|cell| !is_short(cell));
+    html! {
+        div.wide tabindex="0" {
+            table.stacks[stacks] {
+                thead { tr { @for column in columns { th { (column) } } } }
+                tbody {
+                    @for row in rows {
+                        tr { @for (column, cell) in columns.iter().zip(&row.cells) { (table_cell(column, cell)) } }
+                    }
+                }
+            }
+        }
     }
-    html! { td { @for part in text.split_inclusive('/') { (part) wbr; } } }
+}
+
+/// A cell that no browser breaks within a word: a path goes on in a new line behind a slash.
+fn table_cell(column: &str, text: &str) -> Markup {
+    if is_short(text) {
+        return html! { td.short data-column=(column) { (text) } };
+    }
+    html! { td data-column=(column) { @for part in text.split_inclusive('/') { (part) wbr; } } }
 }
 
 fn class(style: Style) -> &'static str {

@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::MultiGzDecoder;
 use image_linkage::digest::Digest;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde::Deserialize;
 
 use super::kind::EngineKind;
@@ -211,14 +211,31 @@ impl Read for SplitTar {
 }
 
 fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(openat(CWD, folder, flags, Mode::empty())?)
+    // Read it cannot be by everybody who may look into it.
+    #[cfg(target_os = "linux")]
+    let access = OFlags::PATH;
+    #[cfg(not(target_os = "linux"))]
+    let access = OFlags::RDONLY;
+    Ok(openat(
+        CWD,
+        folder,
+        access | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?)
 }
 
 /// Opens what a name of a tar stands for below `folder`, which is the root for every link on the way, as it was when the
 /// engine unpacked the layer: a name from an image must lead to no file of the host.
+#[cfg(target_os = "linux")]
 fn open_below(folder: &OwnedFd, name: &[u8]) -> io::Result<File> {
+    use rustix::fs::{ResolveFlags, openat2};
     // Not held up by a FIFO.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     Ok(openat2(folder, name, flags, Mode::empty(), ResolveFlags::IN_ROOT)?.into())
+}
+
+/// Only Linux can look below a folder alone; elsewhere an engine has its files in a virtual machine, and is asked for them.
+#[cfg(not(target_os = "linux"))]
+fn open_below(_: &OwnedFd, _: &[u8]) -> io::Result<File> {
+    Err(io::ErrorKind::Unsupported.into())
 }
