@@ -91,8 +91,7 @@ pub(super) fn run_share(args: FleetRunArgs) -> Result<RunExit, CommandError> {
 fn audit_args(args: FleetRunArgs) -> AuditArgs {
     AuditArgs {
         images: Vec::new(),
-        phase: args.phase,
-        tools: args.tools,
+        purpose: args.purpose,
         report: ReportArgs {
             fail_on: args.fail_on,
             format: None,
@@ -124,8 +123,8 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
     let limits = limits.map(|limit| format!("{}={}", limit.name, limit.value));
     let mut settings = FleetSettings::new();
     settings.library.clone_from(&args.library);
-    settings.phases.clone_from(&args.phase);
-    settings.tools.clone_from(&args.tools);
+    settings.phases.clone_from(&args.purpose.phase);
+    settings.tools.clone_from(&args.purpose.tools);
     settings.fail_on = format!("{:?}", args.report.fail_on.unwrap_or_default()).to_lowercase();
     settings.conditions = environment.chain(cpu).chain(limits).collect();
     settings.own_files = Digest::of(own.as_bytes()).to_string();
@@ -159,12 +158,12 @@ impl ShareWorker<'_> {
     ///
     /// Errors: Nothing can be kept.
     fn take(&mut self, entry: &WorkEntry) -> Result<(), CommandError> {
-        let name = document_name(RESULTS, entry);
+        let name = document_name(RESULTS, &entry.digest, &entry.platform);
         if self.store.exists(&name)? {
             self.counts.known += 1;
             return Ok(());
         }
-        let failure = document_name(FleetFailure::FOLDER, entry);
+        let failure = document_name(FleetFailure::FOLDER, &entry.digest, &entry.platform);
         match self.audit(entry) {
             Ok(document) => {
                 // Of two workers on one image the first counts: both have the same bytes.
