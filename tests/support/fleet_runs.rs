@@ -267,6 +267,35 @@ impl BucketServer {
         Some(server)
     }
 
+    /// A server of rclone, which takes no notice of conditions; nothing where it is missing, which is said.
+    fn without_conditions(dir: &Path) -> Option<Self> {
+        let program = support::part("rclone/rclone")?;
+        let address = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let (log, folder) = (dir.join("rclone.log"), dir.join("buckets"));
+        std::fs::create_dir_all(folder.join("audits")).unwrap();
+        let process = Command::new(program)
+            .args([
+                "serve",
+                "s3",
+                "--auth-key",
+                "key,not-a-secret",
+                "--addr",
+                &address.to_string(),
+            ])
+            .arg(folder)
+            .stderr(std::fs::File::create(&log).unwrap())
+            .spawn();
+        wait_for("rclone", || std::net::TcpStream::connect(address).is_ok());
+        Some(Self {
+            process: process.unwrap(),
+            endpoint: format!("http://{address}"),
+            log,
+        })
+    }
+
     /// The lines of its log.
     fn requests(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
@@ -311,9 +340,37 @@ fn two_fleets_on_one_bucket_write_each_result_once() {
     let report = |place: &str| outcome(fleet(&caches[0], &["report", place, "--format", "json"], &variables));
     assert_eq!(report(place), report(&folder));
     let (code, _, error) = outcome(run(&caches[0], "s3://none/x"));
-    let said = "s3://none/x answered 404 Not Found (NoSuchBucket)";
+    let said = "s3://none/x: there is no such bucket";
     assert!(code == 2 && error.contains(said), "{error}");
     let (code, _, error) = outcome(fleet(&caches[0], &["report", place], &variables[..1]));
     let said = "there are no credentials for the bucket";
     assert!(code == 2 && error.contains(said), "{error}");
+}
+
+#[test]
+fn a_bucket_without_conditional_writes_keeps_one_kind_of_results() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(server) = BucketServer::without_conditions(dir.path()) else {
+        return;
+    };
+    let variables = [
+        ("AWS_ENDPOINT_URL_S3", server.endpoint.as_str()),
+        ("AWS_ACCESS_KEY_ID", "key"),
+        ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),
+    ];
+    let (cache, work) = (dir.path().join("cache"), dir.path().join("work.jsonl"));
+    let work = work.to_str().unwrap();
+    let image = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images/devel");
+    assert_eq!(outcome(fleet(&cache, &["list", image, "-o", work], &[])), OK);
+    let run = |more: &[&str]| {
+        let arguments = [&["run", work, "--out", "s3://audits/fleet", "-q"], more].concat();
+        outcome(fleet(&cache, &arguments, &variables))
+    };
+    assert_eq!(run(&[]), OK);
+    let (code, _, error) = run(&["--phase", "training"]);
+    assert!(code == 2 && error.contains("--phase [] there"), "{error}");
+    assert_eq!(run(&[]), OK);
+    let report = fleet(&cache, &["report", "s3://audits/fleet", "--format", "json"], &variables);
+    let (code, rows, _) = outcome(report);
+    assert_eq!((code, rows.lines().count()), (0, 1));
 }

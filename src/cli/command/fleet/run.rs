@@ -136,12 +136,15 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
 /// Errors: The place has results of an audit that asked something else.
 fn agree_on_settings(store: &dyn DocumentStore, settings: &FleetSettings) -> Result<(), String> {
     let name = FleetSettings::NAME;
-    let document = settings.document();
-    if store.create(name, &document).map_err(|error| error.to_string())? {
-        return Ok(());
+    let read = || store.read(name).map_err(|error| error.to_string());
+    // Read before it is made: a server that knows no conditional writes would let anybody replace it.
+    let mut kept = read()?;
+    if kept.is_none() {
+        let made = store.create(name, &settings.document());
+        made.map_err(|error| error.to_string())?;
+        kept = read()?;
     }
-    let kept = store.read(name).map_err(|error| error.to_string())?.unwrap_or_default();
-    settings.compare(&kept).map_err(|what| {
+    settings.compare(&kept.unwrap_or_default()).map_err(|what| {
         format!("the results there are of an audit that asked something else, and two kinds do not go together ({what}); name another --out")
     })
 }
