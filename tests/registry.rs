@@ -9,6 +9,8 @@
 
 #[path = "support/fault_proxy.rs"]
 mod fault_proxy;
+#[path = "support/fleet_engines.rs"]
+mod fleet_engines;
 #[path = "support/fleet_images.rs"]
 mod fleet_images;
 #[path = "support/fleet_runs.rs"]

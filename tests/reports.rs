@@ -325,6 +325,60 @@ fn every_manifest_is_what_the_api_of_its_engine_takes() {
 }
 
 #[test]
+fn what_kustomize_makes_of_the_folders_is_what_kubernetes_takes() {
+    if !support::have_all(&[("kubectl", "kubectl, with its kustomize")]) {
+        return;
+    }
+    let schema = fs::read_to_string("testdata/schemas/deploy/kubernetes.json").unwrap();
+    let kubernetes = validator(&serde_json::from_str(&schema).unwrap());
+    for (name, expected) in [
+        (
+            "once",
+            &["ConfigMap", "PersistentVolumeClaim", "Job", "NetworkPolicy"][..],
+        ),
+        (
+            "nightly",
+            &[
+                "PersistentVolumeClaim",
+                "CronJob",
+                "CronJob",
+                "CronJob",
+                "NetworkPolicy",
+            ],
+        ),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let copy = dir.path().join(name);
+        let from = format!("deploy/kubernetes/{name}");
+        let copied = Command::new("cp").args(["-r", &from]).arg(&copy).status();
+        assert!(copied.unwrap().success());
+        if name == "once" {
+            fs::write(copy.join("work.jsonl"), "{}\n").unwrap();
+        }
+        let made = Command::new("kubectl").arg("kustomize").arg(&copy).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let text = String::from_utf8(made.stdout).unwrap();
+        let documents: Vec<Value> = text
+            .split("\n---\n")
+            .map(|document| serde_saphyr::from_str(document).unwrap())
+            .collect();
+        let kinds: Vec<&str> = documents
+            .iter()
+            .map(|document| document["kind"].as_str().unwrap())
+            .collect();
+        assert_eq!(kinds, expected);
+        // The API takes any texts for a ConfigMap, and its schema is not among those that are kept here.
+        for document in documents.iter().filter(|document| document["kind"] != "ConfigMap") {
+            assert_valid(&kubernetes, document, name);
+        }
+        // The name of the image was put in, and the list under the name that it was given.
+        assert!(text.contains("image: REGISTRY/cupti-audit:latest") && !text.contains("image: cupti-audit"));
+        let mounted = documents[0]["metadata"]["name"].as_str().unwrap();
+        assert!(text.matches(mounted).count() > 1, "{name}: {mounted}");
+    }
+}
+
+#[test]
 fn every_document_of_a_fleet_is_what_its_schema_tells() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

@@ -371,6 +371,26 @@ fn an_attestation_holds_for_its_image_and_its_key_alone() {
     assert_eq!(ask(&["attest", "--key", &ours[1], passes]).0, 2);
 }
 
+#[test]
+fn of_attestations_at_the_same_time_none_is_lost() {
+    let Some(made) = AttestedImages::make() else { return };
+    let keys: Vec<_> = (0..6)
+        .map(|number| key_pair(made.dir.path(), &format!("key{number}")))
+        .collect();
+    std::thread::scope(|scope| {
+        for key in &keys {
+            scope.spawn(|| {
+                let (code, said) = ask(&["attest", "--key", &key[0], &made.passes]);
+                assert_eq!(code, 0, "{said}");
+            });
+        }
+    });
+    for key in &keys {
+        let (code, said) = verify(&made.passes, &key[1], &[]);
+        assert_eq!(code, 0, "{said}");
+    }
+}
+
 /// Pushes the image as builders do that write its provenance: in an index, beside an entry that is no image.
 fn push_in_index(dir: &Path, to: &str) {
     let layout = dir.join("in-index");

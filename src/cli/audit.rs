@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::shared_args::{ReadArgs, ReportArgs};
+use super::shared_args::{PurposeArgs, ReadArgs, ReportArgs};
 use crate::knowledge::DEFAULT_LIBRARY;
 
 #[derive(Debug, Args)]
@@ -10,16 +10,8 @@ pub struct AuditArgs {
     /// The images; the gravest outcome counts
     #[arg(value_name = "IMAGE", required = true)]
     pub images: Vec<String>,
-    /// What the image is for: inference, prototype, training, profiling
-    ///
-    /// Or a phase of --profiles; severities follow it (repeatable).
-    #[arg(long, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',')]
-    pub phase: Vec<String>,
-    /// A profiling tool that has to work, such as torch.profiler (repeatable)
-    ///
-    /// One that would not is an error, with the reason.
-    #[arg(long = "tool", value_name = "TOOL", env = "CUPTI_AUDIT_TOOL", value_delimiter = ',')]
-    pub tools: Vec<String>,
+    #[command(flatten)]
+    pub purpose: PurposeArgs,
     #[command(flatten)]
     pub report: ReportArgs,
     /// The library that the images are asked about: a file of libraries/ of the profiles

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::option_values::FailOnArg;
-use super::shared_args::{ColorArg, ReadArgs};
+use super::shared_args::{ColorArg, PurposeArgs, ReadArgs};
 use crate::fleet::WorkShare;
 use crate::knowledge::DEFAULT_LIBRARY;
 
@@ -98,12 +98,8 @@ pub struct FleetRunArgs {
     /// How many workers there are, where their engine does not say it
     #[arg(long, value_name = "N", env = "CUPTI_AUDIT_SHARDS", value_parser = at_least_one)]
     pub shards: Option<usize>,
-    /// What the images are for; severities follow it (repeatable)
-    #[arg(long, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',')]
-    pub phase: Vec<String>,
-    /// A profiling tool that has to work (repeatable)
-    #[arg(long = "tool", value_name = "TOOL", env = "CUPTI_AUDIT_TOOL", value_delimiter = ',')]
-    pub tools: Vec<String>,
+    #[command(flatten)]
+    pub purpose: PurposeArgs,
     /// From which severity on findings fail an image [default: error]
     #[arg(long, value_enum, value_name = "SEVERITY", env = "CUPTI_AUDIT_FAIL_ON")]
     pub fail_on: Option<FailOnArg>,

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::audit::AuditArgs;
-use super::shared_args::{ReadArgs, ReportArgs};
+use super::shared_args::{PurposeArgs, ReadArgs, ReportArgs};
 use crate::knowledge::DEFAULT_LIBRARY;
 
 const HELP: &str = "\
@@ -43,8 +43,7 @@ impl LinksArgs {
     pub fn into_audit(self) -> (AuditArgs, Vec<String>) {
         let args = AuditArgs {
             images: vec![self.image_name],
-            phase: Vec::new(),
-            tools: Vec::new(),
+            purpose: PurposeArgs::default(),
             report: self.report,
             library: DEFAULT_LIBRARY.to_owned(),
             read: self.read,

@@ -21,6 +21,21 @@ pub struct ReadArgs {
     pub output: DisplayArgs,
 }
 
+/// What an image has to serve.
+#[derive(Debug, Default, Args)]
+pub struct PurposeArgs {
+    /// What the image is for: inference, prototype, training, profiling
+    ///
+    /// Or a phase of --profiles; severities follow it (repeatable).
+    #[arg(long, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',')]
+    pub phase: Vec<String>,
+    /// A profiling tool that has to work, such as torch.profiler (repeatable)
+    ///
+    /// One that would not is an error, with the reason.
+    #[arg(long = "tool", value_name = "TOOL", env = "CUPTI_AUDIT_TOOL", value_delimiter = ',')]
+    pub tools: Vec<String>,
+}
+
 /// What fails a run, and the forms and places of its reports.
 #[derive(Debug, Args)]
 pub struct ReportArgs {

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::audit::AuditArgs;
-use super::shared_args::{ReadArgs, ReportArgs};
+use super::shared_args::{PurposeArgs, ReadArgs, ReportArgs};
 use crate::knowledge::DEFAULT_LIBRARY;
 
 const HELP: &str = "\
@@ -26,12 +26,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct VerifyArgs {
-    /// What the container is for: inference, prototype, training, profiling (repeatable)
-    #[arg(long, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',')]
-    pub phase: Vec<String>,
-    /// A profiling tool that has to work (repeatable)
-    #[arg(long = "tool", value_name = "TOOL", env = "CUPTI_AUDIT_TOOL", value_delimiter = ',')]
-    pub tools: Vec<String>,
+    #[command(flatten)]
+    pub purpose: PurposeArgs,
     /// Start the command whatever was found
     #[arg(long)]
     pub anyway: bool,
@@ -49,8 +45,7 @@ impl VerifyArgs {
     pub fn into_audit(self) -> AuditArgs {
         AuditArgs {
             images: vec!["rootfs:/".to_owned()],
-            phase: self.phase,
-            tools: self.tools,
+            purpose: self.purpose,
             report: self.report,
             library: DEFAULT_LIBRARY.to_owned(),
             read: self.read,

@@ -24,6 +24,8 @@ const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContain
 ///
 /// Errors: A text that is of no such kind.
 pub(crate) fn read_image_names(name: &str, text: &str) -> Result<(BTreeSet<NamedImage>, Vec<String>), String> {
+    // Editors of Windows put a mark of the encoding in front.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty() && !line.starts_with('#'));
     let first_word = first
@@ -33,6 +35,8 @@ pub(crate) fn read_image_names(name: &str, text: &str) -> Result<(BTreeSet<Named
     match () {
         () if first_word.starts_with(['{', '[']) => read_kubernetes(name, text),
         () if is_instruction => read_build_file(name, text),
+        // As what a pipe leaves when the program before it fails.
+        () if first.is_none() => Err(format!("{name}: it names no image")),
         () => Ok((read_list(text), Vec::new())),
     }
 }
@@ -163,8 +167,14 @@ mod tests {
 
     #[test]
     fn a_list_has_a_reference_in_each_line() {
-        let (named, wrong) = names("# images\n b:1 # ours\n\na@sha256:1\nb:1\n");
-        assert_eq!((named, wrong), (pairs(&[("a@sha256:1", ""), ("b:1", "")]), vec![]));
+        for mark in ["", "\u{feff}"] {
+            let (named, wrong) = names(&format!("{mark}b:1 # ours\r\n\n # images\na@sha256:1\nb:1\n"));
+            assert_eq!((named, wrong), (pairs(&[("a@sha256:1", ""), ("b:1", "")]), vec![]));
+        }
+        for nothing in ["", "\n# images\n"] {
+            let error = read_image_names("F", nothing).unwrap_err();
+            assert_eq!(error, "F: it names no image");
+        }
     }
 
     #[test]
@@ -191,7 +201,10 @@ mod tests {
             "CronJob n/c: \"rootfs:/etc\" is no image of a registry: invalid reference format".to_owned(),
         ];
         assert_eq!(names(&list), (pairs(&expected), wrong.clone()));
-        assert_eq!(names(&format!("{pod}\n{cron} {custom}")), (pairs(&expected), wrong));
+        assert_eq!(
+            names(&format!("\u{feff}{pod}\n{cron} {custom}")),
+            (pairs(&expected), wrong)
+        );
         assert_eq!(names("{}").1, ["F: no object in it has containers"]);
         assert!(read_image_names("F", "{\"a\":").is_err());
         assert!(read_image_names("F", &"[".repeat(100_000)).is_err());

@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::result_document::{RESULT_SCHEMA, check_schema};
 use image_source::RegistryReference;
 
 /// The result of an image, without what only its own report tells.
@@ -47,6 +48,7 @@ pub(crate) struct ImageFinding {
 
 #[derive(Deserialize)]
 struct ResultSource {
+    schema: String,
     digest: String,
     platform: String,
     names: Vec<String>,
@@ -114,6 +116,7 @@ impl ImageResult {
     /// Errors: What is wrong with it, in words.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
         let source: ResultSource = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        check_schema(&source.schema, RESULT_SCHEMA)?;
         let report = source.report;
         let layers: Vec<String> = report
             .image

@@ -7,7 +7,7 @@ use super::worklist::WorkEntry;
 
 /// The folder of the results.
 pub(crate) const RESULTS: &str = "results";
-const RESULT_SCHEMA: &str = "cupti-audit/fleet-result/v1";
+pub(super) const RESULT_SCHEMA: &str = "cupti-audit/fleet-result/v1";
 const FAILURE_SCHEMA: &str = "cupti-audit/fleet-failure/v1";
 const SETTINGS_SCHEMA: &str = "cupti-audit/fleet/v1";
 
@@ -62,6 +62,7 @@ impl FleetSettings {
         let kept = read.map_err(|error| format!("{} there is of no fleet: {error}", Self::NAME))?;
         let list = |values: &[String]| format!("[{}]", values.join(", "));
         let fields = [
+            ("schema", kept.schema.clone(), self.schema.clone()),
             ("version", kept.version.clone(), self.version.clone()),
             ("--library", kept.library.clone(), self.library.clone()),
             ("--phase", list(&kept.phases), list(&self.phases)),
@@ -87,12 +88,18 @@ impl FleetSettings {
 }
 
 /// The document of an image below `folder`: by its digest, and by its platform, as one manifest may stand for two.
-pub(crate) fn document_name(folder: &str, entry: &WorkEntry) -> String {
-    let digest = entry.digest.replace(':', "-");
+pub(crate) fn document_name(folder: &str, digest: &str, platform: &str) -> String {
+    let digest = digest.replace(':', "-");
     // A folder for each 256th part: a million files in one are slow on every file system.
     let hex = digest.split_once('-').map_or("", |(_, hex)| hex);
     let part = hex.get(..2).unwrap_or("00");
-    format!("{folder}/{part}/{digest}_{}.json", entry.platform.replace('/', "-"))
+    format!("{folder}/{part}/{digest}_{}.json", platform.replace('/', "-"))
+}
+
+/// Errors: A document is of another contract than the `expected` one.
+pub(super) fn check_schema(schema: &str, expected: &str) -> Result<(), String> {
+    let is_it = (schema == expected).then_some(());
+    is_it.ok_or_else(|| format!("its schema is {schema:?}, and {expected} is expected"))
 }
 
 /// Why an image has no result.
@@ -117,7 +124,9 @@ impl FleetFailure {
     ///
     /// Errors: What is wrong with it, in words.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
-        serde_json::from_slice(bytes).map_err(|error| error.to_string())
+        let read: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        check_schema(&read.schema, FAILURE_SCHEMA)?;
+        Ok(read)
     }
 }
 

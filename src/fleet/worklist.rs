@@ -5,6 +5,7 @@ use std::io::{BufRead, Read as _};
 
 use serde::{Deserialize, Serialize};
 
+use super::result_document::check_schema;
 use image_source::{Digest, Platform};
 
 /// The name of the contract of a line.
@@ -51,9 +52,7 @@ impl WorkEntry {
     fn read(line: &[u8]) -> Result<Self, String> {
         let entry: Self =
             serde_json::from_slice(line).map_err(|error| format!("it is no line of a worklist: {error}"))?;
-        if entry.schema != SCHEMA {
-            return Err(format!("its schema is {:?}, and {SCHEMA} is expected", entry.schema));
-        }
+        check_schema(&entry.schema, SCHEMA)?;
         entry
             .digest
             .parse::<Digest>()
@@ -124,7 +123,8 @@ pub(crate) fn read_worklist(
             wrong.push(format!("line {number} is longer than {LINE_BYTES} bytes"));
             break;
         }
-        let line = line.trim_ascii();
+        // Editors of Windows put a mark of the encoding in front.
+        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line).trim_ascii();
         match WorkEntry::read(line) {
             _ if line.is_empty() => {}
             Ok(entry) => {
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(text.lines().count(), 1);
         assert!(text.contains(r#""image":"r.io/a@sha256:1""#) && text.contains(r#""names":["r.io/a:1","r.io/b:1"]"#));
         let mut read = Vec::new();
-        let lines = format!("\n{text}\n{}", text.trim_end());
+        let lines = format!("\u{feff}\r\n{text}\r\n{}", text.trim_end());
         let count = read_worklist(&mut lines.as_bytes(), |number, entry| read.push((number, entry)));
         let only = lists[0].entries.values().next().unwrap();
         assert_eq!((count, read), (Ok(2), vec![(0, only.clone()), (1, only.clone())]));

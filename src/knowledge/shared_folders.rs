@@ -16,6 +16,12 @@ pub struct SharedFolders {
     /// Variables that hold folders in which a name is searched.
     #[serde(default)]
     search_variables: Vec<String>,
+    /// Patterns of the paths that are a container's own, also where they are mounted.
+    #[serde(default)]
+    own_folders: Vec<FolderPattern>,
+    /// Variables that lead to programs, libraries and modules, beside those for search.
+    #[serde(default)]
+    leading_variables: Vec<String>,
     /// Patterns of the paths that distributions and interpreters bring.
     #[serde(default)]
     systems: Vec<FolderPattern>,
@@ -51,6 +57,8 @@ impl SharedFolders {
     pub(super) fn add(&mut self, more: Self) {
         self.folders.extend(more.folders);
         self.search_variables.extend(more.search_variables);
+        self.own_folders.extend(more.own_folders);
+        self.leading_variables.extend(more.leading_variables);
         self.systems.extend(more.systems);
         self.frameworks.extend(more.frameworks);
         self.packages.extend(more.packages);
@@ -61,6 +69,17 @@ impl SharedFolders {
     /// Whether everybody names the folder, which is given without links.
     pub fn is_shared(&self, folder: &RootPath) -> bool {
         is_one(&self.folders, folder.as_bytes())
+    }
+
+    /// Whether a folder is a container's own, whatever is mounted there.
+    pub fn is_own(&self, folder: &RootPath) -> bool {
+        is_one(&self.own_folders, folder.as_bytes())
+    }
+
+    /// Whether a variable leads to programs, libraries or modules.
+    pub fn leads(&self, variable: &str) -> bool {
+        let mut names = self.search_variables.iter().chain(&self.leading_variables);
+        names.any(|name| name == variable)
     }
 
     /// Whether a toolkit or a package put the file where it lies.

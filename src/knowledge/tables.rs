@@ -139,6 +139,14 @@ impl KnowledgeTables {
             .into_iter()
     }
 
+    /// The branch of the driver on which minor-version compatibility lets a version of CUDA run: that of its major version,
+    /// also of a release that the table does not have.
+    pub fn driver_branch_of(&self, version: &str) -> Option<&str> {
+        let major = version.split('.').next();
+        let of_major = self.drivers.iter().find(|row| row.cuda.split('.').next() == major);
+        of_major.and_then(|row| row.minor_compatibility.as_deref())
+    }
+
     /// Whether there was such a release of CUDA, as far as is known: between those that are, 12.7 is a gap.
     pub fn was_released(&self, cuda: (u32, u32)) -> bool {
         let (drivers, toolkits) = (self.drivers.iter(), self.toolkits.iter());

@@ -1,6 +1,7 @@
 //! A fleet of real images: is each audited once, whatever becomes of the workers?
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -86,6 +87,7 @@ fn each_image_of_a_fleet_is_audited_once_though_workers_are_killed() {
     let (code, numbers, _) = report("prometheus");
     assert_eq!(code, 1);
     names_the_base_of_a_finding(&numbers, &format!("{}/bases/base1:v1", images.registry.address));
+    says_what_is_no_result(dir.path(), &cache, &out);
     refuses_what_does_not_go_together(dir.path(), &cache, &work, &out);
     failures_are_noted_and_tried_again(dir.path(), &cache, &work, images);
 }
@@ -132,6 +134,33 @@ fn lists_each_digest_once(dir: &Path, cache: &Path, work: &str, images: &FleetRe
     assert_eq!((code, some.lines().count()), (0, 8), "{some}");
 }
 
+/// Documents that were damaged, copied, written by another version or by somebody else.
+fn says_what_is_no_result(dir: &Path, cache: &Path, out: &str) {
+    let copy = dir.join("damaged");
+    let arguments = ["-r", out, copy.to_str().unwrap()];
+    assert!(Command::new("cp").args(arguments).status().unwrap().success());
+    let report = || outcome(fleet(cache, &["report", copy.to_str().unwrap()], &[]));
+    let (code, whole, _) = report();
+    assert_eq!(code, 1);
+    let mut documents: Vec<PathBuf> = std::fs::read_dir(copy.join("results"))
+        .unwrap()
+        .flat_map(|part| std::fs::read_dir(part.unwrap().path()).unwrap())
+        .map(|file| file.unwrap().path())
+        .collect();
+    documents.sort();
+    std::fs::copy(&documents[0], documents[0].with_extension("copy.json")).unwrap();
+    std::fs::write(copy.join("results/README.md"), "Not ours.").unwrap();
+    let (code, said, error) = report();
+    assert_eq!((code, said), (2, whole));
+    assert!(error.contains("does not count: remove it") && error.contains("results/README.md cannot be read"));
+    let text = std::fs::read_to_string(&documents[1]).unwrap();
+    std::fs::write(&documents[1], &text[..text.len() / 2]).unwrap();
+    std::fs::write(&documents[2], text.replace("fleet-result/v1", "fleet-result/v2")).unwrap();
+    let (code, said, error) = report();
+    assert!(code == 2 && said.contains("18 images"), "{said}");
+    assert!(error.contains("remove it, and the next run makes it again") && error.contains("fleet-result/v2"));
+}
+
 /// Other settings on the same place, and a line that is none.
 fn refuses_what_does_not_go_together(dir: &Path, cache: &Path, work: &str, out: &str) {
     let (code, _, error) = outcome(fleet(cache, &["run", work, "--out", out, "--phase", "training"], &[]));
@@ -153,6 +182,18 @@ fn refuses_what_does_not_go_together(dir: &Path, cache: &Path, work: &str, out: 
     );
 }
 
+/// Starts a registry that is gone once more, with what it has and where it was.
+pub fn serve_again(dir: &Path, address: SocketAddr) -> Child {
+    let registry = Command::new("docker-registry")
+        .arg("serve")
+        .arg(dir.join("registry.yml"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    wait_for("the registry is back", || std::net::TcpStream::connect(address).is_ok());
+    registry.unwrap()
+}
+
 /// A registry that is gone in the middle of a fleet, and back again.
 fn failures_are_noted_and_tried_again(dir: &Path, cache: &Path, work: &str, images: FleetRegistry) {
     let out = dir.join("third");
@@ -170,15 +211,7 @@ fn failures_are_noted_and_tried_again(dir: &Path, cache: &Path, work: &str, imag
     let report = || outcome(fleet(cache, &["report", out_text], &[]));
     let (code, text, _) = report();
     assert!(code == 2 && text.contains("10 not audited"), "{text}");
-    let config = dir.join("registry.yml");
-    let mut registry = Command::new("docker-registry")
-        .arg("serve")
-        .arg(config)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    wait_for("the registry is back", || std::net::TcpStream::connect(address).is_ok());
+    let mut registry = serve_again(dir, address);
     assert_eq!(
         run("2/2").1,
         "share 2/2: 10 audited, 0 had a result, 0 failed, of 20 images\n"
@@ -234,6 +267,35 @@ impl BucketServer {
         Some(server)
     }
 
+    /// A server of rclone, which takes no notice of conditions; nothing where it is missing, which is said.
+    fn without_conditions(dir: &Path) -> Option<Self> {
+        let program = support::part("rclone/rclone")?;
+        let address = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let (log, folder) = (dir.join("rclone.log"), dir.join("buckets"));
+        std::fs::create_dir_all(folder.join("audits")).unwrap();
+        let process = Command::new(program)
+            .args([
+                "serve",
+                "s3",
+                "--auth-key",
+                "key,not-a-secret",
+                "--addr",
+                &address.to_string(),
+            ])
+            .arg(folder)
+            .stderr(std::fs::File::create(&log).unwrap())
+            .spawn();
+        wait_for("rclone", || std::net::TcpStream::connect(address).is_ok());
+        Some(Self {
+            process: process.unwrap(),
+            endpoint: format!("http://{address}"),
+            log,
+        })
+    }
+
     /// The lines of its log.
     fn requests(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
@@ -278,9 +340,37 @@ fn two_fleets_on_one_bucket_write_each_result_once() {
     let report = |place: &str| outcome(fleet(&caches[0], &["report", place, "--format", "json"], &variables));
     assert_eq!(report(place), report(&folder));
     let (code, _, error) = outcome(run(&caches[0], "s3://none/x"));
-    let said = "s3://none/x answered 404 Not Found (NoSuchBucket)";
+    let said = "s3://none/x: there is no such bucket";
     assert!(code == 2 && error.contains(said), "{error}");
     let (code, _, error) = outcome(fleet(&caches[0], &["report", place], &variables[..1]));
     let said = "there are no credentials for the bucket";
     assert!(code == 2 && error.contains(said), "{error}");
+}
+
+#[test]
+fn a_bucket_without_conditional_writes_keeps_one_kind_of_results() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(server) = BucketServer::without_conditions(dir.path()) else {
+        return;
+    };
+    let variables = [
+        ("AWS_ENDPOINT_URL_S3", server.endpoint.as_str()),
+        ("AWS_ACCESS_KEY_ID", "key"),
+        ("AWS_SECRET_ACCESS_KEY", "not-a-secret"),
+    ];
+    let (cache, work) = (dir.path().join("cache"), dir.path().join("work.jsonl"));
+    let work = work.to_str().unwrap();
+    let image = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images/devel");
+    assert_eq!(outcome(fleet(&cache, &["list", image, "-o", work], &[])), OK);
+    let run = |more: &[&str]| {
+        let arguments = [&["run", work, "--out", "s3://audits/fleet", "-q"], more].concat();
+        outcome(fleet(&cache, &arguments, &variables))
+    };
+    assert_eq!(run(&[]), OK);
+    let (code, _, error) = run(&["--phase", "training"]);
+    assert!(code == 2 && error.contains("--phase [] there"), "{error}");
+    assert_eq!(run(&[]), OK);
+    let report = fleet(&cache, &["report", "s3://audits/fleet", "--format", "json"], &variables);
+    let (code, rows, _) = outcome(report);
+    assert_eq!((code, rows.lines().count()), (0, 1));
 }

@@ -2,6 +2,7 @@
 
 use crate::cli::audit::AuditArgs;
 use crate::cli::links::LinksArgs;
+use crate::cli::shared_args::PurposeArgs;
 use crate::judge::audit::{ask_tools, judge_image as judged, judge_links};
 use crate::judge::image_reading::RunningContainer;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
@@ -32,7 +33,7 @@ pub fn run_links(args: LinksArgs) -> Result<RunExit, CommandError> {
     let (mut args, objects) = args.into_audit();
     let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Links)?;
     // The config names those of an audit.
-    (args.phase, args.tools) = (Vec::new(), Vec::new());
+    args.purpose = PurposeArgs::default();
     judge(&args, &knowledge, &suppressions, &AuditQuestion::Links(objects))
 }
 
@@ -55,14 +56,14 @@ pub(super) fn prepare(
     let mut knowledge = project_config::load_knowledge(&args.read.own, file.as_ref())?;
     let mut config = file.map(|file| file.config).unwrap_or_default();
     // Phases and tools of the config are for CUPTI, and whoever asks about another library has not asked for them.
-    let (phase_asked, tool_asked) = (!args.phase.is_empty(), !args.tools.is_empty());
+    let (phase_asked, tool_asked) = (!args.purpose.phase.is_empty(), !args.purpose.tools.is_empty());
     config.fill_audit(args);
-    config.fill_phases(&mut args.phase, &knowledge)?;
+    config.fill_phases(&mut args.purpose.phase, &knowledge)?;
     let mut ids = Vec::new();
-    for name in &args.tools {
+    for name in &args.purpose.tools {
         ids.push(find_tool(name, &knowledge.profilers)?.id.clone());
     }
-    args.tools = ids;
+    args.purpose.tools = ids;
     // After the phases were checked: for another library than CUPTI none of them is left.
     knowledge = knowledge.about_library(&args.library)?;
     // A rule that is not asked finds nothing, which would read as if all were well; nor is a suppression for it idle.
@@ -193,18 +194,18 @@ impl ImageAuditor<'_> {
         let environment = &self.args.read.image.environment;
         let mut audit = match self.question {
             AuditQuestion::Library | AuditQuestion::Running(_) => {
-                judged(facts, self.knowledge, &self.args.phase, environment)
+                judged(facts, self.knowledge, &self.args.purpose.phase, environment)
             }
             AuditQuestion::Links(chosen) => judge_links(facts, self.knowledge, chosen)?,
         };
-        if !self.args.tools.is_empty() {
-            ask_tools(&mut audit, self.knowledge, &self.args.tools, environment);
+        if !self.args.purpose.tools.is_empty() {
+            ask_tools(&mut audit, self.knowledge, &self.args.purpose.tools, environment);
         }
         for name in names {
             self.gate.mark_findings(name, &mut audit.findings);
         }
         if place == RunPosition::Last {
-            let asked = self.knowledge.phases_named(&self.args.phase);
+            let asked = self.knowledge.phases_named(&self.args.purpose.phase);
             let idle = rule::judge_subjects(&self.knowledge.rules, &self.gate.unused_suppressions(), &asked);
             audit.findings.extend(idle);
         }

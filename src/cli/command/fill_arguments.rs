@@ -19,8 +19,8 @@ impl ProjectConfig {
         if args.report.outputs.is_empty() {
             args.report.outputs.clone_from(&self.outputs);
         }
-        if args.tools.is_empty() {
-            args.tools.clone_from(&self.tools);
+        if args.purpose.tools.is_empty() {
+            args.purpose.tools.clone_from(&self.tools);
         }
         self.fill_image(&mut args.read.image);
     }

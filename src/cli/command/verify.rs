@@ -5,6 +5,7 @@
 )]
 
 use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +16,9 @@ use crate::judge::facts::read_host_facts;
 use crate::judge::image_reading::RunningContainer;
 use crate::judge::outcome::RunExit;
 use crate::knowledge::rule::RuleQuestion;
+use crate::knowledge::shared_folders::SharedFolders;
 use image_linkage::loader::CpuLevel;
+use image_linkage::path::RootPath;
 use image_linkage::rootfs::FileCredentials;
 use image_source::ImageConfig;
 
@@ -23,21 +26,6 @@ use super::audit::{AuditQuestion, judge, prepare};
 use super::command_error::CommandError;
 use super::terminal::{report_warning, set_color_choice};
 
-/// What of a root file system holds programs and libraries, whatever is mounted there.
-const SYSTEM: [&str; 8] = ["/bin", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr"];
-/// Variables that lead to programs, libraries and modules, with `:` between several.
-const LEADING: [&str; 10] = [
-    "CONDA_PREFIX",
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "HOME",
-    "LD_LIBRARY_PATH",
-    "LD_PRELOAD",
-    "PATH",
-    "PYTHONHOME",
-    "PYTHONPATH",
-    "VIRTUAL_ENV",
-];
 /// `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH` (linux/capability.h): who has one of them may read every file.
 const READS_ALL: u64 = 1 << 1 | 1 << 2;
 
@@ -49,7 +37,7 @@ pub fn run_verify(args: VerifyArgs) -> Result<RunExit, CommandError> {
     let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Image)?;
     // The level of this machine is the one that its loader takes.
     args.read.image.cpu = args.read.image.cpu.or(Some(processor_level()));
-    let container = running_container(&command)?;
+    let container = running_container(&command, &knowledge.tables.shared_folders)?;
     let named: Vec<String> = container
         .passed_over
         .iter()
@@ -74,7 +62,7 @@ pub fn run_verify(args: VerifyArgs) -> Result<RunExit, CommandError> {
     Err(format!("{program} cannot be started: {error}").into())
 }
 
-fn running_container(command: &[String]) -> Result<RunningContainer, String> {
+fn running_container(command: &[String], shared: &SharedFolders) -> Result<RunningContainer, String> {
     let status = fs::read_to_string("/proc/self/status")
         .map_err(|error| format!("/proc/self/status cannot be read, and who this is is not known: {error}"))?;
     let variables = env::vars_os();
@@ -93,7 +81,7 @@ fn running_container(command: &[String]) -> Result<RunningContainer, String> {
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
     Ok(RunningContainer {
-        passed_over: passed_over(&mounts, &config),
+        passed_over: passed_over(&mounts, &config, shared),
         host: read_host_facts(|path| fs::read_to_string(path).ok(), &devices),
         config,
     })
@@ -129,17 +117,17 @@ fn own_credentials(status: &str) -> FileCredentials {
 
 /// The mounted folders that are not read: a data set or a home of gigabytes is nothing of the container's own, but where the
 /// system, a variable or the command leads into one it is.
-fn passed_over(mounts: &str, config: &ImageConfig) -> BTreeSet<PathBuf> {
+fn passed_over(mounts: &str, config: &ImageConfig, shared: &SharedFolders) -> BTreeSet<PathBuf> {
     let leading = config
         .env
         .iter()
-        .filter(|(name, _)| LEADING.contains(&name.as_str()))
+        .filter(|(name, _)| shared.leads(name))
         .flat_map(|(_, value)| value.split([':', ' ']));
     let words = config.command.iter().map(String::as_str);
     let used: Vec<&str> = leading.chain(words).chain(config.working_dir.as_deref()).collect();
     let is_used = |folder: &Path| {
-        let is_system = SYSTEM.iter().any(|system| folder.starts_with(system));
-        is_system || used.iter().any(|path| Path::new(path).starts_with(folder))
+        let is_own = shared.is_own(&RootPath::new(folder.as_os_str().as_bytes()));
+        is_own || used.iter().any(|path| Path::new(path).starts_with(folder))
     };
     // The fifth field is the place (proc_pid_mountinfo(5)), with spaces as octal numbers.
     let places = mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(unescaped);
@@ -189,6 +177,7 @@ fn processor_level() -> CpuLevel {
 #[cfg(test)]
 mod tests {
     use super::{own_credentials, passed_over};
+    use crate::knowledge::Knowledge;
     use image_linkage::rootfs::FileCredentials;
     use image_source::ImageConfig;
 
@@ -230,7 +219,11 @@ mod tests {
             command: vec!["python3".to_owned(), format!("{code}/train.py")],
             ..ImageConfig::default()
         };
-        let over = passed_over(&mounts.join("\n"), &config);
+        let over = passed_over(
+            &mounts.join("\n"),
+            &config,
+            &Knowledge::built_in().tables.shared_folders,
+        );
         let over: Vec<&str> = over.iter().filter_map(|path| path.to_str()).collect();
         let mut expected = [data.as_str(), spaced.as_str()];
         expected.sort_unstable();

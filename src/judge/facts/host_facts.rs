@@ -41,7 +41,7 @@ pub fn read_host_facts(read: impl Fn(&str) -> Option<String>, devices: &[String]
 }
 
 /// The branch of a driver: the first number of its version.
-pub(crate) fn driver_branch(version: &str) -> Option<u32> {
+fn driver_branch(version: &str) -> Option<u32> {
     version.split('.').next()?.parse().ok()
 }
 

@@ -64,7 +64,6 @@ pub use file_references::{
 };
 pub use gather::gaps::loader_gaps;
 pub use gather::{MergedLayers, ReadLayers, gather_facts, gather_from_rootfs};
-pub(crate) use host_facts::driver_branch;
 pub use host_facts::{HostFacts, read_host_facts};
 pub use image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};
 pub use opened_names::UndecidedOpener;

@@ -349,10 +349,12 @@ pub(super) const CUDA: &[SubjectField] = &[
 ];
 
 pub(super) const HOST: &[SubjectField] = &[
-    // The newest CUDA of the container, the driver of the host, and the one that came with that CUDA.
+    // The newest CUDA of the container, the driver of the host, the one that came with that CUDA, where that is known, and
+    // the branch from which on it runs.
     text("cuda"),
     text("driver"),
     text("least_driver"),
+    text("needed_driver"),
     flag("has_driver"),
     // Whether the driver is as new as the CUDA, or of the branch on which any of its major version runs.
     flag("runs_cuda"),

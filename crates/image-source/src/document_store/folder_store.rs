@@ -5,40 +5,47 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::time::Duration;
 
 use super::store::{DOCUMENT_BYTES, DocumentStore, check_size};
 use crate::image_error::ImageError;
 
-/// How the names of half written files begin; lists leave them out.
-const UNFINISHED: &str = ".unfinished-";
+/// The folder of what is half written.
+const UNFINISHED: &str = ".unfinished";
+/// After which time what is half written there was left by a worker that is gone.
+const ABANDONED: Duration = Duration::from_hours(24);
 /// The folders that documents lie in below each other.
 const DEPTH: usize = 4;
 
 /// Documents as files of one folder, each by its name.
 pub(super) struct FolderStore {
     folder: PathBuf,
+    /// Whether what others left half written was looked for.
+    is_tidy: Once,
 }
 
 impl FolderStore {
     pub(super) fn new(folder: PathBuf) -> Self {
-        Self { folder }
+        let is_tidy = Once::new();
+        Self { folder, is_tidy }
     }
 
     fn place(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Writes the bytes beside their place, so that nobody ever reads half of them.
+    /// Writes the bytes beside the documents, so that nobody ever reads half of them.
     fn unfinished(&self, name: &str, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
-        let place = self.place(name);
-        let folder = place.parent().unwrap_or(&self.folder);
-        fs::create_dir_all(folder)?;
-        let mut file = tempfile::Builder::new()
-            .prefix(UNFINISHED)
-            // Several users may share the folder; the umask takes what it takes.
-            .permissions(fs::Permissions::from_mode(0o666))
-            .tempfile_in(folder)?;
+        let folder = self.place(UNFINISHED);
+        for needed in [Some(&*folder), self.place(name).parent()].into_iter().flatten() {
+            fs::create_dir_all(needed)?;
+        }
+        // Several users may share the folder; the umask takes what it takes.
+        let shared = fs::Permissions::from_mode(0o666);
+        let mut file = tempfile::Builder::new().permissions(shared).tempfile_in(&folder)?;
         file.write_all(bytes)?;
+        self.is_tidy.call_once(|| remove_abandoned(&folder, file.path()));
         // Before it has its name: a machine that loses power would else keep the name and not the bytes, and a document
         // that is there is never made again.
         file.as_file().sync_all()?;
@@ -112,6 +119,21 @@ impl DocumentStore for FolderStore {
     }
 }
 
+/// Removes what is older than the file `own` by so much that whoever wrote it is gone. The times are those of the server that
+/// keeps the folder, whatever the clock of this machine says.
+fn remove_abandoned(folder: &Path, own: &Path) {
+    let written = |path: &Path| fs::symlink_metadata(path).and_then(|found| found.modified()).ok();
+    let paths = fs::read_dir(folder).into_iter().flatten().flatten();
+    for path in paths.map(|entry| entry.path()) {
+        let age = written(own).zip(written(&path));
+        let is_old = age.is_some_and(|(now, then)| now.duration_since(then).is_ok_and(|age| age > ABANDONED));
+        if is_old {
+            // It may stay all the same: it is in nobody's way.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
 fn list_below(folder: &Path, name: &str, depth: usize, names: &mut Vec<String>) -> Result<(), ImageError> {
     let failed = ImageError::io(folder.display());
     let entries = match fs::read_dir(folder) {
@@ -137,7 +159,7 @@ fn list_below(folder: &Path, name: &str, depth: usize, names: &mut Vec<String>) 
 
 #[cfg(test)]
 mod tests {
-    use super::FolderStore;
+    use super::{ABANDONED, FolderStore, UNFINISHED};
     use crate::document_store::DocumentStore as _;
 
     #[test]
@@ -161,10 +183,29 @@ mod tests {
         store.replace("results/c.json", b"1").unwrap();
         store.replace("results/c.json", b"2").unwrap();
         assert_eq!(store.read("results/c.json").unwrap().unwrap(), b"2");
-        std::fs::write(place.join("results/a/.unfinished-x"), "half").unwrap();
+        std::fs::write(place.join("results/a/.hidden"), "no document").unwrap();
         assert_eq!(store.list("results").unwrap(), ["results/a/b.json", "results/c.json"]);
+        assert_eq!(std::fs::read_dir(place.join(UNFINISHED)).unwrap().count(), 0);
         store.remove("results/c.json").unwrap();
         store.remove("results/c.json").unwrap();
         assert_eq!(store.list("results").unwrap(), ["results/a/b.json"]);
+    }
+
+    #[test]
+    fn what_a_killed_worker_left_goes_and_what_another_one_writes_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let half = dir.path().join(UNFINISHED);
+        std::fs::create_dir(&half).unwrap();
+        for (name, age) in [("left", 2 * ABANDONED), ("begun", ABANDONED / 2)] {
+            let file = std::fs::File::create(half.join(name)).unwrap();
+            file.set_modified(std::time::SystemTime::now() - age).unwrap();
+        }
+        let store = FolderStore::new(dir.path().to_owned());
+        store.create("results/a.json", b"1").unwrap();
+        let there: Vec<_> = std::fs::read_dir(&half)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        assert_eq!(there, ["begun"]);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use image_linkage::digest::Digest;
 use serde::Deserialize;
@@ -12,6 +13,7 @@ use super::blob::open_blob;
 use super::client::RepositoryClient;
 use super::manifest::fetch_document;
 use super::push::RegistryPush;
+use super::request_errors::remote_error;
 use crate::image_error::ImageError;
 use crate::manifest::Descriptor;
 use crate::verify::read_document;
@@ -21,7 +23,9 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// The config of a manifest that is no image (image-spec, "Guidance for an Empty Descriptor").
 const EMPTY: (&str, &[u8]) = ("application/vnd.oci.empty.v1+json", b"{}");
 /// How often a list that others write at the same time is written again.
-const RACES: usize = 3;
+const RACES: u64 = 10;
+/// How long another's list, made of what was there before, may take to replace one's own.
+const RACE: Duration = Duration::from_millis(300);
 
 /// One blob of an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +113,7 @@ impl RegistryPush {
     fn list_by_tag(&self, subject: &Digest, entry: &Value) -> Result<(), ImageError> {
         let tag = referrers_tag(subject);
         let digest = entry.get("digest");
-        for _ in 0..RACES {
+        for race in 0..RACES {
             let mut entries = match fetch(&self.client, &format!("manifests/{tag}"))? {
                 Some(bytes) => list_entries(&bytes),
                 None => Vec::new(),
@@ -120,9 +124,15 @@ impl RegistryPush {
             entries.push(entry.clone());
             let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": entries});
             self.put_manifest(&tag, INDEX, index.to_string().as_bytes())?;
-            // Read again: another's list may have taken the place of this one in the meantime.
+            // Read again: another's list may have taken the place of this one in the meantime. Those that lost a race together
+            // wait for different times, by their digests, so that they do not meet again.
+            let own = digest.map_or(0, |digest| digest.to_string().bytes().map(u64::from).sum());
+            std::thread::sleep(RACE + Duration::from_millis((race + 1) * (own % 97)));
         }
-        Ok(())
+        Err(remote_error(format!(
+            "{}: others keep writing the list of what lies beside it ({tag}); try again",
+            self.client.written
+        )))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The documents of a fleet, read back.
 
-use crate::fleet::{FleetFailure, FleetSettings, ImageResult, RESULTS};
+use crate::fleet::{FleetFailure, FleetSettings, ImageResult, RESULTS, document_name};
 use crate::judge::outcome::RunExit;
 use image_source::{DocumentStore, open_document_store};
 
@@ -28,8 +28,16 @@ pub(super) fn read_results(place: &str) -> Result<KeptResults, CommandError> {
         return Err(format!("there are no results of a fleet in {place}").into());
     }
     let mut exit = RunExit::Clean;
-    let results = read_folder(&*store, RESULTS, ImageResult::read, &mut exit)?;
-    let failures = read_folder(&*store, FleetFailure::FOLDER, FleetFailure::read, &mut exit)?;
+    let result = |bytes: &[u8]| {
+        let read = ImageResult::read(bytes)?;
+        Ok((document_name(RESULTS, &read.digest, &read.platform), read))
+    };
+    let failure = |bytes: &[u8]| {
+        let read = FleetFailure::read(bytes)?;
+        Ok((document_name(FleetFailure::FOLDER, &read.digest, &read.platform), read))
+    };
+    let results = read_folder(&*store, RESULTS, result, &mut exit)?;
+    let failures = read_folder(&*store, FleetFailure::FOLDER, failure, &mut exit)?;
     Ok(KeptResults {
         results,
         failures,
@@ -37,17 +45,25 @@ pub(super) fn read_results(place: &str) -> Result<KeptResults, CommandError> {
     })
 }
 
+/// The documents of a folder; `read` gives each with the name that it has to have.
 fn read_folder<T: Send>(
     store: &dyn DocumentStore,
     folder: &str,
-    read: fn(&[u8]) -> Result<T, String>,
+    read: impl Fn(&[u8]) -> Result<(String, T), String> + Sync,
     exit: &mut RunExit,
 ) -> Result<Vec<T>, CommandError> {
     let names = store.list(folder)?;
     let all = in_parallel(&names, AT_A_TIME, |name| match store.read(name) {
-        Ok(Some(bytes)) => read(&bytes)
-            .map(Some)
-            .map_err(|error| format!("{name} cannot be read: {error}")),
+        Ok(Some(bytes)) => match read(&bytes) {
+            Ok((place, document)) if place == *name => Ok(Some(document)),
+            // A copy, which would count a second time.
+            Ok((place, _)) => Err(format!(
+                "{name} is what belongs to {place}, and does not count: remove it"
+            )),
+            Err(error) => Err(format!(
+                "{name} cannot be read: {error}; remove it, and the next run makes it again"
+            )),
+        },
         // It was taken away since the list was made: a failure that has become a result.
         Ok(None) => Ok(None),
         Err(error) => Err(error.to_string()),

@@ -91,8 +91,7 @@ pub(super) fn run_share(args: FleetRunArgs) -> Result<RunExit, CommandError> {
 fn audit_args(args: FleetRunArgs) -> AuditArgs {
     AuditArgs {
         images: Vec::new(),
-        phase: args.phase,
-        tools: args.tools,
+        purpose: args.purpose,
         report: ReportArgs {
             fail_on: args.fail_on,
             format: None,
@@ -124,8 +123,8 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
     let limits = limits.map(|limit| format!("{}={}", limit.name, limit.value));
     let mut settings = FleetSettings::new();
     settings.library.clone_from(&args.library);
-    settings.phases.clone_from(&args.phase);
-    settings.tools.clone_from(&args.tools);
+    settings.phases.clone_from(&args.purpose.phase);
+    settings.tools.clone_from(&args.purpose.tools);
     settings.fail_on = format!("{:?}", args.report.fail_on.unwrap_or_default()).to_lowercase();
     settings.conditions = environment.chain(cpu).chain(limits).collect();
     settings.own_files = Digest::of(own.as_bytes()).to_string();
@@ -137,12 +136,15 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
 /// Errors: The place has results of an audit that asked something else.
 fn agree_on_settings(store: &dyn DocumentStore, settings: &FleetSettings) -> Result<(), String> {
     let name = FleetSettings::NAME;
-    let document = settings.document();
-    if store.create(name, &document).map_err(|error| error.to_string())? {
-        return Ok(());
+    let read = || store.read(name).map_err(|error| error.to_string());
+    // Read before it is made: a server that knows no conditional writes would let anybody replace it.
+    let mut kept = read()?;
+    if kept.is_none() {
+        let made = store.create(name, &settings.document());
+        made.map_err(|error| error.to_string())?;
+        kept = read()?;
     }
-    let kept = store.read(name).map_err(|error| error.to_string())?.unwrap_or_default();
-    settings.compare(&kept).map_err(|what| {
+    settings.compare(&kept.unwrap_or_default()).map_err(|what| {
         format!("the results there are of an audit that asked something else, and two kinds do not go together ({what}); name another --out")
     })
 }
@@ -159,12 +161,12 @@ impl ShareWorker<'_> {
     ///
     /// Errors: Nothing can be kept.
     fn take(&mut self, entry: &WorkEntry) -> Result<(), CommandError> {
-        let name = document_name(RESULTS, entry);
+        let name = document_name(RESULTS, &entry.digest, &entry.platform);
         if self.store.exists(&name)? {
             self.counts.known += 1;
             return Ok(());
         }
-        let failure = document_name(FleetFailure::FOLDER, entry);
+        let failure = document_name(FleetFailure::FOLDER, &entry.digest, &entry.platform);
         match self.audit(entry) {
             Ok(document) => {
                 // Of two workers on one image the first counts: both have the same bytes.

@@ -2,7 +2,7 @@
 
 use super::cuda_driver;
 use super::rule_subject::{RuleSubject, escaped, flag, text};
-use crate::judge::facts::{HostFacts, ImageFacts, driver_branch};
+use crate::judge::facts::{HostFacts, ImageFacts};
 use crate::knowledge::rule::SubjectKind;
 use crate::knowledge::version_numbers;
 
@@ -14,12 +14,13 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 fn subject(facts: &ImageFacts, host: &HostFacts) -> RuleSubject {
     let (cuda, _) = cuda_driver::newest(facts).unwrap_or_default();
     let row = facts.tables.drivers_for(&cuda).next();
-    let least = row.and_then(|row| row.known_driver()).unwrap_or_default();
-    let branch = row.and_then(|row| row.minor_compatibility.as_deref());
-    let driver = host.driver.as_deref().unwrap_or_default();
-    let is_older = !driver.is_empty() && !least.is_empty() && version_numbers(driver) < version_numbers(least);
+    let known = row.and_then(|row| row.known_driver());
     // Of one major version of CUDA every release runs on the branch that its first one came with.
-    let runs = branch.and_then(driver_branch) <= driver_branch(driver);
+    let branch = facts.tables.driver_branch_of(&cuda);
+    let driver = host.driver.as_deref().unwrap_or_default();
+    let is_older_than = |least: Option<&str>| {
+        !driver.is_empty() && least.is_some_and(|least| version_numbers(driver) < version_numbers(least))
+    };
     let mut variables = facts
         .tables
         .frameworks
@@ -40,10 +41,11 @@ fn subject(facts: &ImageFacts, host: &HostFacts) -> RuleSubject {
     SubjectKind::Host.subject([
         ("cuda", escaped(&cuda)),
         ("driver", escaped(driver)),
-        ("least_driver", text(least)),
+        ("least_driver", text(known.or(branch).unwrap_or_default())),
+        ("needed_driver", text(branch.or(known).unwrap_or_default())),
         ("has_driver", flag(host.driver.is_some())),
-        ("runs_cuda", flag(!is_older || (branch.is_some() && runs))),
-        ("older_than_cuda", flag(is_older)),
+        ("runs_cuda", flag(!is_older_than(branch.or(known)))),
+        ("older_than_cuda", flag(is_older_than(known))),
         ("has_gpu", flag(host.has_gpu)),
         ("counters", text(counters)),
         ("asks_daemon", flag(variables.any(is_set))),
