@@ -45,13 +45,17 @@ fn block_markup(block: &Block<'_>) -> Markup {
 /// The characters of a cell that stays in one line: a size, a platform, a verdict.
 const SHORT: usize = 20;
 
-fn is_short(text: &str) -> bool {
-    text.chars().count() <= SHORT
-}
+/// The characters of a line on a phone.
+const PHONE: usize = 40;
 
-/// A table. On a phone the cells of one with long texts stand below each other, each behind the name of its column.
+/// A table. On a phone the cells of one that is too wide stand below each other, each behind the name of its column.
 fn table(columns: &[&str], rows: &[TableRow]) -> Markup {
-    let stacks = rows.iter().flat_map(|row| &row.cells).any(|cell| !is_short(cell));
+    let widths = columns.iter().enumerate().map(|(at, column)| {
+        let cells = rows.iter().filter_map(|row| row.cells.get(at));
+        let texts = cells.map(String::as_str).chain([*column]);
+        texts.map(|text| text.chars().count()).max().unwrap_or_default()
+    });
+    let stacks = widths.sum::<usize>() > PHONE;
     html! {
         div.wide tabindex="0" {
             table.stacks[stacks] {
@@ -68,7 +72,7 @@ fn table(columns: &[&str], rows: &[TableRow]) -> Markup {
 
 /// A cell that no browser breaks within a word: a path goes on in a new line behind a slash.
 fn table_cell(column: &str, text: &str) -> Markup {
-    if is_short(text) {
+    if text.chars().count() <= SHORT {
         return html! { td.short data-column=(column) { (text) } };
     }
     html! { td data-column=(column) { @for part in text.split_inclusive('/') { (part) wbr; } } }
