@@ -46,6 +46,7 @@ HOST_ONLY = {"host-profiling"}
 # The programs with libraries of their own, the files they may see, and the script that runs them.
 PROGRAMS = {
     "torch-profiler": ([], "torch_timeline.py"),
+    "torch-profiler-overhead": ([], "torch_overhead.py"),
     "triton-proton": ([], "proton_kernel.py"),
 }
 CUPTI_FILES = ("libcupti.so*", "libnvperf_*.so*", "libpcsamplingutil.so*", "libcheckpoint.so*")
