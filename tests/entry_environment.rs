@@ -38,11 +38,14 @@ use testkit::parts;
 /// What the program prints that everything starts in the end.
 const PRINT: &str = "/usr/bin/print";
 /// The programs of the root.
-const PROGRAMS: [&str; 9] = [
+const PROGRAMS: [&str; 12] = [
     "bin/dash",
     "bin/bash",
     "bin/chmod",
     "bin/chown",
+    "bin/cat",
+    "bin/readlink",
+    "usr/bin/dirname",
     "bin/rm",
     "bin/touch",
     "usr/bin/env",
@@ -296,6 +299,30 @@ fn compare(judge: &Judge, case: &Case) -> Result<Answer, String> {
     Ok(if is_known { Answer::Known } else { Answer::Partly })
 }
 
+/// An entry point as NVIDIA's images have one: it reads the files of a folder, one after the other.
+const PARTS: &str = "shopt -s nullglob extglob
+HERE=\"$(dirname \"$(readlink -f \"${BASH_SOURCE[0]}\")\")\"
+declare -a PARTS=( \"${HERE}/parts.d\"/*@(.txt|.sh) )
+shopt -u nullglob extglob
+for part in \"${PARTS[@]}\"; do
+  case \"${part}\" in
+    *.txt) cat \"${part}\";;
+    *.sh) source \"${part}\";;
+  esac
+done
+exec \"$@\"
+";
+
+fn parts_of(text: &str) -> Case {
+    let case = script("/bin/bash", PARTS).and("/opt/entry/parts.d/10-banner.txt", "Hello\n");
+    Case {
+        command: vec!["/opt/entry/start.sh".to_owned(), PRINT.to_owned()],
+        ..case
+    }
+    .and("/opt/entry/start.sh", &format!("#!/bin/bash\n{PARTS}"))
+    .and("/opt/entry/parts.d/20-own.sh", text)
+}
+
 /// Cases that are known to the last variable.
 #[expect(clippy::too_many_lines, reason = "one case behind the other")]
 fn known_cases() -> Vec<Case> {
@@ -303,6 +330,21 @@ fn known_cases() -> Vec<Case> {
     let exec = "exec \"$@\"\n";
     vec![
         command(&[PRINT]).with(path, "/opt/a"),
+        parts_of("export LD_LIBRARY_PATH=/of/a/part\n"),
+        script(
+            "/bin/bash",
+            &format!("[[ $MODE =~ ^gpu-[0-9]+$ ]] && export LD_LIBRARY_PATH=/gpu\n{exec}"),
+        )
+        .with("MODE", "gpu-12"),
+        script(
+            "/bin/bash",
+            &format!("[[ $MODE =~ ^gpu-[0-9]+$ ]] && export LD_LIBRARY_PATH=/gpu\n{exec}"),
+        )
+        .with("MODE", "gpu-x"),
+        script(
+            "/bin/bash",
+            &format!("if [[ \"$1\" =~ ^-- ]]; then set -- /opt/none \"$@\"; fi\n{exec}"),
+        ),
         script(
             "/bin/bash",
             &format!("DIR=\"$(cd ./opt && pwd)\"\nexport LD_LIBRARY_PATH=$DIR/lib\n{exec}"),
@@ -952,17 +994,24 @@ fn a_python_script_that_is_said_not_to_compile_does_not() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let json = serde_json::to_vec(&texts).unwrap();
+    let all: Vec<&str> = texts.iter().map(String::as_str).chain(VERSIONED).collect();
+    let json = serde_json::to_vec(&all).unwrap();
     std::io::Write::write_all(&mut judge.stdin.take().unwrap(), &json).unwrap();
     let refused = String::from_utf8(judge.wait_with_output().unwrap().stdout).unwrap();
     let ours = |text: &String| {
         let layer = Layer::new().executable("usr/bin/python3", Elf::executable().build());
         let case = command(&["python3", "/app/main.py"]).and("/app/main.py", text);
-        let problem = case.facts(layer).contexts.as_is.entry.problem;
-        problem
-            .map(|told| told.to_string())
-            .filter(|told| told.contains("SyntaxError"))
+        syntax_error(&case.facts(layer))
     };
+    // What newer versions brought this one does not compile, whose name tells its version.
+    for (text, refused) in VERSIONED.iter().zip(refused.get(texts.len()..).unwrap().chars()) {
+        let layer = Layer::new()
+            .executable("usr/bin/python3.11", Elf::executable().build())
+            .symlink("usr/bin/python3", "python3.11");
+        let case = command(&["python3", "/app/main.py"]).and("/app/main.py", text);
+        assert_eq!(syntax_error(&case.facts(layer)).is_some(), refused == 'x', "{text}");
+        assert_eq!(ours(&(*text).to_owned()), None, "{text}");
+    }
     let (mut seen, mut of) = (0, 0);
     for (text, refused) in texts.iter().zip(refused.chars()) {
         let told = ours(text);
@@ -977,6 +1026,30 @@ fn a_python_script_that_is_said_not_to_compile_does_not() {
     assert!(seen > 40, "{seen} of {of}");
 }
 
+fn syntax_error(facts: &ImageFacts) -> Option<String> {
+    let problem = facts.contexts.as_is.entry.problem.as_ref();
+    problem
+        .map(ToString::to_string)
+        .filter(|told| told.contains("SyntaxError"))
+}
+
+/// What some versions of Python 3 compile and others do not, and what looks like it.
+const VERSIONED: [&str; 13] = [
+    "type X = int\n",
+    "def f[T](x):\n    return x\n",
+    "class A[T]:\n    pass\n",
+    "x = {'a': 1}\nprint(f\"{x[\"a\"]}\")\n",
+    "try:\n    pass\nexcept ValueError, TypeError:\n    pass\n",
+    "x = t\"{1}\"\n",
+    "match 1:\n    case 1:\n        pass\n",
+    "try:\n    pass\nexcept* ValueError:\n    pass\n",
+    "type = 1\ntype(type)\n",
+    "try:\n    pass\nexcept (ValueError, TypeError):\n    pass\n",
+    "x = {'a': 1}\nprint(f\"{x['a']}{{\")\n",
+    "match = {}\nmatch[1] = 2\n",
+    "print(f'{1:>{2}}')\n",
+];
+
 /// Prints a sign for each text: whether Python refuses it.
 const COMPILE: &str = "
 import json, sys
@@ -989,7 +1062,7 @@ for text in json.load(sys.stdin):
 ";
 
 /// Texts of Python in front of an import, whether it comes to that, and whether that is told for sure.
-const MODULES: [(&str, bool, bool); 44] = [
+const MODULES: [(&str, bool, bool); 57] = [
     (
         "import os, sys\nif not os.environ.get('MODEL'):\n    sys.exit(1)",
         false,
@@ -1098,6 +1171,60 @@ const MODULES: [(&str, bool, bool); 44] = [
     ),
     ("import sys\nif sys.platform == 'win32':\n    raise OSError", true, true),
     ("import os\nos.execv('/bin/true', ['true'])", false, true),
+    // What a name is that is set twice, or a list, depends on the way.
+    (
+        "import sys\nX = None\ndef f():\n    global X\n    X = 1\nf()\nif X is None:\n    sys.exit()",
+        true,
+        false,
+    ),
+    (
+        "import sys\nfound = []\nfor p in (1, 2):\n    found.append(p)\nif not found:\n    sys.exit()",
+        true,
+        false,
+    ),
+    (
+        "import sys\nX = 0\ntry:\n    import nothere\nexcept ImportError:\n    X = 1\nif not X:\n    sys.exit()",
+        true,
+        false,
+    ),
+    (
+        "import sys\nX = None\nfor X in (1,):\n    pass\nif X is None:\n    sys.exit()",
+        true,
+        false,
+    ),
+    (
+        "import sys\nX = 0\nif (X := 3) and X == 0:\n    sys.exit()",
+        true,
+        false,
+    ),
+    ("import sys\nX = 0\nif X:\n    sys.exit()", true, true),
+    ("import sys\nsys.exit(1) if len(sys.argv) > 5 else None", true, false),
+    ("import sys\ndef f():\n    yield 1\n    sys.exit()\nf()", true, true),
+    (
+        "import sys\ndef skip(f):\n    return lambda: None\n@skip\ndef main():\n    sys.exit()\nmain()",
+        true,
+        true,
+    ),
+    (
+        "import os, sys\nos.environ['MODE'] = 'x'\nif not os.environ.get('MODE'):\n    sys.exit()",
+        true,
+        false,
+    ),
+    (
+        "import os, sys\nos.makedirs('/tmp/none', exist_ok=True)\nif not os.path.isdir('/tmp/none'):\n    sys.exit()",
+        true,
+        false,
+    ),
+    (
+        "import os, sys\nif not os.path.isdir('/opt/none'):\n    os.mkdir('/tmp/none-2')\n    os.rmdir('/tmp/none-2')\n",
+        true,
+        true,
+    ),
+    (
+        "import sys\nsys.argv.append('two')\nif len(sys.argv) < 3:\n    sys.exit()",
+        true,
+        false,
+    ),
 ];
 
 #[test]

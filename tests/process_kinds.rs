@@ -405,3 +405,98 @@ fn a_stub_of_the_driver_is_told_where_the_loader_gets_to_it() {
         assert_eq!(told(path), 0, "{path}");
     }
 }
+
+/// What is known of the program that a launcher starts: its path, its words, two of its variables, and how many of those of
+/// the loader are not known.
+type Launched = (&'static str, &'static str, &'static str, &'static str, usize);
+
+/// The words of launchers, and what they lead to.
+const LAUNCHES: [(&str, Launched); 12] = [
+    (
+        "chpst -e /etc/env /usr/bin/app x",
+        ("/usr/bin/app", "/usr/bin/app x", "/opt/cupti/lib", "", 0),
+    ),
+    (
+        "s6-envdir /etc/env app",
+        ("/usr/bin/app", "app", "/opt/cupti/lib", "", 0),
+    ),
+    ("s6-envdir /etc/none app", ("/usr/bin/app", "app", "", "/x.so", 3)),
+    ("prlimit --nofile=9 app", ("/usr/bin/app", "app", "", "/x.so", 0)),
+    ("taskset -c 0 app", ("/usr/bin/app", "app", "", "/x.so", 0)),
+    (
+        "/opt/venv/bin/torchrun --nproc_per_node 2 --standalone /srv/train.py --lr 1",
+        (
+            "/usr/bin/python3",
+            "/usr/bin/python3 /srv/train.py --lr 1",
+            "",
+            "/x.so",
+            0,
+        ),
+    ),
+    (
+        "/opt/venv/bin/torchrun --no-python --nnodes 1 app",
+        ("/usr/bin/app", "app", "", "/x.so", 0),
+    ),
+    (
+        "/opt/venv/bin/torchrun -m own",
+        ("/usr/bin/python3", "/usr/bin/python3 -m own", "", "/x.so", 0),
+    ),
+    (
+        "python3 -m torch.distributed.run --nnodes=1 /srv/train.py",
+        ("/usr/bin/python3", "python3 /srv/train.py", "", "/x.so", 0),
+    ),
+    (
+        "/opt/conda/bin/conda run --no-capture-output -n own tool",
+        ("/opt/conda/envs/own/bin/tool", "tool", "", "/x.so", 0),
+    ),
+    ("/opt/conda/bin/conda run -n other tool", ("", "tool", "", "/x.so", 3)),
+    ("supervisord -n", ("", "supervisord -n", "", "/x.so", 3)),
+];
+
+#[test]
+fn the_words_of_a_launcher_lead_to_its_program_and_its_environment() {
+    let layer = || {
+        Layer::new()
+            .executable("usr/bin/app", Elf::executable().build())
+            .executable("usr/bin/python3.11", Elf::executable().build())
+            .symlink("usr/bin/python3", "python3.11")
+            .executable(
+                "opt/venv/bin/torchrun",
+                "#!/usr/bin/python3\n# as pip writes it: -script.pyw\n",
+            )
+            .executable("opt/conda/bin/conda", Elf::executable().build())
+            .executable("opt/conda/envs/own/bin/tool", Elf::executable().build())
+            .file("etc/env/LD_LIBRARY_PATH", "/opt/cupti/lib \nmore\n")
+            .file("etc/env/LD_PRELOAD", "")
+            .file("srv/train.py", "import ctypes\n")
+    };
+    for (words, expected) in LAUNCHES {
+        let words: Vec<&str> = words.split(' ').collect();
+        let entry = facts_by(layer(), &words, &[("LD_PRELOAD", "/x.so")])
+            .contexts
+            .as_is
+            .entry;
+        let value = |name: &str| entry.values.get(name).map_or("", String::as_str);
+        let called = entry.called.as_ref().map(ToString::to_string).unwrap_or_default();
+        let program = entry.program.join(" ");
+        let (path, preload) = (value("LD_LIBRARY_PATH"), value("LD_PRELOAD"));
+        let told = (called.as_str(), program.as_str(), path, preload, entry.unknown.len());
+        assert_eq!(told, expected, "{words:?}");
+    }
+}
+
+#[test]
+fn no_demand_is_unmet_for_sure_where_the_commands_program_is_not_known() {
+    let layer = || {
+        Layer::new()
+            .executable("opt/own/libcupti.so.12", Elf::library("libcupti.so.12").build())
+            .executable("usr/bin/python3", Elf::executable().build())
+            .file(
+                "app/main.py",
+                "import ctypes\nROOT = '/opt/own'\nctypes.CDLL(f'{ROOT}/libcupti.so.12')\n",
+            )
+            .file("app/plain.py", "print(1)\n")
+    };
+    let open = |script: &str| facts_by(layer(), &["python3", script], &[]).command_is_undecided();
+    assert_eq!((open("/app/main.py"), open("/app/plain.py")), (true, false));
+}

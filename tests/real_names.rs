@@ -21,7 +21,7 @@ mod support;
 
 use chroot::Root;
 use cupti_audit::judge::facts::{ImageFacts, RequestOutcome};
-use cupti_parts::{cpp_program, cupti_12, program};
+use cupti_parts::{cpp_program, cupti_12, object, patched, program};
 use testkit::layer::Layer;
 
 const LIB: &str = "libcupti.so.12";
@@ -241,7 +241,7 @@ fn programs_get_what_the_audit_says_or_the_audit_says_that_nobody_knows() {
     let mut certain = 0;
     for wide in [false, true] {
         let root = image(wide);
-        let facts = facts_of_root::facts(&root, "/opt", &[]);
+        let facts = facts_of_root::facts(&root, "/opt", &[], &[]);
         for case in cases() {
             let (ours, real) = (ours(&facts, &case), real(&root, &case));
             let path = case.path;
@@ -256,4 +256,87 @@ fn programs_get_what_the_audit_says_or_the_audit_says_that_nobody_knows() {
         }
     }
     println!("{certain} of {certain} answers agree with the real loader");
+}
+
+/// The path of a module, and its text.
+type ModuleText = (&'static str, &'static str);
+
+/// Scripts in front of a call of ctypes, with the files that they import, and whether they come to it.
+const SCRIPTS: [(&str, &[ModuleText], bool); 9] = [
+    ("import lacking", &[], false),
+    ("import whole", &[], true),
+    ("try:\n    import lacking\nexcept ImportError:\n    pass", &[], true),
+    ("import pk", &[("pk/__init__.py", "from . import lacking\n")], false),
+    ("import pk", &[("pk/__init__.py", "from .lacking import *\n")], false),
+    (
+        "import pk",
+        &[("pk/__init__.py", "lacking = 1\nfrom . import lacking\n")],
+        true,
+    ),
+    ("import lacking", &[("lacking/__init__.py", "x = 1\n")], true),
+    (
+        "import ctypes\nctypes.CDLL('/opt/own/libown.so.1')\nimport lacking",
+        &[],
+        true,
+    ),
+    (
+        "import pk",
+        &[(
+            "pk/__init__.py",
+            "import nothere\nimport sys\nsys.path.append('/opt')\n",
+        )],
+        false,
+    ),
+];
+
+#[test]
+fn a_script_whose_modules_lack_a_library_ends_as_the_audit_says() {
+    if !cupti_parts::are_there() {
+        return;
+    }
+    let own = object("int own(void) { return 1; }", &["-Wl,-soname,libown.so.1"]);
+    let module = |name: &str| {
+        let source = format!(
+            "static struct {{ long count; void *type, *init; long index; void *copy; const char *name, *doc; long size;
+               void *rest[5]; }} definition = {{ 1, 0, 0, 0, 0, \"{name}\", 0, -1 }};
+             void *PyModule_Create2(void *, int);
+             void *PyInit_{name}(void) {{ return PyModule_Create2(&definition, 1013); }}"
+        );
+        object(&source, &["-Wl,--unresolved-symbols=ignore-all"])
+    };
+    let lacking = patched(&module("lacking"), &["--add-needed", "libown.so.1"]);
+    let whole = module("whole");
+    let mut wrong = Vec::new();
+    for (script, files, comes) in SCRIPTS {
+        let text = format!("{script}\nimport ctypes\nprint(ctypes.CDLL('libcupti.so.12'))\n");
+        let folder = if files.iter().any(|(_, text)| text.contains("lacking")) {
+            "pk/"
+        } else {
+            ""
+        };
+        let mut layer = Layer::new()
+            .file("app/main.py", text)
+            .file(format!("app/{folder}lacking.so"), lacking.clone())
+            .file("app/whole.so", whole.clone())
+            .file("usr/lib/libcupti.so.12", cupti_12(LIB));
+        if script.contains("libown") {
+            layer = layer.file("opt/own/libown.so.1", own.clone());
+        }
+        for (path, text) in files {
+            layer = layer.file(format!("app/{path}"), *text);
+        }
+        let mut root = Root::new(b"");
+        root.add(&layer);
+        let words = ["/usr/bin/python3", "/app/main.py"];
+        let output = root.asked("/usr/bin/python3.11", &words).output().unwrap();
+        let facts = facts_of_root::facts(&root, "/", &[], &words);
+        let mut askers = facts.consumers.iter();
+        let of_asker = askers.find_map(|consumer| consumer.start_failure().map(|failure| failure.words.clone()));
+        let told = facts.command_failure.map(|failure| failure.words).or(of_asker);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if (output.status.success(), told.is_none()) != (comes, comes) {
+            wrong.push(format!("{script} {files:?}: {told:?}, really {said}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

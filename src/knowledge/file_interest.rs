@@ -5,7 +5,7 @@ use image_linkage::layer::{IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 57] = [
+const KEPT: [&str; 59] = [
     // Scripts that stand between the container's command and its program, by where they are in practice.
     "/*.sh",
     "/start",
@@ -36,6 +36,9 @@ const KEPT: [&str; 57] = [
     ".bash_profile",
     ".bash_login",
     "**/bin/activate",
+    // A folder of variables, as envdir and s6-envdir read it.
+    "**/LD_LIBRARY_PATH",
+    "**/LD_PRELOAD",
     // Who the user of the image is, and what it may read.
     "etc/passwd",
     "etc/group",

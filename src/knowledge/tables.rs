@@ -8,6 +8,7 @@ use super::catalog::{DataFile, DataKind, FileIds, FileMistake};
 use super::dead_weight::{DeadWeightKind, DeadWeightTable};
 use super::driver_libraries::DriverCapability;
 use super::host_conditions::HostCondition;
+use super::launchers::ProgramLauncher;
 use super::library::LibraryProfile;
 use super::library_release::version_numbers;
 use super::minimum_driver::{MinimumDriver, ToolkitVersion};
@@ -19,7 +20,7 @@ use super::wheel_table::{ListedWheel, WheelTable};
 use image_linkage::escape;
 
 /// The names of the tables of `profiles/cupti`.
-pub const TABLE_FILES: [&str; 14] = [
+pub const TABLE_FILES: [&str; 15] = [
     "apis.yaml",
     "dead-weight.yaml",
     "bundles.yaml",
@@ -28,6 +29,7 @@ pub const TABLE_FILES: [&str; 14] = [
     "file-names.yaml",
     "frameworks.yaml",
     "host.yaml",
+    "launchers.yaml",
     "packages.yaml",
     "releases.csv",
     "shared-folders.yaml",
@@ -57,6 +59,8 @@ pub struct KnowledgeTables {
     pub driver_libraries: Vec<DriverCapability>,
     /// What decides on the host.
     pub host: Vec<HostCondition>,
+    /// The programs that start others.
+    pub launchers: Vec<ProgramLauncher>,
     /// The places that CUPTI is had from.
     pub sources: Vec<InstallSource>,
     /// What holds whatever the tool is.
@@ -189,6 +193,9 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
         // No key: a user's row may add libraries to a capability of the program's.
         driver_libraries: reader.rows("driver-libraries", |_| None),
         host: reader.rows("host", |host: &HostCondition| Some(host.id.clone())),
+        launchers: reader.rows("launchers", |launcher: &ProgramLauncher| {
+            launcher.names.first().cloned()
+        }),
         // No key: one way of installing has a row for each CUDA or system that it differs for.
         sources: reader.rows("sources", |_| None),
         advice: GeneralAdvice::default(),

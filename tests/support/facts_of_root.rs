@@ -10,8 +10,8 @@ use image_source::ImageConfig;
 use crate::chroot::Root;
 use crate::plain_image::image_of;
 
-/// The facts of an image with this working directory and environment.
-pub fn facts(root: &Root, working_dir: &str, environment: &[(&str, &str)]) -> ImageFacts {
+/// The facts of an image with this working directory, environment and command.
+pub fn facts(root: &Root, working_dir: &str, environment: &[(&str, &str)], command: &[&str]) -> ImageFacts {
     let layers = root.layers.iter().cloned().map(Ok).collect();
     let pair = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
     let conditions = GatherOptions {
@@ -21,6 +21,7 @@ pub fn facts(root: &Root, working_dir: &str, environment: &[(&str, &str)]) -> Im
     };
     let config = ImageConfig {
         working_dir: Some(working_dir.to_owned()),
+        command: command.iter().map(|word| (*word).to_owned()).collect(),
         ..ImageConfig::default()
     };
     let image = image_of("root", root.layers.len(), config);

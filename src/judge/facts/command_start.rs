@@ -4,9 +4,10 @@ use super::consumers::CuptiConsumer;
 use super::entry_problem::EntryProblem;
 use super::process_context::ProcessContext;
 use super::python::is_interpreter_name;
-use super::resolved_objects::elf_at;
+use super::resolved_objects::{elf_at, unresolved_objects};
 use super::start_failure::{StartFailure, permission_cure};
 use image_linkage::elf::ElfFacts;
+use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess, StartMode, UnresolvedRequest};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::FileUse;
 
@@ -94,10 +95,9 @@ fn missing_module(context: &ProcessContext, program: &RootPath) -> Option<StartF
                     let is_folder = rootfs.lookup(&path).is_ok() && rootfs.lookup(&main).is_err();
                     return is_folder.then(|| StartFailure::of_import("can't find '__main__' module in a folder"));
                 }
-                return of_script(
-                    str::from_utf8(rootfs.content(&path)?).ok()?,
-                    Some(&RootPath::new(&path)),
-                );
+                let script = RootPath::new(&path);
+                let text = str::from_utf8(rootfs.content(&path)?).ok()?;
+                return of_script(text, Some(&script)).or_else(|| refused_extension(context, python, &script));
             }
             _ => {}
         }
@@ -109,6 +109,32 @@ fn missing_module(context: &ProcessContext, program: &RootPath) -> Option<StartF
     let main = format!("{module}.__main__");
     let is_missing = context.python.lacks_module(rootfs, python, &main);
     is_missing.then(|| StartFailure::of_import(&format!("No module named '{main}'")))
+}
+
+/// What an extension lacks that a script imports for sure, before anything else is opened.
+fn refused_extension(
+    context: &ProcessContext,
+    python: (&RootPath, &RootPath),
+    script: &RootPath,
+) -> Option<StartFailure> {
+    let extensions = context.python.loaded_extensions(&context.rootfs, python, script);
+    // What only a run could tell of the search paths may lead to what is missing.
+    let known = extensions.into_iter().filter(|_| context.entry.unknown.is_empty());
+    let run = |setup: &ProcessSetup<'_>| {
+        let mut process = SimulatedProcess::new(setup);
+        process.start(&python.0.absolute(), StartMode::Executed);
+        known.into_iter().find_map(|extension| {
+            let loaded = process.open_now(&extension.absolute(), None);
+            let is_needed = |failure: &&UnresolvedRequest| failure.outcome == RequestOutcome::NotFound;
+            let failures: Vec<UnresolvedRequest> = unresolved_objects(&loaded).filter(is_needed).cloned().collect();
+            // A library that lies elsewhere may be opened by its path before.
+            let is_gone = failures.iter().all(|failure| !context.has_library_named(&failure.name));
+            let failure = StartFailure::of_loader(&loaded, &failures).filter(|_| is_gone)?;
+            let words = format!("{} (imported as {extension})", failure.words);
+            Some(StartFailure { words, ..failure })
+        })
+    };
+    context.with_setup(run).flatten()
 }
 
 /// Whether an object is started as a program; one that was cut off tells it by its interpreter alone.

@@ -9,7 +9,7 @@ mod object_loader;
 
 pub use self::cupti_consumer::CuptiConsumer;
 pub(super) use self::library_request::is_served_after;
-pub(super) use self::object_loader::{LibraryUsers, NeededLookup, follow_needed};
+pub(super) use self::object_loader::{LibraryUsers, NeededLookup, ObjectLinks, follow_needed};
 
 use self::library_request::{ConsumerRequest, gets};
 use self::object_loader::{KnownProfiles, ObjectLoader};
@@ -206,6 +206,7 @@ pub(super) struct Circumstances<'c> {
     /// How else processes may start.
     pub variants: &'c ProcessVariants,
     pub users: LibraryUsers<'c>,
+    pub links: ObjectLinks<'c>,
 }
 
 fn consumer(
@@ -224,6 +225,7 @@ fn consumer(
         names,
         known,
         user: None,
+        opened_as: None,
     };
     let ask =
         |context: &ProcessContext, asker: &ConsumerRequest<'_>| gets(context, library, asker, circumstances.wanted);
@@ -245,6 +247,13 @@ fn consumer(
         .variants
         .open_reasons(object, &outcome.as_is, |context| ask(context, &asker));
     let open = open.or_else(|| contexts.as_is.budget_end());
+    let nobody = asker.user.is_none() && matches!(loader, ObjectLoader::Unknown | ObjectLoader::Nobody(_));
+    let links = circumstances.links.that_move(&contexts.as_is.rootfs, object);
+    let by_link = |link| {
+        let opened_as = Some(link);
+        ask(&contexts.as_is, &ConsumerRequest { opened_as, ..asker })
+    };
+    let open = open.or_else(|| deciding_link(links.filter(|_| nobody), outcome.as_is.outcome, by_link));
     let gets = &outcome.as_is;
     let is_damaged = gets.outcome == RequestOutcome::Refused && is_unforetold(&gets.trace);
     let open = open.or_else(|| is_damaged.then(|| gets.message.clone()));
@@ -276,6 +285,16 @@ fn consumer(
         open,
         other_copies,
     }
+}
+
+/// Why the link by which a library is opened decides, where one leads to another answer than its own path.
+fn deciding_link<'l>(
+    mut links: impl Iterator<Item = &'l RootPath>,
+    answer: RequestOutcome,
+    ask: impl Fn(&'l RootPath) -> ConsumerOutcome,
+) -> Option<String> {
+    let other = links.find(|link| ask(link).outcome != answer)?;
+    Some(format!("it gets another answer where it is opened as {other}"))
 }
 
 /// The program in whose process a library is judged of which nobody else is known to load it: one that gets it what it

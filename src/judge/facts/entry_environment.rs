@@ -4,6 +4,7 @@
 mod env_command;
 mod executables;
 mod files;
+mod launch;
 mod launchers;
 mod shells;
 mod users;
@@ -13,7 +14,8 @@ use std::collections::BTreeMap;
 use super::entry_problem::EntryProblem;
 use super::python::is_interpreter_name;
 pub use super::shell_script::{CacheChange, FileChange};
-use super::shell_script::{ChangedUser, LOADER, VariableValue, is_idle, new_user};
+use super::shell_script::{ChangedUser, LOADER, VariableValue, is_idle};
+use crate::knowledge::ProgramLauncher;
 use image_linkage::escape;
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
@@ -92,6 +94,7 @@ pub(super) fn entry_environment(
     config: &ImageConfig,
     rootfs: &Rootfs,
     environment: &BTreeMap<String, String>,
+    launchers: &[ProgramLauncher],
 ) -> EntryEnvironment {
     let mut left = ENVIRONMENT;
     let variables = environment.iter().filter(|(name, value)| {
@@ -103,6 +106,7 @@ pub(super) fn entry_environment(
     let mut entry = CommandFollower {
         rootfs,
         config,
+        launchers,
         directory: Some(config.working_dir.clone().unwrap_or_else(|| "/".to_owned())),
         variables: variables
             .map(|(name, value)| (name.clone(), VariableValue::Text(value.clone())))
@@ -135,6 +139,7 @@ pub(super) fn entry_environment(
 struct CommandFollower<'r> {
     rootfs: &'r Rootfs,
     config: &'r ImageConfig,
+    launchers: &'r [ProgramLauncher],
     /// The working directory; `None` where only a run could tell.
     directory: Option<String>,
     variables: BTreeMap<String, VariableValue>,
@@ -158,68 +163,6 @@ struct CommandFollower<'r> {
 
 /// The shells whose scripts are read.
 const SHELLS: [&str; 4] = ["sh", "bash", "dash", "ash"];
-
-/// Programs that start another one with their own environment, how many words in front of it are theirs beside the
-/// options that they have, and those of their options that take the next word.
-const STARTERS: [(&str, usize, &[&str]); 17] = [
-    ("tini", 0, &["-e", "-p"]),
-    ("tini-static", 0, &["-e", "-p"]),
-    ("dumb-init", 0, &["-r", "--rewrite"]),
-    ("docker-init", 0, &["-e", "-p"]),
-    ("catatonit", 0, &[]),
-    ("exec", 0, &[]),
-    ("nohup", 0, &[]),
-    ("setsid", 0, &[]),
-    ("nice", 0, &["-n", "--adjustment"]),
-    ("ionice", 0, &["-c", "-n", "--class", "--classdata"]),
-    ("stdbuf", 0, &["-i", "-o", "-e", "--input", "--output", "--error"]),
-    (
-        "numactl",
-        0,
-        &[
-            "-i",
-            "-m",
-            "-N",
-            "-C",
-            "-p",
-            "--interleave",
-            "--membind",
-            "--cpunodebind",
-            "--physcpubind",
-        ],
-    ),
-    ("gosu", 1, &[]),
-    ("su-exec", 1, &[]),
-    ("time", 0, &["-f", "-o", "--format", "--output"]),
-    ("timeout", 1, &["-k", "-s", "--kill-after", "--signal"]),
-    ("chpst", 0, &["-u", "-U", "-b", "-e", "-/", "-C", "-n", "-l", "-L"]),
-];
-
-/// Programs that start another one in a way that is not followed.
-const UNFOLLOWED: [&str; 8] = [
-    "sudo",
-    "doas",
-    "flock",
-    "unshare",
-    "nsenter",
-    "fakeroot",
-    "proot",
-    "systemd-run",
-];
-
-/// Programs that start what their own files name, each as it is said there.
-const SUPERVISORS: [&str; 10] = [
-    "supervisord",
-    "s6-svscan",
-    "s6-supervise",
-    "s6-overlay-suexec",
-    "runsvdir",
-    "runsv",
-    "circusd",
-    "honcho",
-    "foreman",
-    "pm2-runtime",
-];
 
 impl CommandFollower<'_> {
     /// Goes on to what the command starts; whether it starts something.
@@ -269,17 +212,7 @@ impl CommandFollower<'_> {
             loader if is_loader(loader) => self.loader(),
             "su" | "runuser" | "setpriv" => self.change_user(&base),
             "chroot" => self.change_root(),
-            supervisor if SUPERVISORS.contains(&supervisor) => {
-                let name = escape::escape_bytes(name.as_bytes());
-                let said = || format!("only a run could tell what {name} starts, as whom and with which environment");
-                self.doubt.get_or_insert_with(said);
-                false
-            }
-            // Some of them empty the environment but for what their configuration keeps.
-            unfollowed if UNFOLLOWED.contains(&unfollowed) => self.lose(),
-            starter if let Some((_, own, valued)) = STARTERS.iter().find(|(known, ..)| *known == starter) => {
-                self.starter(*own, valued)
-            }
+            base if let Some(launcher) = self.launcher(base) => self.launch(launcher, &name),
             // It may set anew what was taken away.
             _ if raises => self.lose(),
             _ => self.script(path),
@@ -411,21 +344,6 @@ impl CommandFollower<'_> {
             self.problem = Some(EntryProblem::OtherRoot(root));
         }
         self.lose()
-    }
-
-    fn starter(&mut self, own: usize, valued: &[&str]) -> bool {
-        self.become_user(new_user(&self.words));
-        let mut words = self.words.get(1..).unwrap_or_default().to_vec().into_iter().peekable();
-        while let Some(Some(option)) = words.next_if(|word| word.as_deref().is_some_and(is_option)) {
-            if option == "--" {
-                break;
-            }
-            if valued.contains(&option.as_str()) {
-                drop(words.next());
-            }
-        }
-        self.words = words.skip(own).collect();
-        !self.words.is_empty()
     }
 
     /// From here on nothing is known of what the loader looks at.

@@ -126,6 +126,12 @@ impl ImageFacts {
         self.contexts.as_is.entry.executable.as_ref() == Some(program)
     }
 
+    /// Whether only a run could tell what the program of the container's own command opens.
+    pub fn command_is_undecided(&self) -> bool {
+        let mut openers = self.undecided.iter();
+        openers.any(|opener| self.contexts.as_is.is_commands(&opener.object))
+    }
+
     /// Whether a copy for everybody, a link to none, or a program that asks is in the image.
     pub fn concerns_cupti(&self) -> bool {
         self.own_copies().next().is_some() || !self.dangling.is_empty() || !self.consumers.is_empty()

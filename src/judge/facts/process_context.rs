@@ -78,7 +78,12 @@ pub fn build_contexts(
     let budget = Arc::new(LoaderBudget::new(&conditions.limits));
     let linker = linker.map(|linker| DynamicLoader { budget, ..linker });
     let capabilities = variable(image, conditions, "NVIDIA_DRIVER_CAPABILITIES");
-    let mut entry = entry_environment(&image.config, rootfs, &container_environment(image, conditions));
+    let mut entry = entry_environment(
+        &image.config,
+        rootfs,
+        &container_environment(image, conditions),
+        &tables.launchers,
+    );
     // Who gives the value of a variable has asked a run for it.
     let is_given = |name: &String| conditions.environment.iter().any(|(given, _)| given == name);
     entry.unknown.retain(|name| !is_given(name));

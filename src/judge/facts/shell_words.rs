@@ -23,6 +23,8 @@ pub(super) enum WordPart {
     Arguments,
     /// A sign that stands for names of files: `*`, `?` or `[`.
     Wildcard(char),
+    /// One of several texts: `@(…|…)` of bash.
+    Choice(Vec<String>),
     /// What commands say, and whether it stands in quotes: `$(…)`.
     Command(Vec<ShellToken>, bool),
     /// The elements of an array of bash: `(…)` behind `NAME=`.
@@ -295,6 +297,7 @@ impl WordReader<'_> {
         let mut is_quoted = false;
         while let Some(&next) = self.rest.peek() {
             match next {
+                '(' if self.kind == ShellKind::Bash && self.choice(&mut parts) => {}
                 ' ' | '\t' | '\r' | '\n' | ';' | '|' | '&' | '(' | ')' | '<' | '>' => break,
                 '\'' => {
                     self.rest.next();
@@ -323,6 +326,30 @@ impl WordReader<'_> {
             }
         }
         Some((parts, is_quoted))
+    }
+
+    /// Reads the texts behind `@` as `shopt -s extglob` has it; whether they are some.
+    fn choice(&mut self, parts: &mut Vec<WordPart>) -> bool {
+        let Some(WordPart::Text(text)) = parts
+            .last_mut()
+            .filter(|part| matches!(part, WordPart::Text(text) if text.ends_with('@')))
+        else {
+            return false;
+        };
+        let inside: String = self
+            .rest
+            .clone()
+            .skip(1)
+            .take_while(|sign| *sign != ')')
+            .take(BRACES)
+            .collect();
+        if inside.contains(|sign: char| !(sign.is_ascii_alphanumeric() || "._-|".contains(sign))) {
+            return false;
+        }
+        text.pop();
+        parts.push(WordPart::Choice(inside.split('|').map(str::to_owned).collect()));
+        self.rest.by_ref().take(inside.chars().count() + 2).for_each(drop);
+        true
     }
 
     /// What a sign without quotes stands for behind the parts of its word; nothing where it stands for itself.
@@ -405,7 +432,7 @@ fn begins_value(before: &[WordPart]) -> bool {
     };
     let name = first.split_once('=').map(|(name, _)| name);
     let is_name = |name: &str| name.chars().all(|sign| sign == '_' || sign.is_ascii_alphanumeric());
-    before.len() < ELEMENTS && last.ends_with(['=', ':']) && name.is_some_and(is_name)
+    before.len() < ELEMENTS && last.ends_with(['=', ':']) && name.is_some_and(|name| !name.is_empty() && is_name(name))
 }
 
 fn push_text(parts: &mut Vec<WordPart>, sign: char) {

@@ -49,7 +49,7 @@ pub(super) fn find_source_openers(
         };
         let mut text = read_source(&code, library);
         // What no Python 3 compiles opens nothing; an older one may.
-        if str::from_utf8(&code).is_ok_and(|code| source_fault(code).is_some()) {
+        if str::from_utf8(&code).is_ok_and(|code| source_fault(code, None).is_some()) {
             text.hints.append(&mut text.exact);
         }
         SourceOpener {

@@ -170,7 +170,7 @@ fn lack(facts: &ImageFacts, processes: &[&CuptiProcess], wish: &IdChoice, level:
     // Where only a run could tell what a process gets, a gap says so.
     let is_open = |it: &&CuptiProcess| match consumer_of(facts, it) {
         Some(consumer) => consumer.open.is_some(),
-        None => facts.status_is_open.is_some(),
+        None => facts.status_is_open.is_some() || facts.command_is_undecided(),
     };
     if processes.iter().any(is_open) {
         return None;

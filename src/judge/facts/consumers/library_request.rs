@@ -26,6 +26,8 @@ pub(super) struct ConsumerRequest<'a> {
     pub known: KnownProfiles<'a>,
     /// The program that loads the object, where no more is known of that than that it names it.
     pub user: Option<&'a RootPath>,
+    /// The link by which it is opened, where that is asked: its folder is `$ORIGIN` then.
+    pub opened_as: Option<&'a RootPath>,
 }
 
 /// What becomes of the request in one world, with the libraries that are asked for beside it.
@@ -36,9 +38,11 @@ pub(super) fn gets(
     wanted: &[CompanionRequest],
 ) -> ConsumerOutcome {
     let ConsumerRequest { object, names, .. } = *asker;
-    let opener = asker
-        .user
-        .map_or_else(|| ObjectLoader::find(context, object), ObjectLoader::User);
+    let opener = match (asker.user, asker.opened_as) {
+        (Some(user), _) => ObjectLoader::User(user),
+        (None, Some(_)) => ObjectLoader::Unknown,
+        (None, None) => ObjectLoader::find(context, object),
+    };
     if let ObjectLoader::Nobody(PythonUse::Unreachable { why, .. }) = &opener {
         return ConsumerOutcome::not_found(why.clone());
     }
@@ -79,7 +83,7 @@ fn ask_process(
         object, names, known, ..
     } = *asker;
     let mut process = SimulatedProcess::new(setup);
-    let loaded = load(&mut process, context, object, opener, known);
+    let loaded = load(&mut process, context, (object, asker.opened_as), opener, known);
     let (mut gets, mapped) = match (asker.asks, loaded.root) {
         // An object that is not mapped asks for nothing: what keeps it away is the outcome.
         (RequestKind::Needed, _) | (_, None) => (of_need(&loaded, names), None),
@@ -141,6 +145,7 @@ pub(in crate::judge::facts) fn is_served_after(
             all,
         },
         user: None,
+        opened_as: None,
     };
     gets(context, library, &asker, &[]).outcome == RequestOutcome::Loaded
 }

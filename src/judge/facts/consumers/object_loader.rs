@@ -10,6 +10,7 @@ use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::layer::FileFacts;
 use image_linkage::loader::{LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode};
 use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -126,17 +127,50 @@ impl<'c> LibraryUsers<'c> {
     }
 }
 
-/// The programs of one library that are looked at.
+/// The links to objects, by the file name that they lead to.
+pub(in crate::judge::facts) struct ObjectLinks<'c>(BTreeMap<&'c [u8], Vec<&'c RootPath>>);
+
+impl<'c> ObjectLinks<'c> {
+    pub(in crate::judge::facts) fn new(links: &'c [(RootPath, ByteString)]) -> Self {
+        let mut by_name: BTreeMap<&[u8], Vec<&RootPath>> = BTreeMap::new();
+        for (link, target) in links {
+            let of_name = by_name.entry(last_part(target)).or_default();
+            if of_name.len() < USERS {
+                of_name.push(link);
+            }
+        }
+        Self(by_name)
+    }
+
+    /// The links of other folders to an object whose search path begins at its own folder: that of the link by which it is
+    /// opened (elf/dl-object.c, `_dl_new_object`).
+    pub(super) fn that_move(&self, rootfs: &Rootfs, object: &RootPath) -> impl Iterator<Item = &'c RootPath> {
+        let elf = elf_at(rootfs, object);
+        let paths = elf.into_iter().flat_map(|elf| elf.runpath.iter().chain(&elf.rpath));
+        let mut paths = paths.filter(|path| path.windows(ORIGIN.len()).any(|part| part == ORIGIN));
+        let links = paths.next().and_then(|_| self.0.get(object.name()));
+        let leads = |link: &&RootPath| {
+            let found = rootfs.lookup(&link.absolute());
+            link.parent() != object.parent() && found.is_ok_and(|found| found.path == *object)
+        };
+        links.into_iter().flatten().copied().filter(leads)
+    }
+}
+
+/// The token of the folder of an object, with or without braces.
+const ORIGIN: &[u8] = b"ORIGIN";
+/// The programs of one library, and the links to one, that are looked at.
 const USERS: usize = 4;
 
 /// Starts who loads the object, and loads it into that process; where it is the program, what it starts with.
 pub(super) fn load(
     process: &mut SimulatedProcess<'_>,
     context: &ProcessContext,
-    object: &RootPath,
+    (object, opened_as): (&RootPath, Option<&RootPath>),
     opener: &ObjectLoader<'_>,
     known: KnownProfiles<'_>,
 ) -> LoadResolution {
+    let path = opened_as.unwrap_or(object).absolute();
     match opener {
         ObjectLoader::Program => process.start(&object.absolute(), context.start_mode(object)),
         ObjectLoader::Python(imported) => {
@@ -147,12 +181,12 @@ pub(super) fn load(
             let started = process.start(&program.absolute(), StartMode::Executed);
             match process.map_of_path(object) {
                 Some(_) => started,
-                None => process.open(&object.absolute(), process.map_of_path(program)),
+                None => process.open(&path, process.map_of_path(program)),
             }
         }
         ObjectLoader::Nobody(_) | ObjectLoader::Unknown => {
             process.start_unknown();
-            process.open(&object.absolute(), None)
+            process.open(&path, None)
         }
     }
 }
@@ -181,7 +215,13 @@ pub(in crate::judge::facts) fn follow_needed(
             before: None,
             all: profiles,
         };
-        let loaded = load(&mut SimulatedProcess::new(setup), context, object, &opener, known);
+        let loaded = load(
+            &mut SimulatedProcess::new(setup),
+            context,
+            (object, None),
+            &opener,
+            known,
+        );
         let missing = loaded.unresolved.iter().find(|missing| missing.name == *name);
         match (loaded.object_for(name), missing.map(|missing| missing.outcome)) {
             // A name can be answered and fail all the same, where the object lacks a version that is asked for.

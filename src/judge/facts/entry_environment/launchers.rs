@@ -5,9 +5,10 @@ use crate::judge::facts::entry_problem::EntryProblem;
 use crate::judge::facts::file_owner::contains_bytes;
 use crate::judge::facts::python::{
     PythonEnvironment, PythonSettings, PythonSurroundings, SettingSources, demanded_variables, end_of_module,
-    fails_as_module, source_fault,
+    fails_as_module, sets_environment, source_fault,
 };
 use crate::judge::facts::shell_script::{LOADER, ScriptFiles as _, VariableValue};
+use crate::knowledge::ProgramLauncher;
 use crate::knowledge::file_interest::ENVIRONMENT_CALLS;
 use image_linkage::elf::{ElfFacts, SymbolRole};
 use image_linkage::escape;
@@ -53,6 +54,18 @@ impl CommandFollower<'_> {
     /// `python [OPTION]… (-c TEXT | -m MODULE | SCRIPT)`.
     pub(super) fn python(&mut self) -> bool {
         let own = PythonCommand::read(&self.words);
+        let is_module = |launcher: &&ProgramLauncher| {
+            launcher
+                .modules
+                .iter()
+                .any(|module| Some(module) == own.module.as_ref())
+        };
+        if let Some(launcher) = self.launchers.iter().find(is_module) {
+            let before = self.words.len() - own.arguments.as_ref().map_or(0, |words| words.len() - 1);
+            let interpreter = self.words.drain(..before).next().flatten().unwrap_or_default();
+            self.words.insert(0, Some(interpreter.clone()));
+            return self.launch(launcher, &interpreter);
+        }
         if let Some(script) = &own.script {
             self.miss("python", script);
             let path = self.absolute(script);
@@ -63,7 +76,9 @@ impl CommandFollower<'_> {
         let text = own.text_in(self);
         let script = own.script.clone().unwrap_or_else(|| "its text".to_owned());
         let is_new = |path: RootPath| path.name().starts_with(b"python3");
-        if let Some(fault) = source_fault(&text).filter(|_| self.executable().is_some_and(is_new)) {
+        if let Some(fault) = source_fault(&text, self.executable().as_ref().and_then(minor_of))
+            .filter(|_| self.executable().is_some_and(is_new))
+        {
             self.fail(&script, &fault);
             return false;
         }
@@ -81,6 +96,7 @@ impl CommandFollower<'_> {
             variables: &self.variables,
             command: &own,
             program: self.executable(),
+            text: &text,
         };
         if let Some(end) = end_of_module(&text, &process) {
             let why = escape::escape_bytes(end.why.as_bytes());
@@ -179,11 +195,36 @@ struct PythonProcess<'p> {
     command: &'p PythonCommand,
     /// The interpreter, without links.
     program: Option<RootPath>,
+    /// What it runs, which may change what it has been given.
+    text: &'p str,
+}
+
+/// What makes files that a module may ask for later.
+const MAKES_FILES: [&str; 9] = [
+    "mkdir",
+    "makedirs",
+    "'w",
+    "\"w",
+    "shutil.",
+    "subprocess",
+    "os.system",
+    "symlink",
+    "download",
+];
+
+/// The minor version of a Python by the name of its program.
+fn minor_of(program: &RootPath) -> Option<i64> {
+    str::from_utf8(program.name())
+        .ok()?
+        .strip_prefix("python3.")?
+        .parse()
+        .ok()
 }
 
 impl PythonSurroundings for PythonProcess<'_> {
     fn variable(&self, name: &str) -> Option<Option<String>> {
         match self.variables.get(name) {
+            _ if sets_environment(self.text) => None,
             Some(VariableValue::Text(text)) => Some(Some(text.clone())),
             Some(VariableValue::Unknown) => None,
             // What engines set by themselves.
@@ -193,11 +234,15 @@ impl PythonSurroundings for PythonProcess<'_> {
     }
 
     fn file_test(&self, letter: char, path: &str) -> Option<bool> {
-        self.follower.test(letter, &self.follower.absolute(path)?)
+        let holds = self.follower.test(letter, &self.follower.absolute(path)?)?;
+        let may_come = || MAKES_FILES.iter().any(|word| self.text.contains(word));
+        Some(holds).filter(|holds| *holds || !may_come())
     }
 
     fn arguments(&self) -> Option<Vec<String>> {
-        self.command.arguments.clone()
+        let changes = ["sys.argv.", "sys.argv =", "sys.argv +"];
+        let is_kept = !changes.iter().any(|word| self.text.contains(word));
+        self.command.arguments.clone().filter(|_| is_kept)
     }
 
     fn module_text(&self, name: &str) -> Option<String> {
@@ -211,11 +256,7 @@ impl PythonSurroundings for PythonProcess<'_> {
     }
 
     fn minor_version(&self) -> Option<i64> {
-        str::from_utf8(self.program.as_ref()?.name())
-            .ok()?
-            .strip_prefix("python3.")?
-            .parse()
-            .ok()
+        minor_of(self.program.as_ref()?)
     }
 }
 
@@ -263,8 +304,9 @@ impl CommandFollower<'_> {
             variables,
             command: &command,
             program: Some(program.clone()),
+            text: &text,
         };
-        source_fault(&text).is_some()
+        source_fault(&text, minor_of(&program)).is_some()
             || environment.missing_import(self.rootfs, python, &text, None).is_some()
             || fails_as_module(&text, &process)
     }

@@ -67,7 +67,7 @@ impl CommandFollower<'_> {
         let name = wanted.name.as_deref();
         let other = image_user(self.config, name, &wanted.effective, self.rootfs).credentials;
         // These set the groups anew, whoever they go on as.
-        let sets_groups = ["gosu", "su-exec", "runuser"]
+        let sets_groups = ["gosu", "su-exec", "runuser", "setuidgid"]
             .iter()
             .any(|name| program.ends_with(name));
         let is_refused = who.uid != 0 && (other.uid != who.uid || sets_groups);

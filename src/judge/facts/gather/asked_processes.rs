@@ -2,7 +2,7 @@
 
 use super::rootfs_scan::ScannedImage;
 use crate::judge::facts::command_start::{CommandFailure, find_command_failure};
-use crate::judge::facts::consumers::{self, Circumstances, CuptiConsumer, LibraryUsers};
+use crate::judge::facts::consumers::{self, Circumstances, CuptiConsumer, LibraryUsers, ObjectLinks};
 use crate::judge::facts::copies::{self, CuptiCopy};
 use crate::judge::facts::cupti_access::{self, CuptiProcess};
 use crate::judge::facts::cupti_files::CuptiFiles;
@@ -54,6 +54,7 @@ pub(super) fn ask_processes(
         wanted,
         variants: &variants,
         users: LibraryUsers::new(&scan.inventory.objects),
+        links: ObjectLinks::new(&scan.inventory.links),
     };
     let distributions = &scan.around.distributions;
     let (consumers, undecided) =

@@ -27,5 +27,5 @@ pub(super) use import::{ImportedObject, import_object};
 pub(super) use settings::{PythonSettings, SettingSources};
 pub(super) use source_faults::source_fault;
 pub(super) use source_flow::{end_of_module, fails_as_module};
-pub(super) use source_text::{SourceText, demanded_variables, read_source};
+pub(super) use source_text::{SourceText, demanded_variables, read_source, sets_environment};
 pub(super) use source_values::PythonSurroundings;

@@ -1,7 +1,7 @@
 //! What an import runs before it comes to an object: the modules of text on the way, the modules that these import, and
 //! what of that is not in the image.
 
-use super::environment::PythonEnvironment;
+use super::environment::{PythonEnvironment, extension_suffixes};
 use super::file_names::is_source;
 use super::interpreter::{PythonInterpreter, has_module};
 use super::source_flow::ENDS;
@@ -16,6 +16,13 @@ use std::sync::PoisonError;
 const MODULES: usize = 64;
 /// What a module does that makes others importable which are not on `sys.path`.
 const ARRANGES: [&str; 4] = ["sys.path", "sys.modules", "meta_path", "__path__"];
+/// What gives a process modules that lie nowhere, such as those of setuptools in the place of distutils.
+const HOOKS: [&str; 4] = [
+    "meta_path.insert",
+    "meta_path.append",
+    "sys.modules[\"",
+    "sys.modules['",
+];
 
 /// The bytes of text that are followed of all imports of an image.
 const TEXT: usize = 64 << 20;
@@ -32,8 +39,12 @@ pub(super) struct KnownRuns {
 pub(super) struct ImportRun {
     /// The module that is not there, and who imports it, for sure.
     pub lacks: Option<(String, RootPath)>,
+    /// Whether a module gives the process others that lie nowhere.
+    pub hooks: bool,
     /// A module that opens libraries.
     pub opens: Option<RootPath>,
+    /// The extensions that are loaded for sure, in the order in which they are found.
+    pub extensions: Vec<RootPath>,
 }
 
 /// A module in an import statement.
@@ -43,6 +54,8 @@ struct NamedModule<'t> {
     name: &'t str,
     /// Whether the statement runs whenever the module does.
     is_sure: bool,
+    /// Whether it may mean what its package defines itself: `from . import NAME`.
+    is_any: bool,
 }
 
 /// Follows the import of the file at `path` below a folder of `sys.path`.
@@ -78,9 +91,19 @@ pub(super) fn missing_import(text: &str, lacks: impl Fn(&str) -> bool) -> Option
     if words.code.lines().any(|line| line.starts_with("from .")) {
         return Some("attempted relative import with no known parent package".to_owned());
     }
-    let mut modules = named_modules(&words).into_iter().filter(|module| module.is_sure);
-    let missing = modules.find(|module| module.level == 0 && lacks(module.name))?;
+    let modules = named_modules(&words).into_iter().map(|(_, module)| module);
+    let missing = modules
+        .filter(|module| module.is_sure && module.level == 0)
+        .find(|module| lacks(module.name))?;
     Some(format!("No module named '{}'", missing.name))
+}
+
+/// Whether a module opens libraries before it has imported what it does for sure.
+pub(super) fn opens_before_imports(text: &str) -> bool {
+    let words = read_words(text);
+    let modules = named_modules(&words).into_iter().filter(|(_, module)| module.is_sure);
+    let opened = OPENERS.iter().filter_map(|opener| words.code.find(opener)).min();
+    opened.is_some_and(|opened| modules.map(|(at, _)| at).max() > Some(opened))
 }
 
 /// Whether a Python finds a module for sure not.
@@ -94,6 +117,7 @@ pub(super) fn is_nowhere(
         level: 0,
         name,
         is_sure: true,
+        is_any: false,
     };
     find_module(environment, interpreter, rootfs, &RootPath::default(), &module).is_err()
 }
@@ -117,6 +141,10 @@ fn run_import(
     }
     let mut seen = BTreeSet::new();
     while let Some((file, is_sure)) = pending.pop() {
+        if is_sure && file.name().ends_with(b".so") && run.extensions.len() < MODULES {
+            run.extensions.push(file);
+            continue;
+        }
         let text = rootfs.content(&file.absolute()).filter(|_| is_source(file.name()));
         let Some(text) = text.filter(|_| seen.len() < MODULES && seen.insert(file.clone())) else {
             continue;
@@ -130,13 +158,18 @@ fn run_import(
         if OPENERS.iter().any(|opener| words.code.contains(opener)) {
             run.opens.get_or_insert_with(|| file.clone());
         }
-        let is_plain = is_sure && !ARRANGES.iter().any(|word| text.contains(word));
-        for module in named_modules(&words) {
+        run.hooks |= HOOKS.iter().any(|word| text.contains(word));
+        let arranges = ARRANGES.iter().filter_map(|word| text.find(word)).min();
+        for (at, module) in named_modules(&words) {
             let found = find_module(environment, interpreter, rootfs, &file, &module);
-            let is_sure = is_plain && module.is_sure;
+            // What stands under the name already is no module.
+            let is_own = module.is_any && words.code.matches(module.name).count() > 1;
+            let is_sure = is_sure && module.is_sure && !is_own && arranges.is_none_or(|arranges| at < arranges);
             match found {
                 Ok(files) => pending.extend(files.into_iter().map(|file| (file, is_sure))),
-                Err(part) if is_sure && interpreter.code.is_none() && interpreter.rearranges.is_none() => {
+                Err(part)
+                    if is_sure && !module.is_any && interpreter.code.is_none() && interpreter.rearranges.is_none() =>
+                {
                     run.lacks
                         .get_or_insert_with(|| (module.shown(&file, part), file.clone()));
                 }
@@ -144,6 +177,7 @@ fn run_import(
             }
         }
     }
+    run.lacks = run.lacks.filter(|_| !run.hooks);
     run
 }
 
@@ -160,39 +194,55 @@ impl NamedModule<'_> {
     }
 }
 
-/// The import statements of a module (The Python Language Reference, 7.11).
-fn named_modules<'w>(words: &'w SourceWords<'_>) -> Vec<NamedModule<'w>> {
+/// The import statements of a module, with where their lines begin (The Python Language Reference, 7.11).
+fn named_modules<'w>(words: &'w SourceWords<'_>) -> Vec<(usize, NamedModule<'w>)> {
     let mut modules = Vec::new();
     for number in 0..words.lines.len() {
         let line = words.line(&words.code, number);
+        let at = words.lines.get(number).copied().unwrap_or_default();
         // What is indented is part of a condition, a function, or what catches its failure and may go on.
         let is_sure = !line.starts_with([' ', '\t']) || is_demanded(words, number);
         for statement in line.split(';').map(str::trim) {
             if let Some(names) = statement.strip_prefix("import ") {
-                let names = names.split(',').filter_map(|part| {
-                    let part = part.trim_matches(|sign: char| sign.is_whitespace() || sign == '\\');
-                    part.split_whitespace().next()
-                });
-                modules.extend(names.map(|name| NamedModule {
-                    level: 0,
-                    name,
-                    is_sure,
-                }));
-            } else if let Some((module, _)) = statement
+                modules.extend(listed(names).map(|name| (at, (0, name, is_sure, false))));
+            } else if let Some((module, names)) = statement
                 .strip_prefix("from ")
                 .and_then(|rest| rest.split_once(" import"))
             {
                 let name = module.trim().trim_start_matches('.');
                 let level = module.trim().len() - name.len();
-                modules.push(NamedModule { level, name, is_sure });
+                if name.is_empty() {
+                    modules.extend(listed(names).map(|name| (at, (level, name, is_sure, true))));
+                } else {
+                    modules.push((at, (level, name, is_sure, false)));
+                }
             }
         }
     }
-    // What is no name was not understood, and `from . import x` may mean what the package itself defines.
+    // What is no name was not understood.
     let is_name =
         |name: &str| !name.is_empty() && name.chars().all(|sign| sign.is_alphanumeric() || "._".contains(sign));
-    modules.retain(|module| is_name(module.name));
-    modules
+    let named = modules.into_iter().filter(|(_, (_, name, ..))| is_name(name));
+    let module = |(at, (level, name, is_sure, is_any))| {
+        (
+            at,
+            NamedModule {
+                level,
+                name,
+                is_sure,
+                is_any,
+            },
+        )
+    };
+    named.map(module).collect()
+}
+
+/// The names in a list, without what they are called afterwards.
+fn listed(names: &str) -> impl Iterator<Item = &str> {
+    names.split(',').filter_map(|part| {
+        let part = part.trim_matches(|sign: char| sign.is_whitespace() || "\\()".contains(sign));
+        part.split_whitespace().next()
+    })
 }
 
 /// Whether a line stands in a `try` whose failure ends the module.
@@ -238,7 +288,7 @@ fn find_module<'m>(
     if module.level > 0 {
         let package = package_of(file, module.level);
         return if has_module(rootfs, &package, top.as_bytes()) {
-            files_below(rootfs, &package, &parts)
+            files_below(interpreter, rootfs, &package, &parts)
         } else {
             Err(top)
         };
@@ -248,11 +298,19 @@ fn find_module<'m>(
     }
     let mut folders = environment.folders(interpreter).map(|folder| &folder.real_path);
     let first = folders.find(|folder| has_module(rootfs, folder, top.as_bytes()));
-    first.map_or_else(|| Ok(Vec::new()), |folder| files_below(rootfs, folder, &parts))
+    first.map_or_else(
+        || Ok(Vec::new()),
+        |folder| files_below(interpreter, rootfs, folder, &parts),
+    )
 }
 
-/// The files of text of a module by its parts, as far as they are known; the part that a package has not.
-fn files_below<'m>(rootfs: &Rootfs, folder: &RootPath, parts: &[&'m str]) -> Result<Vec<RootPath>, &'m str> {
+/// The files of a module by its parts, as far as they are known; the part that a package has not.
+fn files_below<'m>(
+    interpreter: &PythonInterpreter,
+    rootfs: &Rootfs,
+    folder: &RootPath,
+    parts: &[&'m str],
+) -> Result<Vec<RootPath>, &'m str> {
     let (mut at, mut files) = (folder.clone(), Vec::new());
     for (number, part) in parts.iter().enumerate() {
         // Of a folder without text, others may have more, and a package may make modules of its own.
@@ -263,12 +321,40 @@ fn files_below<'m>(rootfs: &Rootfs, folder: &RootPath, parts: &[&'m str]) -> Res
         if number > 0 && is_plain && !has_module(rootfs, &at, part.as_bytes()) {
             return Err(part);
         }
+        let package = at.join(part.as_bytes());
+        let init = package.join(b"__init__.py");
+        // A package that imports an extension of its own name is that extension.
+        let text = rootfs.content(&init.absolute()).map(String::from_utf8_lossy);
+        let imports = |text: &str| text.lines().any(|line| line.contains("import") && line.contains(part));
+        let folder = match text {
+            Some(text) => Some(&package).filter(|_| imports(&text)),
+            None => Some(&at).filter(|_| rootfs.file(&init.absolute()).is_none()),
+        };
+        files.extend(folder.and_then(|folder| extension(interpreter, rootfs, folder, part)));
         files.push(at.join(format!("{part}.py").as_bytes()));
-        at = at.join(part.as_bytes());
-        files.push(at.join(b"__init__.py"));
+        files.push(init);
+        at = package;
     }
     files.retain(|file| rootfs.file(&file.absolute()).is_some());
     Ok(files)
+}
+
+/// The extension of this name that a Python loads from a folder.
+fn extension(interpreter: &PythonInterpreter, rootfs: &Rootfs, folder: &RootPath, name: &str) -> Option<RootPath> {
+    let node = rootfs.lookup(&folder.absolute()).ok()?.node;
+    let names: Vec<&[u8]> = rootfs.children(node).map(|(name, _)| name).collect();
+    let suffixes = extension_suffixes(&interpreter.version);
+    suffixes
+        .iter()
+        .filter(|(suffix, _)| suffix != ".py")
+        .find_map(|(suffix, is_begin)| {
+            let begin = format!("{name}{suffix}");
+            let fits = |file: &&&[u8]| {
+                let rest = file.strip_prefix(begin.as_bytes());
+                rest.is_some_and(|rest| rest.is_empty() || *is_begin && rest.ends_with(b".so"))
+            };
+            names.iter().find(fits).map(|file| folder.join(file))
+        })
 }
 
 #[cfg(test)]
@@ -281,7 +367,7 @@ mod tests {
         let check = |text: &str, expected: &[(usize, &str, bool)]| {
             let words = read_words(text);
             let found = named_modules(&words);
-            let found: Vec<_> = found.iter().map(|it| (it.level, it.name, it.is_sure)).collect();
+            let found: Vec<_> = found.iter().map(|(_, it)| (it.level, it.name, it.is_sure)).collect();
             assert_eq!(found, expected, "{text}");
         };
         check(
@@ -289,6 +375,7 @@ mod tests {
             &[(0, "numpy", true), (0, "os.path", true)],
         );
         check("x = 1; import a", &[(0, "a", true)]);
+        check("from . import a, b as c", &[(1, "a", true), (1, "b", true)]);
         check("from a.b import (c,\n  d)\n", &[(0, "a.b", true)]);
         check("from ..a import b", &[(2, "a", true)]);
         check("import a, \\\n  b", &[(0, "a", true), (0, "b", true)]);
@@ -298,7 +385,6 @@ mod tests {
         );
         check("if TYPE_CHECKING:\n    from a import b", &[(0, "a", false)]);
         for silent in [
-            "from . import a",
             "'''\nimport a\n'''",
             "# import a",
             "try: import a\nexcept: pass",

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use super::source_words::{SourceWords, read_words};
+use super::source_words::{SourceString, SourceWords, read_words};
 
 /// The words with which a line begins that has a colon, and a block behind it.
 const HEADS: [&str; 12] = [
@@ -13,13 +13,26 @@ const HEADS: [&str; 12] = [
 /// Statements of Python 2 that are names now.
 const STATEMENTS: [&str; 2] = ["print", "exec"];
 
-/// Why Python 3 does not compile a text, in its words; nothing where that is not certain.
-pub(in crate::judge::facts) fn source_fault(text: &str) -> Option<String> {
+/// Why Python 3 does not compile a text, of this minor version where it is known, in its words; nothing where that is not
+/// certain.
+pub(in crate::judge::facts) fn source_fault(text: &str, minor: Option<i64>) -> Option<String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let words = read_words(text);
     // From 3.12 on, quotes may stand in the braces of a text with `f`, which are counted as its end here; a form feed in
     // front of a line begins its indentation anew.
+    let is_older = |since: i64| minor.is_some_and(|minor| minor < since);
     let is_whole = |braces: &str| braces.matches('{').count() == braces.matches('}').count();
+    let mut filled = words.strings.iter().filter(|string| !string.is_plain);
+    let is_new = |string: &&SourceString<'_>| {
+        let prefix = text.get(string.start..).and_then(|rest| rest.split(['"', '\'']).next());
+        // What is doubled stands for itself.
+        let is_doubled = string.text.contains("{{") || string.text.contains("}}");
+        let of_template = prefix.is_some_and(|prefix| prefix.contains(['t', 'T']));
+        of_template && is_older(14) || is_older(12) && !is_doubled && !is_whole(string.text)
+    };
+    if let Some(new) = filled.find(is_new) {
+        return Some(fault(text, new.start, "invalid syntax"));
+    }
     let is_nested = words
         .strings
         .iter()
@@ -30,7 +43,7 @@ pub(in crate::judge::facts) fn source_fault(text: &str) -> Option<String> {
     if let Some(open) = words.strings.iter().find(|string| !string.is_closed) {
         return Some(fault(text, open.start, "unterminated string literal"));
     }
-    bracket_fault(text, &words.code).or_else(|| line_fault(text, &words))
+    bracket_fault(text, &words.code).or_else(|| line_fault(text, &words, &is_older))
 }
 
 fn fault(text: &str, at: usize, why: &str) -> String {
@@ -61,7 +74,7 @@ fn bracket_fault(text: &str, code: &str) -> Option<String> {
 }
 
 /// A line that lacks its colon or its block, or is indented as no line before it.
-fn line_fault(text: &str, words: &SourceWords<'_>) -> Option<String> {
+fn line_fault(text: &str, words: &SourceWords<'_>, is_older: &dyn Fn(i64) -> bool) -> Option<String> {
     let mut indents = vec![(0, 0)];
     let mut is_block = false;
     let texts = words.strings.iter().map(|string| (string.line, string.start));
@@ -97,6 +110,9 @@ fn line_fault(text: &str, words: &SourceWords<'_>) -> Option<String> {
         if HEADS.contains(&first) && !has_colon(own) {
             return at("expected ':'");
         }
+        if brought_by(first, own).is_some_and(is_older) {
+            return at("invalid syntax");
+        }
         let end = start + code.len();
         is_block = own.ends_with(':') && last_text.is_none_or(|text| text < end);
         let rest = line.trim_start().strip_prefix(first).unwrap_or_default();
@@ -105,6 +121,24 @@ fn line_fault(text: &str, words: &SourceWords<'_>) -> Option<String> {
         }
     }
     is_block.then(|| fault(text, text.len(), "expected an indented block"))
+}
+
+/// The minor version that brought what a line begins with (The Python Language Reference, 7 and 8).
+fn brought_by(first: &str, line: &str) -> Option<i64> {
+    let rest = line.strip_prefix(first).unwrap_or_default().trim_start();
+    let after = rest.trim_start_matches(|sign: char| sign == '_' || sign.is_alphanumeric());
+    let is_named = after.len() < rest.len();
+    let after = after.trim_start();
+    match first {
+        "type" if is_named && (after.starts_with('[') || after.starts_with('=') && !after.starts_with("==")) => {
+            Some(12)
+        }
+        "def" | "class" if is_named && after.starts_with('[') => Some(12),
+        "except" if rest.starts_with('*') => Some(11),
+        "except" if is_named && after.starts_with(',') => Some(14),
+        "match" if line.ends_with(':') && (is_named || rest.starts_with(['(', '['])) => Some(10),
+        _ => None,
+    }
 }
 
 /// Whether a colon stands outside of all brackets.

@@ -1,7 +1,7 @@
 //! Whether the module of a command comes to its end: what ends it is followed from line to line, with the conditions that
 //! an image decides. Calls of others are taken to succeed, and so is what stands in `try`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::source_text::OPENERS;
 use super::source_values::{KnownNames, PythonSurroundings, PythonValue, value_of};
@@ -78,6 +78,7 @@ fn follow<T>(
         words: &words,
         process,
         names: KnownNames::from([("__name__".to_owned(), Some(PythonValue::Text(name.to_owned())))]),
+        rebound: rebound_names(&words),
         functions: BTreeMap::new(),
         is_open: false,
         is_caught: false,
@@ -100,6 +101,8 @@ struct ModuleRun<'r, 't> {
     words: &'r SourceWords<'t>,
     process: &'r dyn PythonSurroundings,
     names: KnownNames,
+    /// Those that more than one line may set: what such a one is depends on the way.
+    rebound: BTreeSet<String>,
     /// The line of each function.
     functions: BTreeMap<String, usize>,
     /// Whether only a run could tell if what is followed runs.
@@ -153,7 +156,12 @@ impl ModuleRun<'_, '_> {
             "if" => return self.conditional(at, to),
             "def" => {
                 let name = code.strip_prefix("def ").and_then(|rest| rest.split('(').next());
-                let name = name.filter(|_| self.functions.len() < FUNCTIONS);
+                // What is decorated may be another function, and what yields runs when it is asked to.
+                let before = at
+                    .checked_sub(1)
+                    .map_or("", |before| self.words.line(&self.words.code, before));
+                let is_plain = !before.trim_start().starts_with('@') && !self.range(at, end).contains("yield");
+                let name = name.filter(|_| is_plain && self.functions.len() < FUNCTIONS);
                 self.functions.extend(name.map(|name| (name.trim().to_owned(), at)));
             }
             // What is decorated or made so is called by others; the last is a line of blanks.
@@ -366,7 +374,11 @@ impl ModuleRun<'_, '_> {
         let is_failure = code == "raise" || code.starts_with("raise ");
         let exits = ENDS.iter().any(|end| code.starts_with(end));
         if (exits && !is_failure) || (is_failure && !self.is_caught) {
+            // `exit() if … else …` is a condition, too.
+            let outer = self.is_open;
+            self.is_open |= code.contains(" else ");
             self.end(at, from + blank);
+            self.is_open = outer;
         } else if let Some(condition) = raw.strip_prefix("assert ") {
             // A message that is a text is blank in the code, which ends at the comma in front of it.
             let condition = condition.split_once(", ").map_or(condition, |(condition, _)| condition);
@@ -441,8 +453,7 @@ impl ModuleRun<'_, '_> {
             return;
         }
         let (line, names, open) = (*line, self.names.clone(), self.is_open);
-        let head = self.words.line(&self.words.code, line);
-        for parameter in head.split(|sign: char| !(sign == '_' || sign.is_alphanumeric())) {
+        for parameter in names_in(self.words.line(&self.words.code, line)) {
             self.names.insert(parameter.to_owned(), None);
         }
         self.calls += 1;
@@ -551,15 +562,77 @@ impl ModuleRun<'_, '_> {
         let target = code.get(..at).unwrap_or_default().trim();
         let name = target.split(':').next().unwrap_or_default().trim();
         let is_name = !name.is_empty() && name.chars().all(|sign| sign == '_' || sign.is_alphanumeric());
-        if !is_name {
-            // What is set in several, or changed, is not known any more.
-            for part in target.split(|sign: char| !(sign == '_' || sign.is_alphanumeric())) {
-                self.names.remove(part);
-            }
-            return;
-        }
         let value = raw.get(at + 1..).unwrap_or_default();
-        let value = value_of(value, &self.names, self.process).filter(|_| !self.is_open && !self.is_caught);
-        self.names.insert(name.to_owned(), value);
+        // A list may be added to by any call.
+        let is_kept = |value: &PythonValue| match value {
+            PythonValue::Several(_) | PythonValue::Environment => false,
+            PythonValue::Text(text) => text.len() <= TEXT,
+            _ => true,
+        };
+        let is_sure = is_name && !self.is_open && !self.is_caught && !self.rebound.contains(name);
+        let value = value_of(value, &self.names, self.process).filter(is_kept);
+        if let Some(value) = value.filter(|_| is_sure) {
+            self.names.insert(name.to_owned(), Some(value));
+        }
     }
+}
+
+/// The longest text that is held: a module assigns thousands of times.
+const TEXT: usize = 4096;
+/// What begins a line that sets names beside an assignment.
+const BINDERS: [&str; 9] = [
+    "for ",
+    "global ",
+    "nonlocal ",
+    "import ",
+    "from ",
+    "def ",
+    "class ",
+    "with ",
+    "del ",
+];
+
+/// The names that more than one line of a module may set.
+fn rebound_names(words: &SourceWords<'_>) -> BTreeSet<String> {
+    let (mut set, mut again) = (BTreeSet::new(), BTreeSet::new());
+    for number in 0..words.lines.len() {
+        let line = words.line(&words.code, number).trim_start();
+        let is_binder = BINDERS.iter().any(|word| line.starts_with(word)) || line.contains(":=");
+        let end = if is_binder { line.len() } else { assignment_in(line) };
+        let names: BTreeSet<&str> = names_in(line.get(..end).unwrap_or_default()).collect();
+        again.extend(
+            names
+                .iter()
+                .filter(|name| set.contains(**name))
+                .map(|name| (*name).to_owned()),
+        );
+        set.extend(names);
+    }
+    again
+}
+
+/// Where the sign of an assignment stands in a line; at its begin where there is none.
+fn assignment_in(line: &str) -> usize {
+    let mut depth = 0_usize;
+    let mut before = ' ';
+    for (at, sign) in line.char_indices() {
+        match sign {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            '=' if depth == 0
+                && !"=!<>".contains(before)
+                && !line.get(at + 1..).is_some_and(|it| it.starts_with('=')) =>
+            {
+                return at;
+            }
+            _ => {}
+        }
+        before = sign;
+    }
+    0
+}
+
+fn names_in(code: &str) -> impl Iterator<Item = &str> {
+    code.split(|sign: char| !(sign == '_' || sign.is_alphanumeric()))
+        .filter(|name| !name.is_empty())
 }

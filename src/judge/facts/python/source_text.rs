@@ -74,7 +74,16 @@ pub(in crate::judge::facts) fn read_source(source: &[u8], library: &LibraryProfi
 /// The names of openers in one module that are followed, its own among them.
 const RENAMED: usize = 16;
 /// What sets variables of the environment beside an assignment.
-const SETS: [&str; 4] = ["setdefault", "environ.update", "environ |=", "dotenv"];
+const SETS: [&str; 5] = ["setdefault", "environ.update", "environ |=", "dotenv", "putenv"];
+
+/// Whether a module sets variables of the environment itself.
+pub(in crate::judge::facts) fn sets_environment(text: &str) -> bool {
+    let is_set = |rest: &str| {
+        let after = rest.split_once(']').map_or("", |(_, after)| after.trim_start());
+        after.starts_with('=') && !after.starts_with("==")
+    };
+    SETS.iter().any(|sets| text.contains(sets)) || text.split("environ[").skip(1).any(is_set)
+}
 
 /// The variables without which a module ends: `os.environ["NAME"]` in what it runs for sure.
 pub(in crate::judge::facts) fn demanded_variables(text: &str) -> Vec<&str> {

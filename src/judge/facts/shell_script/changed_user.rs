@@ -26,7 +26,8 @@ pub(in crate::judge::facts) fn new_user(words: &[Option<String>]) -> Option<Chan
         })
     };
     match program.rsplit('/').next()? {
-        "gosu" | "su-exec" => named(rest.first().copied()),
+        "gosu" | "su-exec" | "s6-setuidgid" | "setuidgid" => named(rest.first().copied()),
+        "chpst" => named(value("-u").or(value("-U")).map(|user| user.trim_start_matches(':'))),
         "setpriv" => set_privileges(&value),
         "runuser" if value("-u").or(value("--user")).is_some() => named(value("-u").or(value("--user"))),
         "su" | "runuser" => {

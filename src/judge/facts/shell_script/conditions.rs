@@ -6,9 +6,15 @@ use super::script_run::{ScriptRun, ShellKind, Success};
 use super::variables::UNKNOWN;
 use crate::judge::facts::shell_words::{ShellToken, WordPart};
 use image_linkage::loader::matches_text;
+use regex_automata::meta::Regex;
+
+/// A word, and whether some of it was quoted.
+type QuotedWord<'t> = (&'t [WordPart], bool);
 
 /// The longest pattern that is compared.
 const PATTERN: usize = 256;
+/// The bytes of a regular expression once it is compiled.
+const EXPRESSION: usize = 64 << 10;
 
 impl ScriptRun<'_> {
     /// `[ … ]` and `test …`.
@@ -116,11 +122,13 @@ impl ScriptRun<'_> {
             return if reader.take(&ShellToken::Close) { holds } else { None };
         }
         let mut words: Vec<&[WordPart]> = Vec::new();
-        while let Some(ShellToken::Word(parts, _)) = reader.peek()
+        let mut is_quoted = false;
+        while let Some(ShellToken::Word(parts, quoted)) = reader.peek()
             && reader.keyword() != Some("]]")
         {
             self.expand(parts);
             words.push(parts);
+            is_quoted = *quoted;
             reader.at += 1;
         }
         if let [one, [WordPart::Text(sign)], other] = words.as_slice()
@@ -128,6 +136,11 @@ impl ScriptRun<'_> {
         {
             let fits = self.fits(&self.text(one)?, other)?;
             return Some(fits == (sign != "!="));
+        }
+        if let [one, [WordPart::Text(sign)], other] = words.as_slice()
+            && sign == "=~"
+        {
+            return self.matches(&self.text(one)?, (other, is_quoted), reader);
         }
         let texts: Option<Vec<String>> = words.iter().map(|parts| self.text(parts)).collect();
         let texts = texts?;
@@ -139,6 +152,21 @@ impl ScriptRun<'_> {
         self.left = self.left.saturating_sub(1);
         let pattern = self.pattern(pattern).filter(|pattern| pattern.len() <= PATTERN)?;
         Some(matches_text(pattern.as_bytes(), text.as_bytes()))
+    }
+
+    /// `=~`: whether a text holds what a pattern of regex(7) stands for.
+    fn matches(&self, text: &str, (pattern, is_quoted): QuotedWord<'_>, reader: &TokenReader<'_>) -> Success {
+        // Brackets and bars are tokens of their own, and what is quoted stands for itself, as a dot behind a backslash.
+        let is_whole =
+            reader.keyword() == Some("]]") || matches!(reader.peek(), Some(ShellToken::And | ShellToken::Or));
+        let may_be_quoted = |part: &WordPart| matches!(part, WordPart::Text(text) if text.contains('.'));
+        let is_known = is_whole && !is_quoted && !pattern.iter().any(may_be_quoted);
+        let pattern = self
+            .text(pattern)
+            .filter(|pattern| is_known && pattern.len() <= PATTERN)?;
+        let small = Regex::config().nfa_size_limit(Some(EXPRESSION));
+        let found = Regex::builder().configure(small).build(&pattern).ok()?;
+        Some(found.is_match(text))
     }
 
     /// Whether all of some names are commands: functions, those of the shell, programs.

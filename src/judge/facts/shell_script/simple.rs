@@ -110,6 +110,17 @@ impl ScriptRun<'_> {
         };
         let is_of_program = words.iter().any(asks_status);
         let success = self.run(&assigned, fields);
+        if fields
+            .first()
+            .and_then(Option::as_deref)
+            .is_some_and(|name| DECLARES.contains(&name))
+        {
+            for (parts, _) in words {
+                if let Some((name, ..)) = assignment(parts) {
+                    self.assign_elements(&name, parts);
+                }
+            }
+        }
         self.is_of_program |= is_of_program;
         if success == Some(false) || self.asks {
             self.remember(fields);
@@ -226,6 +237,8 @@ pub(super) const SPECIAL: [&str; 15] = [
     "", ".", ":", "break", "continue", "eval", "exec", "exit", "export", "readonly", "return", "set", "shift", "trap",
     "unset",
 ];
+/// The commands whose words may be arrays.
+const DECLARES: [&str; 4] = ["declare", "local", "readonly", "typeset"];
 /// The elements of one array, or of the arguments, that are followed.
 pub(super) const ELEMENTS: usize = 256;
 /// The words of one command that are looked at: what it runs stands in front.

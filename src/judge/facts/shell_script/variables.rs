@@ -216,6 +216,9 @@ impl ScriptRun<'_> {
             }
             _ => {}
         }
+        if let Some(at) = parts.iter().position(|part| matches!(part, WordPart::Choice(_))) {
+            return self.chosen_files(parts, at).unwrap_or_else(|| vec![None]);
+        }
         // An assignment in the words of `export` keeps its name, whatever its value.
         let Some(text) = self.text(parts) else {
             let name = assignment(parts).map(|(name, _, _)| format!("{name}={UNKNOWN}"));
@@ -250,6 +253,25 @@ impl ScriptRun<'_> {
         vec![Some(text)]
     }
 
+    /// The files that a word with a choice stands for; none where there are none, as with the `nullglob` beside it.
+    fn chosen_files(&self, parts: &[WordPart], at: usize) -> Option<Vec<Option<String>>> {
+        let (before, rest) = parts.split_at_checked(at)?;
+        let (WordPart::Choice(texts), after) = rest.split_first()? else {
+            return None;
+        };
+        let mut found = Vec::new();
+        for text in texts {
+            let pattern = self.pattern(&[before, &[WordPart::Text(text.clone())], after].concat())?;
+            found.extend(
+                Some(pattern)
+                    .filter(|it| it.starts_with('/'))
+                    .and_then(|it| self.files.names(&it))?,
+            );
+        }
+        found.sort();
+        Some(found.into_iter().map(Some).collect())
+    }
+
     /// The files that a word with wildcards stands for; the word itself where there is none.
     fn file_names(&self, parts: &[WordPart]) -> Option<Vec<Option<String>>> {
         self.matching_files(&self.text(parts)?, &self.pattern(parts)?)
@@ -272,7 +294,7 @@ impl ScriptRun<'_> {
     pub(super) fn part(&self, part: &WordPart) -> Option<String> {
         match part {
             WordPart::Text(text) => Some(text.clone()),
-            WordPart::Unknown | WordPart::Refused | WordPart::List(_) => None,
+            WordPart::Unknown | WordPart::Refused | WordPart::List(_) | WordPart::Choice(_) => None,
             WordPart::Arithmetic(text) => self.calculate(text).map(|number| number.to_string()),
             WordPart::Command(commands, _) => self.substitute(commands).output,
             WordPart::Wildcard(sign) => Some(sign.to_string()),
