@@ -19,11 +19,12 @@ mod facts_of_root;
 mod plain_image;
 mod support;
 
-use chroot::Root;
+use chroot::{Answer, Root};
 use cupti_audit::judge::facts::{ImageFacts, RequestOutcome};
 use cupti_parts::{cpp_program, cupti_12, object, patched, program};
 use testkit::layer::Layer;
 
+const PROBE: &str = include_str!("support/probe.c");
 const LIB: &str = "libcupti.so.12";
 
 /// What a program got, or was told.
@@ -339,4 +340,40 @@ fn a_script_whose_modules_lack_a_library_ends_as_the_audit_says() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What the real loader and the audit say of a library that needs libcupti beside itself (`$ORIGIN`), opened by a link
+/// in `folder`: whether it loads by its own path and by the link, what the audit says of it, and whether that is open.
+fn by_link(folder: &str) -> (bool, bool, RequestOutcome, bool) {
+    let user = object("int ask(void) { return 1; }", &[]);
+    let user = patched(&user, &["--add-needed", LIB, "--set-rpath", "$ORIGIN"]);
+    let mut root = Root::new(&program(PROBE, &[]));
+    let link = format!("{folder}/libuser.so.1");
+    let layer = Layer::new()
+        .file("opt/real/libuser.so", user)
+        .file("opt/cupti/libcupti.so.12", cupti_12(LIB));
+    root.add(&layer.symlink(&*link, "/opt/real/libuser.so"));
+    let loads = |path: &str| {
+        let output = root.asked("/probe", &["/probe", "now", path]).output().unwrap();
+        matches!(chroot::answer(&output), Answer::Opened { .. })
+    };
+    let facts = facts_of_root::facts(&root, "/", &[], &[]);
+    let asker = facts.consumers.iter().find(|consumer| consumer.name == "libuser.so");
+    let asker = asker.unwrap();
+    (
+        loads("/opt/real/libuser.so"),
+        loads(&format!("/{link}")),
+        asker.outcome.as_is.outcome,
+        asker.open.is_some(),
+    )
+}
+
+#[test]
+fn the_folder_of_the_link_by_which_a_library_is_opened_decides_and_the_audit_says_so() {
+    use RequestOutcome::NotFound;
+    if !cupti_parts::are_there() {
+        return;
+    }
+    assert_eq!(by_link("opt/cupti"), (false, true, NotFound, true));
+    assert_eq!(by_link("opt/other"), (false, false, NotFound, false));
 }

@@ -353,7 +353,7 @@ fn a_name_that_changes_its_address_after_the_check_leads_nowhere_else() {
     let said = String::from_utf8_lossy(&output.stderr).replace(&port.to_string(), "PORT");
     assert_eq!(
         said,
-        "error: cannot reach rebound.test:PORT: Network is unreachable (os error 101); check its name and port, the network and the proxy settings\n"
+        "error: registry.test:PORT/app:1: cannot reach rebound.test:PORT: Network is unreachable (os error 101); check its name and port, the network and the proxy settings\n"
     );
     let hosts = server
         .seen()
