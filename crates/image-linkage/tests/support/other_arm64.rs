@@ -30,7 +30,8 @@ fn tarred(root: &Path, paths: &[&str]) -> LayerIndex {
     let mut tar = tar.stdout(Stdio::piped()).spawn().unwrap();
     let blob = tar.stdout.take().unwrap();
     let index = layer::index_layer("arm64", blob, &ExpectedBlob::default(), &IndexOptions::default()).unwrap();
-    assert!(tar.wait().unwrap().success());
+    // 1: a file got or lost another name (ctime) while it was read, as a test beside this one makes hard links of them.
+    assert!(tar.wait().unwrap().code().is_some_and(|code| code <= 1));
     index
 }
 
