@@ -346,7 +346,8 @@ fn a_script_whose_modules_lack_a_library_ends_as_the_audit_says() {
 /// in `folder`: whether it loads by its own path and by the link, what the audit says of it, and whether that is open.
 fn by_link(folder: &str) -> (bool, bool, RequestOutcome, bool) {
     let user = object("int ask(void) { return 1; }", &[]);
-    let user = patched(&user, &["--add-needed", LIB, "--set-rpath", "$ORIGIN"]);
+    // In two steps: in one patchelf takes the wrong string for the path.
+    let user = patched(&patched(&user, &["--add-needed", LIB]), &["--set-rpath", "$ORIGIN"]);
     let mut root = Root::new(&program(PROBE, &[]));
     let link = format!("{folder}/libuser.so.1");
     let layer = Layer::new()
