@@ -30,10 +30,13 @@ awk '
       for (test = 1; test <= wanted; test++) if (!(list[test] in passed_test)) held = 0
       if (held) whole++; else open = open " " row[at]
     }
-    printf "hostile inputs: %d of %d held%s\n", whole, rows, open == "" ? "" : "; not:" open
-    printf "budgets: %d rows, at most %d s of a processor and %d MiB each\n", budgets, slowest, largest
-    printf "fuzz: %d executions of %d targets\n", executions, targets_fuzzed
-    printf "interrupts: %d of %d clean\n", clean, tried
+    # The log of a few targets has none of these.
+    if (whole + budgets + targets_fuzzed + tried > 0) {
+      printf "hostile inputs: %d of %d held%s\n", whole, rows, open == "" ? "" : "; not:" open
+      printf "budgets: %d rows, at most %d s of a processor and %d MiB each\n", budgets, slowest, largest
+      printf "fuzz: %d executions of %d targets\n", executions, targets_fuzzed
+      printf "interrupts: %d of %d clean\n", clean, tried
+    }
     printf "panics of the program: %d\n", panics
     printf "%d tests passed, %d failed, %d ignored in %d targets\n", passed, failed, ignored, targets
   }
