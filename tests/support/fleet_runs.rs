@@ -132,6 +132,11 @@ fn lists_each_digest_once(dir: &Path, cache: &Path, work: &str, images: &FleetRe
     let patterns = ["team*/*1?:v*", "bases/base0"].map(|pattern| format!("registry:{host}/{pattern}"));
     let (code, some, _) = outcome(fleet(cache, &["list", &patterns[0], &patterns[1]], &[]));
     assert_eq!((code, some.lines().count()), (0, 8), "{some}");
+    for nothing in ["team*/*:nope*", "nobody/*", "team0/app0:nope*"] {
+        let error = format!("error: registry:{host} has no image that fits the pattern\n");
+        let pattern = format!("registry:{host}/{nothing}");
+        assert_eq!(outcome(fleet(cache, &["list", &pattern], &[])), (2, String::new(), error));
+    }
 }
 
 /// Documents that were damaged, copied, written by another version or by somebody else.

@@ -14,7 +14,7 @@ use super::super::command_error::CommandError;
 use super::super::image_reader::ImageReader;
 use super::super::output_file::write_file;
 use super::super::project_config;
-use super::super::terminal::{report_error, report_warning, set_color_choice, write_result};
+use super::super::terminal::{report_error, set_color_choice, write_result};
 use super::named_files::read_text;
 use image_source::in_parallel;
 
@@ -103,22 +103,26 @@ impl SourceReader {
             let all = list_repositories(registry, &self.registry).map_err(|error| error.to_string())?;
             pattern.matching_repositories(all).collect()
         };
-        if repositories.is_empty() {
-            report_warning(&format!("registry:{registry} has no repository that fits the pattern"));
-        }
+        let mut is_empty = true;
         let tags = |repository: &String| list_tags(registry, repository, &self.registry);
         let lists = in_parallel(&repositories, AT_A_TIME, tags);
         for (repository, tags) in repositories.iter().zip(lists) {
             match tags {
                 Ok(tags) => {
                     let references = pattern.references(repository, tags).into_iter();
-                    self.named
-                        .extend(references.map(|reference| (format!("docker://{reference}"), BTreeSet::new())));
+                    let references = references.map(|reference| (format!("docker://{reference}"), BTreeSet::new()));
+                    self.named.extend(references.inspect(|_| is_empty = false));
                 }
                 // The list of a registry keeps repositories whose last tag is gone.
                 Err(ImageError::NotFound(_)) if pattern.only_repository().is_none() => {}
-                Err(error) => self.fail(&error.to_string()),
+                Err(error) => {
+                    is_empty = false;
+                    self.fail(&error.to_string());
+                }
             }
+        }
+        if is_empty {
+            return Err(format!("registry:{registry} has no image that fits the pattern"));
         }
         Ok(())
     }
