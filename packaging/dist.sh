@@ -5,6 +5,7 @@
 #   packaging/dist.sh [TARGET]     the target of Rust; without it that of this machine, by musl
 #   BUILD=zigbuild packaging/dist.sh aarch64-unknown-linux-musl
 #                                  for another processor, by cargo-zigbuild, whose zig has the C library of each target;
+#                                  RUN=qemu-aarch64-static where this machine does not start it (packaging/deb.sh);
 #                                  where Rust's own is not to be had for it, CARGO_UNSTABLE_BUILD_STD=std,
 #                                  RUSTC_BOOTSTRAP=1 and RUSTFLAGS=-Clink-self-contained=no compile it of rust-src
 #   PROFILE=dev packaging/dist.sh  compiled in a tenth of the time, for trying this script

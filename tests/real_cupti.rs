@@ -304,4 +304,14 @@ fn a_running_container_is_told_what_its_own_loader_and_host_give_it() {
         let expected = (i32::from(!errors.is_empty()), errors, probe.to_owned());
         assert_eq!(verified(&root, &container), expected, "{container:?}");
     }
+    // In the root as it is nothing is mounted, /proc neither.
+    let without_proc = |options: &[&str]| {
+        let words = [&["/cupti-audit", "verify"], options, &["--", "echo", "started"]].concat();
+        let output = root.command(&words).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(text(&output.stderr).starts_with("error: /proc/self/status cannot be read"));
+        (output.status.code(), text(&output.stdout))
+    };
+    assert_eq!(without_proc(&[]), (Some(2), String::new()));
+    assert_eq!(without_proc(&["--anyway"]), (Some(0), "started\n".to_owned()));
 }

@@ -135,7 +135,10 @@ fn lists_each_digest_once(dir: &Path, cache: &Path, work: &str, images: &FleetRe
     for nothing in ["team*/*:nope*", "nobody/*", "team0/app0:nope*"] {
         let error = format!("error: registry:{host} has no image that fits the pattern\n");
         let pattern = format!("registry:{host}/{nothing}");
-        assert_eq!(outcome(fleet(cache, &["list", &pattern], &[])), (2, String::new(), error));
+        assert_eq!(
+            outcome(fleet(cache, &["list", &pattern], &[])),
+            (2, String::new(), error)
+        );
     }
 }
 
@@ -163,7 +166,10 @@ fn says_what_is_no_result(dir: &Path, cache: &Path, out: &str) {
     std::fs::write(&documents[2], text.replace("fleet-result/v1", "fleet-result/v2")).unwrap();
     let (code, said, error) = report();
     assert!(code == 2 && said.contains("18 images"), "{said}");
-    assert!(error.contains("remove it, and the next run makes it again") && error.contains("fleet-result/v2"));
+    assert!(
+        error.contains("remove it, and a result that is missing then is made by the next run")
+            && error.contains("fleet-result/v2")
+    );
 }
 
 /// Other settings on the same place, and a line that is none.

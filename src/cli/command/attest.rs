@@ -13,6 +13,7 @@ use crate::judge::outcome::{FailOn, RunExit};
 use crate::judge::rule::Severity;
 use crate::make::attestation::{VerifyingKey, make_statement, sign_statement};
 use crate::report::attestation::{AttestedVerdict, PREDICATE_TYPE, attestation_predicate};
+use image_linkage::escape;
 use image_source::registry::{push_bundle, read_bundles};
 use image_source::{Digest, ImageError, RegistryReference};
 
@@ -84,15 +85,17 @@ pub fn run_verify_attestation(mut args: VerifyAttestationArgs) -> Result<RunExit
         )
         .into());
     };
-    let attested: AttestedVerdict =
-        serde_json::from_value(predicate).map_err(|error| format!("the attestation cannot be read: {error}"))?;
+    let attested: AttestedVerdict = serde_json::from_value(predicate)
+        .map_err(|error| format!("what is attested of {digest} is no audit: {error}"))?;
+    // Who has the key need not have this program.
+    let shown = |text: &str| escape::escape_bytes(text.as_bytes());
     let failures = attested.failures(&args.phase);
-    let text = format!("{digest} is attested: {}\n", attested.verdict);
+    let text = format!("{digest} is attested: {}\n", shown(&attested.verdict));
     let (text, exit) = if failures.is_empty() {
         (text, RunExit::Clean)
     } else {
         (
-            format!("{text}  does not pass: {}\n", failures.join(", ")),
+            format!("{text}  does not pass: {}\n", shown(&failures.join(", "))),
             RunExit::Findings,
         )
     };

@@ -33,6 +33,22 @@ const READS_ALL: u64 = 1 << 1 | 1 << 2;
 pub fn run_verify(args: VerifyArgs) -> Result<RunExit, CommandError> {
     set_color_choice(args.read.output.color);
     let (command, anyway) = (args.command.clone(), args.anyway);
+    let audited = audit_container(args);
+    let Some((program, words)) = command.split_first() else {
+        return audited;
+    };
+    match audited {
+        Ok(exit) if exit != RunExit::Clean && !anyway => return Ok(exit),
+        Err(error) if anyway => drop(error.report()),
+        audited => drop(audited?),
+    }
+    // Only comes back where it fails.
+    let error = Command::new(program).args(words).exec();
+    Err(format!("{program} cannot be started: {error}").into())
+}
+
+fn audit_container(args: VerifyArgs) -> Result<RunExit, CommandError> {
+    let command = args.command.clone();
     let mut args = args.into_audit();
     let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Image)?;
     // The level of this machine is the one that its loader takes.
@@ -50,16 +66,7 @@ pub fn run_verify(args: VerifyArgs) -> Result<RunExit, CommandError> {
         ));
     }
     let question = AuditQuestion::Running(Box::new(container));
-    let exit = judge(&args, &knowledge, &suppressions, &question)?;
-    let Some((program, words)) = command.split_first() else {
-        return Ok(exit);
-    };
-    if exit != RunExit::Clean && !anyway {
-        return Ok(exit);
-    }
-    // Only comes back where it fails.
-    let error = Command::new(program).args(words).exec();
-    Err(format!("{program} cannot be started: {error}").into())
+    judge(&args, &knowledge, &suppressions, &question)
 }
 
 fn running_container(command: &[String], shared: &SharedFolders) -> Result<RunningContainer, String> {

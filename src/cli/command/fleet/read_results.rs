@@ -61,7 +61,7 @@ fn read_folder<T: Send>(
                 "{name} is what belongs to {place}, and does not count: remove it"
             )),
             Err(error) => Err(format!(
-                "{name} cannot be read: {error}; remove it, and the next run makes it again"
+                "{name} cannot be read: {error}; remove it, and a result that is missing then is made by the next run"
             )),
         },
         // It was taken away since the list was made: a failure that has become a result.
