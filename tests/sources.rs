@@ -24,6 +24,7 @@ use std::process::{Command, Stdio};
 
 use docker::Dockerd;
 use image_source::Digest;
+use image_source::registry::{RegistryOptions, push_bundle};
 use registry_parts::{Guarded, REQUESTS, Registry, certificates, run};
 use serde_json::{Value, json};
 use support::{have, have_all, is_root};
@@ -368,6 +369,13 @@ fn an_attestation_holds_for_its_image_and_its_key_alone() {
         "{said}"
     );
     assert_eq!(verify(passes, &ours[0], &[]).0, 2, "a private key is no public one");
+    // Who may push may put beside it what is too large to be read, and hides nothing by that.
+    let (_, said) = verify(passes, &ours[1], &[]);
+    let digest: Digest = said.split(' ').next().unwrap().parse().unwrap();
+    let place = passes.trim_start_matches("docker://").parse().unwrap();
+    let junk = "x".repeat(17 << 20);
+    push_bundle(&place, passes, &RegistryOptions::default(), &digest, ("junk", &junk)).unwrap();
+    assert_eq!(verify(passes, &ours[1], &[]), (0, said));
     assert_eq!(ask(&["attest", "--key", &ours[1], passes]).0, 2);
 }
 

@@ -48,7 +48,7 @@ pub fn push_bundle(
 /// The bundles beside the image with the manifest `image`, in the order in which the registry lists them. What they say is
 /// not verified.
 ///
-/// Errors: Why the registry does not give them.
+/// Errors: Why the registry does not give them; of some of them only where none can be read.
 pub fn read_bundles(
     reference: &RegistryReference,
     written: &str,
@@ -59,13 +59,28 @@ pub fn read_bundles(
     let client = Arc::new(client);
     let mut listed = list_referrers(&client, image, &[BUNDLE, LISTED_AS])?;
     let old = listed.len().saturating_sub(BUNDLES);
-    let mut bundles = Vec::new();
+    let (mut bundles, mut unreadable) = (Vec::new(), None);
     for artifact in listed.drain(old..) {
-        for blob in artifact_blobs(&client, &artifact.digest, image)? {
-            if blob.media_type == BUNDLE {
-                bundles.push(read_artifact_blob(&client, &blob, BUNDLE_BYTES)?);
-            }
+        match read_artifact(&client, &artifact.digest, image) {
+            Ok(found) => bundles.extend(found),
+            // Who may push may put anything beside an image, which must not hide what is signed.
+            Err(error) => unreadable = Some(error),
         }
     }
-    Ok(bundles)
+    match unreadable {
+        Some(error) if bundles.is_empty() => Err(error),
+        _ => Ok(bundles),
+    }
+}
+
+fn read_artifact(
+    client: &Arc<RepositoryClient>,
+    artifact: &Digest,
+    image: &Digest,
+) -> Result<Vec<Vec<u8>>, ImageError> {
+    let blobs = artifact_blobs(client, artifact, image)?.into_iter();
+    let bundles = blobs.filter(|blob| blob.media_type == BUNDLE);
+    bundles
+        .map(|blob| read_artifact_blob(client, &blob, BUNDLE_BYTES))
+        .collect()
 }
