@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::default_path::DEFAULT_PATH;
 use super::image_facts::ImageFacts;
 use crate::knowledge::{Profiler, ToolCondition, matches_name_pattern};
 use image_linkage::path::RootPath;
@@ -37,9 +38,6 @@ pub enum ProgramPlace {
     /// In a folder that is not on it.
     Folder,
 }
-
-/// What the kernel and shells take where the image sets no `PATH` (Docker Engine, `system.DefaultPathEnv`).
-const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Looks for what `profilers` name. `over` are the variables over those of the image config.
 pub fn find_installed_tools(facts: &ImageFacts, profilers: &[Profiler], over: &[(String, String)]) -> InstalledTools {

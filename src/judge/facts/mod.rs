@@ -14,6 +14,7 @@ pub mod cuda_runtime;
 mod cupti_access;
 mod cupti_files;
 mod dead_weight;
+mod default_path;
 mod entry_environment;
 mod entry_problem;
 mod expected_soname;

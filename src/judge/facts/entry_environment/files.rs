@@ -1,6 +1,7 @@
 //! The files of the image as its commands and scripts find them.
 
 use super::CommandFollower;
+use crate::judge::facts::default_path::DEFAULT_PATH;
 use crate::judge::facts::entry_problem::EntryProblem;
 use crate::judge::facts::shell_script::{LOADER, ScriptFiles, VariableValue};
 use image_linkage::escape;
@@ -17,7 +18,7 @@ impl CommandFollower<'_> {
         }
         let path = match self.variables.get("PATH") {
             Some(VariableValue::Text(path)) => path.as_str(),
-            _ => "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            _ => DEFAULT_PATH,
         };
         let who = self.credentials();
         let places = path

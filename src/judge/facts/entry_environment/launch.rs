@@ -1,6 +1,7 @@
 //! Programs that start another one, as the table of launchers tells of their words.
 
 use super::{CommandFollower, VariableValue, is_option, known};
+use crate::judge::facts::default_path::DEFAULT_PATH;
 use crate::judge::facts::python::{is_interpreter_name, is_source};
 use crate::judge::facts::shell_script::new_user;
 use crate::knowledge::{LaunchEnvironment, LaunchedProgram, ProgramLauncher};
@@ -167,11 +168,11 @@ impl<'r> CommandFollower<'r> {
             return false;
         }
         let before = match self.variables.get("PATH") {
-            Some(VariableValue::Text(path)) => format!(":{path}"),
-            _ => ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
+            Some(VariableValue::Text(path)) => path.as_str(),
+            _ => DEFAULT_PATH,
         };
         self.variables
-            .insert("PATH".to_owned(), known(&format!("{folder}/bin{before}")));
+            .insert("PATH".to_owned(), known(&format!("{folder}/bin:{before}")));
         true
     }
 }

@@ -14,6 +14,7 @@ mod module_imports;
 mod settings;
 mod source_faults;
 mod source_flow;
+mod source_names;
 mod source_text;
 mod source_values;
 mod source_words;

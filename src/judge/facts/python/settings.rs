@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use super::file_names::is_interpreter_name;
 use crate::judge::facts::credentials::home_of;
+use crate::judge::facts::default_path::DEFAULT_PATH;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, Rootfs};
 
-/// The folders in which programs are looked for where the image does not say it, as engines set them.
-const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// The folders of one variable that are looked at, at most.
 const FOLDERS: usize = 256;
 

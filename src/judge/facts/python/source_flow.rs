@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::source_names::{names_in, rebound_names};
 use super::source_text::OPENERS;
 use super::source_values::{KnownNames, PythonSurroundings, PythonValue, value_of};
 use super::source_words::{SourceString, SourceWords, read_words};
@@ -268,10 +269,7 @@ impl ModuleRun<'_, '_> {
             let is_endless = ["while True", "while 1"];
             let code = self.words.line(&self.words.code, at).trim_start();
             let open = !is_endless.iter().any(|head| code.starts_with(head));
-            let outer = self.is_open;
-            self.is_open |= open;
-            self.end(at, 0);
-            self.is_open = outer;
+            self.end_in_doubt(open, at, 0);
         } else {
             self.in_doubt(|run| run.suite(at, end));
         }
@@ -375,20 +373,14 @@ impl ModuleRun<'_, '_> {
         let exits = ENDS.iter().any(|end| code.starts_with(end));
         if (exits && !is_failure) || (is_failure && !self.is_caught) {
             // `exit() if … else …` is a condition, too.
-            let outer = self.is_open;
-            self.is_open |= code.contains(" else ");
-            self.end(at, from + blank);
-            self.is_open = outer;
+            self.end_in_doubt(code.contains(" else "), at, from + blank);
         } else if let Some(condition) = raw.strip_prefix("assert ") {
             // A message that is a text is blank in the code, which ends at the comma in front of it.
             let condition = condition.split_once(", ").map_or(condition, |(condition, _)| condition);
             let condition = condition.trim_end_matches(',');
             let holds = value_of(condition, &self.names, self.process).map(|value| value.holds());
             if holds != Some(true) && !self.is_caught {
-                let outer = self.is_open;
-                self.is_open |= holds.is_none();
-                self.end(at, from + blank);
-                self.is_open = outer;
+                self.end_in_doubt(holds.is_none(), at, from + blank);
             }
         } else {
             self.reads(at);
@@ -425,6 +417,14 @@ impl ModuleRun<'_, '_> {
             shown.push('…');
         }
         self.end_by(format!("`{shown}` comes first"));
+    }
+
+    /// The same, where `doubt` says that only a run could tell, or what is followed does.
+    fn end_in_doubt(&mut self, doubt: bool, at: usize, from: usize) {
+        let outer = self.is_open;
+        self.is_open |= doubt;
+        self.end(at, from);
+        self.is_open = outer;
     }
 
     fn end_by(&mut self, why: String) {
@@ -529,9 +529,7 @@ impl ModuleRun<'_, '_> {
         }
         let is_known = self.may_end.is_some() || !code.contains(".parse_args()");
         if !is_known && arguments.len() < 2 && self.demands_option() {
-            let outer = std::mem::replace(&mut self.is_open, true);
-            self.end(at, 0);
-            self.is_open = outer;
+            self.end_in_doubt(true, at, 0);
         }
     }
 
@@ -564,75 +562,11 @@ impl ModuleRun<'_, '_> {
         let is_name = !name.is_empty() && name.chars().all(|sign| sign == '_' || sign.is_alphanumeric());
         let value = raw.get(at + 1..).unwrap_or_default();
         // A list may be added to by any call.
-        let is_kept = |value: &PythonValue| match value {
-            PythonValue::Several(_) | PythonValue::Environment => false,
-            PythonValue::Text(text) => text.len() <= TEXT,
-            _ => true,
-        };
+        let is_kept = |value: &PythonValue| !matches!(value, PythonValue::Several(_) | PythonValue::Environment);
         let is_sure = is_name && !self.is_open && !self.is_caught && !self.rebound.contains(name);
         let value = value_of(value, &self.names, self.process).filter(is_kept);
         if let Some(value) = value.filter(|_| is_sure) {
             self.names.insert(name.to_owned(), Some(value));
         }
     }
-}
-
-/// The longest text that is held: a module assigns thousands of times.
-const TEXT: usize = 4096;
-/// What begins a line that sets names beside an assignment.
-const BINDERS: [&str; 9] = [
-    "for ",
-    "global ",
-    "nonlocal ",
-    "import ",
-    "from ",
-    "def ",
-    "class ",
-    "with ",
-    "del ",
-];
-
-/// The names that more than one line of a module may set.
-fn rebound_names(words: &SourceWords<'_>) -> BTreeSet<String> {
-    let (mut set, mut again) = (BTreeSet::new(), BTreeSet::new());
-    for number in 0..words.lines.len() {
-        let line = words.line(&words.code, number).trim_start();
-        let is_binder = BINDERS.iter().any(|word| line.starts_with(word)) || line.contains(":=");
-        let end = if is_binder { line.len() } else { assignment_in(line) };
-        let names: BTreeSet<&str> = names_in(line.get(..end).unwrap_or_default()).collect();
-        again.extend(
-            names
-                .iter()
-                .filter(|name| set.contains(**name))
-                .map(|name| (*name).to_owned()),
-        );
-        set.extend(names);
-    }
-    again
-}
-
-/// Where the sign of an assignment stands in a line; at its begin where there is none.
-fn assignment_in(line: &str) -> usize {
-    let mut depth = 0_usize;
-    let mut before = ' ';
-    for (at, sign) in line.char_indices() {
-        match sign {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            '=' if depth == 0
-                && !"=!<>".contains(before)
-                && !line.get(at + 1..).is_some_and(|it| it.starts_with('=')) =>
-            {
-                return at;
-            }
-            _ => {}
-        }
-        before = sign;
-    }
-    0
-}
-
-fn names_in(code: &str) -> impl Iterator<Item = &str> {
-    code.split(|sign: char| !(sign == '_' || sign.is_alphanumeric()))
-        .filter(|name| !name.is_empty())
 }

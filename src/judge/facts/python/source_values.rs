@@ -45,6 +45,8 @@ pub(super) type KnownNames = BTreeMap<String, Option<PythonValue>>;
 const TOKENS: usize = 200;
 /// How deep expressions stand in each other.
 const DEPTH: usize = 30;
+/// The bytes of one value that are held: a module assigns thousands of times.
+const BYTES: usize = 4096;
 
 /// The value of an expression, where it is known.
 pub(super) fn value_of(text: &str, names: &KnownNames, process: &dyn PythonSurroundings) -> Option<PythonValue> {
@@ -71,6 +73,20 @@ impl PythonValue {
             Several(values) => !values.is_empty(),
             Environment => true,
         }
+    }
+
+    /// Whether it may be held. What holds lists may double with each line.
+    fn is_small(&self) -> bool {
+        let bytes = |value: &Self| match value {
+            Text(text) => text.len(),
+            Several(_) => BYTES,
+            _ => 1,
+        };
+        let all = match self {
+            Several(values) => values.iter().map(|value| bytes(value) + 1).sum(),
+            one => bytes(one),
+        };
+        all <= BYTES
     }
 
     fn compare(&self, other: &Self) -> Option<Ordering> {
@@ -229,7 +245,7 @@ impl ExpressionReader<'_> {
                 let arguments = if self.take("(") { self.list(")").0 } else { return None };
                 value = self.method(&value?, name, &arguments);
             } else {
-                return value;
+                return value.filter(PythonValue::is_small);
             }
         }
     }
@@ -356,5 +372,48 @@ fn compared(
             Some(is_in != (sign == "not"))
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{KnownNames, PythonSurroundings, PythonValue, value_of};
+
+    /// A process of which nothing is known.
+    struct UnknownProcess;
+
+    impl PythonSurroundings for UnknownProcess {
+        fn variable(&self, _: &str) -> Option<Option<String>> {
+            None
+        }
+        fn file_test(&self, _: char, _: &str) -> Option<bool> {
+            None
+        }
+        fn arguments(&self) -> Option<Vec<String>> {
+            None
+        }
+        fn module_text(&self, _: &str) -> Option<String> {
+            None
+        }
+        fn user(&self) -> u32 {
+            0
+        }
+        fn minor_version(&self) -> Option<i64> {
+            None
+        }
+    }
+
+    #[test]
+    fn a_value_that_doubles_with_each_line_is_soon_not_known() {
+        let mut names = KnownNames::from([("x".to_owned(), Some(PythonValue::Number(1)))]);
+        for _ in 0..60 {
+            let value = value_of("[x, x]", &names, &UnknownProcess);
+            names.insert("x".to_owned(), value);
+        }
+        assert_eq!(names["x"], None);
+        let long = format!("'{}'", "a".repeat(5000));
+        assert_eq!(value_of(&long, &names, &UnknownProcess), None);
+        let pair = PythonValue::Several(vec![PythonValue::Number(3), PythonValue::Number(9)]);
+        assert_eq!(value_of("(3, 9)", &names, &UnknownProcess), Some(pair));
     }
 }
