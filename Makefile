@@ -1,7 +1,7 @@
 # The chores of this repository by name; CI runs `make test`, `make test-builds` and `make lint`.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: test test-builds test-all parts environments static bench dist docs lint deny fuzz reproducible sbom
+.PHONY: test test-builds test-all isal parts environments static bench dist docs lint deny fuzz reproducible sbom
 
 LOG := target/test.log
 # Programs that tests/parts.sh gets lie behind those of the machine.
@@ -18,12 +18,19 @@ test: parts static
 	status=0; CUPTI_AUDIT_STATIC=$$static cargo test --workspace --no-fail-fast -- --show-output 2>&1 | tee $(LOG) || status=$$?; \
 	tests/counts.sh $(LOG); exit $$status
 
-# The Dockerfiles that the program writes, built by the engine's two builders: minutes, and at every merge all the same.
-test-builds: parts
+# What takes minutes, and has to hold at every merge all the same: the Dockerfiles that the program writes, built by the
+# engine's two builders, and gzip by ISA-L, as the program that is shipped for x86-64 has it, against zlib-rs.
+test-builds: parts isal
 	mkdir -p target
 	status=0; cargo test --test dockerfile_builds --test dockerfile_generated --test project_phases --no-fail-fast \
 	  -- --ignored --show-output 2>&1 | tee $(LOG).builds || status=$$?; \
 	tests/counts.sh $(LOG).builds; exit $$status
+
+isal: parts
+	@if command -v nasm >/dev/null && [ "$$(uname -m)" = x86_64 ]; then \
+	  cargo test --manifest-path crates/isal-inflate/Cargo.toml --target-dir target/isal; \
+	  cargo test --package image-linkage --features isal --lib layer::; \
+	else echo "isal: nasm is missing, or this is no x86-64"; fi
 
 # Everything, and that with the real PyTorch, JAX and TensorFlow, which are some gigabytes: see tests/environments.sh.
 # Then whether the package index has releases that profiles/cupti does not know.
@@ -48,7 +55,7 @@ static: parts
 # How long an audit takes by the program as it is shipped, against decompressing alone and against other tools, and the
 # instructions of its stages: see tests/bench.py and docs/speed.md.
 bench: parts
-	cargo build --profile dist --bin cupti-audit
+	cargo build --profile dist --bin cupti-audit --features isal
 	python3 -B tests/bench.py
 
 # What a release holds for this processor, offline, into target/dist: see packaging/dist.sh.

@@ -8,6 +8,7 @@
 #                                  RUN=qemu-aarch64-static where this machine does not start it (packaging/deb.sh);
 #                                  where Rust's own is not to be had for it, CARGO_UNSTABLE_BUILD_STD=std,
 #                                  RUSTC_BOOTSTRAP=1 and RUSTFLAGS=-Clink-self-contained=no compile it of rust-src
+#   FEATURES= packaging/dist.sh    without the library for gzip, whose build takes nasm, autoconf, automake and libtool
 #   PROFILE=dev packaging/dist.sh  compiled in a tenth of the time, for trying this script
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,6 +16,8 @@ cd "$(dirname "$0")/.."
 target=${1:-$(uname -m)-unknown-linux-musl}
 profile=${PROFILE:-dist}
 machine=${target%%-*}
+# gzip by ISA-L where its assembly is of this processor; FEATURES= leaves all to zlib-rs
+case $machine in x86_64) features=${FEATURES-isal} ;; *) features=${FEATURES-} ;; esac
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 built=${CARGO_TARGET_DIR:-target}
 dist=target/dist
@@ -29,7 +32,7 @@ for pair in "$PWD=/source" "$cargo_home=/cargo" "$(rustc --print sysroot)=/rust"
 done
 # crt-static is the default for musl, and asked for where the target is glibc's.
 RUSTFLAGS="${rust_flags[*]} -Ctarget-feature=+crt-static ${RUSTFLAGS:-}" CFLAGS="${c_flags[*]}" \
-  cargo "${BUILD:-build}" --locked --bin cupti-audit --profile "$profile" --target "$target"
+  cargo "${BUILD:-build}" --locked --bin cupti-audit --features "$features" --profile "$profile" --target "$target"
 
 version=$(cargo metadata --locked --no-deps --format-version 1 |
   python3 -c 'import json, sys; print(next(p["version"] for p in json.load(sys.stdin)["packages"] if p["name"] == "cupti-audit"))')
@@ -39,7 +42,7 @@ mkdir -p "$dist/$name"
 # Cargo's folder for the profile `dev` is called debug.
 install -m 755 "$built/$target/${profile/#dev/debug}/cupti-audit" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE "$dist/$name/"
 chmod 644 "$dist/$name"/*[A-Z]*
-packaging/sbom.py "$target" "$SOURCE_DATE_EPOCH" >"$dist/$name.cdx.json"
+packaging/sbom.py "$target" "$SOURCE_DATE_EPOCH" "$features" >"$dist/$name.cdx.json"
 find "$dist/$name" -exec touch --date="@$SOURCE_DATE_EPOCH" {} +
 tar --sort=name --format=ustar --owner=0 --group=0 --numeric-owner -C "$dist" -c "$name" | gzip --no-name --best >"$dist/$name.tar.gz"
 if command -v dpkg-deb >/dev/null; then

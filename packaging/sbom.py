@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is in a program, as CycloneDX 1.5: packaging/sbom.py TARGET TIME, the time in seconds since 1970."""
+"""What is in a program, as CycloneDX 1.5: packaging/sbom.py TARGET TIME [FEATURES], the time in seconds since 1970."""
 
 import json
 import subprocess
@@ -7,7 +7,8 @@ import sys
 from datetime import datetime, timezone
 
 target, time = sys.argv[1], int(sys.argv[2])
-command = ["cargo", "metadata", "--locked", "--format-version", "1", "--filter-platform", target]
+features = sys.argv[3] if len(sys.argv) > 3 else ""
+command = ["cargo", "metadata", "--locked", "--format-version", "1", "--features", features, "--filter-platform", target]
 metadata = json.loads(subprocess.check_output(command))
 packages = {package["id"]: package for package in metadata["packages"]}
 nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}

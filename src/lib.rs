@@ -5,6 +5,7 @@
 //! (`make`), how all of it is told ([`report`]), and the command line ([`cli`]), the only one that touches the host.
 //! Images come from the crate `image-source`, and what the loader does in them from `image-linkage`.
 
+mod byte_search;
 mod fleet;
 pub mod judge;
 pub mod knowledge;

@@ -19,6 +19,7 @@ programs=(
   containerd=containerd ctr=containerd mksquashfs=squashfs-tools
   debootstrap=debootstrap htpasswd=apache2-utils openssl=openssl patchelf=patchelf readelf=binutils gcc=gcc g++=g++ chroot=coreutils
   /usr/include/stdio.h=libc6-dev /lib/ld-musl-x86_64.so.1=musl musl-gcc=musl-tools qemu-aarch64-static=qemu-user-static
+  nasm=nasm autoreconf=autoconf automake=automake libtoolize=libtool
   python3=python3 xmllint=libxml2-utils chromium=chromium
 )
 suite=bookworm

@@ -1,5 +1,6 @@
 //! The kinds of file that may be dead weight, and the paths by which each is known.
 
+use super::path_gate::{LastFolder, PathGate};
 use super::path_glob::path_glob;
 use globset::{Candidate, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
@@ -99,6 +100,8 @@ pub struct DeadWeightTable {
     set: GlobSet,
     /// For each pattern of the set the number of its kind, and what it is for.
     roles: Vec<(usize, PatternRole)>,
+    /// What may fit a pattern that is no exception.
+    gate: PathGate,
 }
 
 impl DeadWeightTable {
@@ -116,12 +119,28 @@ impl DeadWeightTable {
         }
         // All patterns are compiled into one set: an image has hundreds of thousands of paths to compare.
         let set = set.build().map_err(|error| error.to_string())?;
-        Ok(Self { kinds, set, roles })
+        let patterns = kinds.iter().flat_map(DeadWeightKind::patterns);
+        let gate = PathGate::new(patterns.filter_map(|(pattern, role)| match role {
+            PatternRole::Files | PatternRole::UsedBy(_) => Some(pattern),
+            PatternRole::Except => None,
+        }))?;
+        Ok(Self {
+            kinds,
+            set,
+            roles,
+            gate,
+        })
     }
 
     /// The kind of this id.
     pub fn find_kind(&self, id: &str) -> Option<&DeadWeightKind> {
         self.kinds.iter().find(|kind| kind.id == id)
+    }
+
+    /// Whether the path, without its leading `/`, may say anything: a quick no for nearly every file of an image, with
+    /// what was found of the `last` folder.
+    pub(crate) fn may_match(&self, path: &[u8], last: &mut LastFolder) -> bool {
+        self.gate.may_fit(path, last)
     }
 
     /// What the path, without its leading `/`, says.
@@ -178,15 +197,23 @@ impl DeadWeightKind {
 
 #[cfg(test)]
 mod tests {
-    use super::DeadWeightTable;
+    use super::{DeadWeightTable, LastFolder, PathMatch};
     use crate::knowledge::Knowledge;
 
     fn table() -> &'static DeadWeightTable {
         &Knowledge::built_in().tables.dead_weight
     }
 
-    fn kind_of(path: &str) -> Option<&'static str> {
+    fn match_path(path: &str) -> PathMatch {
         let hit = table().match_path(path.as_bytes());
+        let says_nothing = hit == PathMatch::default();
+        let passes = table().may_match(path.as_bytes(), &mut LastFolder::default());
+        assert!(says_nothing || passes, "{path} says something, and is not asked");
+        hit
+    }
+
+    fn kind_of(path: &str) -> Option<&'static str> {
+        let hit = match_path(path);
         Some(table().kinds[*hit.kinds.first()?].id.as_str())
     }
 
@@ -234,6 +261,19 @@ mod tests {
         );
         let decoy = "nsight-compute/2024.1.1/host/target-linux-x64/libcupti.so.12.4";
         check("opt/nvidia", &[(decoy, Some("nsight"))]);
+    }
+
+    #[test]
+    fn what_says_nothing_is_mostly_not_asked() {
+        let passes = |path: &str| table().may_match(path.as_bytes(), &mut LastFolder::default());
+        for path in [
+            "usr/bin/env",
+            "opt/venv/lib/python3.12/site-packages/x/module.py",
+            "etc/passwd",
+        ] {
+            assert!(!passes(path), "{path}");
+        }
+        assert!(passes("usr/local/cuda-12.4/nvvm/bin/cicc"));
     }
 
     #[test]
@@ -285,7 +325,7 @@ mod tests {
     #[test]
     fn a_program_that_executes_a_compiler_is_a_use_of_it() {
         let uses = |path: &str| -> Vec<&str> {
-            let hit = table().match_path(path.as_bytes());
+            let hit = match_path(path);
             hit.uses
                 .iter()
                 .map(|(kind, _)| table().kinds[*kind].id.as_str())

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::byte_search::contains_bytes;
 use serde::Deserialize;
 
 use super::library_release::LibraryRelease;
@@ -201,6 +202,10 @@ impl LibraryProfile {
 
     /// What follows the stem in the name of such a copy.
     fn unvendored<'n>(&self, name: &'n [u8]) -> Option<&'n [u8]> {
+        // Every name of an image is asked, and nearly all begin with another letter.
+        if self.stem.as_bytes().first() != name.first() {
+            return None;
+        }
         let (stem, ending) = self.stem.split_once(".so")?;
         let rest = name.strip_prefix(stem.as_bytes())?.strip_prefix(b"-")?;
         let (hash, rest) = rest.split_first_chunk::<8>()?;
@@ -223,9 +228,8 @@ impl LibraryProfile {
 
     /// Whether a text holds a name by which one of its family may be opened.
     pub fn names_family(&self, text: &[u8]) -> bool {
-        let names = self.family.iter().filter_map(|member| member.mentioned.as_ref());
-        let mut parts = names.map(String::as_bytes).filter(|name| !name.is_empty());
-        parts.any(|part| text.windows(part.len()).any(|window| window == part))
+        let mut names = self.family.iter().filter_map(|member| member.mentioned.as_ref());
+        names.any(|name| contains_bytes(text, name.as_bytes()))
     }
 
     /// Whether a `DT_NEEDED` entry is for the library: its soname, or a path that ends in it.

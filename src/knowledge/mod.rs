@@ -21,6 +21,7 @@ pub mod minimum_driver;
 mod name_pattern;
 mod opened_text;
 pub mod packages;
+pub(crate) mod path_gate;
 pub mod path_glob;
 mod phase;
 mod profiler;

@@ -1,6 +1,7 @@
 //! What a text of an object says of the name by which a program opens the library.
 
 use super::library::LibraryProfile;
+use crate::byte_search::contains_bytes;
 use image_linkage::elf::ByteString;
 
 /// What a text stands for when it is given to dlopen(3), itself or made whole by the program.
@@ -55,7 +56,7 @@ impl LibraryProfile {
         let name = self.stem.as_bytes();
         // Instructions hold no more of a name than eight bytes at once.
         let word = name.get(..8).unwrap_or(name);
-        self.is_function(text) || text.windows(word.len().max(1)).any(|window| window == word)
+        self.is_function(text) || contains_bytes(text, word)
     }
 
     /// The name of the library that a text ends with, behind a folder or the words of a message.

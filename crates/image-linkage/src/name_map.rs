@@ -49,21 +49,29 @@ impl<V> NameMap<V> {
         if self.chunks.is_empty() {
             self.chunks.push(NameChunk::default());
         }
-        let at = self.chunk_of(name);
+        // Names mostly come in their order: nothing has to be searched for those.
+        let last = self.chunks.last().and_then(NameChunk::last_name);
+        let (at, place) = if last.is_none_or(|last| last < name) {
+            let at = self.chunks.len() - 1;
+            (at, self.chunks.get(at)?.items.len())
+        } else {
+            let at = self.chunk_of(name);
+            let chunk = self.chunks.get_mut(at)?;
+            match chunk.find(name) {
+                Ok(place) => {
+                    let item = chunk.items.get_mut(place)?;
+                    return Some(std::mem::replace(&mut item.value, value));
+                }
+                Err(place) => (at, place),
+            }
+        };
         let is_last = at + 1 == self.chunks.len();
         let chunk = self.chunks.get_mut(at)?;
-        let place = match chunk.find(name) {
-            Ok(place) => {
-                let item = chunk.items.get_mut(place)?;
-                return Some(std::mem::replace(&mut item.value, value));
-            }
-            Err(place) => place,
-        };
         if chunk.items.len() < CHUNK {
             chunk.put(place, name, value);
             return None;
         }
-        // Names mostly come in their order, and then a chunk that was cut in half would stay half empty.
+        // A chunk that is cut in half where names come in their order would stay half empty.
         let kept = if is_last && place == CHUNK { CHUNK } else { CHUNK / 2 };
         let behind = chunk.split_off(kept);
         self.chunks.insert(at + 1, behind);
@@ -113,6 +121,10 @@ impl<V> NameChunk<V> {
     fn name(&self, item: &NamedItem<V>) -> &[u8] {
         let start = item.start as usize;
         self.bytes.get(start..start + item.length as usize).unwrap_or_default()
+    }
+
+    fn last_name(&self) -> Option<&[u8]> {
+        Some(self.name(self.items.last()?))
     }
 
     fn find(&self, name: &[u8]) -> Result<usize, usize> {

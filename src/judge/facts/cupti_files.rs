@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::file_owner::{self, contains_bytes};
+use super::file_owner;
 use super::python::is_source;
+use crate::byte_search::contains_bytes;
 use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, opens_library};
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::layer::FileFacts;

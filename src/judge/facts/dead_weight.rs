@@ -1,6 +1,7 @@
 //! The files that may be dead weight, as far as their paths say so; whether they may go is a plan's to say.
 
 use crate::knowledge::dead_weight::DeadWeightKind;
+use crate::knowledge::path_gate::LastFolder;
 use crate::knowledge::{KnowledgeTables, matches_name_pattern};
 use image_linkage::elf::SymbolRole;
 use image_linkage::layer::FileFacts;
@@ -37,6 +38,7 @@ pub struct DeadWeightUse {
 pub(super) struct DeadWeightScan {
     pub files: Vec<DeadWeightFile>,
     pub uses: Vec<DeadWeightUse>,
+    last_folder: LastFolder,
 }
 
 impl DeadWeightScan {
@@ -45,8 +47,12 @@ impl DeadWeightScan {
         let NodeKind::File(facts) = &node.kind else {
             return;
         };
+        let table = &tables.dead_weight;
+        if !table.may_match(path.as_bytes(), &mut self.last_folder) {
+            return;
+        }
         // The first kind that fits counts, so that libnvperf in the folder of Triton is Triton's.
-        let hit = tables.dead_weight.match_path(path.as_bytes());
+        let hit = table.match_path(path.as_bytes());
         if let Some(kind) = first_kind(tables, &hit.kinds, facts) {
             self.files.push(DeadWeightFile {
                 kind: &kind.id,

@@ -1,5 +1,6 @@
 //! Which package a file belongs to: the databases of dpkg, pip and conda, else the tool whose folder it lies in.
 
+use crate::byte_search::contains_bytes;
 use crate::knowledge::{BundleFolder, Knowledge, KnowledgeTables, LibraryProfile};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
@@ -241,20 +242,4 @@ fn field<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-pub(super) fn contains_bytes(text: &[u8], part: &[u8]) -> bool {
-    // `windows` panics at a length of 0, and an image can hold an empty soname.
-    !part.is_empty() && text.windows(part.len()).any(|window| window == part)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::contains_bytes;
-
-    #[test]
-    fn an_empty_name_is_in_no_text() {
-        assert!(contains_bytes(b"[libcupti.so]", b"libcupti"));
-        assert!(!contains_bytes(b"[libcupti.so]", b""));
-    }
 }

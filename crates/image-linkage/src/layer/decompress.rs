@@ -4,7 +4,11 @@
 
 use std::io::{self, BufRead, Read};
 
-use flate2::bufread::GzDecoder;
+// In pure Rust, or by a library in C and assembly that is faster where its code is wanted: docs/speed.md has both.
+#[cfg(not(feature = "isal"))]
+use flate2::bufread::GzDecoder as MemberReader;
+#[cfg(feature = "isal")]
+use isal_inflate::MemberReader;
 
 /// How a blob is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +59,7 @@ impl<R: BufRead> DecompressedReader<R> {
         match self.0 {
             ReaderState::Unknown(inner) => inner,
             ReaderState::Plain(inner) => Some(inner),
-            ReaderState::Gzip(members) => members.member.map(GzDecoder::into_inner),
+            ReaderState::Gzip(members) => members.member.map(MemberReader::into_inner),
             ReaderState::Zstd(decoder) => Some(decoder.finish()),
         }
     }
@@ -75,7 +79,7 @@ impl<R: BufRead> Read for DecompressedReader<R> {
                     self.0 = match Compression::of(inner.fill_buf()?) {
                         Compression::None => ReaderState::Plain(inner),
                         Compression::Gzip => ReaderState::Gzip(GzipMembers {
-                            member: Some(GzDecoder::new(inner)),
+                            member: Some(MemberReader::new(inner)),
                         }),
                         // Goes on from frame to frame, of which zstd:chunked has one for each file. libzstd bounds
                         // the window to 128 MiB.
@@ -89,7 +93,7 @@ impl<R: BufRead> Read for DecompressedReader<R> {
 
 /// The members of a gzip file, one after the other. Zero bytes after a member are padding, as gzip(1) has it.
 struct GzipMembers<R: BufRead> {
-    member: Option<GzDecoder<R>>,
+    member: Option<MemberReader<R>>,
 }
 
 impl<R: BufRead> Read for GzipMembers<R> {
@@ -102,11 +106,11 @@ impl<R: BufRead> Read for GzipMembers<R> {
             if n > 0 || buf.is_empty() {
                 return Ok(n);
             }
-            // `MultiGzDecoder` would take the zeros for a broken header.
+            // `MultiMemberReader` would take the zeros for a broken header.
             if !at_next_member(member.get_mut())? {
                 return Ok(0);
             }
-            self.member = self.member.take().map(|member| GzDecoder::new(member.into_inner()));
+            self.member = self.member.take().map(|member| MemberReader::new(member.into_inner()));
         }
     }
 }

@@ -156,7 +156,7 @@ pub struct KeptFiles {
 }
 
 /// All that is known of a file without content: its size, mode, user and group.
-type PlainFile = (u64, u16, u32, u32);
+pub(super) type PlainFile = (u64, u16, u32, u32);
 /// The facts that are kept to be shared: a million files of an image have some ten thousand sizes.
 const SHARED: usize = 1 << 16;
 
@@ -189,13 +189,37 @@ impl KeptFiles {
 
     /// The entry, with the facts of the first file like it. Objects do not share: of them one allocation is one inode.
     pub(crate) fn share(&mut self, entry: LayerEntry) -> LayerEntry {
-        match entry {
-            LayerEntry::File(facts) if facts.is_plain() && self.alike.len() < SHARED => {
-                let key = (facts.bytes, facts.mode, facts.uid, facts.gid);
-                LayerEntry::File(Arc::clone(self.alike.entry(key).or_insert(facts)))
-            }
-            other => other,
+        match plain_file(&entry) {
+            Some(plain) => self.plain(plain),
+            None => entry,
         }
+    }
+
+    /// The entry of a file without content, with the facts of the first file like it.
+    pub(super) fn plain(&mut self, plain: PlainFile) -> LayerEntry {
+        if let Some(facts) = self.alike.get(&plain) {
+            return LayerEntry::File(Arc::clone(facts));
+        }
+        let (bytes, mode, uid, gid) = plain;
+        let facts = Arc::new(FileFacts {
+            bytes,
+            mode,
+            uid,
+            gid,
+            ..FileFacts::default()
+        });
+        if self.alike.len() < SHARED {
+            self.alike.insert(plain, Arc::clone(&facts));
+        }
+        LayerEntry::File(facts)
+    }
+}
+
+/// The file without content that an entry is.
+pub(super) fn plain_file(entry: &LayerEntry) -> Option<PlainFile> {
+    match entry {
+        LayerEntry::File(facts) if facts.is_plain() => Some((facts.bytes, facts.mode, facts.uid, facts.gid)),
+        _ => None,
     }
 }
 

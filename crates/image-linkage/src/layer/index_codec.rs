@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize};
 use serde_bytes::Bytes;
 
-use super::file_facts::KeptFiles;
+use super::file_facts::{KeptFiles, PlainFile, plain_file};
 use super::index::{LayerEntry, LayerIndex, LayerProblem};
 use super::layer_entries::LayerEntries;
 use crate::digest::Digest;
@@ -20,6 +20,16 @@ const FRAME_ENTRIES: usize = 1024;
 
 /// Diff id, bytes, whiteouts, opaque directories, problems.
 type LayerHead = (Digest, u64, BTreeSet<RootPath>, BTreeSet<RootPath>, Vec<LayerProblem>);
+
+/// An entry as it is written: most are files without content, which take no more than is known of them.
+#[derive(Serialize, Deserialize)]
+enum StoredEntry<E> {
+    Plain(PlainFile),
+    Other(E),
+}
+
+/// Folders by path, each with its entries, or a part of them, by name.
+type StoredFolders<'f, P, E> = Vec<(P, Vec<(&'f Bytes, StoredEntry<E>)>)>;
 
 /// Writes what the tar of a layer says.
 ///
@@ -34,10 +44,12 @@ pub fn write_index(index: &LayerIndex, to: &mut impl Write) -> io::Result<()> {
         ..
     } = index;
     write_frame(&(diff_id, bytes, whiteouts, opaque, problems), to)?;
-    let mut frame: Vec<(&RootPath, Vec<(&Bytes, &LayerEntry)>)> = Vec::new();
+    let mut frame: StoredFolders<&RootPath, &LayerEntry> = Vec::new();
     let mut entries = 0;
     for (folder, names) in index.entries.folders() {
-        let mut names = names.iter().map(|(name, entry)| (Bytes::new(name), entry)).peekable();
+        let stored = |entry| plain_file(entry).map_or(StoredEntry::Other(entry), StoredEntry::Plain);
+        let names = names.iter().map(|(name, entry)| (Bytes::new(name), stored(entry)));
+        let mut names = names.peekable();
         while names.peek().is_some() {
             let part: Vec<_> = names.by_ref().take(FRAME_ENTRIES).collect();
             entries += part.len();
@@ -66,15 +78,17 @@ pub fn read_index(from: &mut impl Read) -> io::Result<LayerIndex> {
     let mut alike = KeptFiles::default();
     loop {
         let frame = read_frame(from)?;
-        let folders: Vec<(RootPath, Vec<(&Bytes, LayerEntry)>)> = decode(&frame)?;
+        let folders: StoredFolders<RootPath, LayerEntry> = decode(&frame)?;
         if folders.is_empty() {
             break;
         }
         for (folder, names) in folders {
-            entries.extend(
-                folder,
-                names.into_iter().map(|(name, entry)| (&**name, alike.share(entry))),
-            );
+            let mut entry = |stored| match stored {
+                StoredEntry::Plain(plain) => alike.plain(plain),
+                StoredEntry::Other(entry) => entry,
+            };
+            let names = names.into_iter().map(|(name, stored)| (&**name, entry(stored)));
+            entries.extend(folder, names);
         }
     }
     Ok(LayerIndex {

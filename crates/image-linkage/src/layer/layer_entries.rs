@@ -84,6 +84,17 @@ impl LayerEntries {
         self.folders.iter().flat_map(paths)
     }
 
+    /// The hard links, in the order of [`Self::iter`], with the targets that they name.
+    pub(crate) fn hard_links(&self) -> impl Iterator<Item = (RootPath, &RootPath)> {
+        self.folders.iter().flat_map(|(folder, names)| {
+            // Of all others not even the path is put together.
+            names.iter().filter_map(move |(name, entry)| match entry {
+                LayerEntry::Hardlink(target) => Some((folder.child(name), target)),
+                _ => None,
+            })
+        })
+    }
+
     /// The paths, in the order of [`Self::iter`].
     pub(crate) fn keys(&self) -> impl Iterator<Item = RootPath> {
         self.iter().map(|(path, _)| path)

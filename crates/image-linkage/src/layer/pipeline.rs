@@ -17,7 +17,7 @@ use crate::digest::{Digest, DigestHasher, HashingReader};
 use crate::limits::Limits;
 
 /// The stored bytes that are read at a time.
-const STORED_CHUNK: usize = 128 << 10;
+const STORED_CHUNK: usize = 256 << 10;
 /// The uncompressed bytes that are handed over at a time.
 const PLAIN_CHUNK: usize = 512 << 10;
 

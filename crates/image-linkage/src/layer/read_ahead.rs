@@ -5,7 +5,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
 /// The chunks that may wait between two threads.
-const DEPTH: usize = 4;
+const DEPTH: usize = 8;
+/// The used chunks that may wait to be filled again: all that two queues and their threads hold, as one that is let go is
+/// allocated anew soon.
+const SPARES: usize = 2 * DEPTH + 4;
 
 /// The receiving end: what the other thread has read.
 pub(crate) struct ReadAhead {
@@ -24,7 +27,7 @@ pub(crate) fn read_ahead<'scope, R: Read + Send + 'scope>(
     chunk: usize,
 ) -> (ReadAhead, ScopedJoinHandle<'scope, R>) {
     let (sender, chunks) = sync_channel(DEPTH);
-    let (spares, used) = sync_channel(DEPTH);
+    let (spares, used) = sync_channel(SPARES);
     let thread = scope.spawn(move || send_all(inner, chunk, &sender, &used));
     (
         ReadAhead {

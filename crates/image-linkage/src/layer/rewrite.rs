@@ -51,12 +51,8 @@ impl LayerCut {
             gone: layer.entries.keys().filter(goes).collect(),
             ..Self::default()
         };
-        let links = layer.entries.iter().filter_map(|(path, entry)| match entry {
-            LayerEntry::Hardlink(target) => Some((path, target)),
-            _ => None,
-        });
         // By path, as the first link is to take the file over.
-        for (path, target) in links.collect::<BTreeMap<_, _>>() {
+        for (path, target) in layer.entries.hard_links().collect::<BTreeMap<_, _>>() {
             let Some(file) = resolve_hardlink(layer, target).filter(|_| !goes(&path)) else {
                 continue;
             };

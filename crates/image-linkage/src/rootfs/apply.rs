@@ -45,14 +45,7 @@ impl Rootfs {
 
     fn apply(&mut self, number: usize, layer: &LayerIndex, problems: &mut Vec<ApplyProblem>) {
         // Hard links are resolved before anything is hidden: they may lead to a file of a lower layer.
-        let mut links: Vec<(RootPath, &RootPath)> = layer
-            .entries
-            .iter()
-            .filter_map(|(path, entry)| match entry {
-                LayerEntry::Hardlink(target) => Some((path, target)),
-                _ => None,
-            })
-            .collect();
+        let mut links: Vec<(RootPath, &RootPath)> = layer.entries.hard_links().collect();
         links.sort_unstable();
         let linked: Vec<(RootPath, NodeKind)> = links
             .into_iter()

@@ -1,5 +1,6 @@
 //! Who loads an object that asks for a library, and the process in which it asks.
 
+use crate::byte_search::contains_bytes;
 use crate::judge::facts::library_aliases::last_part;
 use crate::judge::facts::process_context::ProcessContext;
 use crate::judge::facts::python::{self, ImportedObject, PythonUse};
@@ -147,7 +148,7 @@ impl<'c> ObjectLinks<'c> {
     pub(super) fn that_move(&self, rootfs: &Rootfs, object: &RootPath) -> impl Iterator<Item = &'c RootPath> {
         let elf = elf_at(rootfs, object);
         let paths = elf.into_iter().flat_map(|elf| elf.runpath.iter().chain(&elf.rpath));
-        let mut paths = paths.filter(|path| path.windows(ORIGIN.len()).any(|part| part == ORIGIN));
+        let mut paths = paths.filter(|path| contains_bytes(path, ORIGIN));
         let links = paths.next().and_then(|_| self.0.get(object.name()));
         let leads = |link: &&RootPath| {
             let found = rootfs.lookup(&link.absolute());

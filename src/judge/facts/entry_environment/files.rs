@@ -1,6 +1,7 @@
 //! The files of the image as its commands and scripts find them.
 
 use super::CommandFollower;
+use crate::byte_search::contains_bytes;
 use crate::judge::facts::default_path::DEFAULT_PATH;
 use crate::judge::facts::entry_problem::EntryProblem;
 use crate::judge::facts::shell_script::{LOADER, ScriptFiles, VariableValue};
@@ -148,11 +149,7 @@ impl ScriptFiles for CommandFollower<'_> {
             matches!(self.rootfs.node(node).kind, NodeKind::Directory(_)).then(|| self.rootfs.children(node))
         };
         let mut parts = PARTS.iter().filter_map(children).flatten().peekable();
-        let sets = |text: &[u8]| {
-            LOADER
-                .iter()
-                .any(|name| text.windows(name.len()).any(|part| part == name.as_bytes()))
-        };
+        let sets = |text: &[u8]| LOADER.iter().any(|name| contains_bytes(text, name.as_bytes()));
         // Without such a folder, what is read lies anywhere.
         parts.peek().is_none()
             || parts.any(|(_, node)| match &self.rootfs.node(node).kind {

@@ -1,8 +1,8 @@
 //! Programs of the image that start others with an environment of their own making: scripts of Python, and objects.
 
 use super::{CommandFollower, is_option};
+use crate::byte_search::contains_bytes;
 use crate::judge::facts::entry_problem::EntryProblem;
-use crate::judge::facts::file_owner::contains_bytes;
 use crate::judge::facts::python::{
     PythonEnvironment, PythonSettings, PythonSurroundings, SettingSources, demanded_variables, end_of_module,
     fails_as_module, sets_environment, source_fault,

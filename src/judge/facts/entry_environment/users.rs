@@ -1,6 +1,7 @@
 //! Who runs a command: `su`, `runuser`, `setpriv` and the bits of programs.
 
 use super::CommandFollower;
+use crate::byte_search::contains_bytes;
 use crate::judge::facts::credentials::{home_of, image_user};
 use crate::judge::facts::shell_script::{ChangedUser, VariableValue, new_user};
 use image_linkage::escape;
@@ -149,10 +150,9 @@ impl CommandFollower<'_> {
         if who.real.map_or(who.uid, |(uid, _)| uid) == 0 {
             return false;
         }
-        let is_musl = |interp: &[u8]| interp.windows(MUSL.len()).any(|part| part == MUSL);
         match &elf.interp {
             // It is ignored there, and left to the children.
-            Some(interp) if is_musl(interp) => {}
+            Some(interp) if contains_bytes(interp, MUSL) => {}
             Some(_) => self.variables.retain(|name, _| !UNTRUSTED.contains(&name.as_str())),
             // Of static programs, those of glibc do so alone.
             None => drop(self.lose()),

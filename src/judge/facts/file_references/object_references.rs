@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::consumers::{self, CuptiConsumer, NeededLookup};
 use super::super::dead_weight::DeadWeightFile;
-use super::super::file_owner::contains_bytes;
 use super::super::process_context::ProcessContext;
 use super::super::resolved_objects::{elf_at, opened_object};
 use super::super::world::ByWorld;
 use super::name_index::{NameIndex, is_for_processor};
 use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
+use crate::byte_search::contains_bytes;
 use crate::knowledge::{ConsumerProfile, LibraryProfile, opens_library};
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};

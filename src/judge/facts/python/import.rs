@@ -4,7 +4,7 @@ use super::environment::{FoundObject, PythonEnvironment, PythonUse};
 use super::file_names::{fits_version, is_source};
 use super::interpreter::PythonInterpreter;
 use super::module_imports::{ImportRun, follow_import};
-use crate::judge::facts::file_owner::contains_bytes;
+use crate::byte_search::contains_bytes;
 use crate::knowledge::{ConsumerProfile, ImportStep, LibraryRow, PythonImport};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::expand_pattern;

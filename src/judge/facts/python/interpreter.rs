@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::editable::read_mapping;
 use super::file_names::{first_two_numbers, version_of_name};
 use super::settings::{PythonSettings, below};
-use crate::judge::facts::file_owner::contains_bytes;
+use crate::byte_search::contains_bytes;
 use image_linkage::loader::Arch;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, FileUse, NodeKind, Rootfs};
@@ -224,7 +224,7 @@ impl Installation {
             found.unwrap_or_else(|| (start.parent(), "lib", named.unwrap_or_else(|| "3".to_owned())));
         let site = prefix.join(format!("{library_folder}/python{version}/site.py").as_bytes());
         let text = rootfs.content(&site.absolute());
-        let says = |word: &str| text.map(|text| text.windows(word.len()).any(|part| part == word.as_bytes()));
+        let says = |word: &str| text.map(|text| contains_bytes(text, word.as_bytes()));
         // Without its text, the folder that only Debian's packages make tells.
         let dist_packages = || {
             rootfs

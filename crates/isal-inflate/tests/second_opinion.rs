@@ -1,0 +1,108 @@
+//! Is every member read as zlib-rs reads it, in whatever pieces, whole, cut and damaged?
+
+use std::io::{self, BufReader, Read, Write};
+
+use flate2::Compression;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
+use isal_inflate::MemberReader;
+
+/// A generator that gives the same numbers everywhere.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % bound
+    }
+}
+
+/// Text that repeats itself at near and far distances, noise, and runs.
+fn plain(chance: &mut Chance) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..chance.below(30) {
+        let length = 1 + chance.below(9_000);
+        match chance.below(3) {
+            0 => bytes.extend((0..length).map(|_| u8::try_from(chance.below(256)).unwrap())),
+            1 => bytes.resize(bytes.len() + length, u8::try_from(chance.below(256)).unwrap()),
+            _ => {
+                let start = chance.below(bytes.len() + 1);
+                let end = (start + length).min(bytes.len());
+                bytes.extend_from_within(start..end);
+            }
+        }
+    }
+    bytes
+}
+
+fn member(plain: &[u8], level: usize) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(u32::try_from(level).unwrap()));
+    encoder.write_all(plain).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// What a reader gives when it is asked for pieces of changing size, and what is left of its input.
+fn read_in_pieces(mut reader: impl Read, chance: &mut Chance) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    loop {
+        let bound = [7, 700, 70_000][chance.below(3)];
+        let mut piece = vec![0; 1 + chance.below(bound)];
+        match reader.read(&mut piece)? {
+            0 => return Ok(out),
+            n => out.extend_from_slice(&piece[..n]),
+        }
+    }
+}
+
+#[test]
+fn is_a_member_read_as_zlib_reads_it() {
+    let mut chance = Chance(1);
+    for _ in 0..600 {
+        let text = plain(&mut chance);
+        let level = chance.below(10);
+        let stored = [member(&text, level), b"rest".to_vec()].concat();
+        let capacity = 1 + chance.below(5_000);
+        let mut reader = MemberReader::new(BufReader::with_capacity(capacity, stored.as_slice()));
+        assert_eq!(read_in_pieces(&mut reader, &mut chance).unwrap(), text);
+        let mut rest = String::new();
+        reader.into_inner().read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "rest", "what follows the member is left");
+    }
+}
+
+#[test]
+fn is_damage_told_wherever_zlib_tells_it() {
+    let (mut chance, mut refused) = (Chance(2), 0);
+    for _ in 0..3_000 {
+        let text = plain(&mut chance);
+        let mut stored = member(&text, 1 + chance.below(9));
+        if chance.below(4) == 0 {
+            stored.truncate(chance.below(stored.len()));
+        }
+        for _ in 0..chance.below(3) {
+            let at = chance.below(stored.len().max(1));
+            if let Some(byte) = stored.get_mut(at) {
+                *byte ^= 1 << chance.below(8);
+            }
+        }
+        let capacity = 1 + chance.below(3_000);
+        let ours = read_in_pieces(
+            MemberReader::new(BufReader::with_capacity(capacity, stored.as_slice())),
+            &mut chance,
+        );
+        let mut expected = Vec::new();
+        let theirs = GzDecoder::new(stored.as_slice()).read_to_end(&mut expected);
+        refused += usize::from(theirs.is_err());
+        // The bits of a header that mean nothing to a decoder are read more or less strictly.
+        let in_header = stored.first_chunk::<10>() != member(&text, 1).first_chunk::<10>();
+        match (ours, theirs) {
+            (Ok(ours), Ok(_)) => assert_eq!(ours, expected),
+            (Err(_), Err(_)) => {}
+            (ours, theirs) => assert!(in_header, "{:?} {theirs:?}", ours.map(|_| ())),
+        }
+    }
+    assert!(refused > 1_000, "{refused} of 3,000 are refused");
+}

@@ -1,0 +1,20 @@
+//! Bytes within bytes: names in the texts of an image, some of which have megabytes.
+
+use memchr::memmem;
+
+/// Whether `text` holds `part`. Nothing holds an empty one, and an image can have an empty soname.
+pub(crate) fn contains_bytes(text: &[u8], part: &[u8]) -> bool {
+    !part.is_empty() && memmem::find(text, part).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::contains_bytes;
+
+    #[test]
+    fn an_empty_name_is_in_no_text() {
+        assert!(contains_bytes(b"[libcupti.so]", b"libcupti"));
+        assert!(!contains_bytes(b"[libcupti.so]", b"libcuptj"));
+        assert!(!contains_bytes(b"[libcupti.so]", b""));
+    }
+}
