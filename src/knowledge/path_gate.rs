@@ -15,8 +15,8 @@ const EXPANSIONS: usize = 1024;
 pub(super) struct PathGate {
     /// Whether a name may begin and end with these two bytes.
     name_ends: Box<[[bool; 256]]>,
-    /// The folders below which everything may fit.
-    folders: GlobSet,
+    /// Patterns that end in `**`: one of them fits all files of a folder, or none.
+    open_ended: GlobSet,
 }
 
 /// What was found of the folder that was asked for last.
@@ -31,7 +31,7 @@ impl Default for PathGate {
     fn default() -> Self {
         Self {
             name_ends: vec![[false; 256]; 256].into(),
-            folders: GlobSet::empty(),
+            open_ended: GlobSet::empty(),
         }
     }
 }
@@ -42,29 +42,31 @@ impl PathGate {
     /// Errors: What is wrong with a pattern, or with all of them together.
     pub(super) fn new<'p>(patterns: impl Iterator<Item = &'p str>) -> Result<Self, String> {
         let mut gate = Self::default();
-        let mut folders = GlobSetBuilder::new();
+        let mut open_ended = GlobSetBuilder::new();
         for pattern in patterns {
             for simple in expand_braces(pattern).unwrap_or_else(|| vec!["**".to_owned()]) {
-                match simple.rsplit_once('/') {
-                    Some((folder, name)) if name.contains("**") => {
-                        folders.add(path_glob(folder)?);
-                        folders.add(path_glob(&format!("{folder}/**"))?);
-                    }
-                    split => gate.let_name_pass(split.map_or(simple.as_str(), |(_, name)| name).as_bytes()),
+                match simple.rsplit('/').next().unwrap_or_default() {
+                    "**" => _ = open_ended.add(path_glob(&simple)?),
+                    name => gate.let_name_pass(name.as_bytes()),
                 }
             }
         }
-        gate.folders = folders.build().map_err(|error| error.to_string())?;
+        gate.open_ended = open_ended.build().map_err(|error| error.to_string())?;
         Ok(gate)
     }
 
     fn let_name_pass(&mut self, pattern: &[u8]) {
-        let literal = |byte: Option<&u8>| byte.copied().filter(|byte| !b"*?".contains(byte));
-        let (first, last) = (literal(pattern.first()), literal(pattern.last()));
-        for (byte, by_last) in (0..=u8::MAX).zip(&mut self.name_ends) {
-            for (end, passes) in (0..=u8::MAX).zip(by_last) {
-                *passes |= first.is_none_or(|first| first == byte) && last.is_none_or(|last| last == end);
-            }
+        let bytes = |end: Option<&u8>| match end {
+            Some(&byte) if !b"*?".contains(&byte) => usize::from(byte)..=usize::from(byte),
+            _ => 0..=255,
+        };
+        let (first, last) = (bytes(pattern.first()), bytes(pattern.last()));
+        for by_last in self.name_ends.get_mut(first).into_iter().flatten() {
+            by_last
+                .get_mut(last.clone())
+                .into_iter()
+                .flatten()
+                .for_each(|passes| *passes = true);
         }
     }
 
@@ -77,11 +79,10 @@ impl PathGate {
         if by_last.is_some_and(|(by_last, last)| by_last.get(usize::from(last)) == Some(&true)) {
             return true;
         }
-        let folder = folder.strip_suffix(b"/").unwrap_or(folder);
         if last.may_fit.is_none() || last.folder != folder {
             last.folder.clear();
             last.folder.extend_from_slice(folder);
-            last.may_fit = Some(self.folders.is_match_candidate(&Candidate::from_bytes(folder)));
+            last.may_fit = Some(self.open_ended.is_match_candidate(&Candidate::from_bytes(path)));
         }
         last.may_fit == Some(true)
     }
