@@ -28,6 +28,7 @@ test-builds: parts isal
 
 isal: parts
 	@if command -v nasm >/dev/null && [ "$$(uname -m)" = x86_64 ]; then \
+	  cargo clippy --manifest-path crates/isal-inflate/Cargo.toml --target-dir target/isal --all-targets -- -D warnings; \
 	  cargo test --manifest-path crates/isal-inflate/Cargo.toml --target-dir target/isal; \
 	  cargo test --package image-linkage --features isal --lib layer::; \
 	else echo "isal: nasm is missing, or this is no x86-64"; fi

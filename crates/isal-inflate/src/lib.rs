@@ -15,7 +15,13 @@ use isal_sys::igzip_lib as isal;
 pub struct MemberReader<R> {
     inner: R,
     state: State,
+    /// The stored bytes that were taken.
+    taken: u64,
 }
+
+/// Where a header has its flags, and those that nobody may set (RFC 1952, sections 2.3 and 2.3.1.2).
+const FLAGS: u64 = 3;
+const RESERVED: u8 = 0xe0;
 
 impl<R: BufRead> MemberReader<R> {
     /// A reader of the member that begins with the next byte of `inner`.
@@ -23,6 +29,7 @@ impl<R: BufRead> MemberReader<R> {
         Self {
             inner,
             state: State::new(),
+            taken: 0,
         }
     }
 
@@ -48,8 +55,16 @@ impl<R: BufRead> Read for MemberReader<R> {
             }
             let stored = self.inner.fill_buf()?;
             let at_end = stored.is_empty();
+            // The library passes over these, which RFC 1952 wants refused and gzip(1) refuses.
+            let flags = FLAGS
+                .checked_sub(self.taken)
+                .and_then(|at| stored.get(usize::try_from(at).ok()?));
+            if flags.is_some_and(|flags| flags & RESERVED != 0) {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, INVALID_HEADER));
+            }
             let (consumed, written) = self.state.inflate(stored, buf)?;
             self.inner.consume(consumed);
+            self.taken += consumed as u64;
             if written > 0 {
                 return Ok(written);
             }
@@ -108,10 +123,12 @@ impl State {
     }
 }
 
+const INVALID_HEADER: &str = "invalid gzip header";
+
 /// What a code of the library says, by its `igzip_lib.h`.
 fn reason(code: i32) -> &'static str {
     match code {
-        isal::ISAL_INVALID_WRAPPER | isal::ISAL_UNSUPPORTED_METHOD => "invalid gzip header",
+        isal::ISAL_INVALID_WRAPPER | isal::ISAL_UNSUPPORTED_METHOD => INVALID_HEADER,
         isal::ISAL_INCORRECT_CHECKSUM => "corrupt gzip stream does not have a matching checksum",
         isal::ISAL_INVALID_LOOKBACK => "corrupt deflate stream: a copy from before its start",
         _ => "corrupt deflate stream",

@@ -1,5 +1,11 @@
 //! Is every member read as zlib-rs reads it, in whatever pieces, whole, cut and damaged?
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that fails says where"
+)]
+
 use std::io::{self, BufReader, Read, Write};
 
 use flate2::Compression;
@@ -83,7 +89,9 @@ fn is_damage_told_wherever_zlib_tells_it() {
             stored.truncate(chance.below(stored.len()));
         }
         for _ in 0..chance.below(3) {
-            let at = chance.below(stored.len().max(1));
+            // Half of them in the header, which has ten bytes.
+            let within = [stored.len(), 10][chance.below(2)];
+            let at = chance.below(within.max(1));
             if let Some(byte) = stored.get_mut(at) {
                 *byte ^= 1 << chance.below(8);
             }
@@ -96,12 +104,10 @@ fn is_damage_told_wherever_zlib_tells_it() {
         let mut expected = Vec::new();
         let theirs = GzDecoder::new(stored.as_slice()).read_to_end(&mut expected);
         refused += usize::from(theirs.is_err());
-        // The bits of a header that mean nothing to a decoder are read more or less strictly.
-        let in_header = stored.first_chunk::<10>() != member(&text, 1).first_chunk::<10>();
         match (ours, theirs) {
             (Ok(ours), Ok(_)) => assert_eq!(ours, expected),
             (Err(_), Err(_)) => {}
-            (ours, theirs) => assert!(in_header, "{:?} {theirs:?}", ours.map(|_| ())),
+            (ours, theirs) => panic!("{:?} {theirs:?} {:x?}", ours.map(|_| ()), stored.first_chunk::<10>()),
         }
     }
     assert!(refused > 1_000, "{refused} of 3,000 are refused");
