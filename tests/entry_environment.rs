@@ -324,7 +324,6 @@ fn parts_of(text: &str) -> Case {
 }
 
 /// Cases that are known to the last variable.
-#[expect(clippy::too_many_lines, reason = "one case behind the other")]
 /// A script that divides `P` by commas, and what follows, in front of the program.
 fn divided(shell: &str, text: &str) -> Case {
     let text =
@@ -332,6 +331,7 @@ fn divided(shell: &str, text: &str) -> Case {
     script(shell, &text).with("P", "/one two,/two,,").with("LD_PRELOAD", "")
 }
 
+#[expect(clippy::too_many_lines, reason = "one case behind the other")]
 fn known_cases() -> Vec<Case> {
     let path = "LD_LIBRARY_PATH";
     let exec = "exec \"$@\"\n";

@@ -79,12 +79,11 @@ pub(super) fn find_consumers(
                 (&sources, found),
             ) {
                 Some(doubt) => undecided.push(doubt),
-                None => {
-                    let mut consumer = with_other_copies(consumer, contexts, found);
-                    let by_command = || opened_by_command(&contexts.as_is, &consumer, &sources);
-                    consumer.open = consumer.open.clone().or_else(by_command);
-                    add_consumer(&mut consumers, consumer, &contexts.as_is);
-                }
+                None => add_consumer(
+                    &mut consumers,
+                    with_openers_before(consumer, contexts, found, &sources),
+                    &contexts.as_is,
+                ),
             },
             None if opened.is_silent() || is_told_elsewhere(object.name()) => {}
             None => undecided.push(opened.into_undecided(object.clone())),
@@ -105,12 +104,16 @@ pub(super) fn find_consumers(
     (consumers, undecided)
 }
 
-/// The same, where a module that its import runs may have opened another copy before.
-fn with_other_copies(
+/// The same, with what the code may have opened that runs before it: the container's own script, or a module that its
+/// import runs.
+fn with_openers_before(
     mut consumer: CuptiConsumer,
     contexts: &ByWorld<ProcessContext>,
     found: &CuptiFiles,
+    sources: &[SourceOpener],
 ) -> CuptiConsumer {
+    let by_command = || opened_by_command(&contexts.as_is, &consumer, sources);
+    consumer.open = consumer.open.clone().or_else(by_command);
     let gets = consumer.outcome.as_is.real_path.as_ref();
     let has_others = gets.is_some_and(|gets| found.files.iter().any(|(file, _)| file != gets));
     if consumer.profile.is_none() && has_others && consumer.undecided_words().is_none() {

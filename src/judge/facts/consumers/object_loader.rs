@@ -46,7 +46,7 @@ impl<'c> ObjectLoader<'c> {
         match self {
             Self::Program => Some(object),
             Self::Python(imported) => Some(imported.program()),
-            Self::User(user, loader) => loader.program(user.object),
+            Self::User(user, opener) => opener.program(user.object),
             Self::Nobody(_) | Self::Unknown => None,
         }
     }
@@ -62,7 +62,7 @@ impl<'c> ObjectLoader<'c> {
     ) -> Option<StartFailure> {
         let is_followed = match self {
             Self::Program => true,
-            Self::User(_, loader) => matches!(**loader, Self::Program),
+            Self::User(_, opener) => matches!(**opener, Self::Program),
             // What its package opens before is in its profile; before the interpreter nothing is mapped.
             Self::Python(imported) => {
                 let root = loaded.root.and_then(|root| loaded.objects.get(root));
@@ -221,10 +221,10 @@ pub(super) fn load(
             let profile = known.imported(elf_at(&context.rootfs, object));
             imported.load(process, profile, known.all)
         }
-        ObjectLoader::User(user, loader) => {
-            let started = match **loader {
+        ObjectLoader::User(user, by) => {
+            let started = match **by {
                 ObjectLoader::Program => process.start(&user.object.absolute(), StartMode::Executed),
-                _ => load(process, context, (user.object, None), loader, known),
+                _ => load(process, context, (user.object, None), by, known),
             };
             // A program that does not start opens nothing.
             let is_over = process.map_of_path(object).is_some() || unresolved_objects(&started).next().is_some();
