@@ -323,7 +323,6 @@ fn parts_of(text: &str) -> Case {
     .and("/opt/entry/parts.d/20-own.sh", text)
 }
 
-/// Cases that are known to the last variable.
 /// A script that divides `P` by commas, and what follows, in front of the program.
 fn divided(shell: &str, text: &str) -> Case {
     let text =
@@ -331,6 +330,7 @@ fn divided(shell: &str, text: &str) -> Case {
     script(shell, &text).with("P", "/one two,/two,,").with("LD_PRELOAD", "")
 }
 
+/// Cases that are known to the last variable.
 #[expect(clippy::too_many_lines, reason = "one case behind the other")]
 fn known_cases() -> Vec<Case> {
     let path = "LD_LIBRARY_PATH";

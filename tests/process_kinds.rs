@@ -113,7 +113,7 @@ fn a_program_that_makes_an_environment_and_may_start_itself_again_leaves_open_wh
     let gets = |calls: &[&str], path: Option<&str>| {
         let opens = Elf::executable().string("libcupti.so.12").import_weak("dlopen");
         let opens = opens.string("LD_LIBRARY_PATH").import_weak("setenv");
-        let opens = calls.iter().fold(opens, |program, call| program.import_weak(call));
+        let opens = calls.iter().fold(opens, Elf::import_weak);
         let program = path.into_iter().fold(opens, Elf::rpath);
         let layer = Layer::new().executable("opt/cupti/libcupti.so.12", Elf::library("libcupti.so.12").build());
         let layer = layer.executable("usr/bin/app", program.build());
