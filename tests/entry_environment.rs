@@ -323,6 +323,13 @@ fn parts_of(text: &str) -> Case {
     .and("/opt/entry/parts.d/20-own.sh", text)
 }
 
+/// A script that divides `P` by commas, and what follows, in front of the program.
+fn divided(shell: &str, text: &str) -> Case {
+    let text =
+        format!("program=$1\nold=$IFS\nIFS=,\nset -- $P\n{text}\nexport LD_LIBRARY_PATH LD_PRELOAD\nexec $program\n");
+    script(shell, &text).with("P", "/one two,/two,,").with("LD_PRELOAD", "")
+}
+
 /// Cases that are known to the last variable.
 #[expect(clippy::too_many_lines, reason = "one case behind the other")]
 fn known_cases() -> Vec<Case> {
@@ -590,6 +597,14 @@ fn known_cases() -> Vec<Case> {
             &format!("use() {{ [ -n \"$1\" ] && return; export LD_LIBRARY_PATH=/no; }}\nuse x\n{exec}"),
         ),
         script("/bin/bash", &format!("declare -x LD_LIBRARY_PATH=/declared\n{exec}")),
+        divided("/bin/sh", "LD_LIBRARY_PATH=$1"),
+        divided("/bin/bash", "LD_LIBRARY_PATH=$2"),
+        divided(
+            "/bin/sh",
+            "LD_LIBRARY_PATH=$#; unset IFS; for LD_PRELOAD in ${P}:x; do :; done",
+        ),
+        divided("/bin/bash", "IFS=$old; w='/x /y'; set -- $w; LD_LIBRARY_PATH=$2"),
+        divided("/bin/sh", "IFS=$old; w='/x /y'; set -- $w; LD_LIBRARY_PATH=$*"),
         script(
             "/bin/bash",
             &format!("echo $'it\\'s' \"$'\" >/dev/null; export LD_LIBRARY_PATH=/a\n{exec}"),
@@ -1442,6 +1457,11 @@ fn the_user_that_a_command_goes_on_as_is_known() {
     assert_eq!(user(&command(&["/sbin/su-exec", "app:tools", PRINT])), is("app:tools"));
     let numbers = ["setpriv", "--reuid", "1000", "--regid=44", "--clear-groups", PRINT];
     assert_eq!(user(&command(&numbers)), is("1000:44"));
+    // The second has the groups that the user is in, besides the one of its name.
+    for (groups, expected) in [("--clear-groups", "app:app"), ("--init-groups", "app")] {
+        let named = command(&["setpriv", "--reuid=app", "--regid=app", groups, PRINT]);
+        assert_eq!(user(&named), is(expected), "{groups}");
+    }
     assert_eq!(user(&command(&["runuser", "-u", "app", "--", PRINT])), is("app"));
     assert_eq!(user(&command(&["su", "app", "-c", PRINT])), is("app"));
     assert_eq!(user(&command(&["su", "-c", PRINT, "app"])), is("app"));

@@ -108,6 +108,25 @@ fn what_an_unknown_environment_decides_is_open_and_what_it_does_not_is_not() {
     assert_eq!((open(&known), known.is_open()), (0, false));
 }
 
+#[test]
+fn a_program_that_makes_an_environment_and_may_start_itself_again_leaves_open_what_it_lacks() {
+    let gets = |calls: &[&str], path: Option<&str>| {
+        let opens = Elf::executable().string("libcupti.so.12").import_weak("dlopen");
+        let opens = opens.string("LD_LIBRARY_PATH").import_weak("setenv");
+        let opens = calls.iter().fold(opens, Elf::import_weak);
+        let program = path.into_iter().fold(opens, Elf::rpath);
+        let layer = Layer::new().executable("opt/cupti/libcupti.so.12", Elf::library("libcupti.so.12").build());
+        let layer = layer.executable("usr/bin/app", program.build());
+        word(&facts_by(layer, &["/usr/bin/app"], &[]), "app")
+    };
+    assert_eq!(gets(&["execv"], None), (RequestOutcome::NotFound, true, false));
+    assert_eq!(gets(&[], None), (RequestOutcome::NotFound, false, false));
+    assert_eq!(
+        gets(&["execv"], Some("/opt/cupti")),
+        (RequestOutcome::Loaded, false, false)
+    );
+}
+
 /// As the real one does: relative folders it refuses.
 #[test]
 fn the_folders_that_a_script_gives_to_ldconfig_are_searched() {

@@ -127,6 +127,7 @@ fn cases() -> Vec<Case> {
   puts(dlsym(handle, \"cuptiActivityEnable\") ? \"yes\" : \"no\");\n";
     let asked = "  if (opened(dlopen(\"libcupti.so.12\", RTLD_LAZY | RTLD_NOLOAD))) return 0;
   dlopen(\"nothing\", RTLD_LAZY);\n";
+    let moved = "  if (chdir(\"cupti\") == 0 && opened(dlopen(\"lib64/libcupti.so.12\", RTLD_LAZY))) return 0;\n";
     let namespace = "  if (opened(dlmopen(LM_ID_NEWLM, \"libcupti.so.12\", RTLD_LAZY))) return 0;\n";
     vec![
         // Its end is a name that is found, and nothing in the program leads there.
@@ -141,6 +142,7 @@ fn cases() -> Vec<Case> {
             tries(&["\"/nowhere/libcupti.so.12\"", "\"libcupti.so.12\""]),
         ),
         unknown("opt/bin/asked", wrap("", asked)),
+        unknown("opt/bin/moved", wrap("#include <unistd.h>", moved)),
         known("opt/bin/bare", &["\"libcupti.so.12\""]),
         known("opt/bin/development", &["\"libcupti.so\""]),
         known("opt/bin/path", &["\"/opt/cupti/lib64/libcupti.so.12\""]),
@@ -377,4 +379,76 @@ fn the_folder_of_the_link_by_which_a_library_is_opened_decides_and_the_audit_say
     }
     assert_eq!(by_link("opt/cupti"), (false, true, NotFound, true));
     assert_eq!(by_link("opt/other"), (false, false, NotFound, false));
+}
+
+/// Whether a program starts whose library needs one that needs libcupti, in the real loader and by the audit, which asks in
+/// the process of the program; the search path is that of the program, or of the library in the middle.
+fn by_chain(of_program: &[&str], of_middle: &[&str]) -> (bool, bool) {
+    let end = object("int end(void) { return 1; }", &["-Wl,-soname,libend.so.1"]);
+    let middle = object("int middle(void) { return 1; }", &["-Wl,-soname,libmiddle.so"]);
+    let set = |object: Vec<u8>, path: &[&str]| {
+        if path.is_empty() {
+            object
+        } else {
+            patched(&object, path)
+        }
+    };
+    let whole = patched(
+        &program("int main(void) { return 0; }", &[]),
+        &["--add-needed", "libmiddle.so"],
+    );
+    let layer = Layer::new()
+        .executable("opt/bin/whole", set(whole, of_program))
+        .file(
+            "opt/lib/libmiddle.so",
+            set(patched(&middle, &["--add-needed", "libend.so.1"]), of_middle),
+        )
+        .file("opt/lib/libend.so.1.2", patched(&end, &["--add-needed", LIB]))
+        .symlink("opt/lib/libend.so.1", "libend.so.1.2")
+        .file(format!("opt/cupti/{LIB}"), cupti_12(LIB));
+    let mut root = Root::new(b"");
+    root.add(&layer);
+    let starts = root.asked("/opt/bin/whole", &["/opt/bin/whole"]).output().unwrap();
+    let facts = facts_of_root::facts(&root, "/", &[], &[]);
+    let asker = facts.consumers.iter().find(|consumer| consumer.name == "libend.so.1.2");
+    let gets = asker.unwrap().outcome.as_is.outcome;
+    (starts.status.success(), gets == RequestOutcome::Loaded)
+}
+
+#[test]
+fn the_search_path_of_a_program_counts_for_what_the_libraries_of_its_libraries_need() {
+    if !cupti_parts::are_there() {
+        return;
+    }
+    let inherited = ["--force-rpath", "--set-rpath", "/opt/lib:/opt/cupti"];
+    let own = ["--set-rpath", "/opt/lib:/opt/cupti"];
+    assert_eq!(by_chain(&inherited, &[]), (true, true));
+    assert_eq!(by_chain(&own, &[]), (false, false));
+    // Who has a DT_RUNPATH hands nothing down (elf/dl-load.c, `_dl_map_object`).
+    assert_eq!(by_chain(&own, &inherited), (true, true));
+    assert_eq!(by_chain(&own, &own), (false, false));
+}
+
+#[test]
+fn the_tokens_of_a_preloaded_path_mean_what_they_mean_to_the_loader() {
+    if !cupti_parts::are_there() {
+        return;
+    }
+    let mut root = Root::new(&program(PROBE, &[]));
+    root.add(&Layer::new().file(format!("opt/lib/x86_64-linux-gnu/{LIB}"), cupti_12(LIB)));
+    for (token, loads) in [("$LIB", true), ("${LIB}", true), ("$LIBS", false)] {
+        let path = format!("/opt/{token}/{LIB}");
+        let variable = format!("LD_PRELOAD={path}");
+        let output = root
+            .asked("/probe", &[&variable, "/probe", "lazy", LIB])
+            .output()
+            .unwrap();
+        let really = matches!(chroot::answer(&output), Answer::Opened { .. });
+        let facts = facts_of_root::facts(&root, "/", &[("LD_PRELOAD", &path)], &[]);
+        assert_eq!(
+            (really, facts.plain.as_is.resolution.loads()),
+            (loads, loads),
+            "{token}"
+        );
+    }
 }

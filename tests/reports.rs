@@ -13,11 +13,13 @@ mod interrupt;
 mod support;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use support::run;
+use testkit::elf::Elf;
 use testkit::spec::Sources;
 
 /// A report on standard output; images that cannot be read are told on standard error.
@@ -646,4 +648,36 @@ fn an_image_that_cannot_be_read_is_in_every_form() {
         assert!(text.contains("not-there"), "{format}: {text}");
         assert!(text.contains("no-cupti"), "{format}: {text}");
     }
+}
+
+#[test]
+fn what_a_script_gets_is_promised_and_not_that_it_comes_so_far() {
+    let root = tempfile::tempdir().unwrap();
+    let put = |path: &str, content: &[u8]| {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let program = || Elf::executable().string("libcupti.so.12").import_weak("dlopen");
+    put(
+        "lib64/ld-linux-x86-64.so.2",
+        &Elf::library("ld-linux-x86-64.so.2").build(),
+    );
+    put("usr/lib64/libcupti.so.12", &Elf::library("libcupti.so.12").build());
+    put("usr/bin/app", &program().build());
+    let python = Elf::executable().export("PyInit__ctypes").import_weak("dlopen");
+    put("usr/bin/python3.11", &python.build());
+    put("usr/lib/python3.11/ctypes/__init__.py", b"");
+    put("usr/lib/python3.11/os.py", b"");
+    let promises = || {
+        let said = run(&[&format!("rootfs:{}", root.path().display())]).stdout;
+        let said = String::from_utf8(said).unwrap();
+        let gets = said.matches("gets /usr/lib64/libcupti.so.12").count();
+        (gets, said.matches("nothing here says that it comes so far").count())
+    };
+    assert_eq!(promises(), (1, 0));
+    put("srv/one.py", b"import ctypes\nctypes.CDLL('libcupti.so.12')\n");
+    put("srv/two.py", b"import ctypes\nctypes.CDLL('libcupti.so.12')\n");
+    assert_eq!(promises(), (3, 1));
 }

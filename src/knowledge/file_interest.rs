@@ -159,6 +159,8 @@ const FOLDERS: [&str; 19] = [
 /// The functions of the C library that open a library (dlopen(3)).
 pub const LIBRARY_OPENERS: [&str; 2] = ["dlopen", "dlmopen"];
 
+/// The functions of the C library that change the working directory (chdir(2)).
+pub const DIRECTORY_CALLS: [&str; 2] = ["chdir", "fchdir"];
 /// The functions of the C library that change a variable of the environment (environ(7)).
 pub const ENVIRONMENT_CALLS: [&str; 3] = ["setenv", "putenv", "unsetenv"];
 /// The functions that list a folder (opendir(3), scandir(3), fts(3), nftw(3), `std::filesystem`): who calls one and opens
@@ -174,16 +176,9 @@ pub const FOLDER_READERS: [&str; 6] = [
 
 /// What else shows that a program makes an environment for others: what empties its own, what hands one over, and its own
 /// by its names.
-const ENVIRONMENT_MARKS: [&str; 8] = [
-    "clearenv",
-    "execve",
-    "execle",
-    "execvpe",
-    "posix_spawn",
-    "environ",
-    "__environ",
-    "_environ",
-];
+const ENVIRONMENT_MARKS: [&str; 5] = ["clearenv", "posix_spawn", "environ", "__environ", "_environ"];
+/// The functions of the C library that put another program in the place of their own (exec(3)).
+pub const EXECUTES: [&str; 7] = ["execv", "execvp", "execl", "execlp", "execve", "execle", "execvpe"];
 /// Where the loader looks before its own directories (ld.so(8)): a program that sets up another's names it.
 pub const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
@@ -217,8 +212,10 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
     let openers = LIBRARY_OPENERS
         .iter()
         .chain(&FOLDER_READERS)
+        .chain(&DIRECTORY_CALLS)
         .chain(&ENVIRONMENT_CALLS)
-        .chain(&ENVIRONMENT_MARKS);
+        .chain(&ENVIRONMENT_MARKS)
+        .chain(&EXECUTES);
     let openers = openers.map(|name| (*name).to_owned());
     // A link of any name may lead to the library.
     let file_names = [".so", LIBRARY_PATH].map(str::to_owned);

@@ -9,7 +9,7 @@ use super::text_layout::{
 use super::words::{
     ColouredFact, consumer_outcome, copy_reach, layer_words, owner_words, request_words, soname_words, version_words,
 };
-use crate::judge::facts::{CuptiCopy, ImageFacts};
+use crate::judge::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
 use crate::size::format_size;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
@@ -96,6 +96,12 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
             let steps = trace_lines(&gets.trace, &gets.objects);
             out.push_str(&search_table(&steps, "      "));
         }
+    }
+    // A loader asks before any code runs; between the start of a script and its request stands all that it does.
+    let mut scripts = facts.consumers.iter().filter(|consumer| consumer.is_script());
+    if scripts.any(CuptiConsumer::is_served) {
+        let promise = "what a script gets it gets once it asks: nothing here says that it comes so far";
+        out.push_str(&wrap_paragraph("  ", &styled(DIM, promise), layout.width));
     }
     out.push('\n');
 }

@@ -12,7 +12,7 @@ pub(super) use self::library_request::is_served_after;
 pub(super) use self::object_loader::{LibraryUsers, NeededLookup, ObjectLinks, follow_needed};
 
 use self::library_request::{ConsumerRequest, gets};
-use self::object_loader::{KnownProfiles, ObjectLoader};
+use self::object_loader::{KnownProfiles, LibraryUser, ObjectLoader};
 use super::companions::CompanionRequest;
 use super::consumer_outcome::ConsumerOutcome;
 use super::cupti_files::CuptiFiles;
@@ -21,7 +21,7 @@ use super::process_context::ProcessContext;
 use super::process_variants::ProcessVariants;
 use super::python_distributions::PythonDistribution;
 use super::resolved_objects::{elf_at, is_unforetold};
-use super::source_openers::{SourceOpener, find_doubt, find_source_doubt, find_source_openers};
+use super::source_openers::{SourceOpener, find_doubt, find_source_doubt, find_source_openers, opened_by_command};
 use super::world::ByWorld;
 use super::{file_owner, python};
 use crate::knowledge::{
@@ -81,7 +81,7 @@ pub(super) fn find_consumers(
                 Some(doubt) => undecided.push(doubt),
                 None => add_consumer(
                     &mut consumers,
-                    with_other_copies(consumer, contexts, found),
+                    with_openers_before(consumer, contexts, found, &sources),
                     &contexts.as_is,
                 ),
             },
@@ -104,12 +104,16 @@ pub(super) fn find_consumers(
     (consumers, undecided)
 }
 
-/// The same, where a module that its import runs may have opened another copy before.
-fn with_other_copies(
+/// The same, with what the code may have opened that runs before it: the container's own script, or a module that its
+/// import runs.
+fn with_openers_before(
     mut consumer: CuptiConsumer,
     contexts: &ByWorld<ProcessContext>,
     found: &CuptiFiles,
+    sources: &[SourceOpener],
 ) -> CuptiConsumer {
+    let by_command = || opened_by_command(&contexts.as_is, &consumer, sources);
+    consumer.open = consumer.open.clone().or_else(by_command);
     let gets = consumer.outcome.as_is.real_path.as_ref();
     let has_others = gets.is_some_and(|gets| found.files.iter().any(|(file, _)| file != gets));
     if consumer.profile.is_none() && has_others && consumer.undecided_words().is_none() {
@@ -233,7 +237,7 @@ fn consumer(
     let loader = ObjectLoader::find(&contexts.as_is, object);
     if matches!(loader, ObjectLoader::Unknown) {
         let is_served = outcome.as_is.outcome == RequestOutcome::Loaded;
-        let users: Vec<&RootPath> = circumstances.users.of(object).collect();
+        let users = circumstances.users.of(&contexts.as_is, object);
         let with = |user| ConsumerRequest {
             user: Some(user),
             ..asker
@@ -257,11 +261,13 @@ fn consumer(
     let gets = &outcome.as_is;
     let is_damaged = gets.outcome == RequestOutcome::Refused && is_unforetold(&gets.trace);
     let open = open.or_else(|| is_damaged.then(|| gets.message.clone()));
+    let by = asker.user.map_or(object, |user| user.object);
+    let loader = asker.user.map_or(loader, |_| ObjectLoader::find(&contexts.as_is, by));
     let (program, python) = match loader {
-        ObjectLoader::Program => (Some(object.clone()), None),
+        ObjectLoader::Program => (Some(by.clone()), None),
         ObjectLoader::Python(imported) => (Some(imported.program().clone()), Some(imported.used_by())),
         ObjectLoader::Nobody(why) => (None, Some(why)),
-        ObjectLoader::User(_) | ObjectLoader::Unknown => (asker.user.cloned(), None),
+        ObjectLoader::User(..) | ObjectLoader::Unknown => (None, None),
     };
     // Reports show a bare name where there is one: the path of a wheel's own copy is only the first that is tried.
     let bare = names.iter().find(|name| !name.contains(&b'/'));
@@ -297,13 +303,13 @@ fn deciding_link<'l>(
     Some(format!("it gets another answer where it is opened as {other}"))
 }
 
-/// The program in whose process a library is judged of which nobody else is known to load it: one that gets it what it
+/// The user in whose process a library is judged of which nobody else is known to load it: one that gets it what it
 /// asks for, and where it is served by itself, the first of those that name it when none of them starts.
 fn deciding_user<'u>(
-    users: &[&'u RootPath],
+    users: &[LibraryUser<'u>],
     is_served: bool,
-    ask: impl Fn(&'u RootPath) -> ConsumerOutcome,
-) -> Option<&'u RootPath> {
+    ask: impl Fn(LibraryUser<'u>) -> ConsumerOutcome,
+) -> Option<LibraryUser<'u>> {
     let mut all = users.iter().copied();
     if is_served {
         return users
@@ -311,9 +317,11 @@ fn deciding_user<'u>(
             .copied()
             .filter(|_| all.all(|user| ask(user).start_failure.is_some()));
     }
-    // The search paths of a program count for what its libraries open (elf/dl-load.c, `_dl_map_object`), and what it has
-    // mapped is there for them.
-    all.find(|user| ask(user).outcome == RequestOutcome::Loaded)
+    // The search paths of a program count for what its libraries open, and what it has mapped is there for them.
+    all.find(|user| {
+        let gets = ask(*user);
+        gets.outcome == RequestOutcome::Loaded && gets.start_failure.is_none()
+    })
 }
 
 /// What an object is called in reports that no profile knows.

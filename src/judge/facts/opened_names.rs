@@ -6,7 +6,7 @@ use super::cupti_files::CuptiFiles;
 use super::library_aliases::last_part;
 use super::python::is_source;
 use super::python_distributions::PythonDistribution;
-use crate::knowledge::file_interest::LIBRARY_OPENERS;
+use crate::knowledge::file_interest::{DIRECTORY_CALLS, LIBRARY_OPENERS};
 use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, OpenedText, RequestKind};
 use image_linkage::elf::{ByteString, ElfFacts, SymbolRole};
 use image_linkage::path::RootPath;
@@ -149,10 +149,14 @@ impl<'a> TextReader<'a> {
     /// The names that the texts of an object say.
     fn held_names(&self, elf: &ElfFacts) -> OpenedNames {
         let opens = imports_opener(elf);
+        let moves = imports_any(elf, &DIRECTORY_CALLS);
+        let is_moved =
+            |text: &[u8]| moves && text.contains(&b'/') && !text.starts_with(b"/") && !text.starts_with(b"$");
         let mut names = OpenedNames::default();
         for text in &elf.mentions {
-            if elf.asked_names.contains(text) && self.library.is_exact_name(last_part(text)) {
-                // Whether it is mapped then is for others to say.
+            let is_exact = self.library.is_exact_name(last_part(text));
+            if is_exact && (elf.asked_names.contains(text) || is_moved(text)) {
+                // Whether it is mapped then is for others to say, and where its own code has gone for that code.
                 names.hints.push(text.clone());
             } else if self.library.is_meant_in(text) {
                 let is_whole = elf.whole_paths.contains(text);
@@ -257,6 +261,10 @@ impl OpenedNames {
 
 /// Whether an object imports a function that opens a library.
 pub(super) fn imports_opener(elf: &ElfFacts) -> bool {
+    imports_any(elf, &LIBRARY_OPENERS)
+}
+
+fn imports_any(elf: &ElfFacts, functions: &[&str]) -> bool {
     let mut imports = elf.symbols.iter().filter(|symbol| symbol.role != SymbolRole::Export);
-    imports.any(|symbol| LIBRARY_OPENERS.iter().any(|opener| opener.as_bytes() == &*symbol.name))
+    imports.any(|symbol| functions.iter().any(|function| function.as_bytes() == &*symbol.name))
 }

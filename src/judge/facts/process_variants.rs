@@ -6,6 +6,7 @@ use super::cupti_files::CuptiFiles;
 use super::entry_environment::{CacheChange, FileChange, WorkingDirectory};
 use super::process_context::ProcessContext;
 use super::resolved_objects::elf_at;
+use crate::knowledge::file_interest::EXECUTES;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::{LoadedObject, RequestOutcome, SearchStage, SimulatedProcess};
@@ -23,6 +24,8 @@ pub(super) struct ProcessVariants {
     never: Option<String>,
     /// The program that is started as it is known, and starts others as it likes.
     launcher: Option<RootPath>,
+    /// Whether one of those may be itself.
+    may_restart: bool,
 }
 
 /// The folders that are put on a search path, or may be the working directory.
@@ -59,6 +62,7 @@ impl ProcessVariants {
             contexts: Vec::new(),
             why,
             never,
+            may_restart: entry.launcher.as_ref().is_some_and(|path| executes(context, path)),
             launcher: entry.launcher.clone(),
         };
         if unknown.contains(&true) {
@@ -124,10 +128,10 @@ impl ProcessVariants {
         gets: &ConsumerOutcome,
         ask: impl Fn(&ProcessContext) -> ConsumerOutcome,
     ) -> (Option<String>, Option<String>) {
-        let is_known = self.launcher.as_ref() == Some(object);
+        let is_loaded = |gets: &ConsumerOutcome| gets.outcome == RequestOutcome::Loaded;
+        let is_known = self.launcher.as_ref() == Some(object) && (is_loaded(gets) || !self.may_restart);
         let contexts = self.contexts.iter().filter(|_| !is_known);
         let others: Vec<ConsumerOutcome> = contexts.map(ask).collect();
-        let is_loaded = |gets: &ConsumerOutcome| gets.outcome == RequestOutcome::Loaded;
         let differs = others.iter().any(|other| is_loaded(other) != is_loaded(gets));
         // Who does not start in any of them is lost, whoever starts it.
         let never = self.never.clone().filter(|_| gets.start_failure.is_none());
@@ -148,6 +152,14 @@ impl ProcessVariants {
         let mut contexts = self.contexts.iter();
         contexts.any(|context| ask(context) != is_so).then(|| self.why.clone())
     }
+}
+
+/// Whether a program takes another in its own place (exec(3)).
+fn executes(context: &ProcessContext, program: &RootPath) -> bool {
+    let mut symbols = elf_at(&context.rootfs, program)
+        .into_iter()
+        .flat_map(|elf| &elf.symbols);
+    symbols.any(|symbol| EXECUTES.iter().any(|name| name.as_bytes() == &*symbol.name))
 }
 
 /// A script that removes or replaces a copy, its folder or one that is searched, or lets others read what they may not.

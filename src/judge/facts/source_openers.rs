@@ -5,7 +5,7 @@ use super::cupti_files::CuptiFiles;
 use super::opened_names::UndecidedOpener;
 use super::process_context::ProcessContext;
 use super::python::{ImportedObject, SourceText, import_object, read_source, source_fault};
-use crate::knowledge::{ConsumerProfile, LibraryProfile};
+use crate::knowledge::{ConsumerProfile, LibraryProfile, RequestKind};
 use image_linkage::loader::RequestOutcome;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
@@ -107,6 +107,21 @@ pub(super) fn find_doubt(
         ),
     };
     Some(undecided_by(consumer, after))
+}
+
+/// Why only a run could tell whether a module gets a library that it lacks alone: the container's own script opens one.
+pub(super) fn opened_by_command(
+    context: &ProcessContext,
+    consumer: &CuptiConsumer,
+    sources: &[SourceOpener],
+) -> Option<String> {
+    let lacks = consumer.asks == RequestKind::Needed && consumer.outcome.as_is.outcome == RequestOutcome::NotFound;
+    consumer
+        .program
+        .as_ref()
+        .filter(|_| lacks && consumer.python.is_some())?;
+    let script = sources.iter().find(|source| context.is_commands(&source.path))?;
+    Some(format!("{} may open it before", script.path))
 }
 
 /// Why only a run could tell what a module gets: what its Python runs before decides.

@@ -1,7 +1,7 @@
 //! An object that asks for the library, and what it gets.
 
 use crate::judge::facts::consumer_outcome::ConsumerOutcome;
-use crate::judge::facts::python::PythonUse;
+use crate::judge::facts::python::{PythonUse, is_source};
 use crate::judge::facts::start_failure::StartFailure;
 use crate::judge::facts::world::ByWorld;
 use crate::knowledge::{FailureImpact, RequestKind};
@@ -41,6 +41,11 @@ impl CuptiConsumer {
     /// Whether it gets the library in the image as it is, for sure.
     pub fn is_served(&self) -> bool {
         self.open.is_none() && self.outcome.as_is.outcome == RequestOutcome::Loaded
+    }
+
+    /// Whether it is code of Python, which may end before it asks.
+    pub fn is_script(&self) -> bool {
+        is_source(self.object.name())
     }
 
     /// Why only a run could tell what it gets, if so: what is not known of its process, or of a damaged file.

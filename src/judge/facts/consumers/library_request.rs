@@ -1,7 +1,7 @@
 //! The request of an object for a library, asked in the process that loads the object.
 
 use super::cupti_consumer::CuptiConsumer;
-use super::object_loader::{KnownProfiles, ObjectLoader, load};
+use super::object_loader::{KnownProfiles, LibraryUser, ObjectLoader, load};
 use crate::judge::facts::companions::{self, CompanionRequest};
 use crate::judge::facts::consumer_outcome::ConsumerOutcome;
 use crate::judge::facts::process_context::ProcessContext;
@@ -24,8 +24,8 @@ pub(super) struct ConsumerRequest<'a> {
     pub asks: RequestKind,
     pub names: &'a [ByteString],
     pub known: KnownProfiles<'a>,
-    /// The program that loads the object, where no more is known of that than that it names it.
-    pub user: Option<&'a RootPath>,
+    /// Who loads the object, where no more is known of that than that it names it.
+    pub user: Option<LibraryUser<'a>>,
     /// The link by which it is opened, where that is asked: its folder is `$ORIGIN` then.
     pub opened_as: Option<&'a RootPath>,
 }
@@ -39,7 +39,7 @@ pub(super) fn gets(
 ) -> ConsumerOutcome {
     let ConsumerRequest { object, names, .. } = *asker;
     let opener = match (asker.user, asker.opened_as) {
-        (Some(user), _) => ObjectLoader::User(user),
+        (Some(user), _) => ObjectLoader::User(user, Box::new(ObjectLoader::find(context, user.object))),
         (None, Some(_)) => ObjectLoader::Unknown,
         (None, None) => ObjectLoader::find(context, object),
     };

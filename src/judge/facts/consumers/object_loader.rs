@@ -4,7 +4,7 @@ use crate::byte_search::contains_bytes;
 use crate::judge::facts::library_aliases::last_part;
 use crate::judge::facts::process_context::ProcessContext;
 use crate::judge::facts::python::{self, ImportedObject, PythonUse};
-use crate::judge::facts::resolved_objects::{elf_at, unbound_symbols};
+use crate::judge::facts::resolved_objects::{elf_at, unbound_symbols, unresolved_objects};
 use crate::judge::facts::start_failure::StartFailure;
 use crate::knowledge::ConsumerProfile;
 use image_linkage::elf::{ByteString, ElfFacts};
@@ -12,6 +12,7 @@ use image_linkage::layer::FileFacts;
 use image_linkage::loader::{LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ pub(super) enum ObjectLoader<'c> {
     Python(ImportedObject<'c>),
     /// It is part of a package that no Python finds.
     Nobody(PythonUse),
-    /// A program that needs it, or opens it by its path.
-    User(&'c RootPath),
+    /// What needs it, or opens it by its path, and who loads that.
+    User(LibraryUser<'c>, Box<Self>),
     /// A program that is not known.
     Unknown,
 }
@@ -46,7 +47,7 @@ impl<'c> ObjectLoader<'c> {
         match self {
             Self::Program => Some(object),
             Self::Python(imported) => Some(imported.program()),
-            Self::User(program) => Some(program),
+            Self::User(user, opener) => opener.program(user.object),
             Self::Nobody(_) | Self::Unknown => None,
         }
     }
@@ -61,7 +62,8 @@ impl<'c> ObjectLoader<'c> {
         known: KnownProfiles<'_>,
     ) -> Option<StartFailure> {
         let is_followed = match self {
-            Self::Program | Self::User(_) => true,
+            Self::Program => true,
+            Self::User(_, opener) => matches!(**opener, Self::Program),
             // What its package opens before is in its profile; before the interpreter nothing is mapped.
             Self::Python(imported) => {
                 let root = loaded.root.and_then(|root| loaded.objects.get(root));
@@ -104,15 +106,59 @@ impl<'p> KnownProfiles<'p> {
     }
 }
 
-/// The programs that need a library, or open one by a text that ends in its name, by that name; a few of many.
-pub(in crate::judge::facts) struct LibraryUsers<'c>(BTreeMap<&'c [u8], Vec<&'c RootPath>>);
+/// A program or a module of Python that brings a library into its process.
+#[derive(Clone, Copy)]
+pub(in crate::judge::facts) struct LibraryUser<'c> {
+    pub object: &'c RootPath,
+    /// What it needs or opens: the library, or another that needs it, at first or further on.
+    pub via: &'c RootPath,
+}
+
+/// The objects that need a library, and the programs that open one by a text that ends in its name; a few of many.
+pub(in crate::judge::facts) struct LibraryUsers<'c> {
+    objects: &'c [(RootPath, Arc<FileFacts>)],
+    /// By that name; found when the first is asked for.
+    by_name: OnceCell<BTreeMap<&'c [u8], Vec<&'c RootPath>>>,
+}
 
 impl<'c> LibraryUsers<'c> {
     pub(in crate::judge::facts) fn new(objects: &'c [(RootPath, Arc<FileFacts>)]) -> Self {
+        Self {
+            objects,
+            by_name: OnceCell::new(),
+        }
+    }
+
+    /// Those that bring a library into their process: by the search path of a program its libraries find theirs
+    /// (elf/dl-load.c, `_dl_map_object`), however many lie between.
+    pub(super) fn of<'o>(&'o self, context: &ProcessContext, library: &'o RootPath) -> Vec<LibraryUser<'o>> {
+        let by_name = self.by_name.get_or_init(|| self.list());
+        let (mut users, mut between, mut at) = (Vec::new(), vec![library], 0);
+        while let Some(&via) = between.get(at) {
+            at += 1;
+            let soname = elf_at(&context.rootfs, via).and_then(|elf| elf.soname.as_deref());
+            let names = BTreeSet::from([via.name(), soname.unwrap_or(via.name())]);
+            let naming = names.into_iter().filter_map(|name| by_name.get(name));
+            for &object in naming.flatten() {
+                match ObjectLoader::find(context, object) {
+                    ObjectLoader::Program | ObjectLoader::Python(_) => users.push(LibraryUser { object, via }),
+                    _ if between.len() < BETWEEN && !between.contains(&object) => between.push(object),
+                    _ => {}
+                }
+            }
+        }
+        users
+    }
+
+    fn list(&self) -> BTreeMap<&'c [u8], Vec<&'c RootPath>> {
         let mut users: BTreeMap<&[u8], Vec<&RootPath>> = BTreeMap::new();
-        for (path, facts) in objects {
-            let programs = facts.elf.as_deref().filter(|elf| elf.is_program()).into_iter();
-            let texts = programs.flat_map(|elf| elf.needed.iter().chain(&elf.mentions));
+        for (path, facts) in self.objects {
+            let elf = facts.elf.as_deref();
+            let opened = elf.filter(|elf| elf.is_program()).map(|elf| &elf.mentions);
+            let texts = elf
+                .into_iter()
+                .flat_map(|elf| &elf.needed)
+                .chain(opened.into_iter().flatten());
             for name in texts.map(|text| last_part(text)).collect::<BTreeSet<_>>() {
                 let of_name = users.entry(name).or_default();
                 if of_name.len() < USERS {
@@ -120,11 +166,7 @@ impl<'c> LibraryUsers<'c> {
                 }
             }
         }
-        Self(users)
-    }
-
-    pub(super) fn of(&self, object: &RootPath) -> impl Iterator<Item = &'c RootPath> {
-        self.0.get(object.name()).into_iter().flatten().copied()
+        users
     }
 }
 
@@ -160,8 +202,10 @@ impl<'c> ObjectLinks<'c> {
 
 /// The token of the folder of an object, with or without braces.
 const ORIGIN: &[u8] = b"ORIGIN";
-/// The programs of one library, and the links to one, that are looked at.
+/// The users of one library, and the links to one, that are looked at.
 const USERS: usize = 4;
+/// The libraries between one and those who bring it that are followed.
+const BETWEEN: usize = 16;
 
 /// Starts who loads the object, and loads it into that process; where it is the program, what it starts with.
 pub(super) fn load(
@@ -178,12 +222,17 @@ pub(super) fn load(
             let profile = known.imported(elf_at(&context.rootfs, object));
             imported.load(process, profile, known.all)
         }
-        ObjectLoader::User(program) => {
-            let started = process.start(&program.absolute(), StartMode::Executed);
-            match process.map_of_path(object) {
-                Some(_) => started,
-                None => process.open(&path, process.map_of_path(program)),
+        ObjectLoader::User(user, by) => {
+            let started = match **by {
+                ObjectLoader::Program => process.start(&user.object.absolute(), StartMode::Executed),
+                _ => load(process, context, (user.object, None), by, known),
+            };
+            // A program that does not start opens nothing.
+            let is_over = process.map_of_path(object).is_some() || unresolved_objects(&started).next().is_some();
+            if is_over {
+                return started;
             }
+            process.open(&user.via.absolute(), process.map_of_path(user.object))
         }
         ObjectLoader::Nobody(_) | ObjectLoader::Unknown => {
             process.start_unknown();

@@ -37,7 +37,7 @@ pub(super) fn find_gaps(
         .undecided
         .iter()
         .filter(|opener| contexts.as_is.is_commands(&opener.object));
-    let unknown = "the name that it opens is put together while it runs";
+    let unknown = "only a run could tell whether it opens it, and by which name";
     gaps.extend(own.map(|opener| gap(format!("what {} opens", opener.object), unknown)));
     let absent = contexts.as_is.entry.absent.iter();
     let mounted = |absent: &String| format!("{absent}, unless it is mounted when the container starts");

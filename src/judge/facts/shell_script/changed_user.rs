@@ -28,7 +28,7 @@ pub(in crate::judge::facts) fn new_user(words: &[Option<String>]) -> Option<Chan
     match program.rsplit('/').next()? {
         "gosu" | "su-exec" | "s6-setuidgid" | "setuidgid" => named(rest.first().copied()),
         "chpst" => named(value("-u").or(value("-U")).map(|user| user.trim_start_matches(':'))),
-        "setpriv" => set_privileges(&value),
+        "setpriv" => set_privileges(&value, rest.contains(&"--init-groups")),
         "runuser" if value("-u").or(value("--user")).is_some() => named(value("-u").or(value("--user"))),
         "su" | "runuser" => {
             let before = [""].iter().chain(rest);
@@ -43,7 +43,7 @@ pub(in crate::judge::facts) fn new_user(words: &[Option<String>]) -> Option<Chan
 }
 
 /// setpriv(1): it changes what it is told, and nothing else.
-fn set_privileges<'w>(value: &dyn Fn(&str) -> Option<&'w str>) -> Option<ChangedUser> {
+fn set_privileges<'w>(value: &dyn Fn(&str) -> Option<&'w str>, has_own_groups: bool) -> Option<ChangedUser> {
     let both = (value("--reuid"), value("--regid"));
     let real = (both.0.or(value("--ruid")), both.1.or(value("--rgid")));
     let effective = (value("--euid"), value("--egid"));
@@ -52,6 +52,8 @@ fn set_privileges<'w>(value: &dyn Fn(&str) -> Option<&'w str>) -> Option<Changed
     }
     let name = match real {
         (None, None) => None,
+        // The group of a user's name with all the others that the user is in.
+        (Some(user), Some(group)) if has_own_groups && user == group => Some(user.to_owned()),
         // Who may do so is mostly of the group 0.
         (user, group) => Some(format!("{}:{}", user.unwrap_or("0"), group.unwrap_or("0"))),
     };

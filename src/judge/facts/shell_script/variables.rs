@@ -50,10 +50,9 @@ impl ScriptRun<'_> {
             };
         }
         if matches!(name, "@" | "*") {
-            let all: Option<Vec<String>> = self.state.arguments.iter().cloned().collect();
-            return match all {
-                Some(all) if all.is_empty() => VariableValue::Unset,
-                Some(all) => VariableValue::Text(all.join(" ")),
+            return match self.joined_arguments() {
+                Some(_) if self.state.arguments.is_empty() => VariableValue::Unset,
+                Some(all) => VariableValue::Text(all),
                 None => VariableValue::Unknown,
             };
         }
@@ -65,10 +64,10 @@ impl ScriptRun<'_> {
                 .clone()
                 .map_or(VariableValue::Unknown, VariableValue::Text);
         }
-        let unset = if SET_AT_START.contains(&name) {
-            VariableValue::Unknown
-        } else {
-            VariableValue::Unset
+        let unset = match name {
+            "IFS" => VariableValue::Text(BLANKS.to_owned()),
+            _ if SET_AT_START.contains(&name) => VariableValue::Unknown,
+            _ => VariableValue::Unset,
         };
         self.state.variables.get(name).cloned().unwrap_or(unset)
     }
@@ -242,15 +241,37 @@ impl ScriptRun<'_> {
                     .and_then(|text| self.matching_files(text, text))
                     .unwrap_or_else(|| vec![None]);
             }
-            return text
-                .split_ascii_whitespace()
-                .map(|field| Some(field.to_owned()))
-                .collect();
+            return self.fields_of(&text).unwrap_or_else(|| vec![None]);
         }
         if text.is_empty() && !is_quoted {
             return Vec::new();
         }
         vec![Some(text)]
+    }
+
+    /// The arguments in one text; where `IFS` is another, what stands between them depends on the shell.
+    fn joined_arguments(&self) -> Option<String> {
+        let all: Option<Vec<String>> = self.state.arguments.iter().cloned().collect();
+        let is_plain = self.value("IFS") == VariableValue::Text(BLANKS.to_owned());
+        all.filter(|all| is_plain || all.len() < 2).map(|all| all.join(" "))
+    }
+
+    /// What an expansion is divided into (POSIX.1-2024, 2.6.5): blanks divide wherever they stand, what else `IFS` holds
+    /// ends a field each time. Nothing where both are in it, or only a run could tell.
+    fn fields_of(&self, text: &str) -> Option<Vec<Option<String>>> {
+        let separators = match self.value("IFS") {
+            VariableValue::Text(text) => text,
+            VariableValue::Unset => BLANKS.to_owned(),
+            VariableValue::Unknown => return None,
+        };
+        let is_blank = |sign: char| sign.is_ascii_whitespace();
+        let are_blanks = separators.contains(is_blank);
+        if are_blanks && !separators.chars().all(is_blank) {
+            return None;
+        }
+        let fields = text.split_terminator(|sign| separators.contains(sign));
+        let fields = fields.filter(|field| !are_blanks || !field.is_empty());
+        Some(fields.map(|field| Some(field.to_owned())).collect())
     }
 
     /// The files that a word with a choice stands for; none where there are none, as with the `nullglob` beside it.
@@ -298,10 +319,7 @@ impl ScriptRun<'_> {
             WordPart::Arithmetic(text) => self.calculate(text).map(|number| number.to_string()),
             WordPart::Command(commands, _) => self.substitute(commands).output,
             WordPart::Wildcard(sign) => Some(sign.to_string()),
-            WordPart::Arguments => {
-                let all: Option<Vec<String>> = self.state.arguments.iter().cloned().collect();
-                Some(all?.join(" "))
-            }
+            WordPart::Arguments => self.joined_arguments(),
             WordPart::Variable { name, alternative, .. } => self.variable(name, alternative.as_ref()),
         }
     }
@@ -470,6 +488,8 @@ fn part_of(text: &str, place: &str) -> Option<String> {
     Some(rest.take(length.unwrap_or(usize::MAX)).collect())
 }
 
+/// What `IFS` is where a shell starts.
+const BLANKS: &str = " \t\n";
 /// The longest value that is followed.
 pub(super) const VALUE: usize = 4 << 10;
 /// What stands for a part of a word that only a run could tell.

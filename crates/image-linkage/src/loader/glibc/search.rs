@@ -92,7 +92,7 @@ impl RunningSearch<'_, '_> {
         let LibraryRequest { name, requester, .. } = self.request;
         let path = match requester.and_then(|own| self.maps.get(own)) {
             Some(own) => dynamic_tokens::expand_tokens(name, &self.maps.tokens(own)),
-            None => Some(name.to_vec()),
+            None => dynamic_tokens::expand_tokens(name, &executable_tokens(self.maps)),
         };
         match path {
             Some(path) => self.candidate(path, SearchStage::Direct),
@@ -392,21 +392,23 @@ fn library_path(maps: &LinkMaps<'_>) -> Vec<ByteString> {
     if maps.identity.secure.is_some() {
         return Vec::new();
     }
-    let environment = maps.setup.environment;
+    let path = maps.setup.environment.library_path.as_deref().unwrap_or_default();
+    // This path alone is divided by semicolons too (`_dl_init_paths`).
+    directories(path, b":;", &executable_tokens(maps))
+}
+
+fn executable_tokens<'m>(maps: &'m LinkMaps<'_>) -> DynamicTokens<'m> {
     let main = maps.main().and_then(|main| maps.get(main));
-    let tokens = match main {
+    // Of a program that is not known `$ORIGIN` leads nowhere; the other tokens are the same for all.
+    match main {
         Some(main) => maps.tokens(main),
-        // Of a program that is not known `$ORIGIN` leads nowhere; the other tokens are the same for all.
         None => DynamicTokens {
             origin: None,
             lib: &maps.setup.linker.lib,
             platform: &maps.setup.linker.platform,
             trusted: OriginTrust::All,
         },
-    };
-    let path = environment.library_path.as_deref().unwrap_or_default();
-    // This path alone is divided by semicolons too (`_dl_init_paths`).
-    directories(path, b":;", &tokens)
+    }
 }
 
 /// Whether the default directories are not searched for what the object needs.
