@@ -80,6 +80,47 @@ fn is_a_member_read_as_zlib_reads_it() {
 }
 
 #[test]
+fn is_a_header_read_as_zlib_reads_it() {
+    let body = &member(b"text", 6)[10..];
+    let name = |length: usize| {
+        [
+            &[0x1f, 0x8b, 8, 8, 0, 0, 0, 0, 0, 255],
+            vec![b'n'; length].as_slice(),
+            &[0],
+        ]
+        .concat()
+    };
+    let flags = |flags: u8| vec![0x1f, 0x8b, 8, flags, 0, 0, 0, 0, 0, 255];
+    let extra = [flags(4), vec![2, 0, 1, 2]].concat();
+    let headers = [
+        name(0),
+        name(60_000),
+        name(70_000),
+        name(2_000_000),
+        flags(0),
+        flags(1),
+        flags(32),
+        flags(128),
+        extra,
+    ];
+    let readable: Vec<bool> = headers
+        .iter()
+        .map(|header| {
+            let stored = [header.as_slice(), body].concat();
+            let text = read_to_end(MemberReader::new(BufReader::with_capacity(7, stored.as_slice())));
+            assert_eq!(text.is_ok(), read_to_end(GzDecoder::new(stored.as_slice())).is_ok());
+            text.is_ok_and(|text| text == b"text")
+        })
+        .collect();
+    assert_eq!(readable, [true, true, false, false, true, true, false, false, true]);
+}
+
+fn read_to_end(mut reader: impl Read) -> io::Result<Vec<u8>> {
+    let mut out = Vec::new();
+    reader.read_to_end(&mut out).map(|_| out)
+}
+
+#[test]
 fn is_damage_told_wherever_zlib_tells_it() {
     let (mut chance, mut refused) = (Chance(2), 0);
     for _ in 0..3_000 {
