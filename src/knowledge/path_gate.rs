@@ -47,6 +47,8 @@ impl PathGate {
             for simple in expand_braces(pattern).unwrap_or_else(|| vec!["**".to_owned()]) {
                 match simple.rsplit_once('/') {
                     Some((folder, name)) if name.contains("**") => {
+                        // One `**` takes what two take, and nothing is left for the second.
+                        let folder = folder.trim_end_matches("/**");
                         folders.add(path_glob(folder)?);
                         folders.add(path_glob(&format!("{folder}/**"))?);
                     }
@@ -167,6 +169,9 @@ mod tests {
             ("opt/n*/{a,b/**}", "opt/nv/c/d", false),
             ("opt/n*/**", "opt/nv", false),
             ("opt/n*/**", "opt/nv/x", true),
+            ("opt/n*/**/**", "opt/nv/x", true),
+            ("**/x/**/**c", "x/c", true),
+            ("opt/n*/**/**", "opt/x", false),
             ("**/*", "x", true),
             ("**", "x", true),
             ("x", "x", true),
