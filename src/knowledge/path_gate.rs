@@ -130,6 +130,7 @@ fn split_alternatives(text: &str) -> Option<(Vec<&str>, &str)> {
 #[cfg(test)]
 mod tests {
     use super::{LastFolder, PathGate, expand_braces};
+    use crate::knowledge::path_glob::compile_glob;
 
     #[test]
     fn what_does_a_pattern_with_braces_stand_for() {
@@ -168,6 +169,9 @@ mod tests {
             ("opt/n*/{a,b/**}", "opt/nv/c/d", false),
             ("opt/n*/**", "opt/nv", false),
             ("opt/n*/**", "opt/nv/x", true),
+            ("opt/n*/**/**", "opt/nv/x", true),
+            ("**/x/**/**c", "x/c", true),
+            ("opt/n*/**/**", "opt/x", false),
             ("**/*", "x", true),
             ("**", "x", true),
             ("x", "x", true),
@@ -175,5 +179,36 @@ mod tests {
         ] {
             check(pattern, path, expected);
         }
+    }
+
+    #[test]
+    fn no_pattern_fits_a_path_that_does_not_pass() {
+        let mut number = 1_u64;
+        let mut text = |tokens: &[&str], most: u64| -> String {
+            let mut next = |bound: usize| {
+                number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                usize::try_from(number >> 33).unwrap_or(0) % bound
+            };
+            let length = 1 + next(usize::try_from(most).unwrap());
+            (0..length).map(|_| tokens[next(tokens.len())]).collect()
+        };
+        let (mut fits, mut held_back) = (0, 0);
+        for _ in 0..4000 {
+            let tokens = ["a", "b", "*", "**", "/**/", "?", "/", "/", "{", "}", ",", ".", "[ab]"];
+            let pattern = text(&tokens, 9);
+            let Ok(glob) = compile_glob(&pattern) else { continue };
+            let Ok(gate) = PathGate::new([pattern.as_str()].into_iter()) else {
+                panic!("{pattern}")
+            };
+            for _ in 0..40 {
+                let path = text(&["a", "b", "a/", "b/", "ab", "."], 5);
+                let path = path.trim_end_matches('/');
+                let passes = gate.may_fit(path.as_bytes(), &mut LastFolder::default());
+                assert!(passes || !glob.is_match(path), "{pattern} {path}");
+                fits += usize::from(glob.is_match(path));
+                held_back += usize::from(!passes);
+            }
+        }
+        assert!(fits > 3000 && held_back > 3000, "{fits} fit, {held_back} are held back");
     }
 }

@@ -53,7 +53,9 @@ pub fn read_layers(
     };
     let numbered: Vec<_> = image.layers.iter().enumerate().collect();
     // Of two failures that of the lower layer is told, as if they were read one by one.
-    in_parallel(&numbered, WORKERS, read).into_iter().flatten().collect()
+    let layers: Result<Vec<_>, _> = in_parallel(&numbered, WORKERS, read).into_iter().flatten().collect();
+    // The last ones were begun before they were counted.
+    layers.and_then(|layers| check_entries(image, entries.into_inner(), request.limits()).map(|()| layers))
 }
 
 /// Whether the layers that were read leave room for another one in memory.

@@ -91,6 +91,15 @@ pub(super) fn truncation(elf: &ElfFacts, role: ObjectRole) -> Option<LoadRefusal
             LoadRefusal::Unforetold(cut.to_string())
         }
     })
+    .or_else(|| zeroed_table(elf))
+}
+
+/// A table that ends within the file's last page, where loaders read zeros: glibc's dies of most, and takes some.
+fn zeroed_table(elf: &ElfFacts) -> Option<LoadRefusal> {
+    let is_table =
+        |problem: &&ElfProblem| matches!(problem, ElfProblem::Truncated { what, .. } if *what != "a loaded segment");
+    let cut = elf.problems.iter().find(is_table)?;
+    Some(LoadRefusal::Unforetold(cut.to_string()))
 }
 
 /// What comes of an object that leads where nothing is mapped. Neither C library looks before it follows.

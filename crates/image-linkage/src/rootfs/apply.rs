@@ -50,7 +50,8 @@ impl Rootfs {
         let linked: Vec<(RootPath, NodeKind)> = links
             .into_iter()
             .filter_map(|(path, target)| {
-                let kind = self.hardlink(layer, target);
+                // Engines unlink what a path holds before they make the link to it.
+                let kind = (path != *target).then(|| self.hardlink(layer, target)).flatten();
                 if kind.is_none() {
                     let what = format!("the target {target} of the hard link is no file of this layer or of one below");
                     let path = path.clone();

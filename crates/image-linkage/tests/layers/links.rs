@@ -116,6 +116,17 @@ fn t14_hard_links_to_nowhere_are_told_of() {
 }
 
 #[test]
+fn t14_does_a_hard_link_to_itself_name_the_file_below() {
+    let lower = index(&Layer::new().file("a", "x").file("b", "x").tar()).unwrap();
+    let upper = index(&Layer::new().hardlink("a", "a").hardlink("c", "b").tar()).unwrap();
+    let (rootfs, problems) = image_linkage::rootfs::merge_layers([&lower, &upper]);
+    // Engines have unlinked it by then: "no such file or directory" (umoci 0.4).
+    assert_eq!(crate::tree(&rootfs), ["0 /a 1", "0 /b 1", "1 /c 1"]);
+    let told: Vec<_> = problems.iter().map(|problem| problem.path.to_string()).collect();
+    assert_eq!(told, ["/a"]);
+}
+
+#[test]
 fn t14_a_hard_link_out_of_the_root_stays_inside_it() {
     let layer = Layer::new().file("etc/passwd", "x").hardlink("l", "../../etc/passwd");
     assert_eq!(merged(&[layer.tar()]), ["0 /etc/", "0 /etc/passwd 1", "0 /l 1"]);

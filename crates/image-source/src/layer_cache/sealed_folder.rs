@@ -87,8 +87,11 @@ impl SealedFolder {
     }
 
     fn open_sealed(&self, name: &str) -> Option<(File, Vec<u8>)> {
+        let path = self.folder.join(name);
+        // A FIFO that somebody has put there would never be opened; what is no file is made anew.
+        fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
         let mut sealed = Vec::new();
-        let mut file = File::open(self.folder.join(name)).ok()?;
+        let mut file = File::open(path).ok()?;
         (&mut file).take(KEPT_BYTES).read_to_end(&mut sealed).ok()?;
         Some((file, sealed))
     }
