@@ -168,6 +168,7 @@ fn b_13_an_error_names_its_limit_and_the_flag_raises_it() {
     let passed = run(&["-q", &image]);
     for limit in [
         "layer-entries=2",
+        "image-entries=2",
         "layer-bytes=1KiB",
         "image-bytes=1KiB",
         "document=10",
@@ -176,7 +177,7 @@ fn b_13_an_error_names_its_limit_and_the_flag_raises_it() {
         let name = limit.rsplit(',').next().unwrap().split('=').next().unwrap();
         check(&image, &["--limit", limit], name);
     }
-    for limit in ["layer-entries=3", "layer-bytes=1MiB"] {
+    for limit in ["layer-entries=3", "image-entries=3", "layer-bytes=1MiB"] {
         let raised = run(&["-q", "--limit", limit, &image]);
         assert_eq!((raised.code, raised.stdout), (passed.code, passed.stdout.clone()));
     }

@@ -381,7 +381,7 @@ fn cuts(subject: &Subject) -> Vec<Mutant> {
         0, 1, 3, 4, 15, 16, 52, 63, 64, 65, 100, 120, 500, 832, 833, 4095, 4096, 4097,
     ];
     ends.extend((1..16).map(|part| whole * part / 16));
-    ends.extend([whole - 1, whole - 100, whole - 4096]);
+    ends.extend([1, 100, 4096].iter().filter_map(|less| whole.checked_sub(*less)));
     ends.sort_unstable();
     ends.dedup();
     for end in ends.into_iter().filter(|end| *end < whole) {
