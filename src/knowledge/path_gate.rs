@@ -136,7 +136,9 @@ mod tests {
     fn what_does_a_pattern_with_braces_stand_for() {
         let check = |pattern: &str, expected: Option<&[&str]>| {
             let mut found = expand_braces(pattern);
-            found.iter_mut().for_each(|patterns| patterns.sort());
+            if let Some(patterns) = &mut found {
+                patterns.sort();
+            }
             let found = found
                 .as_ref()
                 .map(|patterns| patterns.iter().map(String::as_str).collect());
