@@ -218,6 +218,8 @@ fn write_value(value: &impl Serialize, to: &mut dyn Write) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::LayerCache;
     use crate::image::LayerDescriptor;
     use image_linkage::digest::Digest;
@@ -280,5 +282,31 @@ mod tests {
         cache.keep(&LayerIndex::empty());
         let failure = cache.failures().next().unwrap();
         assert!(failure.contains("nothing more is kept: Not a directory"), "{failure}");
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the cache lies on the host")]
+    fn what_is_no_file_in_the_place_of_an_index_is_made_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = LayerCache::open(dir.path(), &Digest::of(b"")).unwrap();
+        let kept = LayerIndex::empty();
+        let asked = layer(Some(&kept.digest), None, None);
+        cache.keep(&kept);
+        assert_eq!(cache.find(&asked).as_ref(), Some(&kept));
+        let mut folders = vec![dir.path().to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+                if entry.is_dir() {
+                    folders.push(entry);
+                } else {
+                    fs::remove_file(&entry).unwrap();
+                    rustix::fs::mkfifoat(rustix::fs::CWD, &entry, rustix::fs::Mode::RUSR).unwrap();
+                }
+            }
+        }
+        // A FIFO that nobody writes to would never be opened.
+        assert_eq!(cache.find(&asked), None);
+        cache.keep(&kept);
+        assert_eq!(cache.find(&asked).as_ref(), Some(&kept));
     }
 }
