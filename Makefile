@@ -28,6 +28,7 @@ test-builds: parts isal
 
 isal: parts
 	@if command -v nasm >/dev/null && [ "$$(uname -m)" = x86_64 ]; then \
+	  cp Cargo.lock crates/isal-inflate/Cargo.lock; \
 	  cargo clippy --manifest-path crates/isal-inflate/Cargo.toml --target-dir target/isal --all-targets -- -D warnings; \
 	  cargo test --manifest-path crates/isal-inflate/Cargo.toml --target-dir target/isal; \
 	  cargo test --package image-linkage --features isal --lib layer::; \
