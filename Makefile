@@ -57,7 +57,7 @@ static: parts
 # How long an audit takes by the program as it is shipped, against decompressing alone and against other tools, and the
 # instructions of its stages: see tests/bench.py and docs/speed.md.
 bench: parts
-	cargo build --profile dist --bin cupti-audit --features isal
+	cargo build --profile dist --bin cupti-audit --features "$(if $(filter x86_64,$(shell uname -m)),isal)"
 	python3 -B tests/bench.py
 
 # What a release holds for this processor, offline, into target/dist: see packaging/dist.sh.

@@ -62,11 +62,9 @@ impl PathGate {
         };
         let (first, last) = (bytes(pattern.first()), bytes(pattern.last()));
         for by_last in self.name_ends.get_mut(first).into_iter().flatten() {
-            by_last
-                .get_mut(last.clone())
-                .into_iter()
-                .flatten()
-                .for_each(|passes| *passes = true);
+            if let Some(passes) = by_last.get_mut(last.clone()) {
+                passes.fill(true);
+            }
         }
     }
 

@@ -40,25 +40,25 @@ pub fn read_layers(
         if has_failed.load(Ordering::Relaxed) {
             return None;
         }
-        let result = check_entries(image, entries.load(Ordering::Relaxed), request.limits());
-        let result = result.and_then(|()| read_layer(number, layer, blobs, request, room.load(Ordering::Relaxed)));
-        if let Ok(Ok(index)) = &result {
-            entries.fetch_add(index.entries.len(), Ordering::Relaxed);
-            let _ = room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| {
-                Some(room.saturating_sub(index.bytes))
-            });
-        }
+        let result = read_layer(number, layer, blobs, request, room.load(Ordering::Relaxed)).and_then(|layer| {
+            if let Ok(index) = &layer {
+                let _ = room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| {
+                    Some(room.saturating_sub(index.bytes))
+                });
+                let before = entries.fetch_add(index.entries.len(), Ordering::Relaxed);
+                check_entries(image, before + index.entries.len(), request.limits())?;
+            }
+            Ok(layer)
+        });
         has_failed.fetch_or(result.is_err(), Ordering::Relaxed);
         Some(result)
     };
     let numbered: Vec<_> = image.layers.iter().enumerate().collect();
     // Of two failures that of the lower layer is told, as if they were read one by one.
-    let layers: Result<Vec<_>, _> = in_parallel(&numbered, WORKERS, read).into_iter().flatten().collect();
-    // The last ones were begun before they were counted.
-    layers.and_then(|layers| check_entries(image, entries.into_inner(), request.limits()).map(|()| layers))
+    in_parallel(&numbered, WORKERS, read).into_iter().flatten().collect()
 }
 
-/// Whether the layers that were read leave room for another one in memory.
+/// Whether the layers that were read have room in memory together.
 fn check_entries(image: &Image, entries: usize, limits: &Limits) -> Result<(), ImageError> {
     let limit = limits.image_entries;
     if entries <= limit {

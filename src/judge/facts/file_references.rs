@@ -31,6 +31,7 @@ use super::opened_names::UndecidedOpener;
 use super::process_context::ProcessContext;
 use super::python::is_source;
 use super::world::ByWorld;
+use crate::byte_search::contains_bytes;
 use crate::knowledge::file_interest::LIBRARY_PATH;
 use crate::knowledge::shared_folders::SharedFolders;
 use crate::knowledge::{ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind};
@@ -171,7 +172,7 @@ fn of_command(context: &ProcessContext, shared: &SharedFolders, names: &NameInde
         begins = vec![Vec::new()];
     }
     let files = begins.into_iter().flat_map(|begin| names.beginning_with(begin));
-    let files = files.filter(|file| file.path.name().windows(3).any(|part| part == b".so"));
+    let files = files.filter(|file| contains_bytes(file.path.name(), b".so"));
     let reference = |file: &DeadWeightFile| FileReference {
         file: file.path.clone(),
         by: by

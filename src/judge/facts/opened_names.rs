@@ -264,7 +264,8 @@ pub(super) fn imports_opener(elf: &ElfFacts) -> bool {
     imports_any(elf, &LIBRARY_OPENERS)
 }
 
-fn imports_any(elf: &ElfFacts, functions: &[&str]) -> bool {
+/// Whether an object imports one of these functions.
+pub(super) fn imports_any(elf: &ElfFacts, functions: &[&str]) -> bool {
     let mut imports = elf.symbols.iter().filter(|symbol| symbol.role != SymbolRole::Export);
     imports.any(|symbol| functions.iter().any(|function| function.as_bytes() == &*symbol.name))
 }

@@ -9,6 +9,7 @@ use super::library_aliases::last_part;
 use super::python::{PythonEnvironment, PythonSettings, SettingSources};
 use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use super::world::{ByWorld, World};
+use crate::byte_search::contains_bytes;
 use crate::knowledge::KnowledgeTables;
 use crate::knowledge::driver_libraries::provides_library;
 use image_linkage::elf::{ByteString, ElfFacts};
@@ -353,7 +354,7 @@ impl ProcessContext {
                     _ => None,
                 };
                 names.extend(soname);
-                if path.name().windows(3).any(|part| part == b".so") {
+                if contains_bytes(path.name(), b".so") {
                     names.insert(path.name().into());
                 }
             });

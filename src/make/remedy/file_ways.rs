@@ -7,6 +7,7 @@ use super::image_system::ImageSystem;
 use super::install_context::InstallContext;
 use super::install_folder::CacheUpdate;
 use super::install_method::{InPlaceFiles, InstallMethod};
+use crate::byte_search::contains_bytes;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::knowledge::Phase;
@@ -79,7 +80,7 @@ fn is_shared(target: &ImageFacts, copy_plan: &CopyPlan) -> bool {
         .iter()
         .flat_map(|found| rootfs.children(found.node))
         .map(|(name, _)| name);
-    let is_library = |name: &[u8]| name.windows(3).any(|part| part == b".so");
+    let is_library = |name: &[u8]| contains_bytes(name, b".so");
     // Files in several folders are led to as those in a shared one are: by links.
     folders.iter().any(|folder| folder != first) || names.any(|name| is_library(name) && !of_cupti(name))
 }

@@ -7,6 +7,7 @@ use super::install_context::InstallContext;
 use super::install_folder::{FolderDiscovery, InstallFolder};
 use super::install_method::{InstallMethod, PipInstall};
 use super::required_libraries::RequiredLibrary;
+use crate::byte_search::contains_bytes;
 use crate::judge::facts::ImageFacts;
 use image_linkage::loader::{SearchStage, SearchStep, TriedFile};
 use image_linkage::path::RootPath;
@@ -149,7 +150,7 @@ fn keeps_libraries_at_work(target: &ImageFacts) -> bool {
     let context = &target.contexts.as_is;
     let folder = context.rootfs.lookup(&context.environment.working_dir).ok();
     let mut names = folder.iter().flat_map(|folder| context.rootfs.children(folder.node));
-    names.any(|(name, _)| name.windows(3).any(|part| part == b".so"))
+    names.any(|(name, _)| contains_bytes(name, b".so"))
 }
 
 /// Whether the search for libcupti ends on `LD_LIBRARY_PATH`, at something that is not what is wanted.

@@ -106,7 +106,7 @@ impl<R: BufRead> Read for GzipMembers<R> {
             if n > 0 || buf.is_empty() {
                 return Ok(n);
             }
-            // `MultiMemberReader` would take the zeros for a broken header.
+            // `MultiGzDecoder` would take the zeros for a broken header.
             if !at_next_member(member.get_mut())? {
                 return Ok(0);
             }

@@ -72,34 +72,25 @@ pub(super) fn refused(words: &str) -> TriedFile {
 /// to a reader (mmap(2)).
 pub(super) fn truncation(elf: &ElfFacts, role: ObjectRole) -> Option<LoadRefusal> {
     let cuts = elf.problems.iter().filter_map(|problem| match problem {
-        ElfProblem::Truncated { what, end, bytes } if end.div_ceil(PAGE) > bytes.div_ceil(PAGE) => {
-            Some((*what, problem))
+        ElfProblem::Truncated { what, end, bytes } => {
+            let (is_table, is_gone) = (*what != "a loaded segment", end.div_ceil(PAGE) > bytes.div_ceil(PAGE));
+            Some((is_table, is_gone, problem))
         }
         _ => None,
     });
     // Every loader reads the tables, and the kernel writes zeros behind the last segment of a program; of the rest, code may
     // be cut that nobody runs.
-    let is_sure = |what: &str| what != "a loaded segment" || role == ObjectRole::Program;
-    let cut = cuts
+    let is_sure = |is_table: bool| is_table || role == ObjectRole::Program;
+    if let Some((.., cut)) = cuts
         .clone()
-        .find(|(what, _)| is_sure(what))
-        .or_else(|| cuts.clone().next());
-    cut.map(|(what, cut)| {
-        if is_sure(what) {
-            LoadRefusal::Crash(format!("{cut}; the process would die of SIGBUS"))
-        } else {
-            LoadRefusal::Unforetold(cut.to_string())
-        }
-    })
-    .or_else(|| zeroed_table(elf))
-}
-
-/// A table that ends within the file's last page, where loaders read zeros: glibc's dies of most, and takes some.
-fn zeroed_table(elf: &ElfFacts) -> Option<LoadRefusal> {
-    let is_table =
-        |problem: &&ElfProblem| matches!(problem, ElfProblem::Truncated { what, .. } if *what != "a loaded segment");
-    let cut = elf.problems.iter().find(is_table)?;
-    Some(LoadRefusal::Unforetold(cut.to_string()))
+        .find(|(is_table, is_gone, _)| *is_gone && is_sure(*is_table))
+    {
+        return Some(LoadRefusal::Crash(format!("{cut}; the process would die of SIGBUS")));
+    }
+    let mut gone = cuts.clone().filter(|(_, is_gone, _)| *is_gone);
+    // Of zeros in place of a table glibc dies mostly, and takes some.
+    let open = gone.next().or_else(|| cuts.clone().find(|(is_table, ..)| *is_table));
+    open.map(|(.., cut)| LoadRefusal::Unforetold(cut.to_string()))
 }
 
 /// What comes of an object that leads where nothing is mapped. Neither C library looks before it follows.

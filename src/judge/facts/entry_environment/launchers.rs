@@ -3,6 +3,7 @@
 use super::{CommandFollower, is_option};
 use crate::byte_search::contains_bytes;
 use crate::judge::facts::entry_problem::EntryProblem;
+use crate::judge::facts::opened_names::imports_any;
 use crate::judge::facts::python::{
     PythonEnvironment, PythonSettings, PythonSurroundings, SettingSources, demanded_variables, end_of_module,
     fails_as_module, sets_environment, source_fault,
@@ -10,7 +11,7 @@ use crate::judge::facts::python::{
 use crate::judge::facts::shell_script::{LOADER, ScriptFiles as _, VariableValue};
 use crate::knowledge::ProgramLauncher;
 use crate::knowledge::file_interest::ENVIRONMENT_CALLS;
-use image_linkage::elf::{ElfFacts, SymbolRole};
+use image_linkage::elf::ElfFacts;
 use image_linkage::escape;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::FileUse;
@@ -128,14 +129,13 @@ impl CommandFollower<'_> {
     pub(super) fn makes_environment(&self, path: &str) -> bool {
         let makes = |elf: &ElfFacts| {
             let has = |name: &str| elf.symbols.iter().any(|symbol| name.as_bytes() == &*symbol.name);
-            let mut imports = elf.symbols.iter().filter(|symbol| symbol.role != SymbolRole::Export);
-            let calls =
-                |names: &[&str]| imports.any(|symbol| names.iter().any(|call| call.as_bytes() == &*symbol.name));
             let mut texts = elf.mentions.iter().chain(&elf.fragments);
             let mut names = || texts.any(|text| LOADER.iter().any(|name| contains_bytes(text, name.as_bytes())));
             let hands = ["execve", "execle", "execvpe", "posix_spawn", "posix_spawnp"];
             let is_own = ["environ", "__environ", "_environ"].iter().any(|name| has(name));
-            has("clearenv") || !is_own && hands.iter().any(|name| has(name)) || { calls }(&ENVIRONMENT_CALLS) && names()
+            has("clearenv")
+                || !is_own && hands.iter().any(|name| has(name))
+                || imports_any(elf, &ENVIRONMENT_CALLS) && names()
         };
         let file = self.rootfs.file(path.as_bytes());
         file.and_then(|file| file.elf.as_deref()).is_some_and(makes)

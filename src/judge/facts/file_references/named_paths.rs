@@ -11,10 +11,12 @@ use super::name_index::NameIndex;
 use super::object_references::REFERENCES;
 use super::reference::{FileReference, FileReferrer, ReferenceKind};
 use super::stray_files::StrayFiles;
+use crate::byte_search::contains_bytes;
 use crate::knowledge::Knowledge;
 use crate::knowledge::shared_folders::SharedFolders;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
+use memchr::memmem;
 
 /// The longest path that is looked up (`PATH_MAX` of Linux).
 const PATH: usize = 4096;
@@ -127,8 +129,7 @@ impl<'a> NamedPaths<'a> {
 
     /// The references of a module of Python without its source: its words run into each other, and its calls are no text.
     pub(super) fn in_compiled(&self, content: &[u8], by: &FileReferrer) -> Vec<FileReference> {
-        let ends = content.windows(3).enumerate().filter(|(_, part)| *part == b".so");
-        let held = ends.flat_map(|(at, _)| {
+        let held = memmem::find_iter(content, b".so").flat_map(|at| {
             let number = content
                 .iter()
                 .skip(at + 3)
@@ -184,7 +185,7 @@ impl<'a> NamedPaths<'a> {
     /// The libraries that a word names without their folder, or that a computed name is made of, as by
     /// `find_library("nvperf_host")`.
     fn called(&self, word: &[u8], asker: &TextAsker<'_>) -> impl Iterator<Item = &'a DeadWeightFile> {
-        let is_name = !word.starts_with(b"/") && word.windows(3).any(|part| part == b".so");
+        let is_name = !word.starts_with(b"/") && contains_bytes(word, b".so");
         // What a module of Python gets by the library's own name is followed as its request (`source_openers`).
         let is_followed = match asker.by {
             FileReferrer::Object(path) => is_source(path.name()) && self.knowledge.library.is_request(word),

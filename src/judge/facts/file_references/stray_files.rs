@@ -14,6 +14,7 @@ use super::super::resolved_objects::elf_at;
 use super::super::world::ByWorld;
 use super::name_index::{NameIndex, is_below};
 use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
+use crate::byte_search::contains_bytes;
 use crate::knowledge::file_interest::FOLDER_READERS;
 use crate::knowledge::shared_folders::SharedFolders;
 use crate::knowledge::{ConsumerProfile, Knowledge};
@@ -214,7 +215,7 @@ fn held_names(elf: &ElfFacts) -> impl Iterator<Item = &[u8]> {
     // The loader's own path stands in every program.
     let texts = texts.filter(|text| Some(*text) != elf.interp.as_ref());
     let texts = texts.map(|text| &**text);
-    texts.filter(|text| text.windows(3).any(|part| part == b".so"))
+    texts.filter(|text| contains_bytes(text, b".so"))
 }
 
 /// The file name in a text up to what a program fills in.
