@@ -431,6 +431,13 @@ fn work_bomb(row: &str) -> (Vec<(&'static str, String)>, Entries) {
         };
         (0..count).map(file).collect()
     };
+    let each_other = |below: &str| -> Entries {
+        let decoy = |number: usize| {
+            let made = library(&[cupti()], |spec| spec.soname = Some(cupti()));
+            (format!("/opt/d{number}/{below}libcupti.so.12"), made)
+        };
+        (0..many()).map(decoy).collect()
+    };
     match row {
         "LD_LIBRARY_PATH of 2,000, 20 consumers" => (long_path(2_000), consumers(20, &|_, _| {})),
         "LD_LIBRARY_PATH of 10,000, 20 consumers" => (long_path(10_000), consumers(20, &|_, _| {})),
@@ -447,12 +454,12 @@ fn work_bomb(row: &str) -> (Vec<(&'static str, String)>, Entries) {
             };
             (Vec::new(), (0..many()).map(decoy).collect())
         }
-        "thousands of decoys that need each other" => {
-            let decoy = |number: usize| {
-                let made = library(&[cupti()], |spec| spec.soname = Some(cupti()));
-                (format!("/opt/d{number}/libcupti.so.12"), made)
-            };
-            (Vec::new(), (0..many()).map(decoy).collect())
+        "thousands of decoys that need each other" => (Vec::new(), each_other("")),
+        // Each reference to one of them is one to all others.
+        "thousands of decoys for better processors" => (Vec::new(), each_other("glibc-hwcaps/x86-64-v3/")),
+        "thousands of decoys, a name preloaded thousands of times" => {
+            let preloaded = vec![cupti(); many()].join(":");
+            (vec![("LD_PRELOAD", preloaded)], each_other(""))
         }
         "1,000 RUNPATH of 1,000 directories with files" => {
             let folders = names("/f", 1_000);
@@ -466,7 +473,7 @@ fn work_bomb(row: &str) -> (Vec<(&'static str, String)>, Entries) {
     }
 }
 
-const WORK_BOMBS: [&str; 8] = [
+const WORK_BOMBS: [&str; 10] = [
     "LD_LIBRARY_PATH of 2,000, 20 consumers",
     "LD_LIBRARY_PATH of 10,000, 20 consumers",
     "201 objects with 60 RPATH directories",
@@ -474,6 +481,8 @@ const WORK_BOMBS: [&str; 8] = [
     "thousands of consumers",
     "thousands of decoys",
     "thousands of decoys that need each other",
+    "thousands of decoys for better processors",
+    "thousands of decoys, a name preloaded thousands of times",
     "1,000 RUNPATH of 1,000 directories with files",
 ];
 

@@ -8,11 +8,12 @@ mod name_index;
 mod named_paths;
 mod object_references;
 mod reference;
+mod reference_list;
 mod settings;
 mod stray_files;
 mod word_uses;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use self::name_index::is_for_processor;
 use self::name_index::{NameIndex, is_below, links_to};
@@ -20,6 +21,7 @@ use self::named_paths::NamedPaths;
 use self::object_references::of_objects;
 pub(super) use self::reference::ObjectInventory;
 pub use self::reference::{FileReference, FileReferrer, ReferenceKind};
+use self::reference_list::ReferenceList;
 pub use self::settings::PROVENANCE_PLACE;
 use self::settings::{of_settings, of_texts};
 use self::stray_files::StrayFiles;
@@ -27,6 +29,7 @@ pub(super) use self::word_uses::find_word_uses;
 use super::consumers::CuptiConsumer;
 use super::cuda_runtime::site_packages_of;
 use super::dead_weight::DeadWeightFile;
+use super::library_aliases::last_part;
 use super::opened_names::UndecidedOpener;
 use super::process_context::ProcessContext;
 use super::python::is_source;
@@ -54,21 +57,28 @@ pub(super) fn find_references(
     let (library, shared) = (knowledge.library, &knowledge.tables.shared_folders);
     let strays = StrayFiles::find(contexts, knowledge, &names, &links, inventory, profiles);
     let paths = NamedPaths::new(&contexts.as_is.rootfs, &names, knowledge, &strays);
-    let mut references = of_settings(image, contexts, &names, &paths);
-    references.extend(of_texts(&names, &paths, inventory));
+    let mut references = ReferenceList::new(files);
+    of_settings(image, contexts, &names, &paths, &mut references);
+    of_texts(&paths, inventory, &mut references);
     references.extend(of_unknown_environment(&contexts.as_is, library, files));
     // Where no dead weight is an object, no name leads to it, and no object of the image has to be asked.
     if !names.by_name.is_empty() {
-        references.extend(of_objects(contexts, library, &names, inventory, consumers, profiles));
+        of_objects(
+            contexts,
+            library,
+            &names,
+            inventory,
+            (consumers, profiles),
+            &mut references,
+        );
         references.extend(consumers.iter().flat_map(|consumer| of_consumer(consumer, &names)));
         let patterns = undecided.iter();
         references.extend(patterns.flat_map(|opener| of_undecided(opener, library, &names, &strays)));
         references.extend(strays.of_program(&contexts.as_is, shared, inventory));
         references.extend(of_command(&contexts.as_is, shared, &names));
-        references.extend(of_other_processors(&references, &names));
+        add_other_processors(&mut references, &names);
     }
-    references.sort();
-    references.dedup();
+    let references = references.finish();
     (links, references)
 }
 
@@ -113,55 +123,63 @@ fn of_consumer(consumer: &CuptiConsumer, names: &NameIndex<'_>) -> Vec<FileRefer
 
 /// The files of a name that something leads to, where one of them is for better processors: which is taken, the machine
 /// decides that runs the image.
-fn of_other_processors(references: &[FileReference], names: &NameIndex<'_>) -> Vec<FileReference> {
-    let by_name = references.iter().filter(|reference| !reference.name.contains(&b'/'));
-    let others = by_name.flat_map(|reference| {
-        let has_levels = names.of(&reference.name).any(|file| is_for_processor(&file.path));
-        let files = names
-            .of(&reference.name)
-            .filter(move |file| has_levels && file.path != reference.file);
-        files.map(|file| FileReference {
+fn add_other_processors(references: &mut ReferenceList<'_>, names: &NameIndex<'_>) {
+    let mut led_to: BTreeMap<(ByteString, FileReferrer), BTreeSet<RootPath>> = BTreeMap::new();
+    for reference in references.as_slice() {
+        let FileReference { file, by, name, .. } = reference;
+        if names.has_levels(name) {
+            led_to
+                .entry((name.clone(), by.clone()))
+                .or_default()
+                .insert(file.clone());
+        }
+    }
+    for ((name, by), led_to) in &led_to {
+        let others = names.of(name).filter(|file| !led_to.contains(&file.path));
+        references.extend(others.map(|file| FileReference {
             file: file.path.clone(),
+            by: by.clone(),
+            name: name.clone(),
             how: ReferenceKind::OtherProcessor,
-            ..reference.clone()
-        })
-    });
-    others.collect()
+        }));
+    }
 }
 
 /// The files that a pattern such as `libcupti.so.%d` may come to, whatever folder a program puts before it.
-fn of_undecided(
-    opener: &UndecidedOpener,
-    library: &LibraryProfile,
-    names: &NameIndex<'_>,
-    strays: &StrayFiles<'_>,
-) -> Vec<FileReference> {
-    let mut references = Vec::new();
-    for text in &opener.holds {
-        let name = text.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-        // A module puts the folder together by code: it is mostly its own, or one beside its package.
-        let packages = is_source(opener.object.name()).then(|| packages_around(&opener.object));
-        let is_open = |byte: &u8| *byte == b'%' || packages.is_some() && b"*?[{".contains(byte);
-        let begin = match name.iter().position(is_open) {
-            None if packages.is_none() => continue,
-            at => name.get(..at.unwrap_or(name.len())).unwrap_or_default(),
-        };
-        let fits = |known: &&ByteString| library.is_name(known) && known.starts_with(begin);
-        let files = names.by_name.keys().filter(fits).flat_map(|known| names.of(known));
-        let is_near = |file: &&DeadWeightFile| {
-            let folder = packages.as_ref();
-            folder.is_none_or(|folder| is_below(&file.path, folder)) || strays.has(file)
-        };
-        for file in files.filter(is_near) {
-            references.push(FileReference {
-                file: file.path.clone(),
-                by: FileReferrer::Object(opener.object.clone()),
-                name: text.clone(),
-                how: ReferenceKind::Holds,
-            });
+fn of_undecided<'u>(
+    opener: &'u UndecidedOpener,
+    library: &'u LibraryProfile,
+    names: &'u NameIndex<'_>,
+    strays: &'u StrayFiles<'_>,
+) -> impl Iterator<Item = FileReference> + 'u {
+    // A module puts the folder together by code: it is mostly its own, or one beside its package.
+    let packages = is_source(opener.object.name()).then(|| packages_around(&opener.object));
+    let is_module = packages.is_some();
+    let is_near = move |file: &&DeadWeightFile| {
+        let folder = packages.as_ref();
+        folder.is_none_or(|folder| is_below(&file.path, folder)) || strays.has(file)
+    };
+    let begins = opener.holds.iter().filter_map(move |text| {
+        let name = last_part(text);
+        let is_open = |byte: &u8| *byte == b'%' || is_module && b"*?[{".contains(byte);
+        match name.iter().position(is_open) {
+            None if !is_module => None,
+            at => Some((text, name.get(..at.unwrap_or(name.len())).unwrap_or_default())),
         }
-    }
-    references
+    });
+    let files = begins.flat_map(move |(text, begin)| {
+        let fits = move |known: &&ByteString| library.is_name(known) && known.starts_with(begin);
+        let known = names.by_name.keys().filter(fits);
+        known.flat_map(|known| names.of(known)).map(move |file| (text, file))
+    });
+    files
+        .filter(move |(_, file)| is_near(file))
+        .map(|(text, file)| FileReference {
+            file: file.path.clone(),
+            by: FileReferrer::Object(opener.object.clone()),
+            name: text.clone(),
+            how: ReferenceKind::Holds,
+        })
 }
 
 /// The files that the container's program may open by a name that it computes.
@@ -208,20 +226,19 @@ pub fn keep_referenced<'f, W>(
     may_go: impl Fn(&RootPath) -> bool,
     why: impl Fn(&'f FileReference) -> W,
 ) {
-    // A reference may stand before the one that keeps its referrer, so it takes rounds until nothing more stays.
-    loop {
-        let before = kept.len();
-        for reference in references {
-            let goes = match &reference.by {
-                FileReferrer::Object(path) => may_go(path) && !kept.contains_key(path),
-                FileReferrer::Setting(_) => false,
-            };
-            if !goes {
-                kept.entry(&reference.file).or_insert_with(|| why(reference));
+    let mut by_file: BTreeMap<&RootPath, Vec<&FileReference>> = BTreeMap::new();
+    let mut pending: VecDeque<&FileReference> = VecDeque::new();
+    for reference in references {
+        match &reference.by {
+            FileReferrer::Object(path) if may_go(path) && !kept.contains_key(path) => {
+                by_file.entry(path).or_default().push(reference);
             }
+            _ => pending.push_back(reference),
         }
-        if kept.len() == before {
-            return;
-        }
+    }
+    while let Some(reference) = pending.pop_front() {
+        // What is kept keeps what it leads to, once.
+        kept.entry(&reference.file).or_insert_with(|| why(reference));
+        pending.extend(by_file.remove(&reference.file).unwrap_or_default());
     }
 }

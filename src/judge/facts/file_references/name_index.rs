@@ -16,6 +16,8 @@ pub(super) struct NameIndex<'f> {
     pub by_name: BTreeMap<ByteString, BTreeSet<usize>>,
     /// The folders in which each of them, or a link to it, lies.
     folders: BTreeMap<RootPath, BTreeSet<usize>>,
+    /// The names that a file for processors of one level has.
+    levels: BTreeSet<ByteString>,
 }
 
 impl<'f> NameIndex<'f> {
@@ -41,10 +43,14 @@ impl<'f> NameIndex<'f> {
                 add(path.name());
             }
         }
+        let is_of_level = |&number: &usize| files.get(number).is_some_and(|file| is_for_processor(&file.path));
+        let levels = by_name.iter().filter(|(_, numbers)| numbers.iter().any(is_of_level));
+        let levels = levels.map(|(name, _)| name.clone()).collect();
         Self {
             files,
             by_name,
             folders,
+            levels,
         }
     }
 
@@ -74,6 +80,11 @@ impl<'f> NameIndex<'f> {
     /// The files that are asked for by this name.
     pub(super) fn of(&self, name: &[u8]) -> impl Iterator<Item = &'f DeadWeightFile> {
         self.numbers(name).filter_map(|number| self.files.get(number))
+    }
+
+    /// Whether of the files of a bare name one is for processors of one level.
+    pub(super) fn has_levels(&self, name: &ByteString) -> bool {
+        self.levels.contains(name)
     }
 
     /// The files that are asked for by a name that begins so.

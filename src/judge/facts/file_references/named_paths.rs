@@ -8,8 +8,8 @@ use super::super::dead_weight::DeadWeightFile;
 use super::super::library_aliases::last_part;
 use super::super::python::is_source;
 use super::name_index::NameIndex;
-use super::object_references::REFERENCES;
 use super::reference::{FileReference, FileReferrer, ReferenceKind};
+use super::reference_list::ReferenceList;
 use super::stray_files::StrayFiles;
 use crate::byte_search::contains_bytes;
 use crate::knowledge::Knowledge;
@@ -83,16 +83,17 @@ impl<'a> NamedPaths<'a> {
         &self.knowledge.tables.shared_folders
     }
 
-    /// The references of a text, each word once, and of `left` words at most, which are counted down.
+    /// Adds the references of a text, each word once, and of `left` words at most, which are counted down.
     pub(super) fn in_text(
         &self,
         text: &[u8],
         by: &FileReferrer,
         origin: WordOrigin,
         left: &mut usize,
-    ) -> Vec<FileReference> {
+        references: &mut ReferenceList<'_>,
+    ) {
         if self.names.files.is_empty() {
-            return Vec::new();
+            return;
         }
         let plain = plain_text(text);
         let text = plain.as_ref();
@@ -108,44 +109,58 @@ impl<'a> NamedPaths<'a> {
         *left = left.saturating_sub(words.len());
         let computes = self.shared().opens_computed_name(text);
         let asker = TextAsker { by, origin, computes };
-        let mut found = Vec::new();
         for (word, searches) in &words {
-            if found.len() > REFERENCES {
-                return found;
+            if references.is_cut() {
+                return;
             }
             let of_word = self.of_word(word, *searches, &asker);
-            found.extend(of_word.into_iter().map(|(file, how)| FileReference {
+            references.extend(of_word.into_iter().map(|(file, how)| FileReference {
                 file: file.path.clone(),
                 by: by.clone(),
                 name: (*word).into(),
                 how,
             }));
         }
-        if origin == WordOrigin::Own && computes {
-            found.extend(self.strays.opened_by(by));
+        if *left == 0 {
+            references.cut();
         }
-        found
+        if origin == WordOrigin::Own && computes {
+            references.extend(self.strays.opened_by(by));
+        }
     }
 
-    /// The references of a module of Python without its source: its words run into each other, and its calls are no text.
-    pub(super) fn in_compiled(&self, content: &[u8], by: &FileReferrer) -> Vec<FileReference> {
-        let held = memmem::find_iter(content, b".so").flat_map(|at| {
+    /// Adds the references of a module of Python without its source, of `left` names at most: its words run into each
+    /// other, and its calls are no text.
+    pub(super) fn in_compiled(
+        &self,
+        content: &[u8],
+        by: &FileReferrer,
+        left: &mut usize,
+        references: &mut ReferenceList<'_>,
+    ) {
+        let places = memmem::find_iter(content, b".so").take(*left);
+        let names = places.filter_map(|at| {
+            *left -= 1;
             let number = content
                 .iter()
                 .skip(at + 3)
                 .take_while(|byte| byte.is_ascii_digit() || **byte == b'.');
             let end = at + 3 + number.count();
-            let mut texts = (at.saturating_sub(NAME)..at).filter_map(move |start| content.get(start..end));
-            let name = texts.find(|text| self.names.of(text).next().is_some());
-            name.into_iter().flat_map(|name| self.names.of(name))
+            let mut texts = (at.saturating_sub(NAME)..at).filter_map(|start| content.get(start..end));
+            texts.find(|text| self.names.of(text).next().is_some())
         });
-        let held = held.take(REFERENCES).map(|file| FileReference {
+        let names: BTreeSet<&[u8]> = names.collect();
+        if *left == 0 {
+            references.cut();
+        }
+        let held = names.into_iter().flat_map(|name| self.names.of(name));
+        references.extend(held.map(|file| FileReference {
             file: file.path.clone(),
             by: by.clone(),
             name: file.path.name().into(),
             how: ReferenceKind::Holds,
-        });
-        held.chain(self.strays.opened_by(by)).collect()
+        }));
+        references.extend(self.strays.opened_by(by));
     }
 
     fn may_name(&self, word: &[u8]) -> bool {

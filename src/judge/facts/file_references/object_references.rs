@@ -9,21 +9,26 @@ use super::super::resolved_objects::{elf_at, opened_object};
 use super::super::world::ByWorld;
 use super::name_index::{NameIndex, is_for_processor};
 use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
+use super::reference_list::ReferenceList;
 use crate::byte_search::contains_bytes;
 use crate::knowledge::{ConsumerProfile, LibraryProfile, opens_library};
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
 use image_linkage::path::RootPath;
 
-/// The references of what the objects need, are filters for, and hold as strings.
+/// Adds the references of what the objects need, are filters for, and hold as strings.
 pub(super) fn of_objects(
     contexts: &ByWorld<ProcessContext>,
     library: &LibraryProfile,
     names: &NameIndex<'_>,
     inventory: &ObjectInventory,
-    consumers: &[CuptiConsumer],
-    profiles: &[ConsumerProfile],
-) -> Vec<FileReference> {
+    (consumers, profiles): (&[CuptiConsumer], &[ConsumerProfile]),
+    references: &mut ReferenceList<'_>,
+) {
+    let mut by_object: BTreeMap<&RootPath, Vec<&CuptiConsumer>> = BTreeMap::new();
+    for consumer in consumers {
+        by_object.entry(&consumer.object).or_default().push(consumer);
+    }
     let reached = reached(&contexts.as_is, names, inventory);
     let by_link = reached_by_link(&contexts.as_is, names, inventory);
     let search = ReferenceSearch {
@@ -33,16 +38,14 @@ pub(super) fn of_objects(
         reached: &reached,
         by_link: &by_link,
         has_platform: names_platform(&contexts.as_is, inventory),
-        consumers,
+        consumers: &by_object,
         profiles,
     };
     let mut plain = BTreeMap::new();
-    let mut references = Vec::new();
     for (path, facts) in &inventory.objects {
         let Some(elf) = &facts.elf else { continue };
-        if references.len() > REFERENCES {
-            references = not_followed(names);
-            break;
+        if references.is_cut() {
+            return;
         }
         // What an object is a filter for is loaded with it, as what it needs is (glibc elf/dl-deps.c).
         let filtered = elf.filters.iter().map(|(name, _)| name);
@@ -56,22 +59,6 @@ pub(super) fn of_objects(
             references.extend(search.string_references(path, text));
         }
     }
-    references
-}
-
-/// References that are followed, at most: thousands of files of one name and thousands that need it are millions of
-/// pairs. The largest environment seen (PyTorch 2.8) has some hundred.
-pub(super) const REFERENCES: usize = 100_000;
-
-/// What keeps all files where more leads to them than is followed.
-pub(super) fn not_followed(names: &NameIndex<'_>) -> Vec<FileReference> {
-    let reference = |file: &DeadWeightFile| FileReference {
-        file: file.path.clone(),
-        by: FileReferrer::Setting("more objects than are followed".to_owned()),
-        name: file.path.name().into(),
-        how: ReferenceKind::MayNeed,
-    };
-    names.files.iter().map(reference).collect()
 }
 
 /// The files of dead weight on the search path of an object that is opened by a link to it: ld.so takes `$ORIGIN` from the path
@@ -84,7 +71,7 @@ fn reached_by_link(context: &ProcessContext, names: &NameIndex<'_>, inventory: &
         paths.any(|has| has)
     };
     let search = |setup: &ProcessSetup<'_>| {
-        let mut reached = BTreeSet::new();
+        let (mut known, mut reached) = (BTreeSet::new(), BTreeSet::new());
         for (link, _) in &inventory.links {
             let found = context.rootfs.lookup(&link.absolute());
             // A link beside its file, as every soname is, gives the same folder.
@@ -93,7 +80,12 @@ fn reached_by_link(context: &ProcessContext, names: &NameIndex<'_>, inventory: &
                 continue;
             }
             for (_, folder) in SimulatedProcess::search_path(setup, link) {
-                reached.extend(names.numbers_in(&context.rootfs, setup, &folder));
+                if !setup.linker.budget.spend(2) {
+                    return reached;
+                }
+                if known.insert(folder.clone()) {
+                    reached.extend(names.numbers_in(&context.rootfs, setup, &folder));
+                }
             }
         }
         reached
@@ -117,7 +109,8 @@ fn names_platform(context: &ProcessContext, inventory: &ObjectInventory) -> bool
 fn reached(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
     let search = |setup: &ProcessSetup<'_>| {
         let everywhere: BTreeSet<_> = SimulatedProcess::plain_search_path(setup).into_iter().collect();
-        let mut known: BTreeMap<ByteString, Vec<usize>> = BTreeMap::new();
+        // Thousands of objects share a few directories: each is looked through once for each kind of asker.
+        let mut known = BTreeSet::new();
         let mut reached = BTreeSet::new();
         for (path, _) in &inventory.objects {
             let own = names.at(path).map(|own| own.kind);
@@ -130,16 +123,12 @@ fn reached(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectIn
                     continue;
                 }
                 let (_, folder) = searched;
-                // Thousands of objects share a few directories: each is looked up once.
                 let numbers = known
-                    .entry(folder)
-                    .or_insert_with_key(|folder| names.numbers_in(&context.rootfs, setup, folder));
+                    .insert((folder.clone(), own))
+                    .then(|| names.numbers_in(&context.rootfs, setup, &folder));
                 // A kind stays or goes as a whole, so that only who is outside of it counts.
-                let others = numbers.iter().filter(|&&number| {
-                    let file = names.files.get(number);
-                    file.is_some_and(|file| own != Some(file.kind))
-                });
-                reached.extend(others);
+                let is_other = |&number: &usize| names.files.get(number).is_some_and(|file| own != Some(file.kind));
+                reached.extend(numbers.into_iter().flatten().filter(is_other));
             }
         }
         reached
@@ -156,7 +145,7 @@ struct ReferenceSearch<'a> {
     by_link: &'a BTreeSet<usize>,
     /// Whether a search path names the processor, so that another one leads elsewhere.
     has_platform: bool,
-    consumers: &'a [CuptiConsumer],
+    consumers: &'a BTreeMap<&'a RootPath, Vec<&'a CuptiConsumer>>,
     profiles: &'a [ConsumerProfile],
 }
 
@@ -240,10 +229,8 @@ impl ReferenceSearch<'_> {
 
     /// Where the loader gets to from `path`, in each world; `None` where that is not known.
     fn followed(&self, path: &RootPath, name: &ByteString) -> Option<Vec<RootPath>> {
-        let consumer = self
-            .consumers
-            .iter()
-            .find(|consumer| consumer.object == *path && consumer.wants == *name);
+        let mut consumers = self.consumers.get(path).into_iter().flatten();
+        let consumer = consumers.find(|consumer| consumer.wants == *name);
         if let Some(consumer) = consumer {
             let gets = [&consumer.outcome.as_is, &consumer.outcome.nvidia];
             let found: Vec<RootPath> = gets
@@ -283,7 +270,7 @@ impl ReferenceSearch<'_> {
         let is_cupti = |file: &DeadWeightFile| self.library.is_name(file.path.name());
         let opens = opens_library(self.profiles, path);
         let explained = |file: &DeadWeightFile| own.is_some() || is_cupti(file) && opens;
-        let consumer = self.consumers.iter().find(|consumer| consumer.object == *path);
+        let consumer = self.consumers.get(path).and_then(|consumers| consumers.first());
         // A program that gets one copy does not keep another by the same string.
         let gets = consumer.and_then(|consumer| consumer.outcome.as_is.real_path.as_ref());
         let is_other = |file: &DeadWeightFile| is_cupti(file) && gets.is_some_and(|gets| *gets != file.path);

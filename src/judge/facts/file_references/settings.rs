@@ -1,39 +1,37 @@
 //! What the settings of an image lead to: variables of its environment, its command, and what is preloaded; and
 //! what its scripts and the settings of its programs name.
 
+use std::collections::BTreeSet;
+
 use super::super::process_context::ProcessContext;
 use super::super::world::ByWorld;
 use super::name_index::NameIndex;
 use super::named_paths::{NamedPaths, WordOrigin};
-use super::object_references::{REFERENCES, not_followed};
 use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
+use super::reference_list::ReferenceList;
 use crate::knowledge::shared_folders::SharedFolders;
 use image_linkage::loader::{ProcessSetup, SimulatedProcess};
 use image_linkage::path::RootPath;
 use image_source::Image;
 
-/// The references of what is preloaded, of the variables of the environment, and of the command.
+/// Adds the references of what is preloaded, of the variables of the environment, and of the command.
 pub(super) fn of_settings(
     image: &Image,
     contexts: &ByWorld<ProcessContext>,
     names: &NameIndex<'_>,
     paths: &NamedPaths<'_>,
-) -> Vec<FileReference> {
-    let (mut references, mut left) = (Vec::new(), WORDS);
+    references: &mut ReferenceList<'_>,
+) {
+    let mut left = WORDS;
     for (by, text) in setting_texts(image) {
         let by = FileReferrer::Setting(by.to_owned());
-        references.extend(paths.in_text(text.as_bytes(), &by, WordOrigin::Own, &mut left));
+        paths.in_text(text.as_bytes(), &by, WordOrigin::Own, &mut left, references);
     }
-    for word in &image.config.command {
-        // A bare word is looked for on PATH when the container starts: the name alone is enough to keep a file.
-        let called = names.files.iter().find(|file| file.path.name() == word.as_bytes());
-        references.extend(called.map(|file| reference(&file.path, COMMAND, word.as_bytes())));
-    }
-    if references.len() > REFERENCES {
-        return not_followed(names);
-    }
-    references.extend(of_preload(contexts, names));
-    references
+    // A bare word is looked for on PATH when the container starts: the name alone is enough to keep a file.
+    let words: BTreeSet<&[u8]> = image.config.command.iter().map(String::as_bytes).collect();
+    let called = names.files.iter().filter(|file| words.contains(file.path.name()));
+    references.extend(called.map(|file| reference(&file.path, COMMAND, file.path.name())));
+    add_preloads(contexts, names, references);
 }
 
 /// Who says what stands in the command of an image, or in its health check.
@@ -49,14 +47,15 @@ pub(super) fn setting_texts(image: &Image) -> impl Iterator<Item = (&str, String
     variables.chain(command.map(|text| (COMMAND, text.clone())))
 }
 
-/// The references of `LD_PRELOAD` and of `/etc/ld.so.preload`.
-fn of_preload(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>) -> Vec<FileReference> {
+/// Adds the references of `LD_PRELOAD` and of `/etc/ld.so.preload`.
+fn add_preloads(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>, references: &mut ReferenceList<'_>) {
     const PRELOADED: &str = "what is preloaded";
     // By name alone: `$LIB`, `$ORIGIN` and a DT_RPATH in a preload's search mean what they mean to each program.
-    let words = contexts.as_is.preloaded_names();
-    let mut references: Vec<FileReference> = words
-        .flat_map(|word| names.of(word).map(move |file| reference(&file.path, PRELOADED, word)))
-        .collect();
+    let words: BTreeSet<&[u8]> = contexts.as_is.preloaded_names().collect();
+    let files = words
+        .into_iter()
+        .flat_map(|word| names.of(word).map(move |file| (word, file)));
+    references.extend(files.map(|(word, file)| reference(&file.path, PRELOADED, word)));
     // What is preloaded brings what it needs.
     let started = ByWorld::map(contexts, |context| {
         let start = |setup: &ProcessSetup<'_>| SimulatedProcess::new(setup).start_unknown();
@@ -67,34 +66,29 @@ fn of_preload(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>) -> Vec<
         .flat_map(|started| &started.objects);
     let of_dead_weight = objects.filter(|object| names.at(&object.real_path).is_some());
     references.extend(of_dead_weight.map(|object| reference(&object.real_path, PRELOADED, &object.name)));
-    references
 }
 
 /// Where `slim` says in an image what it brought and took: it names files, and reads none.
 // /usr/share is for files of programs that are the same on every processor (FHS 3.0, section 4.11).
 pub const PROVENANCE_PLACE: &str = "usr/share/cupti-audit/proof.json";
 
-/// The references of the scripts and settings of programs.
-pub(super) fn of_texts(
-    names: &NameIndex<'_>,
-    paths: &NamedPaths<'_>,
-    inventory: &ObjectInventory,
-) -> Vec<FileReference> {
-    let (mut references, mut left) = (Vec::new(), WORDS);
+/// Adds the references of the scripts and settings of programs.
+pub(super) fn of_texts(paths: &NamedPaths<'_>, inventory: &ObjectInventory, references: &mut ReferenceList<'_>) {
+    let mut left = WORDS;
     let proof = RootPath::from(PROVENANCE_PLACE);
     for (text, facts) in inventory.texts.iter().filter(|(text, _)| *text != proof) {
         let origin = text_origin(text, paths.shared());
         let content = facts.kept.as_deref().unwrap_or_default();
+        let by = FileReferrer::Object(text.clone());
         if origin == WordOrigin::Own && text.name().ends_with(b".pyc") {
-            references.extend(paths.in_compiled(content, &FileReferrer::Object(text.clone())));
-            continue;
+            paths.in_compiled(content, &by, &mut left, references);
+        } else {
+            paths.in_text(content, &by, origin, &mut left, references);
         }
-        references.extend(paths.in_text(content, &FileReferrer::Object(text.clone()), origin, &mut left));
-        if left == 0 || references.len() > REFERENCES {
-            return not_followed(names);
+        if references.is_cut() {
+            return;
         }
     }
-    references
 }
 
 /// Whose the words of a text are.

@@ -75,8 +75,9 @@ impl<'f> StrayFiles<'f> {
             }
         }
         let objects = inventory.objects.iter().filter_map(|(_, facts)| facts.elf.as_ref());
-        let asked = objects.flat_map(|elf| elf.needed.iter().chain(&elf.mentions));
-        let asked = asked.flat_map(|name| names.of(name)).map(|file| &file.path);
+        // A name once: thousands of files of one name that ask for it are their square.
+        let asked: BTreeSet<_> = objects.flat_map(|elf| elf.needed.iter().chain(&elf.mentions)).collect();
+        let asked = asked.into_iter().flat_map(|name| names.of(name)).map(|file| &file.path);
         stray.asked = asked.filter(|path| stray.files.contains(path)).collect();
         stray
     }

@@ -1,0 +1,70 @@
+//! The references of an image as they are found, and the bound on how many are.
+
+use super::super::dead_weight::DeadWeightFile;
+use super::reference::{FileReference, FileReferrer, ReferenceKind};
+
+/// References that are kept, at most: thousands of files of one name and thousands that ask for it are millions of
+/// pairs. The largest environment seen (PyTorch 2.8) has some hundred.
+const REFERENCES: usize = 100_000;
+
+/// The references that were found so far.
+pub(super) struct ReferenceList<'f> {
+    files: &'f [DeadWeightFile],
+    found: Vec<FileReference>,
+    is_cut: bool,
+}
+
+impl<'f> ReferenceList<'f> {
+    /// None yet, to the `files` that may be dead weight.
+    pub(super) fn new(files: &'f [DeadWeightFile]) -> Self {
+        Self {
+            files,
+            found: Vec::new(),
+            is_cut: false,
+        }
+    }
+
+    /// Takes in what fits.
+    pub(super) fn extend(&mut self, references: impl IntoIterator<Item = FileReference>) {
+        for reference in references {
+            if self.found.len() >= REFERENCES {
+                self.cut();
+            }
+            if self.is_cut {
+                return;
+            }
+            self.found.push(reference);
+        }
+    }
+
+    /// Says that there is more than is followed.
+    pub(super) fn cut(&mut self) {
+        self.is_cut = true;
+    }
+
+    /// Whether it takes no more, so that nobody has to look for any.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    pub(super) fn as_slice(&self) -> &[FileReference] {
+        &self.found
+    }
+
+    /// Each once; one that keeps every file where more lead to them than are followed.
+    pub(super) fn finish(self) -> Vec<FileReference> {
+        let keep = |file: &DeadWeightFile| FileReference {
+            file: file.path.clone(),
+            by: FileReferrer::Setting("more objects than are followed".to_owned()),
+            name: file.path.name().into(),
+            how: ReferenceKind::MayNeed,
+        };
+        if self.is_cut {
+            return self.files.iter().map(keep).collect();
+        }
+        let mut found = self.found;
+        found.sort();
+        found.dedup();
+        found
+    }
+}
