@@ -18,12 +18,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub use self::name_index::is_for_processor;
 use self::name_index::{NameIndex, is_below, links_to};
 use self::named_paths::NamedPaths;
-use self::object_references::of_objects;
+use self::object_references::add_objects;
 pub(super) use self::reference::ObjectInventory;
 pub use self::reference::{FileReference, FileReferrer, ReferenceKind};
 use self::reference_list::ReferenceList;
 pub use self::settings::PROVENANCE_PLACE;
-use self::settings::{of_settings, of_texts};
+use self::settings::{add_settings, add_texts};
 use self::stray_files::StrayFiles;
 pub(super) use self::word_uses::find_word_uses;
 use super::consumers::CuptiConsumer;
@@ -58,12 +58,12 @@ pub(super) fn find_references(
     let strays = StrayFiles::find(contexts, knowledge, &names, &links, inventory, profiles);
     let paths = NamedPaths::new(&contexts.as_is.rootfs, &names, knowledge, &strays);
     let mut references = ReferenceList::new(files);
-    of_settings(image, contexts, &names, &paths, &mut references);
-    of_texts(&paths, inventory, &mut references);
+    add_settings(image, contexts, &names, &paths, &mut references);
+    add_texts(&paths, inventory, &mut references);
     references.extend(of_unknown_environment(&contexts.as_is, library, files));
     // Where no dead weight is an object, no name leads to it, and no object of the image has to be asked.
     if !names.by_name.is_empty() {
-        of_objects(
+        add_objects(
             contexts,
             library,
             &names,
@@ -72,8 +72,9 @@ pub(super) fn find_references(
             &mut references,
         );
         references.extend(consumers.iter().flat_map(|consumer| of_consumer(consumer, &names)));
-        let patterns = undecided.iter();
-        references.extend(patterns.flat_map(|opener| of_undecided(opener, library, &names, &strays)));
+        for opener in undecided {
+            add_undecided(opener, library, &names, &strays, &mut references);
+        }
         references.extend(strays.of_program(&contexts.as_is, shared, inventory));
         references.extend(of_command(&contexts.as_is, shared, &names));
         add_other_processors(&mut references, &names);
@@ -121,7 +122,7 @@ fn of_consumer(consumer: &CuptiConsumer, names: &NameIndex<'_>) -> Vec<FileRefer
         .collect()
 }
 
-/// The files of a name that something leads to, where one of them is for better processors: which is taken, the machine
+/// Adds the other files of a name that something leads to, where one of them is for better processors: which is taken, the machine
 /// decides that runs the image.
 fn add_other_processors(references: &mut ReferenceList<'_>, names: &NameIndex<'_>) {
     let mut led_to: BTreeMap<(ByteString, FileReferrer), BTreeSet<RootPath>> = BTreeMap::new();
@@ -145,41 +146,36 @@ fn add_other_processors(references: &mut ReferenceList<'_>, names: &NameIndex<'_
     }
 }
 
-/// The files that a pattern such as `libcupti.so.%d` may come to, whatever folder a program puts before it.
-fn of_undecided<'u>(
-    opener: &'u UndecidedOpener,
-    library: &'u LibraryProfile,
-    names: &'u NameIndex<'_>,
-    strays: &'u StrayFiles<'_>,
-) -> impl Iterator<Item = FileReference> + 'u {
+/// Adds the files that a pattern such as `libcupti.so.%d` may come to, whatever folder a program puts before it.
+fn add_undecided(
+    opener: &UndecidedOpener,
+    library: &LibraryProfile,
+    names: &NameIndex<'_>,
+    strays: &StrayFiles<'_>,
+    references: &mut ReferenceList<'_>,
+) {
     // A module puts the folder together by code: it is mostly its own, or one beside its package.
     let packages = is_source(opener.object.name()).then(|| packages_around(&opener.object));
-    let is_module = packages.is_some();
-    let is_near = move |file: &&DeadWeightFile| {
-        let folder = packages.as_ref();
-        folder.is_none_or(|folder| is_below(&file.path, folder)) || strays.has(file)
-    };
-    let begins = opener.holds.iter().filter_map(move |text| {
+    for text in &opener.holds {
         let name = last_part(text);
-        let is_open = |byte: &u8| *byte == b'%' || is_module && b"*?[{".contains(byte);
-        match name.iter().position(is_open) {
-            None if !is_module => None,
-            at => Some((text, name.get(..at.unwrap_or(name.len())).unwrap_or_default())),
-        }
-    });
-    let files = begins.flat_map(move |(text, begin)| {
-        let fits = move |known: &&ByteString| library.is_name(known) && known.starts_with(begin);
-        let known = names.by_name.keys().filter(fits);
-        known.flat_map(|known| names.of(known)).map(move |file| (text, file))
-    });
-    files
-        .filter(move |(_, file)| is_near(file))
-        .map(|(text, file)| FileReference {
+        let is_open = |byte: &u8| *byte == b'%' || packages.is_some() && b"*?[{".contains(byte);
+        let begin = match name.iter().position(is_open) {
+            None if packages.is_none() => continue,
+            at => name.get(..at.unwrap_or(name.len())).unwrap_or_default(),
+        };
+        let fits = |known: &&ByteString| library.is_name(known) && known.starts_with(begin);
+        let files = names.by_name.keys().filter(fits).flat_map(|known| names.of(known));
+        let is_near = |file: &&DeadWeightFile| {
+            let folder = packages.as_ref();
+            folder.is_none_or(|folder| is_below(&file.path, folder)) || strays.has(file)
+        };
+        references.extend(files.filter(is_near).map(|file| FileReference {
             file: file.path.clone(),
             by: FileReferrer::Object(opener.object.clone()),
             name: text.clone(),
             how: ReferenceKind::Holds,
-        })
+        }));
+    }
 }
 
 /// The files that the container's program may open by a name that it computes.

@@ -84,7 +84,7 @@ impl<'a> NamedPaths<'a> {
     }
 
     /// Adds the references of a text, each word once, and of `left` words at most, which are counted down.
-    pub(super) fn in_text(
+    pub(super) fn add_text(
         &self,
         text: &[u8],
         by: &FileReferrer,
@@ -131,7 +131,7 @@ impl<'a> NamedPaths<'a> {
 
     /// Adds the references of a module of Python without its source, of `left` names at most: its words run into each
     /// other, and its calls are no text.
-    pub(super) fn in_compiled(
+    pub(super) fn add_compiled(
         &self,
         content: &[u8],
         by: &FileReferrer,

@@ -17,7 +17,7 @@ use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
 use image_linkage::path::RootPath;
 
 /// Adds the references of what the objects need, are filters for, and hold as strings.
-pub(super) fn of_objects(
+pub(super) fn add_objects(
     contexts: &ByWorld<ProcessContext>,
     library: &LibraryProfile,
     names: &NameIndex<'_>,

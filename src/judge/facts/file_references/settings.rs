@@ -15,7 +15,7 @@ use image_linkage::path::RootPath;
 use image_source::Image;
 
 /// Adds the references of what is preloaded, of the variables of the environment, and of the command.
-pub(super) fn of_settings(
+pub(super) fn add_settings(
     image: &Image,
     contexts: &ByWorld<ProcessContext>,
     names: &NameIndex<'_>,
@@ -25,7 +25,7 @@ pub(super) fn of_settings(
     let mut left = WORDS;
     for (by, text) in setting_texts(image) {
         let by = FileReferrer::Setting(by.to_owned());
-        paths.in_text(text.as_bytes(), &by, WordOrigin::Own, &mut left, references);
+        paths.add_text(text.as_bytes(), &by, WordOrigin::Own, &mut left, references);
     }
     // A bare word is looked for on PATH when the container starts: the name alone is enough to keep a file.
     let words: BTreeSet<&[u8]> = image.config.command.iter().map(String::as_bytes).collect();
@@ -73,7 +73,7 @@ fn add_preloads(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>, refer
 pub const PROVENANCE_PLACE: &str = "usr/share/cupti-audit/proof.json";
 
 /// Adds the references of the scripts and settings of programs.
-pub(super) fn of_texts(paths: &NamedPaths<'_>, inventory: &ObjectInventory, references: &mut ReferenceList<'_>) {
+pub(super) fn add_texts(paths: &NamedPaths<'_>, inventory: &ObjectInventory, references: &mut ReferenceList<'_>) {
     let mut left = WORDS;
     let proof = RootPath::from(PROVENANCE_PLACE);
     for (text, facts) in inventory.texts.iter().filter(|(text, _)| *text != proof) {
@@ -81,9 +81,9 @@ pub(super) fn of_texts(paths: &NamedPaths<'_>, inventory: &ObjectInventory, refe
         let content = facts.kept.as_deref().unwrap_or_default();
         let by = FileReferrer::Object(text.clone());
         if origin == WordOrigin::Own && text.name().ends_with(b".pyc") {
-            paths.in_compiled(content, &by, &mut left, references);
+            paths.add_compiled(content, &by, &mut left, references);
         } else {
-            paths.in_text(content, &by, origin, &mut left, references);
+            paths.add_text(content, &by, origin, &mut left, references);
         }
         if references.is_cut() {
             return;
