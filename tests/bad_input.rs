@@ -21,15 +21,17 @@ mod hostile_images;
 mod loader_random;
 #[path = "support/plain_image.rs"]
 mod plain_image;
+#[path = "support/work_bombs.rs"]
+mod work_bombs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hostile_images::{Entries, library, measure, write_image};
+use hostile_images::{Entries, measure, write_image};
 use serde_json::Value;
 use tempfile::TempDir;
-use testkit::spec::{ElfSpec, EntrySpec};
+use testkit::spec::EntrySpec;
 
 /// What the program says of an image: the exit code and standard error. Nothing may go to standard output,
 /// and nothing may be written into the folder it runs in.
@@ -388,125 +390,5 @@ fn x_01_and_x_02_a_hostile_pattern_of_ld_so_conf_ends_soon() {
             run.code,
             run.stderr
         );
-    }
-}
-
-fn names(prefix: &str, count: usize) -> Vec<String> {
-    (0..count).map(|number| format!("{prefix}{number:04}")).collect()
-}
-
-/// The files of the rows that have thousands: 5,000 for an optimised program that `CUPTI_AUDIT` names.
-fn many() -> usize {
-    if std::env::var_os("CUPTI_AUDIT").is_some() {
-        5_000
-    } else {
-        1_000
-    }
-}
-
-/// What each row of the table of work bombs puts into an image: its environment and its files.
-fn work_bomb(row: &str) -> (Vec<(&'static str, String)>, Entries) {
-    let cupti = || "libcupti.so.12".to_owned();
-    let consumers = |count: usize, change: &dyn Fn(usize, &mut ElfSpec)| -> Entries {
-        let file = |number: usize| {
-            let made = library(&[cupti(), "libc.so.6".to_owned()], |spec| change(number, spec));
-            (format!("/opt/app/lib{number}.so"), made)
-        };
-        (0..count).map(file).collect()
-    };
-    let long_path = |count: usize| vec![("LD_LIBRARY_PATH", names("/d", count).join(":"))];
-    let all_need = |count: usize, path: &dyn Fn(usize) -> Option<String>| -> Entries {
-        let all: Vec<String> = (0..count).map(|number| format!("libx{number}.so")).collect();
-        let needed = |number: usize| match path(number) {
-            // A chain: each needs the next one.
-            Some(_) => all.iter().skip(number + 1).take(1).cloned().chain([cupti()]).collect(),
-            None => [vec![cupti()], all.clone()].concat(),
-        };
-        let file = |number: usize| {
-            let made = library(&needed(number), |spec: &mut ElfSpec| {
-                spec.soname = Some(format!("libx{number}.so"));
-                spec.rpath = path(number);
-            });
-            (format!("/usr/lib/x86_64-linux-gnu/libx{number}.so"), made)
-        };
-        (0..count).map(file).collect()
-    };
-    let each_other = |below: &str| -> Entries {
-        let decoy = |number: usize| {
-            let made = library(&[cupti()], |spec| spec.soname = Some(cupti()));
-            (format!("/opt/d{number}/{below}libcupti.so.12"), made)
-        };
-        (0..many()).map(decoy).collect()
-    };
-    match row {
-        "LD_LIBRARY_PATH of 2,000, 20 consumers" => (long_path(2_000), consumers(20, &|_, _| {})),
-        "LD_LIBRARY_PATH of 10,000, 20 consumers" => (long_path(10_000), consumers(20, &|_, _| {})),
-        "201 objects with 60 RPATH directories" => {
-            let path = |number: usize| Some(names(&format!("/r{number}/"), 60).join(":"));
-            (Vec::new(), all_need(201, &path))
-        }
-        "200 objects that need each other" => (Vec::new(), all_need(200, &|_| None)),
-        "thousands of consumers" => (Vec::new(), consumers(many(), &|_, _| {})),
-        "thousands of decoys" => {
-            let decoy = |number: usize| {
-                let made = library(&["libc.so.6".to_owned()], |spec| spec.soname = Some(cupti()));
-                (format!("/opt/d{number}/libcupti.so.12"), made)
-            };
-            (Vec::new(), (0..many()).map(decoy).collect())
-        }
-        "thousands of decoys that need each other" => (Vec::new(), each_other("")),
-        // Each reference to one of them is one to all others.
-        "thousands of decoys for better processors" => (Vec::new(), each_other("glibc-hwcaps/x86-64-v3/")),
-        "thousands of decoys, a name preloaded thousands of times" => {
-            let preloaded = vec![cupti(); many()].join(":");
-            (vec![("LD_PRELOAD", preloaded)], each_other(""))
-        }
-        "1,000 RUNPATH of 1,000 directories with files" => {
-            let folders = names("/f", 1_000);
-            let path = folders.join(":");
-            let mut files = consumers(1_000, &|_, spec| spec.runpath = Some(path.clone()));
-            let held = |folder: &String| (format!("{folder}/x"), EntrySpec::Text(String::new()));
-            files.extend(folders.iter().map(held));
-            (Vec::new(), files)
-        }
-        _ => panic!("no such row: {row}"),
-    }
-}
-
-const WORK_BOMBS: [&str; 10] = [
-    "LD_LIBRARY_PATH of 2,000, 20 consumers",
-    "LD_LIBRARY_PATH of 10,000, 20 consumers",
-    "201 objects with 60 RPATH directories",
-    "200 objects that need each other",
-    "thousands of consumers",
-    "thousands of decoys",
-    "thousands of decoys that need each other",
-    "thousands of decoys for better processors",
-    "thousands of decoys, a name preloaded thousands of times",
-    "1,000 RUNPATH of 1,000 directories with files",
-];
-
-/// The MiB and the seconds of a processor that a row may take; the program of the tests is not optimised.
-const MOST: (u64, u64) = (300, 60);
-
-#[test]
-fn x_03_to_x_06_work_bombs_are_judged_in_bounds_or_end_in_a_gap() {
-    let program = std::env::var("CUPTI_AUDIT").unwrap_or_else(|_| env!("CARGO_BIN_EXE_cupti-audit").to_owned());
-    for row in WORK_BOMBS {
-        let folder = TempDir::new().unwrap();
-        let (env, entries) = work_bomb(row);
-        let image = write_image(folder.path(), &env, entries);
-        let run = measure(&program, &["--format", "json", &image]);
-        let seconds = run.took.as_secs();
-        println!("budget: {row}: exit {:?}, {seconds} s, {} MiB", run.code, run.peak_mib);
-        assert!(run.code.is_some_and(|code| code <= 2), "{row}: {}", run.stderr);
-        assert!(run.peak_mib <= MOST.0 && seconds <= MOST.1, "{row}");
-        if run.code == Some(2) {
-            assert!(
-                run.stdout.contains("more steps than are followed"),
-                "{row}: {}",
-                run.stderr
-            );
-        }
     }
 }

@@ -67,7 +67,7 @@ fn report(audit: &AuditedImage, fail_on: FailOn) -> Value {
         .dangling
         .iter()
         .map(|link| json!({"path": link.path.to_string(), "target": escape_bytes(&link.target), "layer": link.layer}));
-    json!({
+    let mut report = json!({
         "schema": SCHEMA,
         "tool": program_version(),
         "verdict": audit.verdict(),
@@ -88,10 +88,20 @@ fn report(audit: &AuditedImage, fail_on: FailOn) -> Value {
         "consumers": facts.consumers.iter().map(consumer).collect::<Value>(),
         "undecided": undecided(facts),
         // In the order of the phases, as in the other forms.
-        "phases": audit.plans.iter().map(|plan| (plan.phase.clone(), phase(plan))).collect::<Value>(),
+        "phases": null,
         "findings": audit.findings.iter().map(finding).collect::<Value>(),
         "gaps": gap_reports(facts),
-    })
+    });
+    let phases = audit.plans.iter().map(|plan| (plan.phase.clone(), phase(plan)));
+    fill(&mut report, "phases", phases.collect());
+    report
+}
+
+/// Gives a field its value, which `json!` would copy whole.
+fn fill(object: &mut Value, field: &str, value: Value) {
+    if let Some(place) = object.get_mut(field) {
+        *place = value;
+    }
 }
 
 fn asked_tool(tool: &AskedTool) -> Value {
@@ -151,16 +161,20 @@ fn phase(plan: &Plan) -> Value {
     let paths = |items: &[PlanItem]| -> Value { items.iter().map(|item| item.path.to_string()).collect() };
     let decided = [("keep", &plan.keep), ("drop", &plan.drop)].into_iter();
     let items = decided.flat_map(|(decision, items)| items.iter().map(move |item| self::item(decision, item)));
-    json!({
+    let mut phase = json!({
         "verdict": plan.verdict.name(),
         "because": plan.because,
         "keep_bytes": plan.keep_bytes(),
         "drop_bytes": plan.drop_bytes(),
         // The paths stood here before there were items, and stay: fields are only ever added.
-        "keep": paths(&plan.keep),
-        "drop": paths(&plan.drop),
-        "items": items.collect::<Value>(),
-    })
+        "keep": null,
+        "drop": null,
+        "items": null,
+    });
+    fill(&mut phase, "keep", paths(&plan.keep));
+    fill(&mut phase, "drop", paths(&plan.drop));
+    fill(&mut phase, "items", items.collect());
+    phase
 }
 
 fn item(decision: &str, item: &PlanItem) -> Value {

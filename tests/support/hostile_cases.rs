@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -74,7 +75,7 @@ fn t_15_t_18_s_15_e_26_nothing_of_an_image_is_written_or_run() {
     fs::write(&index, document.to_string()).unwrap();
     let before = files_below(folder.path());
     for how in [&["tree"][..], &[]] {
-        let ended = std::process::Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+        let ended = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
             .args(how)
             .arg(format!("oci:{}", layout.display()))
             .current_dir(&work)
@@ -171,18 +172,67 @@ fn b_13_an_error_names_its_limit_and_the_flag_raises_it() {
         "image-entries=2",
         "layer-bytes=1KiB",
         "image-bytes=1KiB",
+        "image-names=2",
         "document=10",
         "layers=1,document=1",
     ] {
         let name = limit.rsplit(',').next().unwrap().split('=').next().unwrap();
         check(&image, &["--limit", limit], name);
     }
-    for limit in ["layer-entries=3", "image-entries=3", "layer-bytes=1MiB"] {
+    for limit in [
+        "layer-entries=3",
+        "image-entries=3",
+        "image-names=3",
+        "layer-bytes=1MiB",
+    ] {
         let raised = run(&["-q", "--limit", limit, &image]);
         assert_eq!((raised.code, raised.stdout), (passed.code, passed.stdout.clone()));
     }
     let wrong = run(&["--limit", "layer-entrys=3", &image]);
     assert!(wrong.stderr.contains("no limit is called"), "{}", wrong.stderr);
+}
+
+#[test]
+fn b_13_what_layers_come_to_together_is_bounded_in_a_stream_as_well() {
+    let folder = TempDir::new().unwrap();
+    let script = |name: &str| Layer::new().file(name, "#!/bin/sh\n# of twenty-five bytes");
+    let layers = ["etc/profile", "etc/bash.bashrc"].map(|name| (script(name), Compression::Gzip));
+    let layout = write_layers(folder.path(), &layers);
+    let archive = folder.path().join("image.tar");
+    let entries = ["oci-layout", "index.json", "blobs"];
+    let tar = Command::new("tar")
+        .arg("-cf")
+        .arg(&archive)
+        .arg("-C")
+        .arg(folder.path())
+        .args(entries)
+        .status();
+    assert!(tar.unwrap().success());
+    let whole = format!("{}", archive.display());
+    let piped = |limit: &str| {
+        let input = fs::File::open(&archive).unwrap();
+        let program = env!("CARGO_BIN_EXE_cupti-audit");
+        let output = Command::new(program)
+            .args(["--no-cache", "--limit", limit, "-"])
+            .stdin(input)
+            .output()
+            .unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (limit, enough) in [
+        ("image-entries=1", "image-entries=2"),
+        ("image-names=20", "image-names=100"),
+        ("image-kept=60", "image-kept=100"),
+    ] {
+        let name = limit.split('=').next().unwrap();
+        for image in [&layout, &whole] {
+            check(image, &["--limit", limit], name);
+            assert_eq!(run(&["--limit", enough, image]).stderr, "", "{enough} {image}");
+        }
+        let (code, said) = piped(limit);
+        assert!(code == Some(2) && said.contains(&format!("({name})")), "{said}");
+        assert_eq!(piped(enough).1, "", "{enough}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use indexmap::IndexMap;
+use serde_json::Value;
 use testkit::layer::Compression;
 use testkit::oci::Layout;
 use testkit::spec::{ElfSpec, EntrySpec, Fixture, LayerSpec, Sources};
@@ -37,10 +38,21 @@ pub fn library(needed: &[String], change: impl Fn(&mut ElfSpec)) -> EntrySpec {
 
 /// Writes Debian with libcupti, this environment and these files as a layout into `folder`.
 pub fn write_image(folder: &Path, env: &[(&str, String)], entries: Entries) -> String {
+    let env = env.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
+    write_changed_image(folder, entries, |fixture| fixture.env.extend(env))
+}
+
+/// The same, of an image that starts this command.
+#[allow(dead_code, reason = "not every test starts one")]
+pub fn write_started_image(folder: &Path, command: Value, entries: Entries) -> String {
+    let start = ("Entrypoint".to_owned(), command);
+    write_changed_image(folder, entries, |fixture| fixture.config.extend([start]))
+}
+
+fn write_changed_image(folder: &Path, entries: Entries, change: impl FnOnce(&mut Fixture)) -> String {
     let sources = Sources::of_repository().unwrap();
     let mut fixture: Fixture = sources.fixtures()["debian-cupti"].clone();
-    let env = env.iter().map(|(key, value)| ((*key).to_owned(), value.clone()));
-    fixture.env.extend(env);
+    change(&mut fixture);
     fixture.layers.push(LayerSpec {
         created_by: "COPY hostile /".to_owned(),
         compression: Compression::Gzip,

@@ -21,6 +21,8 @@ pub struct Limits {
     /// The bytes that one layer may have held of paths, link targets, names in objects, and directories that no entry
     /// stands for.
     pub layer_names: u64,
+    /// The same of all layers of one image, but for those directories.
+    pub image_names: u64,
     /// Headers of one tar entry: PAX records, long names, sparse maps.
     pub tar_metadata: usize,
     /// Regions of one sparse file.
@@ -33,6 +35,8 @@ pub struct Limits {
     pub searched_file: u64,
     /// All files kept as bytes in one layer.
     pub kept_total: u64,
+    /// The same of all layers of one image.
+    pub image_kept: u64,
     /// The memory in which the start of an ELF file is held until its dynamic section has been seen, and a third
     /// of that in which tables behind it are. Behind the first 16 MiB tables are held compressed: this is some 80 MB of names. The
     /// largest seen, of TensorFlow, ends at byte 59,000,000.
@@ -67,6 +71,7 @@ impl Default for Limits {
             image_entries: 8_000_000,
             // Four million honest entries take a third.
             layer_names: 1 << 30,
+            image_names: 1 << 30,
             // As Go's archive/tar bounds them (`maxSpecialFileSize`), and with it every engine.
             tar_metadata: 1 << 20,
             sparse_regions: 10_000,
@@ -75,6 +80,8 @@ impl Default for Limits {
             // Of the modules of a PyTorch 2.8 environment the longest has 1.2 MB, and the longest with ctypes 0.3 MB.
             searched_file: 1 << 20,
             kept_total: 64 << 20,
+            // Of all files of PyTorch 2.8, 13 MB.
+            image_kept: 128 << 20,
             elf_head: 24 << 20,
             document: 4 << 20,
             // Docker's overlay2 driver stacks at most 128.
@@ -94,7 +101,7 @@ impl Default for Limits {
 type LimitSetter = (&'static str, fn(&mut Limits, u64));
 
 /// The limits that a user may set. Paths and links are bounded by Linux, and no image may ask for more.
-const SETTERS: [LimitSetter; 19] = [
+const SETTERS: [LimitSetter; 21] = [
     ("layer-bytes", |limits, value| limits.layer_bytes = value),
     ("image-bytes", |limits, value| limits.image_bytes = value),
     ("layer-ratio", |limits, value| limits.layer_ratio = value),
@@ -102,11 +109,13 @@ const SETTERS: [LimitSetter; 19] = [
     ("layer-entries", |limits, value| limits.layer_entries = count(value)),
     ("image-entries", |limits, value| limits.image_entries = count(value)),
     ("layer-names", |limits, value| limits.layer_names = value),
+    ("image-names", |limits, value| limits.image_names = value),
     ("tar-metadata", |limits, value| limits.tar_metadata = count(value)),
     ("sparse-regions", |limits, value| limits.sparse_regions = count(value)),
     ("kept-file", |limits, value| limits.kept_file = value),
     ("searched-file", |limits, value| limits.searched_file = value),
     ("kept-total", |limits, value| limits.kept_total = value),
+    ("image-kept", |limits, value| limits.image_kept = value),
     ("elf-head", |limits, value| limits.elf_head = count(value)),
     ("document", |limits, value| limits.document = value),
     ("layers", |limits, value| limits.layers = count(value)),

@@ -12,6 +12,7 @@ mod engine;
 mod host_path_kind;
 mod http_client;
 mod image;
+mod image_budget;
 mod image_error;
 mod image_user;
 mod layer_cache;

@@ -1,11 +1,11 @@
 //! The layers of an opened image, read several at a time.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
-use image_linkage::limits::Limits;
 
 use crate::image::{Image, LayerDescriptor};
+use crate::image_budget::ImageBudget;
 use crate::image_error::ImageError;
 use crate::source::{BlobStore, OpenRequest, ProgressReader};
 use crate::work_pool::in_parallel;
@@ -32,21 +32,17 @@ pub fn read_layers(
     blobs: &dyn BlobStore,
     request: &OpenRequest<'_>,
 ) -> Result<Vec<ReadLayer>, ImageError> {
-    let room = AtomicU64::new(image_room(image, request.limits()));
-    let entries = AtomicUsize::new(0);
+    let stored = image.layers.iter().map(|layer| layer.size).sum();
+    let budget = ImageBudget::new(request.limits(), stored);
     let has_failed = AtomicBool::new(false);
     let read = |&(number, layer): &(usize, &LayerDescriptor)| -> Option<Result<ReadLayer, ImageError>> {
         // The other worker ends the layer it has begun, and takes no further one.
         if has_failed.load(Ordering::Relaxed) {
             return None;
         }
-        let result = read_layer(number, layer, blobs, request, room.load(Ordering::Relaxed)).and_then(|layer| {
+        let result = read_layer(number, layer, blobs, request, budget.layer_bytes()).and_then(|layer| {
             if let Ok(index) = &layer {
-                let _ = room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| {
-                    Some(room.saturating_sub(index.bytes))
-                });
-                let before = entries.fetch_add(index.entries.len(), Ordering::Relaxed);
-                check_entries(image, before + index.entries.len(), request.limits())?;
+                budget.count(image.reference.as_str(), index)?;
             }
             Ok(layer)
         });
@@ -56,25 +52,6 @@ pub fn read_layers(
     let numbered: Vec<_> = image.layers.iter().enumerate().collect();
     // Of two failures that of the lower layer is told, as if they were read one by one.
     in_parallel(&numbered, WORKERS, read).into_iter().flatten().collect()
-}
-
-/// Whether the layers that were read have room in memory together.
-fn check_entries(image: &Image, entries: usize, limits: &Limits) -> Result<(), ImageError> {
-    let limit = limits.image_entries;
-    if entries <= limit {
-        return Ok(());
-    }
-    let what = format!("its layers have more than the limit of {limit} entries together (image-entries)");
-    Err(ImageError::not_an_image(image.reference.as_str(), what))
-}
-
-/// The uncompressed bytes that the layers may hold together. Each of a thousand small layers may be a bomb.
-fn image_room(image: &Image, limits: &Limits) -> u64 {
-    let stored: Option<u64> = image.layers.iter().map(|layer| layer.size).sum();
-    let by_ratio = stored.map_or(u64::MAX, |stored| stored.saturating_mul(limits.layer_ratio));
-    limits
-        .image_bytes
-        .min(by_ratio.max(limits.ratio_from.saturating_mul(2)))
 }
 
 fn read_layer(
@@ -117,7 +94,7 @@ fn read_layer(
         diff_id: layer.diff_id.as_ref(),
     };
     let mut options = request.index.clone();
-    options.limits.layer_bytes = options.limits.layer_bytes.min(room);
+    options.limits.layer_bytes = room;
     let index = layer::index_layer(&name, counted, &expected, &options)?;
     request.progress.finish(number);
     if let Some(cache) = request.cache {

@@ -41,7 +41,12 @@ pub struct CuptiFiles {
     pub aliases: BTreeSet<ByteString>,
     /// The absolute paths of the files and links of its name, each from its last byte to its first.
     names: BTreeSet<Vec<u8>>,
+    /// Whether there are more copies, headers or dangling links than are judged.
+    pub is_cut: bool,
 }
+
+/// Copies, headers and dangling links that are judged, of each at most: the environments seen have less than ten.
+pub const JUDGED_FILES: usize = 1_000;
 
 /// The paths that are looked at of those that end alike.
 const ALIKE: usize = 8;
@@ -97,16 +102,18 @@ pub(super) fn add_cupti_node(
                 && (why == LookupError::Loop || !leads_to_link(rootfs, path, target))
             {
                 let why = why.to_string();
-                found.dangling.push(DanglingLink {
-                    path: path.clone(),
-                    target: target.clone(),
-                    layer: node.layer,
+                let (path, target, layer) = (path.clone(), target.clone(), node.layer);
+                let link = DanglingLink {
+                    path,
+                    target,
+                    layer,
                     why,
-                });
+                };
+                found.is_cut |= !has_room_for(link, &mut found.dangling);
             }
         }
         NodeKind::File(_) if path.name() == library.header.as_bytes() => {
-            found.headers.push((path.clone(), node.layer));
+            found.is_cut |= !has_room_for((path.clone(), node.layer), &mut found.headers);
         }
         NodeKind::File(facts) if is_source(path.name()) && holds_name(library, facts) => {
             found.sources.push(path.clone());
@@ -120,7 +127,7 @@ pub(super) fn add_cupti_node(
                 .flatten()
                 .any(|name| library.is_request(name))
             {
-                found.files.push((path.clone(), node.layer));
+                found.is_cut |= !has_room_for((path.clone(), node.layer), &mut found.files);
             // A string may hold the name within a path or a message: what is opened by it is found out later.
             } else if let Some(elf) = elf
                 && (elf.needed.iter().any(|name| library.is_request(name))
@@ -132,6 +139,15 @@ pub(super) fn add_cupti_node(
         }
         _ => {}
     }
+}
+
+/// Takes the file among those that are judged, if there is room for it.
+fn has_room_for<T>(file: T, judged: &mut Vec<T>) -> bool {
+    let has_room = judged.len() < JUDGED_FILES;
+    if has_room {
+        judged.push(file);
+    }
+    has_room
 }
 
 /// Whether an object holds anything that speaks of the library.

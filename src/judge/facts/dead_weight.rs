@@ -39,7 +39,12 @@ pub(super) struct DeadWeightScan {
     pub files: Vec<DeadWeightFile>,
     pub uses: Vec<DeadWeightUse>,
     last_folder: LastFolder,
+    /// Whether there are more files than are judged.
+    pub is_cut: bool,
 }
+
+/// The files that are judged, at most. An image with a whole toolkit, Nsight included, has some 10,000.
+pub const JUDGED_DEAD_WEIGHT: usize = 30_000;
 
 impl DeadWeightScan {
     /// Takes one node of the file system.
@@ -53,13 +58,15 @@ impl DeadWeightScan {
         }
         // The first kind that fits counts, so that libnvperf in the folder of Triton is Triton's.
         let hit = table.match_path(path.as_bytes());
-        if let Some(kind) = first_kind(tables, &hit.kinds, facts) {
-            self.files.push(DeadWeightFile {
+        match first_kind(tables, &hit.kinds, facts) {
+            Some(_) if self.files.len() == JUDGED_DEAD_WEIGHT => self.is_cut = true,
+            Some(kind) => self.files.push(DeadWeightFile {
                 kind: &kind.id,
                 path: path.clone(),
                 bytes: facts.bytes,
                 layer: node.layer,
-            });
+            }),
+            None => {}
         }
         // What shows a use is mostly no dead weight itself, such as Numba, which compiles with libdevice.
         for (kind, used) in hit.uses {

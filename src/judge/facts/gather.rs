@@ -7,7 +7,7 @@ pub(super) mod gaps;
 mod rootfs_scan;
 
 use self::asked_processes::{AskedProcesses, ask_processes};
-use self::gaps::find_gaps;
+use self::gaps::{find_gaps, flood_gaps};
 use self::rootfs_scan::{ScannedImage, scan_image};
 use super::file_references::{find_references, find_word_uses};
 use super::image_facts::{Gap, ImageFacts, LayerSize};
@@ -71,6 +71,7 @@ pub fn gather_from_rootfs(
     let scanned = scan_image(&image, &rootfs, knowledge, profiles, conditions);
     let mut asked = ask_processes(&image, &rootfs, &scanned, knowledge, profiles);
     gaps.extend(find_gaps(&scanned.contexts, knowledge.library, &asked, &oddities));
+    gaps.extend(flood_gaps(&scanned.scan, knowledge.library));
     // Both worlds tell the same problem of the same file.
     gaps.sort();
     gaps.dedup();

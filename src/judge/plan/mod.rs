@@ -1,6 +1,7 @@
 //! What a phase may expect of an image: a verdict with its reasons, and the files that stay or may go.
 
 pub mod advice;
+mod asked_files;
 pub mod host_notes;
 mod phase_demand;
 pub mod profilers;

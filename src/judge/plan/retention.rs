@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::asked_files::AskedFiles;
 use crate::judge::facts::{self, DeadWeightFile, FileReference, FileReferrer, ImageFacts, ReferenceKind};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{Phase, Profiler};
@@ -37,11 +38,11 @@ pub(super) struct RetentionSplit {
 /// Splits the files that the phase speaks of.
 pub(super) fn split_dead_weight(facts: &ImageFacts, profilers: &[Profiler], phase: &Phase) -> RetentionSplit {
     let mut stays: BTreeMap<&RootPath, String> = BTreeMap::new();
-    let welcome = welcome_apis(facts, profilers, phase);
+    let asked = AskedFiles::gather(facts, profilers, phase);
     for file in &facts.dead_weight {
         // The first reason that holds is the one that reports show.
         let why = allowed(facts, phase, file).or_else(|| used(facts, file));
-        if let Some(why) = why.or_else(|| asked_by_api(facts, &welcome, file)) {
+        if let Some(why) = why.or_else(|| asked.why(file)) {
             stays.insert(&file.path, why);
         }
     }
@@ -49,6 +50,7 @@ pub(super) fn split_dead_weight(facts: &ImageFacts, profilers: &[Profiler], phas
     if serve(facts, phase, &mut stays) {
         follow(facts, phase, &mut stays);
     }
+    let users = users_of_copies(facts);
     let mut split = RetentionSplit {
         keep: Vec::new(),
         drop: Vec::new(),
@@ -57,7 +59,9 @@ pub(super) fn split_dead_weight(facts: &ImageFacts, profilers: &[Profiler], phas
         match stays.get(&file.path) {
             Some(why) if speaks_of(phase, file) => split.keep.push(item(facts, file, why.clone())),
             None if phase.dead_weight.forbids.iter().any(|kind| *kind == file.kind) => {
-                split.drop.push(item(facts, file, idle(facts, file)));
+                split
+                    .drop
+                    .push(item(facts, file, idle(facts, users.get(&file.path), file)));
             }
             // Kinds that the phase does not speak of stay, and no plan lists them.
             _ => {}
@@ -120,81 +124,27 @@ fn serve<'f>(facts: &'f ImageFacts, phase: &Phase, stays: &mut BTreeMap<&'f Root
     stays.len() > before
 }
 
-/// The APIs that the phase welcomes, itself or through a tool.
-fn welcome_apis<'p>(facts: &ImageFacts, profilers: &'p [Profiler], phase: &'p Phase) -> Vec<&'static CuptiApi> {
-    let tools = profilers
-        .iter()
-        .filter(|tool| phase.profilers.accepted_ids().any(|id| id == tool.id));
-    let of_tools = tools.flat_map(|tool| &tool.profile.apis).map(String::as_str);
-    let mut apis: Vec<&CuptiApi> = phase
-        .apis
-        .accepted_ids()
-        .chain(of_tools)
-        .filter_map(|id| facts.tables.find_api(id))
-        .collect();
-    // An API that stands twice gives the same reason twice, so that neighbours are enough.
-    apis.dedup();
-    apis
-}
-
-/// Whether a process gets the file for an API that is welcome. Where no process gets the library of an API, every
-/// file of its name stays: it can still be put on a search path.
-fn asked_by_api(facts: &ImageFacts, apis: &[&CuptiApi], file: &DeadWeightFile) -> Option<String> {
-    let why = |api: &CuptiApi| Some(format!("CUPTI's {} API needs it", api.name));
-    let reaches = || {
-        let askers = facts.apis.iter();
-        // A file that either world gets stays: the plan has to hold in both.
-        askers.flat_map(|asker| [&asker.reach.as_is, &asker.reach.nvidia])
-    };
-    let kind = facts.tables.dead_weight.find_kind(file.kind);
-    let is_library = kind.is_some_and(|kind| kind.is_library);
-    // Of the copies for several processors, each machine takes its own.
-    let mut alike = facts.dead_weight.iter().filter(|other| other.kind == file.kind);
-    let has_levels = alike.any(|other| facts::is_for_processor(&other.path));
-    for api in apis.iter().copied() {
-        if api.exports.is_some() && is_library {
-            let mut got = reaches().filter_map(|reach| reach.cupti.as_ref()).peekable();
-            // Of several copies, those that a process gets are the ones that the API means.
-            if got.peek().is_none() || has_levels || got.any(|path| *path == file.path) {
-                return why(api);
-            }
-        }
-        for library in &api.libraries {
-            let mut got = reaches()
-                .flat_map(|reach| &reach.companions)
-                .filter(|companion| companion.library == library.name && companion.got == library.got)
-                .filter_map(|companion| companion.real_path.as_ref())
-                .peekable();
-            let named = || file.path.name().starts_with(library.stem().as_bytes());
-            let is_it = if got.peek().is_none() || has_levels {
-                named()
-            } else {
-                got.any(|path| *path == file.path)
-            };
-            if is_it {
-                return why(api);
-            }
-        }
+/// The names of the consumers that get each copy.
+fn users_of_copies(facts: &ImageFacts) -> BTreeMap<&RootPath, BTreeSet<&str>> {
+    let mut users: BTreeMap<&RootPath, BTreeSet<&str>> = BTreeMap::new();
+    for copy in &facts.copies {
+        let names = copy.used_by.iter().filter_map(|number| facts.consumers.get(*number));
+        let of_copy = users.entry(&copy.real_path).or_default();
+        of_copy.extend(names.map(|user| &*user.name));
     }
-    None
+    users
 }
 
-/// Why a file that may go is not needed.
-fn idle(facts: &ImageFacts, file: &DeadWeightFile) -> String {
+/// Why a file that may go, and that these consumers get, is not needed.
+fn idle(facts: &ImageFacts, users: Option<&BTreeSet<&str>>, file: &DeadWeightFile) -> String {
     let needs = |api: &&CuptiApi| {
         let named = |stem: &str| file.path.name().starts_with(stem.as_bytes());
         // A file of an API that no process gets is told by its name, whatever folder it lies in.
         api.libraries.iter().any(|library| named(library.stem()))
     };
     let apis: Vec<&str> = facts.tables.apis.iter().filter(needs).map(|api| &*api.name).collect();
-    let copies = facts.copies.iter().filter(|copy| copy.real_path == file.path);
-    let users = copies.flat_map(|copy| &copy.used_by);
-    let users: BTreeSet<&str> = users
-        .filter_map(|number| facts.consumers.get(*number))
-        .map(|user| &*user.name)
-        .collect();
-    if !users.is_empty() {
-        let users: Vec<&str> = users.into_iter().collect();
+    if let Some(users) = users.filter(|users| !users.is_empty()) {
+        let users: Vec<&str> = users.iter().copied().collect();
         return format!("loaded by {} alone, and only to profile", users.join(", "));
     }
     if apis.is_empty() {

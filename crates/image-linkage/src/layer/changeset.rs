@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use super::access_list::AccessList;
 use super::index::{LayerEntry, LayerProblem, ProblemKind};
 use super::layer_entries::LayerEntries;
 use super::layer_links::LayerLinks;
@@ -158,7 +157,7 @@ impl Changeset {
             self.last_parent = None;
         }
         // Never taken back: a tar that names one path again and again reaches the bound as well.
-        self.held += (path.as_bytes().len() + weight(&entry)) as u64;
+        self.held += (path.as_bytes().len() + entry.name_bytes()) as u64;
         if !self.hard_links.is_empty()
             && let Some(before) = self.entries.get(path.as_bytes()).cloned()
         {
@@ -274,25 +273,6 @@ impl Changeset {
         }
         problems
     }
-}
-
-/// The bytes that an entry holds beside its path and its fixed size.
-fn weight(entry: &LayerEntry) -> usize {
-    match entry {
-        LayerEntry::Symlink(target) => target.len(),
-        // Held once more by `hard_links`, beside the path.
-        LayerEntry::Hardlink(target) => 3 * target.as_bytes().len(),
-        // The content of kept files has a bound of its own, `KeptFiles`.
-        LayerEntry::File(facts) => {
-            facts.elf.as_ref().map_or(0, |elf| elf.text_bytes()) + list_bytes(facts.access_list.as_deref())
-        }
-        LayerEntry::Directory(_, list) => list_bytes(list.as_deref()),
-        LayerEntry::Special => 0,
-    }
-}
-
-fn list_bytes(list: Option<&AccessList>) -> usize {
-    list.map_or(0, AccessList::bytes)
 }
 
 #[cfg(test)]

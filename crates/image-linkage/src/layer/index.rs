@@ -52,6 +52,23 @@ impl LayerIndex {
         }
     }
 
+    /// The bytes held of the paths of its entries, and of what they name.
+    pub fn name_bytes(&self) -> u64 {
+        let folders = self.entries.folders();
+        let entries = folders.flat_map(|(folder, names)| names.iter().map(move |(name, entry)| (folder, name, entry)));
+        let bytes = entries.map(|(folder, name, entry)| folder.as_bytes().len() + name.len() + entry.name_bytes());
+        bytes.sum::<usize>() as u64
+    }
+
+    /// The bytes held of files whose content is kept.
+    pub fn kept_bytes(&self) -> u64 {
+        let kept = self.entries.values().filter_map(|entry| match entry {
+            LayerEntry::File(facts) => facts.kept.as_ref(),
+            _ => None,
+        });
+        kept.map(|kept| kept.len() as u64).sum()
+    }
+
     /// Where a hard link to `target` ends, and what the layer holds there: nothing where the file is one of a layer below.
     pub(crate) fn follow_hardlink<'l>(&'l self, mut target: &'l RootPath) -> (&'l RootPath, Option<&'l LayerEntry>) {
         for _ in 0..HARDLINK_DEPTH {
@@ -81,6 +98,22 @@ pub enum LayerEntry {
     Hardlink(RootPath),
     /// A device, a FIFO or a socket.
     Special,
+}
+
+impl LayerEntry {
+    /// The bytes that it holds of names, beside its path.
+    pub(crate) fn name_bytes(&self) -> usize {
+        let list_bytes = |list: &Option<Arc<AccessList>>| list.as_deref().map_or(0, AccessList::bytes);
+        match self {
+            Self::Symlink(target) => target.len(),
+            // Held once more by `hard_links` of the layer that is read, beside the path.
+            Self::Hardlink(target) => 3 * target.as_bytes().len(),
+            // The content of kept files has a bound of its own.
+            Self::File(facts) => facts.elf.as_ref().map_or(0, |elf| elf.text_bytes()) + list_bytes(&facts.access_list),
+            Self::Directory(_, list) => list_bytes(list),
+            Self::Special => 0,
+        }
+    }
 }
 
 /// What was read from a regular file as it passed.

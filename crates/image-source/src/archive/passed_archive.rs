@@ -12,6 +12,7 @@ use super::image_choice::{choose_image, list_archive_platforms};
 use super::members::{ArchiveMembers, MemberKind, SkipStream};
 use super::wanted_image::{WantedImage, sparse_reason};
 use crate::image::LayerDescriptor;
+use crate::image_budget::ImageBudget;
 use crate::image_error::ImageError;
 use crate::platform::Platform;
 use crate::source::{OpenRequest, OpenedImage, OpenedLayers, ProgressReader};
@@ -91,6 +92,7 @@ fn pass<R: Read + Send>(
     let limits = request.limits();
     let mut passed = PassedMembers::new(what, limits.links);
     let (mut layers, mut kept) = (0, 0_u64);
+    let budget = ImageBudget::new(limits, None);
     while let Some(member) = members.next()? {
         match member.kind {
             MemberKind::Link(target) => passed.link(member.name, target),
@@ -117,7 +119,10 @@ fn pass<R: Read + Send>(
                     }
                     let blob = Cursor::new(start).chain(&mut *members);
                     // Kept even if it failed: damage in a layer that the wanted image does not use is no error.
-                    let index = index(&member.name, blob, member.size, layers, request);
+                    let index = index(&member.name, blob, member.size, layers, request, budget.layer_bytes());
+                    if let Ok(index) = &index {
+                        budget.count(what, index)?;
+                    }
                     passed.store(member.name, MemberContent::Layer(Box::new(index)));
                     layers += 1;
                 }
@@ -141,6 +146,7 @@ fn index(
     bytes: u64,
     number: usize,
     request: &OpenRequest<'_>,
+    room: u64,
 ) -> Result<LayerIndex, LayerError> {
     // Only the name of a blob says what it should be. The config's diff ids are compared when all has passed.
     let stated = digest_of_name(name);
@@ -156,7 +162,9 @@ fn index(
         progress: request.progress,
     };
     let shown = image_linkage::escape::escape_bytes(name.as_bytes());
-    let index = layer::index_layer(&shown, blob, &expected, request.index);
+    let mut options = request.index.clone();
+    options.limits.layer_bytes = room;
+    let index = layer::index_layer(&shown, blob, &expected, &options);
     request.progress.finish(number);
     index
 }

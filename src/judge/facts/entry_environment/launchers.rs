@@ -6,7 +6,7 @@ use crate::judge::facts::entry_problem::EntryProblem;
 use crate::judge::facts::opened_names::imports_any;
 use crate::judge::facts::python::{
     PythonEnvironment, PythonSettings, PythonSurroundings, SettingSources, demanded_variables, end_of_module,
-    fails_as_module, sets_environment, source_fault,
+    fails_as_module, is_too_long, sets_environment, source_fault,
 };
 use crate::judge::facts::shell_script::{LOADER, ScriptFiles as _, VariableValue};
 use crate::knowledge::ProgramLauncher;
@@ -110,10 +110,7 @@ impl CommandFollower<'_> {
                     .get_or_insert_with(|| format!("{whether} {rest}: it may be that {why}"));
             }
         }
-        if let Some(call) = BECOMES_ANOTHER.iter().find(|call| holds(call)) {
-            let said = || format!("only a run could tell what {script} becomes by `{call})`");
-            self.doubt.get_or_insert_with(said);
-        }
+        self.doubt_text(&text, &script);
         if holds(&"os.chdir(") {
             self.directory = None;
         }
@@ -122,6 +119,20 @@ impl CommandFollower<'_> {
             return self.lose();
         }
         false
+    }
+
+    /// Notes what of the text of a script only a run could tell.
+    fn doubt_text(&mut self, text: &str, script: &str) {
+        let called = BECOMES_ANOTHER.iter().find(|call| text.contains(**call));
+        let said = if is_too_long(text) {
+            "does: it is longer than what is read".to_owned()
+        } else if let Some(call) = called {
+            format!("becomes by `{call})`")
+        } else {
+            return;
+        };
+        self.doubt
+            .get_or_insert_with(|| format!("only a run could tell what {script} {said}"));
     }
 
     /// Whether an object calls what makes an environment: it names a variable of the loader beside it, empties all, or hands

@@ -101,7 +101,8 @@ impl<'a> NamedPaths<'a> {
         for token in text.split(|byte| byte.is_ascii_whitespace() || b";|&".contains(byte)) {
             let searches = self.shared().sets_search_path(token);
             let parts = token.split(|byte| !is_path_byte(*byte));
-            words.extend(parts.filter(|part| self.may_name(part)).map(|part| (part, searches)));
+            let named = parts.filter(|part| !part.is_empty() && self.may_name(part));
+            words.extend(named.map(|part| (part, searches)));
             if words.len() >= *left {
                 break;
             }

@@ -1,6 +1,9 @@
 //! What keeps a verdict open.
 
 use super::asked_processes::AskedProcesses;
+use super::rootfs_scan::RootfsScan;
+use crate::judge::facts::cupti_files::JUDGED_FILES;
+use crate::judge::facts::dead_weight::JUDGED_DEAD_WEIGHT;
 use crate::judge::facts::image_facts::Gap;
 use crate::judge::facts::process_context::ProcessContext;
 use crate::judge::facts::world::ByWorld;
@@ -43,6 +46,25 @@ pub(super) fn find_gaps(
     let mounted = |absent: &String| format!("{absent}, unless it is mounted when the container starts");
     gaps.extend(absent.map(|absent| gap("what the container's command starts".to_owned(), &mounted(absent))));
     gaps
+}
+
+/// The files of which there are more than are judged.
+pub(super) fn flood_gaps(scan: &RootfsScan, library: &LibraryProfile) -> Vec<Gap> {
+    let flood = |is_cut: bool, what: String, judged: usize| {
+        is_cut.then(|| {
+            gap(
+                what,
+                &format!("there are more than {judged}, and the rest was not judged"),
+            )
+        })
+    };
+    let own = format!("the files of {}", library.name);
+    let dead_weight = "the files that may be dead weight".to_owned();
+    let gaps = [
+        flood(scan.found.is_cut, own, JUDGED_FILES),
+        flood(scan.weight.is_cut, dead_weight, JUDGED_DEAD_WEIGHT),
+    ];
+    gaps.into_iter().flatten().collect()
 }
 
 /// What keeps every question to the loader open: its own files, and those of the layers that were not kept.

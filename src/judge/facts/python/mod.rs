@@ -30,3 +30,4 @@ pub(super) use source_faults::source_fault;
 pub(super) use source_flow::{end_of_module, fails_as_module};
 pub(super) use source_text::{SourceText, demanded_variables, read_source, sets_environment};
 pub(super) use source_values::PythonSurroundings;
+pub(super) use source_words::is_too_long;

@@ -9,11 +9,14 @@ use super::source_text::OPENERS;
 use super::source_words::{SourceWords, read_words};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
 /// The modules that are followed of one import.
 const MODULES: usize = 64;
+/// The import statements that are followed of one module; `torch/__init__.py` of 2.8 has some hundred.
+const NAMED: usize = 2_000;
 /// What a module does that makes others importable which are not on `sys.path`.
 const ARRANGES: [&str; 4] = ["sys.path", "sys.modules", "meta_path", "__path__"];
 /// What gives a process modules that lie nowhere, such as those of setuptools in the place of distutils.
@@ -163,7 +166,7 @@ fn run_import(
         for (at, module) in named_modules(&words) {
             let found = find_module(environment, interpreter, rootfs, &file, &module);
             // What stands under the name already is no module.
-            let is_own = module.is_any && words.code.matches(module.name).count() > 1;
+            let is_own = module.is_any && words.repeats(module.name);
             let is_sure = is_sure && module.is_sure && !is_own && arranges.is_none_or(|arranges| at < arranges);
             match found {
                 Ok(files) => pending.extend(files.into_iter().map(|file| (file, is_sure))),
@@ -201,10 +204,10 @@ fn named_modules<'w>(words: &'w SourceWords<'_>) -> Vec<(usize, NamedModule<'w>)
         let line = words.line(&words.code, number);
         let at = words.lines.get(number).copied().unwrap_or_default();
         // What is indented is part of a condition, a function, or what catches its failure and may go on.
-        let is_sure = !line.starts_with([' ', '\t']) || is_demanded(words, number);
+        let is_sure = LazyCell::new(|| !line.starts_with([' ', '\t']) || is_demanded(words, number));
         for statement in line.split(';').map(str::trim) {
             if let Some(names) = statement.strip_prefix("import ") {
-                modules.extend(listed(names).map(|name| (at, (0, name, is_sure, false))));
+                modules.extend(listed(names).map(|name| (at, (0, name, *is_sure, false))));
             } else if let Some((module, names)) = statement
                 .strip_prefix("from ")
                 .and_then(|rest| rest.split_once(" import"))
@@ -212,9 +215,9 @@ fn named_modules<'w>(words: &'w SourceWords<'_>) -> Vec<(usize, NamedModule<'w>)
                 let name = module.trim().trim_start_matches('.');
                 let level = module.trim().len() - name.len();
                 if name.is_empty() {
-                    modules.extend(listed(names).map(|name| (at, (level, name, is_sure, true))));
+                    modules.extend(listed(names).map(|name| (at, (level, name, *is_sure, true))));
                 } else {
-                    modules.push((at, (level, name, is_sure, false)));
+                    modules.push((at, (level, name, *is_sure, false)));
                 }
             }
         }
@@ -222,7 +225,10 @@ fn named_modules<'w>(words: &'w SourceWords<'_>) -> Vec<(usize, NamedModule<'w>)
     // What is no name was not understood.
     let is_name =
         |name: &str| !name.is_empty() && name.chars().all(|sign| sign.is_alphanumeric() || "._".contains(sign));
-    let named = modules.into_iter().filter(|(_, (_, name, ..))| is_name(name));
+    let named = modules
+        .into_iter()
+        .filter(|(_, (_, name, ..))| is_name(name))
+        .take(NAMED);
     let module = |(at, (level, name, is_sure, is_any))| {
         (
             at,
@@ -251,7 +257,8 @@ fn is_demanded(words: &SourceWords<'_>, number: usize) -> bool {
     let is_top = |line: &str| !line.trim().is_empty() && !line.starts_with([' ', '\t']);
     let mut heads = words.heads(number);
     let is_alone = heads.next().is_some_and(|head| line(head) == "try:") && heads.next().is_none();
-    let mut rest = (number + 1..words.lines.len())
+    let mut rest = words
+        .numbers_from(number + 1)
         .map(line)
         .skip_while(|line| !is_top(line));
     let catches = |head: &str| {

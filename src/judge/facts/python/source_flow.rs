@@ -50,6 +50,9 @@ const READS: [&str; 4] = ["open(", "os.listdir(", "os.scandir(", "os.chdir("];
 /// How a mode begins in which a file is made where it is not there, and what else it may hold.
 const WRITES: [&str; 7] = ["'w", "\"w", "'a", "\"a", "'x", "\"x", "+"];
 
+/// The signs behind the path that are looked at for a mode.
+const MODE: usize = 200;
+
 /// What ends a module before something follows that it would run.
 pub(in crate::judge::facts) fn end_of_module(text: &str, process: &dyn PythonSurroundings) -> Option<ModuleEnd> {
     follow((text, "__main__"), process, 0, |run| run.found)
@@ -487,18 +490,21 @@ impl ModuleRun<'_, '_> {
         }
         let mut strings = self.strings(at).iter().filter(|string| string.is_plain);
         let missing = strings.find(|string| {
-            let before = self.words.code.get(..string.start).unwrap_or_default().trim_end();
-            let rest = self
-                .text
-                .get(string.start + string.text.len() + 2..)
-                .unwrap_or_default();
-            let mode = rest.split(')').next().unwrap_or_default();
-            let writes = WRITES.iter().any(|sign| mode.contains(sign));
-            let is_read = READS.iter().any(|call| before.ends_with(call)) && !writes
-                || before.ends_with("Path(")
-                    && [").read_text(", ").read_bytes("]
-                        .iter()
-                        .any(|call| rest.starts_with(call));
+            let before = self.words.code_before(string);
+            let is_path = before.ends_with("Path(");
+            if !is_path && !READS.iter().any(|call| before.ends_with(call)) {
+                return false;
+            }
+            let rest = self.text.get(string.start + string.text.len() + 2..);
+            let rest = rest.unwrap_or_default();
+            let is_read = if is_path {
+                [").read_text(", ").read_bytes("]
+                    .iter()
+                    .any(|call| rest.starts_with(call))
+            } else {
+                let mode: String = rest.chars().take(MODE).take_while(|sign| *sign != ')').collect();
+                !WRITES.iter().any(|sign| mode.contains(sign))
+            };
             is_read && self.process.file_test('e', string.text) == Some(false)
         });
         if let Some(missing) = missing {
@@ -546,9 +552,12 @@ impl ModuleRun<'_, '_> {
         let mut strings = self.words.strings.iter();
         strings.any(|string| {
             let before = self.words.code.get(..string.start).unwrap_or_default();
+            if !before.ends_with(".add_argument(") {
+                return false;
+            }
             let line = self.words.line(&self.words.code, string.line);
             let is_optional = string.text.starts_with('-') && !line.contains("required=True");
-            before.ends_with(".add_argument(") && !is_optional && !line.contains("nargs=")
+            !is_optional && !line.contains("nargs=") && !self.words.is_spent()
         })
     }
 

@@ -94,7 +94,6 @@ pub(in crate::judge::facts) fn demanded_variables(text: &str) -> Vec<&str> {
     let (mut demanded, mut set) = (Vec::new(), BTreeSet::new());
     for string in &words.strings {
         let before = words.code.get(..string.start).unwrap_or_default();
-        let line = words.line(&words.code, string.line);
         let rest = words
             .code
             .get(string.start..)
@@ -102,7 +101,9 @@ pub(in crate::judge::facts) fn demanded_variables(text: &str) -> Vec<&str> {
         let Some(rest) = rest.and_then(|rest| rest.trim_start().strip_prefix(']')) else {
             continue;
         };
-        let is_sure = !line.starts_with([' ', '\t']) && !CONDITIONS.iter().any(|word| line.contains(word));
+        let line = words.line(&words.code, string.line);
+        let is_sure =
+            !words.is_spent() && !line.starts_with([' ', '\t']) && !CONDITIONS.iter().any(|word| line.contains(word));
         if rest.trim_start().starts_with('=') && !rest.trim_start().starts_with("==") {
             set.insert(string.text);
         } else if is_sure && !set.contains(string.text) {
@@ -198,7 +199,9 @@ fn is_tried_in_turn(words: &SourceWords<'_>, string: &SourceString<'_>, openers:
         let mut heads = words.heads(*number).take_while(|head| *head > string.line).peekable();
         heads.peek().is_some() && heads.all(is_passed)
     };
-    let mut body = (string.line + 1..words.lines.len()).filter(|number| calls(words.line(&words.code, *number)));
+    let mut body = words
+        .numbers_from(string.line + 1)
+        .filter(|number| calls(words.line(&words.code, *number)));
     let call = body.next().filter(tries);
     let is_below = |number: usize| words.heads(number).any(|head| head == string.line);
     call.is_some_and(is_below) && words.heads(string.line).all(is_passed)

@@ -1,5 +1,7 @@
 //! The text of a Python module divided into code, texts in quotes and comments (The Python Language Reference, 2).
 
+use std::cell::Cell;
+
 /// A text in quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SourceString<'t> {
@@ -16,6 +18,12 @@ pub(super) struct SourceString<'t> {
     pub is_closed: bool,
 }
 
+/// The bytes of a text that is read; a longer one is taken to say nothing. The longest of a PyTorch 2.8 environment has
+/// 1.2 MB.
+const LONGEST: usize = 4 << 20;
+/// The bytes of lines that are looked at for each byte of a text: a line may be asked for by each text in it.
+const LOOKS: usize = 64;
+
 /// A module in parts.
 #[derive(Debug, Default)]
 pub(super) struct SourceWords<'t> {
@@ -24,12 +32,23 @@ pub(super) struct SourceWords<'t> {
     pub code: String,
     /// Where each line begins, those of one statement in brackets taken together.
     pub lines: Vec<usize>,
+    /// Up to where nothing but blanks stands in the last line.
+    blank_to: usize,
+    /// The bytes of lines that may still be looked at.
+    left: Cell<usize>,
+}
+
+/// Whether a text is longer than what is read.
+pub(in crate::judge::facts) fn is_too_long(text: &str) -> bool {
+    text.len() > LONGEST
 }
 
 /// Reads a module; what follows a text without an end is part of it.
 pub(super) fn read_words(text: &str) -> SourceWords<'_> {
+    let text = if is_too_long(text) { "" } else { text };
     let mut words = SourceWords {
         lines: vec![0],
+        left: Cell::new((64 << 10) + LOOKS * text.len()),
         ..SourceWords::default()
     };
     let (mut at, mut depth) = (0, 0_usize);
@@ -49,7 +68,10 @@ pub(super) fn read_words(text: &str) -> SourceWords<'_> {
         match sign {
             '(' | '[' | '{' => depth += 1,
             ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            '\n' if depth == 0 => words.lines.push(at),
+            '\n' if depth == 0 => {
+                words.lines.push(at);
+                words.blank_to = at;
+            }
             _ => {}
         }
     }
@@ -81,26 +103,58 @@ impl<'t> SourceWords<'t> {
         let before = self.code.trim_end_matches(|sign: char| "rRbBuUfFtT".contains(sign));
         let prefix = self.code.get(before.len()..).unwrap_or_default();
         let line = self.lines.len() - 1;
-        let begin = self.lines.last().copied().unwrap_or_default();
+        let head = self.code.get(self.blank_to..before.len()).unwrap_or_default();
+        let after_blanks = head.find(|sign: char| !sign.is_whitespace());
+        self.blank_to += after_blanks.unwrap_or(head.len());
         self.strings.push(SourceString {
             text: content,
             start: before.len(),
             line,
-            is_statement: self
-                .code
-                .get(begin..before.len())
-                .is_some_and(|head| head.trim().is_empty()),
+            is_statement: after_blanks.is_none(),
             is_plain: !prefix.contains(['f', 'F', 't', 'T']),
             is_closed: rest.get(inside..).is_some_and(|tail| tail.starts_with(end)),
         });
         rest.len().min(inside + quotes)
     }
 
+    /// Takes bytes from what may be looked at; whether they were there to take.
+    fn spend(&self, bytes: usize) -> bool {
+        let left = self.left.get().checked_sub(bytes);
+        self.left.set(left.unwrap_or_default());
+        left.is_some()
+    }
+
+    /// Whether no line is shown any more, as they were looked at too often.
+    pub fn is_spent(&self) -> bool {
+        self.left.get() == 0
+    }
+
+    /// Whether a name stands in the code more than once; also where that is not looked at any more.
+    pub fn repeats(&self, name: &str) -> bool {
+        !self.spend(self.code.len()) || self.code.matches(name).nth(1).is_some()
+    }
+
+    /// The code in front of a text, without the blanks between them.
+    pub fn code_before(&self, string: &SourceString<'_>) -> &str {
+        let before = self.code.get(..string.start).unwrap_or_default();
+        let code = before.trim_end();
+        // Texts are blanks in the code, so that there may be many.
+        Some(code)
+            .filter(|_| self.spend(before.len() - code.len()))
+            .unwrap_or_default()
+    }
+
+    /// The numbers of the lines from one on, as far as they are shown.
+    pub fn numbers_from(&self, number: usize) -> impl Iterator<Item = usize> {
+        (number..self.lines.len()).take_while(|_| !self.is_spent())
+    }
+
     /// A line without its comments and texts, or as it stands in `text`.
     pub fn line<'s>(&self, text: &'s str, number: usize) -> &'s str {
         let from = self.lines.get(number).copied().unwrap_or_default();
         let to = self.lines.get(number + 1).copied().unwrap_or(text.len());
-        text.get(from..to).unwrap_or_default().trim_end()
+        let line = text.get(from..to).filter(|line| self.spend(line.len() + 1));
+        line.unwrap_or_default().trim_end()
     }
 
     /// The lines above one that it stands in, from the inside outwards: each is less indented than the one before.
@@ -110,12 +164,13 @@ impl<'t> SourceWords<'t> {
             (!line.trim_start().is_empty()).then(|| line.len() - line.trim_start().len())
         };
         let mut indent = indent_of(number).unwrap_or_default();
-        (0..number).rev().filter(move |number| {
-            let is_outer = indent_of(*number).is_some_and(|outer| outer < indent);
-            if is_outer {
-                indent = indent_of(*number).unwrap_or_default();
-            }
-            is_outer
+        let above = (0..number).rev().take_while(|_| !self.is_spent());
+        let mut outer = above.filter_map(move |number| Some((number, indent_of(number)?)));
+        std::iter::from_fn(move || {
+            // Nothing stands around what is not indented.
+            let (number, less) = (indent > 0).then(|| outer.find(|(_, less)| *less < indent))??;
+            indent = less;
+            Some(number)
         })
     }
 }

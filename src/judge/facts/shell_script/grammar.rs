@@ -42,6 +42,12 @@ impl<'t> TokenReader<'t> {
 impl ScriptRun<'_> {
     /// Runs a script in this shell; whether it could be read.
     pub(super) fn script(&mut self, text: &str) -> bool {
+        let Some(left) = self.texts.get().checked_sub(text.len()) else {
+            self.forget_all();
+            self.left = 0;
+            return true;
+        };
+        self.texts.set(left);
         let Some(tokens) = shell_tokens(text, self.state.kind).filter(|_| self.depth < DEPTH) else {
             self.forget_all();
             return true;
@@ -213,7 +219,7 @@ impl ScriptRun<'_> {
     pub(super) fn command(&mut self, reader: &mut TokenReader<'_>) -> Success {
         // What is only looked through is as long as the script at most.
         self.left = self.left.saturating_sub(usize::from(self.doubt != Doubt::Skipped));
-        if self.depth >= DEPTH {
+        if self.depth >= DEPTH || self.state.is_too_large() {
             self.forget_all();
             self.left = 0;
             return None;

@@ -179,6 +179,8 @@ pub(super) struct ScriptRun<'f> {
     pub output: Option<String>,
     /// The substitutions of commands that may still be followed.
     pub substitutions: Rc<Cell<usize>>,
+    /// The bytes of scripts that may still be read.
+    pub texts: Rc<Cell<usize>>,
     /// Whether a program has run that may have made files.
     pub has_started: bool,
     /// Whether the program that was started last is run to be asked: what comes behind it is what the script is for.
@@ -221,6 +223,7 @@ impl<'f> ScriptRun<'f> {
             changes: Vec::new(),
             output: Some(String::new()),
             substitutions: Rc::new(Cell::new(SUBSTITUTIONS)),
+            texts: Rc::new(Cell::new(TEXTS)),
             has_started: false,
             is_beside: false,
             last_asks: false,
@@ -233,10 +236,28 @@ impl<'f> ScriptRun<'f> {
 const COMMANDS: usize = 1_000;
 /// The substitutions of commands that are followed in one script.
 const SUBSTITUTIONS: usize = 500;
+/// The bytes that are read of one script and of those that it reads, each time.
+const TEXTS: usize = 64 << 20;
+/// The bytes of variables, arrays and arguments that are followed; Linux gives a program 2 MiB of them (execve(2)).
+const STATE: usize = 1 << 20;
 
 impl ShellState {
     pub(super) fn is_bash(&self) -> bool {
         self.kind == ShellKind::Bash
+    }
+
+    /// Whether there is more in it than is followed: every pipeline and every substitution has its own.
+    pub(super) fn is_too_large(&self) -> bool {
+        let of_variable = |(name, value): (&String, &VariableValue)| match value {
+            VariableValue::Text(text) => name.len() + text.len(),
+            VariableValue::Unset | VariableValue::Unknown => name.len(),
+        };
+        let variables: usize = self.variables.iter().map(of_variable).sum();
+        let elements = self.arrays.values().flatten().chain(&self.arguments);
+        let elements: usize = elements
+            .map(|element| 1 + element.as_ref().map_or(0, String::len))
+            .sum();
+        variables + elements > STATE
     }
 }
 

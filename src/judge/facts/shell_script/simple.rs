@@ -164,14 +164,14 @@ impl ScriptRun<'_> {
             ShellToken::Word(parts, is_quoted) => Some(self.fields(parts, *is_quoted)),
             _ => None,
         });
-        let more: Vec<Option<String>> = words.flatten().collect();
+        let more: Vec<Option<String>> = words.flatten().take(ELEMENTS + 1).collect();
         let mut all = self.state.arrays.get(name).cloned().unwrap_or_default();
         if !appends {
             all.clear();
         }
         all.extend(more);
         // What may have been done leaves a word that is not known.
-        if self.doubt != Doubt::Sure || all.len() > ELEMENTS {
+        if self.doubt != Doubt::Sure || all.len() > ELEMENTS || self.state.is_too_large() {
             all = vec![None];
         }
         self.state.arrays.insert(name.to_owned(), all);

@@ -26,6 +26,7 @@ impl ScriptRun<'_> {
         let left = self.substitutions.get();
         let mut inner = ScriptRun::new(self.files, self.state.clone());
         inner.substitutions = Rc::clone(&self.substitutions);
+        inner.texts = Rc::clone(&self.texts);
         inner.left = if left == 0 { 0 } else { COMMANDS.min(self.left) };
         self.substitutions.set(left.saturating_sub(1));
         inner.functions.clone_from(&self.functions);

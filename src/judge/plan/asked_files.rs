@@ -1,0 +1,100 @@
+//! The files that the APIs ask for which a phase welcomes.
+
+use std::collections::BTreeSet;
+
+use crate::judge::facts::{self, CuptiAccess, DeadWeightFile, ImageFacts};
+use crate::knowledge::api::{ApiLibrary, CuptiApi};
+use crate::knowledge::{Phase, Profiler};
+use image_linkage::path::RootPath;
+
+/// What processes get for the APIs that a phase welcomes, gathered once for all files.
+pub(super) struct AskedFiles<'f> {
+    facts: &'f ImageFacts,
+    welcome: Vec<WelcomeApi<'f>>,
+    /// The copies of libcupti that processes get.
+    cupti: BTreeSet<&'f RootPath>,
+    /// The kinds of which there are copies for several processors, of which each machine takes its own.
+    leveled: BTreeSet<&'static str>,
+}
+
+/// An API, and the files that processes get of each of its libraries.
+struct WelcomeApi<'f> {
+    api: &'static CuptiApi,
+    libraries: Vec<(&'static ApiLibrary, BTreeSet<&'f RootPath>)>,
+}
+
+impl<'f> AskedFiles<'f> {
+    pub(super) fn gather(facts: &'f ImageFacts, profilers: &[Profiler], phase: &Phase) -> Self {
+        let askers = facts.apis.iter();
+        // A file that either world gets stays: the plan has to hold in both.
+        let reaches: Vec<&CuptiAccess> = askers
+            .flat_map(|asker| [&asker.reach.as_is, &asker.reach.nvidia])
+            .collect();
+        let welcome = welcome_apis(facts, profilers, phase).into_iter().map(|api| WelcomeApi {
+            api,
+            libraries: api
+                .libraries
+                .iter()
+                .map(|library| (library, got_of(library, &reaches)))
+                .collect(),
+        });
+        let leveled = facts
+            .dead_weight
+            .iter()
+            .filter(|file| facts::is_for_processor(&file.path));
+        Self {
+            facts,
+            welcome: welcome.collect(),
+            cupti: reaches.iter().filter_map(|reach| reach.cupti.as_ref()).collect(),
+            leveled: leveled.map(|file| file.kind).collect(),
+        }
+    }
+
+    /// Why the file stays, if a process gets it for a welcome API. Where no process gets the library of an API, every
+    /// file of its name stays: it can still be put on a search path.
+    pub(super) fn why(&self, file: &DeadWeightFile) -> Option<String> {
+        let kind = self.facts.tables.dead_weight.find_kind(file.kind);
+        let is_library = kind.is_some_and(|kind| kind.is_library);
+        let is_any_meant = |got: &BTreeSet<&RootPath>| got.is_empty() || self.leveled.contains(file.kind);
+        let is_asked = |welcome: &&WelcomeApi<'_>| {
+            // Of several copies, those that a process gets are the ones that the API means.
+            let is_cupti = || is_any_meant(&self.cupti) || self.cupti.contains(&file.path);
+            let is_companion = |(library, got): &(&ApiLibrary, BTreeSet<&RootPath>)| {
+                if is_any_meant(got) {
+                    file.path.name().starts_with(library.stem().as_bytes())
+                } else {
+                    got.contains(&file.path)
+                }
+            };
+            welcome.api.exports.is_some() && is_library && is_cupti() || welcome.libraries.iter().any(is_companion)
+        };
+        let welcome = self.welcome.iter().find(is_asked)?;
+        Some(format!("CUPTI's {} API needs it", welcome.api.name))
+    }
+}
+
+/// The files that processes get of a library.
+fn got_of<'f>(library: &ApiLibrary, reaches: &[&'f CuptiAccess]) -> BTreeSet<&'f RootPath> {
+    let companions = reaches.iter().flat_map(|reach| &reach.companions);
+    companions
+        .filter(|companion| companion.library == library.name && companion.got == library.got)
+        .filter_map(|companion| companion.real_path.as_ref())
+        .collect()
+}
+
+/// The APIs that the phase welcomes, itself or through a tool.
+fn welcome_apis<'p>(facts: &ImageFacts, profilers: &'p [Profiler], phase: &'p Phase) -> Vec<&'static CuptiApi> {
+    let tools = profilers
+        .iter()
+        .filter(|tool| phase.profilers.accepted_ids().any(|id| id == tool.id));
+    let of_tools = tools.flat_map(|tool| &tool.profile.apis).map(String::as_str);
+    let mut apis: Vec<&CuptiApi> = phase
+        .apis
+        .accepted_ids()
+        .chain(of_tools)
+        .filter_map(|id| facts.tables.find_api(id))
+        .collect();
+    // An API that stands twice gives the same reason twice, so that neighbours are enough.
+    apis.dedup();
+    apis
+}

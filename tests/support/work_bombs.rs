@@ -1,0 +1,269 @@
+//! Images of a few kilobytes that ask for a lot of work: what each of them takes.
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::spec::{ElfSpec, EntrySpec};
+
+use super::hostile_images::{Entries, MeasuredRun, library, measure, write_image, write_started_image};
+
+fn names(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{prefix}{number:04}")).collect()
+}
+
+/// The files of the rows that have thousands: 5,000 for an optimised program that `CUPTI_AUDIT` names.
+fn many() -> usize {
+    if std::env::var_os("CUPTI_AUDIT").is_some() {
+        5_000
+    } else {
+        1_000
+    }
+}
+
+/// What each row of the table of work bombs puts into an image: its environment and its files.
+fn work_bomb(row: &str) -> (Vec<(&'static str, String)>, Entries) {
+    let cupti = || "libcupti.so.12".to_owned();
+    let consumers = |count: usize, change: &dyn Fn(usize, &mut ElfSpec)| -> Entries {
+        let file = |number: usize| {
+            let made = library(&[cupti(), "libc.so.6".to_owned()], |spec| change(number, spec));
+            (format!("/opt/app/lib{number}.so"), made)
+        };
+        (0..count).map(file).collect()
+    };
+    let long_path = |count: usize| vec![("LD_LIBRARY_PATH", names("/d", count).join(":"))];
+    let all_need = |count: usize, path: &dyn Fn(usize) -> Option<String>| -> Entries {
+        let all: Vec<String> = (0..count).map(|number| format!("libx{number}.so")).collect();
+        let needed = |number: usize| match path(number) {
+            // A chain: each needs the next one.
+            Some(_) => all.iter().skip(number + 1).take(1).cloned().chain([cupti()]).collect(),
+            None => [vec![cupti()], all.clone()].concat(),
+        };
+        let file = |number: usize| {
+            let made = library(&needed(number), |spec: &mut ElfSpec| {
+                spec.soname = Some(format!("libx{number}.so"));
+                spec.rpath = path(number);
+            });
+            (format!("/usr/lib/x86_64-linux-gnu/libx{number}.so"), made)
+        };
+        (0..count).map(file).collect()
+    };
+    let each_other = |below: &str| -> Entries {
+        let decoy = |number: usize| {
+            let made = library(&[cupti()], |spec| spec.soname = Some(cupti()));
+            (format!("/opt/d{number}/{below}libcupti.so.12"), made)
+        };
+        (0..many()).map(decoy).collect()
+    };
+    match row {
+        "LD_LIBRARY_PATH of 2,000, 20 consumers" => (long_path(2_000), consumers(20, &|_, _| {})),
+        "LD_LIBRARY_PATH of 10,000, 20 consumers" => (long_path(10_000), consumers(20, &|_, _| {})),
+        "201 objects with 60 RPATH directories" => {
+            let path = |number: usize| Some(names(&format!("/r{number}/"), 60).join(":"));
+            (Vec::new(), all_need(201, &path))
+        }
+        "200 objects that need each other" => (Vec::new(), all_need(200, &|_| None)),
+        "thousands of consumers" => (Vec::new(), consumers(many(), &|_, _| {})),
+        "thousands of decoys" => {
+            let decoy = |number: usize| {
+                let made = library(&["libc.so.6".to_owned()], |spec| spec.soname = Some(cupti()));
+                (format!("/opt/d{number}/libcupti.so.12"), made)
+            };
+            (Vec::new(), (0..many()).map(decoy).collect())
+        }
+        "thousands of decoys that need each other" => (Vec::new(), each_other("")),
+        // Each reference to one of them is one to all others.
+        "thousands of decoys for better processors" => (Vec::new(), each_other("glibc-hwcaps/x86-64-v3/")),
+        "thousands of decoys, a name preloaded thousands of times" => {
+            let preloaded = vec![cupti(); many()].join(":");
+            (vec![("LD_PRELOAD", preloaded)], each_other(""))
+        }
+        "1,000 RUNPATH of 1,000 directories with files" => {
+            let folders = names("/f", 1_000);
+            let path = folders.join(":");
+            let mut files = consumers(1_000, &|_, spec| spec.runpath = Some(path.clone()));
+            let held = |folder: &String| (format!("{folder}/x"), EntrySpec::Text(String::new()));
+            files.extend(folders.iter().map(held));
+            (Vec::new(), files)
+        }
+        _ => (Vec::new(), flood(row)),
+    }
+}
+
+/// The files of the rows that have tens of thousands.
+fn flood(row: &str) -> Entries {
+    match row {
+        "20,000 hard links to a libcupti" => {
+            let file = (
+                "/opt/libcupti.so.12".to_owned(),
+                library(&[], |spec| spec.soname = Some("libcupti.so.12".to_owned())),
+            );
+            let link = |number: usize| {
+                let target = EntrySpec::Hardlink("/opt/libcupti.so.12".to_owned());
+                (format!("/opt/l{number}/libcupti.so.12"), target)
+            };
+            std::iter::once(file).chain((0..20_000).map(link)).collect()
+        }
+        "40,000 archives of CUPTI" => {
+            let archive = |number: usize| {
+                let path = format!("/opt/l{number}/libcupti_static.a");
+                (path, EntrySpec::Text(String::new()))
+            };
+            (0..40_000).map(archive).collect()
+        }
+        _ => panic!("no such row: {row}"),
+    }
+}
+
+const WORK_BOMBS: [&str; 12] = [
+    "LD_LIBRARY_PATH of 2,000, 20 consumers",
+    "LD_LIBRARY_PATH of 10,000, 20 consumers",
+    "201 objects with 60 RPATH directories",
+    "200 objects that need each other",
+    "thousands of consumers",
+    "thousands of decoys",
+    "thousands of decoys that need each other",
+    "thousands of decoys for better processors",
+    "thousands of decoys, a name preloaded thousands of times",
+    "1,000 RUNPATH of 1,000 directories with files",
+    "20,000 hard links to a libcupti",
+    "40,000 archives of CUPTI",
+];
+
+/// What a run says that a bound has ended.
+const ENDS: [&str; 2] = ["more steps than are followed", "and the rest was not judged"];
+
+/// The MiB and the seconds of a processor that a row may take; the program of the tests is not optimised.
+const MOST: (u64, u64) = (300, 60);
+
+/// Runs the program on an image, tells what it takes, and holds it to the bounds.
+fn hold(row: &str, image: &str) -> MeasuredRun {
+    let program = std::env::var("CUPTI_AUDIT").unwrap_or_else(|_| env!("CARGO_BIN_EXE_cupti-audit").to_owned());
+    let run = measure(&program, &["--format", "json", image]);
+    let seconds = run.took.as_secs();
+    println!("budget: {row}: exit {:?}, {seconds} s, {} MiB", run.code, run.peak_mib);
+    assert!(run.code.is_some_and(|code| code <= 2), "{row}: {}", run.stderr);
+    assert!(run.peak_mib <= MOST.0 && seconds <= MOST.1, "{row}");
+    run
+}
+
+#[test]
+fn x_03_to_x_06_work_bombs_are_judged_in_bounds_or_end_in_a_gap() {
+    for row in WORK_BOMBS {
+        let folder = TempDir::new().unwrap();
+        let (env, entries) = work_bomb(row);
+        let run = hold(row, &write_image(folder.path(), &env, entries));
+        let ends = ENDS.iter().any(|end| run.stdout.contains(end));
+        assert_eq!(ends, run.code == Some(2), "{row}: {}", run.stderr);
+    }
+}
+
+/// What a shell is started with that asks for a lot of work, and what it reads beside.
+fn shell_bombs() -> Vec<(&'static str, String, String)> {
+    let array = format!("x={}\na=({})\n", "y".repeat(4_000), "\"$x\" ".repeat(250));
+    let arrays = |count: usize| -> String {
+        (0..count)
+            .map(|number| format!("b{number}=(\"${{a[@]}}\")\n"))
+            .collect::<Vec<_>>()
+            .concat()
+    };
+    let nested = format!("{}:; {}\n", "{ ".repeat(20), "}; ".repeat(20));
+    let comment = format!("#{}\n", "x".repeat(31 << 20));
+    vec![
+        ("300 arrays of a megabyte", array.clone() + &arrays(300), String::new()),
+        (
+            "arrays of a megabyte, 20 blocks in each other",
+            array + &arrays(20) + &nested,
+            String::new(),
+        ),
+        (
+            "a comment of 31 MiB that is read 950 times",
+            ". /more.sh\n".repeat(950),
+            comment,
+        ),
+    ]
+}
+
+/// What a Python is started with that asks for a lot of work.
+fn python_bombs() -> Vec<(&'static str, String)> {
+    let options = "import argparse\np = argparse.ArgumentParser()\n";
+    let indented = |depth: usize| format!("{}if x:\n", " ".repeat(depth));
+    vec![
+        (
+            "300,000 texts in a line",
+            format!("x = [{}]\n", "\"a\",".repeat(300_000)),
+        ),
+        (
+            "300,000 options in a line",
+            format!("{options}x = ({})\np.parse_args()\n", "\"-\",".repeat(300_000)),
+        ),
+        (
+            "300,000 arguments in a line",
+            format!(
+                "{options}({})\np.parse_args()\n",
+                "p.add_argument(\"-\"),".repeat(150_000)
+            ),
+        ),
+        (
+            "300,000 lines of a try",
+            format!("try:\n{}except ImportError:\n raise\n", " import x\n".repeat(300_000)),
+        ),
+        (
+            "300,000 names of an import",
+            format!("from . import {}\n", "a,".repeat(300_000)),
+        ),
+        (
+            "300,000 statements in a line",
+            format!("{}\n", "open(\"/\");".repeat(300_000)),
+        ),
+        ("a line of 3,000,000 quotes", "\"".repeat(3_000_001)),
+        ("2,500 lines, each deeper", (0..2_500).map(indented).collect()),
+        (
+            "500,000 texts that are added",
+            format!("import ctypes\nctypes.CDLL(\"lib\"{})\n", "+\"a\"".repeat(500_000)),
+        ),
+        ("10,000,000 brackets", "[".repeat(10_000_000)),
+    ]
+}
+
+#[test]
+fn x_03_to_x_06_what_a_command_reads_is_followed_in_bounds() {
+    let start = |command: Value, entries: Entries, row: &str| {
+        let folder = TempDir::new().unwrap();
+        hold(row, &write_started_image(folder.path(), command, entries))
+    };
+    for (row, script, more) in shell_bombs() {
+        let entries = [
+            (
+                "/start.sh",
+                EntrySpec::Script(format!("#!/bin/bash\n{script}exec /bin/true\n")),
+            ),
+            ("/more.sh", EntrySpec::Text(more)),
+        ];
+        let run = start(json!(["/start.sh"]), named(entries), row);
+        // From there on nothing is known of its variables.
+        assert!(run.stdout.contains("environment-unknown"), "{row}: {}", run.stdout);
+    }
+    for (row, text) in python_bombs() {
+        let python = library(&["libc.so.6".to_owned()], |_| {});
+        let entries = [
+            ("/usr/bin/python3.11", python),
+            ("/usr/lib/python3.11/os.py", EntrySpec::Text(String::new())),
+            ("/main.py", EntrySpec::Text(text)),
+        ];
+        let run = start(json!(["/usr/bin/python3.11", "/main.py"]), named(entries), row);
+        if row.contains("brackets") {
+            assert!(
+                run.stdout.contains("/main.py does: it is longer than what is read"),
+                "{}",
+                run.stdout
+            );
+            assert_eq!(run.code, Some(2));
+        }
+    }
+}
+
+fn named<const N: usize>(entries: [(&str, EntrySpec); N]) -> Entries {
+    entries
+        .into_iter()
+        .map(|(path, entry)| (path.to_owned(), entry))
+        .collect()
+}
