@@ -10,7 +10,7 @@ mod support;
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 use support::run;
 
 const IMAGE: &str = "oci:testdata/images/no-cupti";
@@ -150,7 +150,7 @@ fn on_a_small_disk(words: &[&str]) -> (Option<i32>, String, String) {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display().to_string();
     let words = words.iter().map(|word| word.replace("OUT", &at));
-    let output = std::process::Command::new("unshare")
+    let output = Command::new("unshare")
         .args(["--mount", "--propagation", "private", "sh", "-c", script, "sh", &at])
         .arg(env!("CARGO_BIN_EXE_cupti-audit"))
         .args(words)
@@ -208,4 +208,133 @@ fn a_full_disk_under_the_cache_is_told_once_and_the_audit_goes_on() {
     let told = "cannot be written, so that nothing more is kept: No space left on device";
     assert!(error.contains(told) && error.lines().count() == 1, "{error}");
     assert!(!listed.contains("image-unfinished"), "{listed}");
+}
+
+/// What `sh` leaves in a file that it and the program write into; `PROGRAM` and `IMAGE` are filled in.
+fn by_shell(script: &str, folder: &Path) -> (Option<i32>, String) {
+    let image = format!("oci:{}/testdata/images/no-cupti", env!("CARGO_MANIFEST_DIR"));
+    let script = script
+        .replace("PROGRAM", env!("CARGO_BIN_EXE_cupti-audit"))
+        .replace("IMAGE", &image);
+    let output = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    let (code, stdout, stderr) = said(&output);
+    (code, stdout + &stderr)
+}
+
+#[test]
+fn a_report_for_standard_output_goes_on_where_others_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = said(&run(&["--format", "json", IMAGE])).1;
+    let json = json.replace(
+        IMAGE,
+        &format!("oci:{}/testdata/images/no-cupti", env!("CARGO_MANIFEST_DIR")),
+    );
+    for place in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
+        let script = format!("{{ echo before; PROGRAM -qq -o json={place} IMAGE; echo after; }} > out");
+        let (_, said) = by_shell(&script, folder.path());
+        let out = fs::read_to_string(folder.path().join("out")).unwrap();
+        assert_eq!(
+            (said, out),
+            (String::new(), format!("before\n{json}after\n")),
+            "{place}"
+        );
+    }
+    // Of another open file nobody but its owner moves the place: what is there stays.
+    let script = "exec 3> out; echo before >&3; PROGRAM -qq -o json=/dev/fd/3 IMAGE";
+    by_shell(script, folder.path());
+    assert_eq!(
+        fs::read_to_string(folder.path().join("out")).unwrap(),
+        format!("before\n{json}")
+    );
+    assert_eq!(names(folder.path()), ["out"]);
+}
+
+#[test]
+fn a_link_to_no_file_yet_stays_and_a_slash_is_for_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, said) = by_shell("ln -s there link; PROGRAM -qq -o json=link IMAGE", folder.path());
+    assert_eq!(
+        (said.as_str(), names(folder.path())),
+        ("", vec!["link".to_owned(), "there".to_owned()])
+    );
+    assert_eq!(fs::read_link(folder.path().join("link")).unwrap(), Path::new("there"));
+    let (code, said) = by_shell("PROGRAM -qq -o json=new/ IMAGE", folder.path());
+    assert_eq!(
+        (code, said.as_str()),
+        (Some(2), "error: cannot write new/: is a directory\n")
+    );
+    let (code, said) = by_shell(
+        "rm there link; ln -s b a; ln -s a b; PROGRAM -qq -o json=a IMAGE",
+        folder.path(),
+    );
+    assert!(
+        code == Some(2) && said.contains("Too many levels of symbolic links"),
+        "{said}"
+    );
+    assert_eq!(names(folder.path()), ["a", "b"]);
+}
+
+#[test]
+fn what_cannot_be_written_to_standard_output_is_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    for words in [
+        "IMAGE",
+        "--format json IMAGE",
+        "links IMAGE",
+        "--help",
+        "--version",
+        "rules list",
+    ] {
+        let (code, said) = by_shell(&format!("PROGRAM {words} > /dev/full"), folder.path());
+        let full = "error: cannot write the result: No space left on device (os error 28)\n";
+        assert_eq!((code, said.as_str()), (Some(2), full), "{words}");
+    }
+}
+
+#[test]
+fn paths_of_the_user_reach_no_terminal_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "a\u{1b}[31m\n::error::b\u{202e}";
+    let run_in = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cupti-audit"));
+        let command = command
+            .args(words)
+            .current_dir(folder.path())
+            .env("HOME", folder.path().join(name));
+        let output = command.env_remove("XDG_CACHE_HOME").output().unwrap();
+        said(&output)
+    };
+    let copy = format!(
+        "cp -r {}/testdata/images/no-cupti \"$(cat name)\"",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    fs::write(folder.path().join("name"), name).unwrap();
+    by_shell(&copy, folder.path());
+    let (image, out, init) = (format!("oci:{name}"), format!("oci:{name}2"), format!("{name}.yaml"));
+    for words in [
+        vec![
+            "--color",
+            "always",
+            "slim",
+            &image,
+            "--phase",
+            "inference",
+            "--drop",
+            "-o",
+            &out,
+        ],
+        vec!["cache", "info"],
+        vec!["config", "init", &init],
+        vec!["--color", "always", &image],
+    ] {
+        let (_, stdout, stderr) = run_in(&words);
+        assert!(stdout.contains("::error::b"), "{words:?} {stdout} {stderr}");
+        for raw in ["[31m\n", "\n::error", "\u{202e}"] {
+            assert!(!(stdout.clone() + &stderr).contains(raw), "{words:?} {stdout}");
+        }
+    }
 }

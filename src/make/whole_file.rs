@@ -3,6 +3,8 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
@@ -48,13 +50,15 @@ pub(crate) enum OutputPlace {
 ///
 /// Errors: What the host says, or that nothing is written there: a folder, a socket or a disk.
 pub(crate) fn look_at_place(place: &Path) -> io::Result<OutputPlace> {
-    // /dev/stdout may lead to a file by now, which is open all the same.
-    let of_process = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
-    if of_process.iter().any(|open| place.starts_with(open)) {
+    if is_open_file(place) {
         return Ok(OutputPlace::Stream);
     }
     let found = match fs::metadata(place) {
         Ok(found) => found.file_type(),
+        // A name with a slash behind it is that of a folder.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && place.as_os_str().as_bytes().ends_with(b"/") => {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Ok(match fs::symlink_metadata(place) {
                 Ok(_) => OutputPlace::File,
@@ -73,19 +77,45 @@ pub(crate) fn look_at_place(place: &Path) -> io::Result<OutputPlace> {
     }
 }
 
-/// The file that a path stands for: links followed, as far as it is there.
-pub(crate) fn settle(file: &Path) -> PathBuf {
-    let whole = || fs::canonicalize(file).ok();
-    let new = || Some(fs::canonicalize(folder_of(file)).ok()?.join(file.file_name()?));
-    whole().or_else(new).unwrap_or_else(|| file.to_owned())
+/// Whether a path is that of a file which this process has open, wherever it may lead to by now.
+fn is_open_file(place: &Path) -> bool {
+    let of_process = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
+    of_process.iter().any(|open| place.starts_with(open))
 }
+
+/// The file that a path stands for: links followed, also one to a file that is not there yet.
+pub(crate) fn settle(file: &Path) -> PathBuf {
+    if is_open_file(file) || file.as_os_str().as_bytes().ends_with(b"/") {
+        return file.to_owned();
+    }
+    let mut file = file.to_owned();
+    for _ in 0..LINKS {
+        match fs::read_link(&file) {
+            Ok(target) if !file.exists() => file = folder_of(&file).join(target),
+            _ => break,
+        }
+    }
+    let new = || Some(fs::canonicalize(folder_of(&file)).ok()?.join(file.file_name()?));
+    fs::canonicalize(&file).ok().or_else(new).unwrap_or(file)
+}
+
+/// The links that are followed to a file that is not there, as Linux bounds them (`MAXSYMLINKS`).
+const LINKS: usize = 40;
 
 /// Opens a stream. A pipe is waited for until somebody reads it.
 ///
 /// Errors: What the host says.
 pub(crate) fn open_output_stream(place: &Path) -> io::Result<File> {
-    // An open file of this process may hold something already.
-    OpenOptions::new().append(true).open(place)
+    // Opened anew, a file would be written from its end on, and by whoever holds it from where he was.
+    match place.to_str() {
+        Some("/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1") => {
+            io::stdout().as_fd().try_clone_to_owned().map(File::from)
+        }
+        Some("/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2") => {
+            io::stderr().as_fd().try_clone_to_owned().map(File::from)
+        }
+        _ => OpenOptions::new().append(true).open(place),
+    }
 }
 
 /// Gives a file its name. A file that came there in the meantime stays where it is to stay.

@@ -145,9 +145,11 @@ impl ReportOutputs {
         Ok(outputs)
     }
 
-    /// Takes a step in every report, and writes what goes to standard output.
+    /// Takes a step in every report, and writes what goes to standard output. One that fails is told once, and is made no
+    /// further.
     pub fn write(&mut self, step: impl Fn(&mut dyn ReportWriter) -> io::Result<String>) {
-        for output in &mut self.outputs {
+        let exit = &mut self.exit;
+        self.outputs.retain_mut(|output| {
             let written = match (step(output.report.as_mut()), &mut output.place) {
                 (Ok(text), ReportDestination::Stdout) => write_result(&text, RunExit::Clean),
                 (Ok(text), ReportDestination::File(_, content)) => {
@@ -157,8 +159,9 @@ impl ReportOutputs {
                 (Err(error), ReportDestination::Stdout) => report_error(&format!("cannot write the result: {error}")),
                 (Err(error), ReportDestination::File(file, _)) => cannot_write(file, &error),
             };
-            self.exit = self.exit.max(written);
-        }
+            *exit = (*exit).max(written);
+            written == RunExit::Clean
+        });
     }
 
     /// Writes the files. Returns whether all reports could be written.

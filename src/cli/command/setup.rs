@@ -14,7 +14,7 @@ use crate::report::schemas::CONFIG_SCHEMA;
 
 use super::command_error::CommandError;
 use super::output_file::write_file;
-use super::terminal::write_result;
+use super::terminal::{shown, write_result};
 
 /// Prints the script by which a shell completes the command line that `command` describes.
 pub fn run_completions(args: &CompletionsArgs, mut command: Command) -> RunExit {
@@ -62,7 +62,7 @@ pub fn run_config(args: &ConfigFileArgs) -> Result<RunExit, CommandError> {
     write_file(file, TEMPLATE, ExistingOutput::with_force(force))?;
     let is_found = file.file_name().is_some_and(|name| name == FILE_NAME);
     let hint = if is_found { "" } else { "; name it with --config" };
-    let said = format!("written: {}{hint}\n", file.display());
+    let said = format!("written: {}{hint}\n", shown(file));
     Ok(write_result(&said, RunExit::Clean))
 }
 

@@ -22,6 +22,7 @@ use crate::make::slim::slim_text::{self, OriginalState};
 use crate::make::slim::supplier::CuptiSupplier;
 use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::{ExistingOutput, write_whole_file};
+use image_linkage::escape;
 use image_linkage::layer::LayerIndex;
 use image_source::UnfinishedFolder;
 
@@ -178,7 +179,7 @@ impl SlimRun<'_> {
             text += &slim_text::describe_result(&said, &made, &after, plan);
         }
         let put = place.output.place_image(&made, written, &place.reach)?;
-        text.extend(["  written: ", &put, "\n"]);
+        text.extend(["  written: ", &escape::escape_bytes(put.as_bytes()), "\n"]);
         // Last, so that no file speaks of an image that was not put in place.
         self.write_proof(&made.proof, place.reach.existing)?;
         Ok(text)

@@ -5,6 +5,8 @@
 )]
 
 use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use image_linkage::escape;
@@ -44,8 +46,17 @@ pub(super) fn write_result(text: &str, exit: RunExit) -> RunExit {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => exit,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => exit,
-        Err(error) => report_error(&format!("cannot write the result: {error}")),
+        Err(error) => cannot_write(&error),
     }
+}
+
+fn cannot_write(error: &io::Error) -> RunExit {
+    report_error(&format!("cannot write the result: {error}"))
+}
+
+/// A path of the user's as it stands in a result.
+pub(super) fn shown(path: &Path) -> String {
+    escape::escape_bytes(path.as_os_str().as_bytes())
 }
 
 /// Writes an answer in the form that was asked for.
@@ -74,7 +85,11 @@ pub(crate) fn refuse_arguments(mut error: clap::Error) -> ! {
         }
         std::process::exit(error.exit_code());
     }
-    error.exit()
+    let code = match error.print().and_then(|()| io::stdout().flush()) {
+        Err(failure) if failure.kind() != io::ErrorKind::BrokenPipe => cannot_write(&failure) as i32,
+        _ => error.exit_code(),
+    };
+    std::process::exit(code)
 }
 
 /// Options of other scanners (trivy, grype, syft, dive, docker scout), and what is the same here.

@@ -28,7 +28,7 @@ pub(crate) fn describe_decision(before: &OriginalState<'_>, decision: &SlimDecis
     let _ = writeln!(
         out,
         "{} for {}: {}{}",
-        image.reference,
+        escape::escape_bytes(image.reference.as_bytes()),
         plan.phase,
         plan.verdict.name(),
         rules(plan)
@@ -51,7 +51,7 @@ pub(crate) fn describe_decision(before: &OriginalState<'_>, decision: &SlimDecis
         let _ = writeln!(out, "  - {path}: {MISLEADING}");
     }
     if let Some(path) = &decision.library_path {
-        let (value, because) = (&path.value, &path.because);
+        let (value, because) = (escape::escape_bytes(path.value.as_bytes()), &path.because);
         let _ = writeln!(out, "  ~ LD_LIBRARY_PATH={value}: {because}");
     }
     for twins in &decision.twins {
@@ -78,8 +78,9 @@ fn rules(plan: &Plan) -> String {
 }
 
 fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision) {
+    let from = before.from.map(|from| escape::escape_bytes(from.as_bytes()));
     let Some(copy_plan) = &decision.copy_plan else {
-        if let Some(from) = before.from {
+        if let Some(from) = from {
             let _ = writeln!(
                 out,
                 "  it has what the phase demands of CUPTI: nothing is brought from {from}"
@@ -89,7 +90,7 @@ fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision)
     };
     let release = copy_plan.release.as_deref().unwrap_or("an unknown release");
     let soname = escape::escape_bytes(&copy_plan.soname);
-    match before.from.filter(|_| !copy_plan.files.is_empty()) {
+    match from.filter(|_| !copy_plan.files.is_empty()) {
         Some(from) => {
             let wants = find_wanted_cupti(before.facts).words();
             let why = if wants.is_empty() {

@@ -71,16 +71,24 @@ impl<R: BufRead> Read for DecompressedReader<R> {
             match &mut self.0 {
                 ReaderState::Plain(inner) => return inner.read(buf),
                 ReaderState::Gzip(members) => return members.read(buf),
-                ReaderState::Zstd(decoder) => return decoder.read(buf),
+                ReaderState::Zstd(decoder) => return decoder.read(buf).map_err(|error| zstd_failure(&error)),
                 ReaderState::Unknown(inner) => {
                     let Some(mut inner) = inner.take() else {
                         return Ok(0);
                     };
-                    self.0 = match Compression::of(inner.fill_buf()?) {
+                    let start = inner.fill_buf()?;
+                    if let Some(name) = foreign_compression(start) {
+                        return Err(damaged(format!(
+                            "it is compressed by {name}, which layers of images are not"
+                        )));
+                    }
+                    self.0 = match Compression::of(start) {
                         Compression::None => ReaderState::Plain(inner),
-                        Compression::Gzip => ReaderState::Gzip(GzipMembers {
-                            member: Some(MemberReader::new(inner)),
-                        }),
+                        Compression::Gzip => {
+                            at_next_member(&mut inner)?;
+                            let member = Some(MemberReader::new(inner));
+                            ReaderState::Gzip(GzipMembers { member })
+                        }
                         // Goes on from frame to frame, of which zstd:chunked has one for each file. libzstd bounds
                         // the window to 128 MiB.
                         Compression::Zstd => ReaderState::Zstd(Box::new(zstd::Decoder::with_buffer(inner)?)),
@@ -91,7 +99,7 @@ impl<R: BufRead> Read for DecompressedReader<R> {
     }
 }
 
-/// The members of a gzip file, one after the other. Zero bytes after a member are padding, as gzip(1) has it.
+/// The members of a gzip file, one after the other.
 struct GzipMembers<R: BufRead> {
     member: Option<MemberReader<R>>,
 }
@@ -106,7 +114,6 @@ impl<R: BufRead> Read for GzipMembers<R> {
             if n > 0 || buf.is_empty() {
                 return Ok(n);
             }
-            // `MultiGzDecoder` would take the zeros for a broken header.
             if !at_next_member(member.get_mut())? {
                 return Ok(0);
             }
@@ -115,26 +122,66 @@ impl<R: BufRead> Read for GzipMembers<R> {
     }
 }
 
-/// Skips padding and says whether another member follows.
+/// Whether another member follows.
 fn at_next_member(inner: &mut impl BufRead) -> io::Result<bool> {
-    loop {
-        let bytes = inner.fill_buf()?;
-        let padding = bytes.iter().take_while(|&&byte| byte == 0).count();
-        match bytes.get(padding) {
-            Some(0x1f) => {
-                inner.consume(padding);
-                return Ok(true);
-            }
-            Some(_) => {
-                // gzip(1) only warns of such bytes; Go's reader, which most engines use, fails on them.
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    "bytes that are no gzip member follow the last one",
-                ));
-            }
-            None if bytes.is_empty() => return Ok(false),
-            None => inner.consume(padding),
+    match inner.fill_buf()? {
+        [] => Ok(false),
+        start @ [0x1f, ..] if has_long_name(start) => Err(damaged("the name in a gzip member has more than 511 bytes")),
+        [0x1f, ..] => Ok(true),
+        // gzip(1) only warns of such bytes, and passes over zeros; Go's reader, which most engines use, fails on them.
+        _ => Err(damaged("bytes that are no gzip member follow the last one")),
+    }
+}
+
+/// Whether a member's file name or comment is longer than what Go's reader takes (compress/gzip, `readString`), as far as
+/// `start` shows it.
+fn has_long_name(start: &[u8]) -> bool {
+    // RFC 1952, section 2.3: magic, method, flags, time, extra flags, system; what the flags say.
+    let [_, _, _, flags, _, _, _, _, _, _, rest @ ..] = start else {
+        return false;
+    };
+    let mut rest = match rest {
+        [low, high, rest @ ..] if flags & 0x04 != 0 => {
+            let length = usize::from(u16::from_le_bytes([*low, *high]));
+            rest.get(length..).unwrap_or_default()
         }
+        _ => rest,
+    };
+    let names = (flags >> 3 & 1) + (flags >> 4 & 1);
+    (0..names).any(|_| match rest.iter().position(|&byte| byte == 0) {
+        Some(end) if end < NAME => {
+            rest = rest.get(end + 1..).unwrap_or_default();
+            false
+        }
+        _ => rest.len() >= NAME,
+    })
+}
+
+/// The bytes of a name in a gzip member with its end, at most.
+const NAME: usize = 512;
+
+fn damaged(what: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.into())
+}
+
+/// What libzstd says, so that it tells what it is of.
+fn zstd_failure(error: &io::Error) -> io::Error {
+    let words = error.to_string();
+    damaged(match words.as_str() {
+        "Frame requires too much memory for decoding" => {
+            "a zstd frame needs a window of more than the 128 MiB that are read".to_owned()
+        }
+        "Unknown frame descriptor" => "bytes that are no zstd frame follow the last one".to_owned(),
+        _ => format!("damaged zstd frame: {words}"),
+    })
+}
+
+/// How a blob is compressed that some tools write and no engine has to read.
+fn foreign_compression(start: &[u8]) -> Option<&'static str> {
+    match start {
+        [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some("xz"),
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => Some("bzip2"),
+        _ => None,
     }
 }
 
@@ -161,11 +208,10 @@ mod tests {
     }
 
     #[test]
-    fn members_frames_and_padding_are_one_stream() {
+    fn members_and_frames_are_one_stream() {
         check(b"plain", Ok(b"plain"));
         check(b"", Ok(b""));
         check(&[gzip(b"one "), gzip(b""), gzip(b"two")].concat(), Ok(b"one two"));
-        check(&[gzip(b"one"), vec![0; 70_000]].concat(), Ok(b"one"));
         let zstd = |bytes: &[u8]| zstd::encode_all(bytes, 3).unwrap();
         let skippable = [0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3].to_vec();
         check(
@@ -177,9 +223,52 @@ mod tests {
     #[test]
     fn damage_is_an_error() {
         check(&[gzip(b"one"), b"garbage".to_vec()].concat(), Err("no gzip member"));
+        // Five of five engines and tools fail on zeros, too.
+        check(&[gzip(b"one"), vec![0; 70_000]].concat(), Err("no gzip member"));
+        check(
+            &[gzip(b"one"), vec![0; 9], gzip(b"two")].concat(),
+            Err("no gzip member"),
+        );
         let whole = gzip(&[7; 5000]);
         check(&whole[..whole.len() - 9], Err(""));
         let frame = zstd::encode_all([7_u8; 5000].as_slice(), 3).unwrap();
-        check(&frame[..frame.len() - 3], Err("incomplete"));
+        check(&frame[..frame.len() - 3], Err("damaged zstd frame: incomplete frame"));
+        check(&[frame.clone(), vec![0; 9]].concat(), Err("no zstd frame"));
+        check(b"\xfd7zXZ\0....", Err("compressed by xz"));
+        check(b"BZh91AY&SY....", Err("compressed by bzip2"));
+        check(b"BZhome/x", Ok(b"BZhome/x"));
+    }
+
+    #[test]
+    fn a_window_of_more_than_is_read_is_said() {
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.window_log(28).unwrap();
+        encoder.write_all(&vec![7; 1 << 20]).unwrap();
+        check(&encoder.finish().unwrap(), Err("a window of more than the 128 MiB"));
+    }
+
+    #[test]
+    fn names_in_a_member_are_as_long_as_engines_take_them() {
+        let named = |extra: usize, name: usize, comment: usize| {
+            let builder = flate2::GzBuilder::new()
+                .extra(vec![7; extra])
+                .filename(vec![b'n'; name]);
+            let mut encoder = builder
+                .comment(vec![b'c'; comment])
+                .write(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(b"one").unwrap();
+            encoder.finish().unwrap()
+        };
+        for (name, comment) in [(511, 0), (1, 511), (511, 511)] {
+            check(&named(700, name, comment), Ok(b"one"));
+            check(&[named(0, 3, 3), named(0, name, comment)].concat(), Ok(b"oneone"));
+        }
+        for (name, comment) in [(512, 0), (1, 512), (60_000, 3)] {
+            check(&named(700, name, comment), Err("more than 511 bytes"));
+            check(
+                &[named(0, 3, 3), named(0, name, comment)].concat(),
+                Err("more than 511 bytes"),
+            );
+        }
     }
 }

@@ -57,11 +57,14 @@ impl DocumentStore for FolderStore {
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, ImageError> {
         let place = self.place(name);
         let failed = ImageError::io(place.display());
-        let file = match File::open(&place) {
-            Ok(file) => file,
+        // A FIFO that somebody has put there would never be opened.
+        match fs::metadata(&place) {
+            Ok(found) if found.is_file() => {}
+            Ok(_) => return Err(failed(io::Error::other("it is no file"))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
-        };
+        }
+        let file = File::open(&place).map_err(&failed)?;
         let mut bytes = Vec::new();
         let read = file.take(DOCUMENT_BYTES + 1).read_to_end(&mut bytes);
         read.map_err(failed)?;
