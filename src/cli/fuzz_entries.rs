@@ -16,7 +16,7 @@ use crate::shell_quote::quote_shell;
 
 /// The sentences on what is wrong with the text of a config.
 pub fn config_mistakes(text: &str) -> Vec<String> {
-    let read = ConfigFile::read("config", Path::new("/"), text);
+    let read = ConfigFile::read("config", (Path::new("/"), None), text);
     let mistakes = read.err().unwrap_or_default();
     mistakes.iter().map(ToString::to_string).collect()
 }

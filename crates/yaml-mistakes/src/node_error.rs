@@ -80,6 +80,10 @@ impl de::Error for NodeError {
         Self::invalid_type(found, expected)
     }
 
+    fn invalid_length(_: usize, expected: &dyn de::Expected) -> Self {
+        Self::invalid_type(de::Unexpected::Seq, expected)
+    }
+
     fn unknown_variant(found: &str, known: &'static [&'static str]) -> Self {
         Self {
             at: None,
@@ -95,6 +99,9 @@ impl de::Error for NodeError {
     }
 }
 
+/// The signs of a text that are shown.
+const SHOWN: usize = 60;
+
 /// What was found, in YAML's words.
 struct FoundValue<'a>(de::Unexpected<'a>);
 
@@ -108,6 +115,9 @@ impl fmt::Display for FoundValue<'_> {
             de::Unexpected::Unsigned(number) => write!(f, "{number}"),
             de::Unexpected::Signed(number) => write!(f, "{number}"),
             de::Unexpected::Float(number) => write!(f, "{number}"),
+            de::Unexpected::Str(text) if text.chars().nth(SHOWN).is_some() => {
+                write!(f, "{:?}…", text.chars().take(SHOWN).collect::<String>())
+            }
             de::Unexpected::Str(text) => write!(f, "{text:?}"),
             other => write!(f, "{other}"),
         }

@@ -22,15 +22,13 @@ use super::terminal::report_error;
 /// Errors: All its mistakes were said.
 pub fn read_config(args: &ConfigArgs) -> Result<Option<ConfigFile>, RunExit> {
     let found = || locate::find_config(&std::env::current_dir().ok()?);
-    let path = match &args.config {
+    let read = match &args.config {
         // First of all: `--no-config` also wins over `CUPTI_AUDIT_CONFIG`.
         _ if args.no_config => None,
-        Some(path) => Some(path.clone()),
-        None => found().map(|path| from_here(&path)),
+        Some(path) => Some(locate::read_config(path, None)),
+        None => found().map(|found| locate::read_config(&from_here(&found.file), Some(&found.within))),
     };
-    path.map(|path| locate::read_config(&path))
-        .transpose()
-        .map_err(report_mistakes)
+    read.transpose().map_err(report_mistakes)
 }
 
 /// The path as a user in the working directory would write it, where it lies below.
@@ -95,10 +93,19 @@ pub fn data_files(args: &ConfigArgs) -> Result<Vec<DataFile>, RunExit> {
     Ok(files)
 }
 
-/// Says every mistake on a line of its own.
+/// The mistakes that are said of one run.
+const MISTAKES: usize = 20;
+
+/// Says each mistake on a line of its own, and of many the first.
 fn report_mistakes(mut mistakes: Vec<FileMistake>) -> RunExit {
     mistakes.sort();
-    mistakes.iter().fold(RunExit::Open, |_, mistake| report_error(mistake))
+    for mistake in mistakes.iter().take(MISTAKES) {
+        report_error(mistake);
+    }
+    if let Some(more) = mistakes.len().checked_sub(MISTAKES).filter(|more| *more > 0) {
+        report_error(&format!("and {more} more mistakes"));
+    }
+    RunExit::Open
 }
 
 /// The day by which suppressions end: that of `SOURCE_DATE_EPOCH` (reproducible-builds.org) where it is set, else

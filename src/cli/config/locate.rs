@@ -2,34 +2,68 @@
 #![expect(clippy::disallowed_methods, reason = "the command line names paths of the host")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::{ConfigFile, FILE_NAME};
 use crate::knowledge::{FileMistake, user_folders};
+use crate::make::whole_file::settle;
 use image_linkage::escape;
-use yaml_mistakes::YamlMistake;
+use yaml_mistakes::{TextPosition, YamlMistake};
+
+/// A config that nobody named: whoever may change the repository wrote it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FoundConfig {
+    pub file: PathBuf,
+    /// The folder that it and all that it names lie in: the repository, or where there is none its own folder.
+    pub within: PathBuf,
+}
 
 /// The config of the folder `start`, or of the nearest folder above it up to the root of the repository, the
 /// folder with `.git`; outside of a repository, of `start` alone.
-pub fn find_config(start: &Path) -> Option<PathBuf> {
+pub fn find_config(start: &Path) -> Option<FoundConfig> {
     // In a worktree `.git` is a file. A config that is a broken link is there too, so that reading it says what is wrong.
     let there = |folder: &Path, name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
     let root = start.ancestors().position(|folder| there(folder, ".git"));
-    start
+    let above = root.unwrap_or_default();
+    let mut folders = start
         .ancestors()
         // Above a folder that is in no repository, a config is likely somebody else's, as in /tmp.
-        .take(root.map_or(1, |above| above + 1))
-        .find(|folder| there(folder, FILE_NAME))
-        .map(|folder| folder.join(FILE_NAME))
+        .take(above + 1);
+    let folder = folders.find(|folder| there(folder, FILE_NAME))?;
+    Some(FoundConfig {
+        file: folder.join(FILE_NAME),
+        within: start.ancestors().nth(above)?.to_owned(),
+    })
 }
 
-/// Reads the config at `path`, shown as it was given.
+/// Reads the config at `path`, shown as it was given; one that was found, `within` that folder.
 ///
 /// Errors: All mistakes in it, or why it cannot be read.
-pub fn read_config(path: &Path) -> Result<ConfigFile, Vec<FileMistake>> {
+pub fn read_config(path: &Path, within: Option<&Path>) -> Result<ConfigFile, Vec<FileMistake>> {
     let shown = escape::escape_bytes(path.as_os_str().as_encoded_bytes());
-    let text = user_folders::read_text_file(path)
-        .map_err(|(place, what)| FileMistake::in_file(&shown, vec![YamlMistake { place, what }]))?;
+    let mistake = |(place, what)| FileMistake::in_file(&shown, vec![YamlMistake { place, what }]);
+    // What a link leads to would be told by the mistakes in it, into the log of whoever audits a pull request.
+    if let Some(within) = within
+        && !is_within(path, within)
+    {
+        let what = "it is a link that leads out of its repository; --config names one that lies elsewhere";
+        return Err(mistake((TextPosition { line: 1, column: 1 }, what.to_owned())));
+    }
+    let text = user_folders::read_text_file(path).map_err(mistake)?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    ConfigFile::read(&shown, folder, &text)
+    ConfigFile::read(&shown, (folder, within), &text)
+}
+
+/// Whether a path leads nowhere but below a folder, its links followed.
+pub(super) fn is_within(path: &Path, folder: &Path) -> bool {
+    let Ok(folder) = fs::canonicalize(folder) else {
+        return false;
+    };
+    // Without a slash at its end, and from the root on: what is not there is taken as it is written.
+    let whole: PathBuf = std::path::absolute(path).unwrap_or_default().components().collect();
+    let settled = settle(&whole);
+    let below = settled.strip_prefix(&folder);
+    // What git executes lies in `.git`, and is no part of what others propose.
+    let is_inner = |part: Component<'_>| part != Component::ParentDir && part.as_os_str() != ".git";
+    below.is_ok_and(|below| below.components().all(is_inner))
 }

@@ -8,10 +8,12 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use serde::Deserialize;
 
+use super::locate::is_within;
 use super::{ConfigFile, ProjectConfig};
 use crate::cli::option_values::{OutputFile, PlatformArg};
 use crate::judge::rule::suppression::{GlobPattern, Suppression};
 use crate::knowledge::FileMistake;
+use image_linkage::escape;
 use image_linkage::loader::CpuLevel;
 use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
@@ -38,9 +40,9 @@ struct ConfigSource {
     #[serde(default)]
     via: Vec<String>,
     #[serde(default)]
-    rules: Vec<PathBuf>,
+    rules: Vec<String>,
     #[serde(default)]
-    profiles: Vec<PathBuf>,
+    profiles: Vec<String>,
     #[serde(default)]
     suppress: Vec<SuppressionSource>,
 }
@@ -56,17 +58,21 @@ struct SuppressionSource {
 }
 
 impl ConfigFile {
-    /// Reads the `text` of `file`; the paths in it are relative to `folder`.
+    /// Reads the `text` of `file`; the paths in it are relative to `folder`. One that nobody named writes and reads what
+    /// lies `within` its repository alone.
     ///
-    /// Errors: All mistakes in it: keys that a config has not, values that no flag would take.
-    pub fn read(file: &str, folder: &Path, text: &str) -> Result<Self, Vec<FileMistake>> {
+    /// Errors: All mistakes in it: keys that a config has not, values that no flag would take, paths that lead out.
+    pub fn read(file: &str, places: (&Path, Option<&Path>), text: &str) -> Result<Self, Vec<FileMistake>> {
+        let (folder, within) = places;
         let read = |document: &YamlDocument| {
             document.read_and(|source: ConfigSource| {
                 let mut checked = ConfigChecker {
                     document,
+                    folder,
+                    within,
                     mistakes: Vec::new(),
                 };
-                let config = checked.config(source, folder);
+                let config = checked.config(source);
                 (config, checked.mistakes)
             })
         };
@@ -83,23 +89,35 @@ impl ConfigFile {
 /// Collects what is wrong with values.
 struct ConfigChecker<'a> {
     document: &'a YamlDocument,
+    folder: &'a Path,
+    within: Option<&'a Path>,
     mistakes: Vec<YamlMistake>,
 }
 
 impl ConfigChecker<'_> {
-    fn config(&mut self, source: ConfigSource, folder: &Path) -> ProjectConfig {
+    fn config(&mut self, source: ConfigSource) -> ProjectConfig {
+        let (folder, within) = (self.folder, self.within);
         // From the config's folder, so that it means the same from everywhere in the repository.
-        let from_folder =
-            |paths: Vec<PathBuf>| -> Vec<PathBuf> { paths.iter().map(|path| folder.join(path)).collect() };
-        let outputs = self.each("outputs", &source.outputs, OutputFile::parse);
-        let outputs = outputs.into_iter().map(|output| OutputFile {
-            file: match output.file.as_os_str() {
+        let place = |path: &str| -> Result<PathBuf, String> {
+            let place = folder.join(path);
+            match within {
+                Some(within) if !is_within(&place, within) => Err(format!(
+                    "{} leads out of the repository, which a config may that --config names",
+                    escape::escape_bytes(path.as_bytes())
+                )),
+                _ => Ok(place),
+            }
+        };
+        let output = |text: &str| -> Result<OutputFile, String> {
+            let output = OutputFile::parse(text)?;
+            let file = match output.file.to_str() {
                 // Standard output, not a file of that name in the config's folder.
-                dash if dash == "-" => output.file,
-                _ => folder.join(output.file),
-            },
-            ..output
-        });
+                Some("-") => output.file,
+                path => place(path.unwrap_or_default())?,
+            };
+            Ok(OutputFile { file, ..output })
+        };
+        let outputs = self.each("outputs", &source.outputs, output);
         let suppressions = source.suppress.into_iter().enumerate();
         ProjectConfig {
             fail_on: self.one(&["fail-on"], source.fail_on.as_deref(), word),
@@ -107,14 +125,14 @@ impl ConfigChecker<'_> {
             tools: source.tools,
             platform: self.one(&["platform"], source.platform.as_deref(), PlatformArg::parse),
             format: self.one(&["format"], source.format.as_deref(), word),
-            outputs: outputs.collect(),
+            outputs,
             cpu: self.one(&["cpu"], source.cpu.as_deref(), CpuLevel::parse),
             environment: source.env.into_iter().collect(),
             insecure_registries: source.insecure_registries,
             ca_cert: source.ca_cert.map(|path| folder.join(path)),
             via: self.each("via", &source.via, word),
-            rules: from_folder(source.rules),
-            profiles: from_folder(source.profiles),
+            rules: self.each("rules", &source.rules, place),
+            profiles: self.each("profiles", &source.profiles, place),
             suppressions: suppressions
                 .filter_map(|(number, source)| self.suppression(&number.to_string(), source))
                 .collect(),

@@ -14,7 +14,7 @@ use crate::knowledge::{FileMistake, Knowledge};
 use image_linkage::loader::CpuLevel;
 
 fn read(text: &str) -> Result<ConfigFile, Vec<FileMistake>> {
-    ConfigFile::read("c.yaml", Path::new("/project"), text)
+    ConfigFile::read("c.yaml", (Path::new("/project"), None), text)
 }
 
 fn said(mistakes: Option<Vec<FileMistake>>) -> Vec<String> {
@@ -127,13 +127,103 @@ fn the_nearest_config_of_the_repository_counts_and_none_above_it() {
     fs::create_dir_all(at("repository/a/b")).unwrap();
     fs::write(at(FILE_NAME), "").unwrap();
     let found = || locate::find_config(&at("repository/a/b"));
+    let in_repository = |folder: &str| {
+        let (file, within) = (at(folder).join(FILE_NAME), at("repository"));
+        Some(locate::FoundConfig { file, within })
+    };
     assert_eq!(found(), None, "outside of a repository only this folder is looked at");
     fs::create_dir(at("repository/.git")).unwrap();
     assert_eq!(found(), None, "what lies above the repository is somebody else's");
     fs::write(at("repository").join(FILE_NAME), "").unwrap();
-    assert_eq!(found(), Some(at("repository").join(FILE_NAME)));
+    assert_eq!(found(), in_repository("repository"));
     fs::write(at("repository/a/b").join(FILE_NAME), "").unwrap();
-    assert_eq!(found(), Some(at("repository/a/b").join(FILE_NAME)));
+    assert_eq!(found(), in_repository("repository/a/b"));
+}
+
+/// A repository beside a file that is none of it, with a link between them.
+fn beside_a_secret() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let repository = dir.path().join("repository");
+    fs::create_dir_all(repository.join(".git")).unwrap();
+    fs::create_dir(dir.path().join("r")).unwrap();
+    fs::create_dir(repository.join("own")).unwrap();
+    fs::write(dir.path().join("secret"), "TOKEN").unwrap();
+    std::os::unix::fs::symlink("..", repository.join("link")).unwrap();
+    std::os::unix::fs::symlink("own", repository.join("inner")).unwrap();
+    (dir, repository)
+}
+
+#[test]
+fn a_config_that_was_found_is_no_link_out_of_its_repository() {
+    let (_dir, repository) = beside_a_secret();
+    let config = repository.join(FILE_NAME);
+    std::os::unix::fs::symlink("../secret", &config).unwrap();
+    let read = |within| said(locate::read_config(&config, within).err());
+    let (refused, named) = (read(Some(&*repository)), read(None));
+    assert_eq!(refused.len(), 1);
+    assert!(
+        refused[0]
+            .ends_with("1:1: it is a link that leads out of its repository; --config names one that lies elsewhere")
+    );
+    // Who names it may read it.
+    assert!(
+        named[0].ends_with("1:1: expected a map of keys, found \"TOKEN\""),
+        "{named:?}"
+    );
+    fs::remove_file(&config).unwrap();
+    fs::write(repository.join("own/c.yaml"), "fail-on: warning\n").unwrap();
+    std::os::unix::fs::symlink("own/c.yaml", &config).unwrap();
+    assert_eq!(
+        read(Some(&*repository)),
+        [""; 0],
+        "a link within the repository is followed"
+    );
+}
+
+#[test]
+fn a_config_that_was_found_names_nothing_outside_of_its_repository() {
+    let (_dir, repository) = beside_a_secret();
+    let config = repository.join(FILE_NAME);
+    let read = |text: &str, within| {
+        fs::write(&config, text).unwrap();
+        said(locate::read_config(&config, within).err())
+    };
+    for path in [
+        "../x",
+        "/tmp/x",
+        "link/x",
+        "link/r/x",
+        "own/../../x",
+        "new/../../x",
+        "/dev/stdout",
+        ".git/config",
+        "/proc/self/fd/1",
+    ] {
+        let text = format!("outputs: [\"json={path}\"]\n");
+        let refused = read(&text, Some(&*repository));
+        let out = format!("1:11: {path} leads out of the repository, which a config may that --config names");
+        assert!(refused.len() == 1 && refused[0].ends_with(&out), "{path}: {refused:?}");
+        assert_eq!(read(&text, None), [""; 0], "{path}");
+    }
+    for path in ["../r", "link/r", "link/r/", "link", "/etc", "own/../.."] {
+        for key in ["rules", "profiles"] {
+            let refused = read(&format!("{key}: [\"{path}\"]\n"), Some(&*repository));
+            assert!(
+                refused.len() == 1 && refused[0].contains(" leads out of the repository"),
+                "{path}: {refused:?}"
+            );
+        }
+    }
+    for path in ["x", "own/x", "inner/x", "new/x", "own/../x", "link/repository/x", "-"] {
+        assert_eq!(
+            read(
+                &format!("outputs: [\"json={path}\"]\nrules: [\"{path}\"]\n"),
+                Some(&*repository)
+            ),
+            [""; 0],
+            "{path}"
+        );
+    }
 }
 
 #[test]
