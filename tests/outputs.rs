@@ -338,3 +338,57 @@ fn paths_of_the_user_reach_no_terminal_as_they_are() {
         }
     }
 }
+
+#[test]
+fn nothing_in_an_image_or_a_dockerfile_is_a_command_of_a_ci_system() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = env!("CARGO_MANIFEST_DIR");
+    let wide = "x".repeat(50);
+    let change = format!(
+        "import json,hashlib,os,sys
+blobs='image/blobs/sha256/'
+def put(value):
+    text=json.dumps(value).encode(); name=hashlib.sha256(text).hexdigest()
+    open(blobs+name,'wb').write(text); return 'sha256:'+name, len(text)
+index=json.load(open('image/index.json'))
+manifest=json.load(open(blobs+index['manifests'][0]['digest'][7:]))
+config=json.load(open(blobs+manifest['config']['digest'][7:]))
+for step in config['history']: step['created_by']='RUN ##[error]boo ##vso[x] {wide} ::error::boo'
+manifest['config']['digest'],manifest['config']['size']=put(config)
+index['manifests'][0]['digest'],index['manifests'][0]['size']=put(manifest)
+json.dump(index,open('image/index.json','w'))"
+    );
+    fs::write(folder.path().join("change.py"), change).unwrap();
+    let dockerfile = "FROM ubuntu:22.04\nRUN apt-get install -y \\\n::error::boo \\\n##[error]boo libcupti-dev-12-4\n";
+    fs::write(folder.path().join("Dockerfile"), dockerfile).unwrap();
+    by_shell(
+        &format!("cp -r {root}/testdata/images/dangling-link image; python3 change.py"),
+        folder.path(),
+    );
+    for words in [
+        "-v oci:image",
+        "--format json oci:image",
+        "--format html oci:image",
+        "--format junit oci:image",
+        "--format markdown oci:image",
+        "--format sarif oci:image",
+        "check Dockerfile",
+        "check --format markdown Dockerfile",
+        "check --format html Dockerfile",
+        "'##[error]boo'",
+        "--format '##[error]boo' oci:image",
+    ] {
+        let (code, said) = by_shell(&format!("PROGRAM {words} 2>&1"), folder.path());
+        assert!(
+            code.is_some_and(|code| code <= 2) && !said.contains("error reading"),
+            "{words}: {said}"
+        );
+        let commands = said.lines().filter(|line| line.trim_start().starts_with("::"));
+        assert_eq!(commands.count(), 0, "{words}: {said}");
+        assert!(!said.contains("##[") && !said.contains("##vso["), "{words}: {said}");
+    }
+    let (_, said) = by_shell("PROGRAM -v oci:image; PROGRAM --format json oci:image", folder.path());
+    for shown in ["#\\x23[error]boo", "#\\u0023[error]boo"] {
+        assert!(said.contains(shown), "{shown}: {said}");
+    }
+}

@@ -28,16 +28,18 @@ fn push(out: &mut String, c: char) {
             let _ = write!(out, "\\x{:02x}", u32::from(c));
         }
         // U+009B alone begins a terminal sequence, and direction marks show a name as another one (CVE-2021-42574).
-        c if c.is_control() || reorders(c) => {
+        c if is_hidden(c) => {
             let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
         }
         c => out.push(c),
     }
 }
 
-/// Whether `c` changes the direction of the text around it (Unicode Standard Annex 9) or hides in it.
-fn reorders(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+/// Whether `c`, which is no control character of ASCII, changes the direction of the text around it (Unicode Standard Annex
+/// 9), hides in it or steers a terminal.
+pub fn is_hidden(c: char) -> bool {
+    let is_steering = c.is_control() && !c.is_ascii_control();
+    is_steering || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use crate::make::whole_file::ExistingOutput;
 use super::command_error::CommandError;
 use super::image_reader::{ONE_PLATFORM, PreparedCommand};
 use super::output_file;
-use super::terminal::{report_error, set_color_choice, write_result};
+use super::terminal::{report_error, set_color_choice, write_verbatim};
 
 /// Writes the Dockerfile for an image.
 pub fn run_dockerfile(mut args: DockerfileArgs) -> Result<RunExit, CommandError> {
@@ -68,7 +68,7 @@ pub fn run_dockerfile(mut args: DockerfileArgs) -> Result<RunExit, CommandError>
         output_file::write_file(file, &text, existing)?;
     }
     let written = match &args.file {
-        None => write_result(&text, RunExit::Clean),
+        None => write_verbatim(&text, RunExit::Clean),
         Some(file) => {
             output_file::write_file(file, &text, existing)?;
             RunExit::Clean

@@ -9,6 +9,7 @@ mod diff;
 mod dockerfile;
 mod fill_arguments;
 mod fleet;
+mod harmless_text;
 mod image_reader;
 mod layer_cache;
 mod output_file;

@@ -20,7 +20,7 @@ use crate::report::sarif::SarifReport;
 use crate::report::text::{TextDetail, TextLayout, TextReport};
 use image_source::create_unfinished_file;
 
-use super::terminal::{report_error, terminal_width, write_result};
+use super::terminal::{report_error, terminal_width, write_result, write_verbatim};
 
 /// The width of a text that goes to a file: that of a page, whatever the terminal's.
 const PAGE: usize = 100;
@@ -32,6 +32,7 @@ pub struct ReportOutputs {
 }
 
 struct ReportOutput {
+    format: ReportFormat,
     report: Box<dyn ReportWriter>,
     place: ReportDestination,
 }
@@ -123,6 +124,7 @@ impl ReportOutputs {
             _ => return Err("two reports are to go to standard output".to_owned()),
         };
         outputs.outputs.push(ReportOutput {
+            format,
             report: make(format, ReportPlace::Stdout),
             place: ReportDestination::Stdout,
         });
@@ -135,6 +137,7 @@ impl ReportOutputs {
             }
             match probe(&file) {
                 Ok(()) => outputs.outputs.push(ReportOutput {
+                    format: output.format,
                     report: make(output.format, ReportPlace::File),
                     place: ReportDestination::File(file, String::new()),
                 }),
@@ -151,6 +154,10 @@ impl ReportOutputs {
         let exit = &mut self.exit;
         self.outputs.retain_mut(|output| {
             let written = match (step(output.report.as_mut()), &mut output.place) {
+                // Commands are what they are for.
+                (Ok(text), ReportDestination::Stdout) if output.format == ReportFormat::GitHub => {
+                    write_verbatim(&text, RunExit::Clean)
+                }
                 (Ok(text), ReportDestination::Stdout) => write_result(&text, RunExit::Clean),
                 (Ok(text), ReportDestination::File(_, content)) => {
                     content.push_str(&text);

@@ -14,14 +14,14 @@ use crate::report::schemas::CONFIG_SCHEMA;
 
 use super::command_error::CommandError;
 use super::output_file::write_file;
-use super::terminal::{shown, write_result};
+use super::terminal::{shown, write_result, write_verbatim};
 
 /// Prints the script by which a shell completes the command line that `command` describes.
 pub fn run_completions(args: &CompletionsArgs, mut command: Command) -> RunExit {
     let mut script = Vec::new();
     let name = command.get_name().to_owned();
     clap_complete::generate(args.shell, &mut command, name, &mut script);
-    write_result(&String::from_utf8_lossy(&script), RunExit::Clean)
+    write_verbatim(&String::from_utf8_lossy(&script), RunExit::Clean)
 }
 
 /// Prints a page of the manual.
@@ -47,17 +47,17 @@ pub fn run_man(args: &ManArgs, mut command: Command) -> Result<RunExit, CommandE
         section.text([roman(line)]);
     }
     section.control("fi", []).to_writer(&mut text)?;
-    Ok(write_result(&String::from_utf8_lossy(&text), RunExit::Clean))
+    Ok(write_verbatim(&String::from_utf8_lossy(&text), RunExit::Clean))
 }
 
 /// Writes a config, or says what one may hold.
 pub fn run_config(args: &ConfigFileArgs) -> Result<RunExit, CommandError> {
     let (file, force) = match &args.action {
-        ConfigAction::Schema => return Ok(write_result(CONFIG_SCHEMA, RunExit::Clean)),
+        ConfigAction::Schema => return Ok(write_verbatim(CONFIG_SCHEMA, RunExit::Clean)),
         ConfigAction::Init { file, force } => (file, *force),
     };
     if file == Path::new("-") {
-        return Ok(write_result(TEMPLATE, RunExit::Clean));
+        return Ok(write_verbatim(TEMPLATE, RunExit::Clean));
     }
     write_file(file, TEMPLATE, ExistingOutput::with_force(force))?;
     let is_found = file.file_name().is_some_and(|name| name == FILE_NAME);
@@ -68,5 +68,5 @@ pub fn run_config(args: &ConfigFileArgs) -> Result<RunExit, CommandError> {
 
 /// Prints the JSON Schema of a document.
 pub fn run_schema(args: &SchemaArgs) -> RunExit {
-    write_result(args.schema, RunExit::Clean)
+    write_verbatim(args.schema, RunExit::Clean)
 }

@@ -4,6 +4,7 @@
     reason = "results go to standard output, everything else to standard error"
 )]
 
+use std::borrow::Cow;
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -12,6 +13,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use image_linkage::escape;
 use serde_json::Value;
 
+use super::harmless_text::make_harmless;
 use crate::cli::shared_args::ColorArg;
 use crate::cli::tools::AnswerFormat;
 use crate::judge::outcome::RunExit;
@@ -39,8 +41,13 @@ pub(super) fn wrapped_for_terminal(text: String) -> String {
     }
 }
 
-/// Writes a result. A reader that has gone away, as behind `head`, is no failure.
+/// Writes a result, and nothing in it that the log of a CI system obeys.
 pub(super) fn write_result(text: &str, exit: RunExit) -> RunExit {
+    write_verbatim(&make_harmless(text), exit)
+}
+
+/// Writes a result that programs read as it is. A reader that has gone away, as behind `head`, is no failure.
+pub(super) fn write_verbatim(text: &str, exit: RunExit) -> RunExit {
     let mut out = anstream::stdout().lock();
     // A full disk would else show when the program ends, where nobody looks at it.
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -79,7 +86,7 @@ pub(crate) fn refuse_arguments(mut error: clap::Error) -> ! {
     hint_at_own_option(&mut error);
     let text = error.render().to_string();
     // A pipeline may take an argument from a pull request.
-    if text.chars().any(|c| c.is_control() && c != '\n') {
+    if text.chars().any(|c| c.is_control() && c != '\n') || matches!(make_harmless(&text), Cow::Owned(_)) {
         for line in text.lines() {
             say("", line);
         }
@@ -130,7 +137,7 @@ fn hint_at_own_option(error: &mut clap::Error) {
 
 /// Writes to standard error what would be a result, were standard output not something else's.
 pub(super) fn write_notice(text: &str) {
-    anstream::eprint!("{text}");
+    anstream::eprint!("{}", make_harmless(text));
 }
 
 /// Says what went wrong. All messages pass [`say`], so that no new one can bring what a terminal or the log of a CI system
@@ -146,10 +153,11 @@ const SHOWN: usize = 32 << 10;
 fn say(kind: &str, text: &str) {
     // The names in it are escaped already: a backslash stays as it is.
     let parts = text.split('\\').map(|part| escape::escape_bytes(part.as_bytes()));
-    let line = parts.collect::<Vec<_>>().join("\\");
+    let line = format!("{kind}{}", parts.collect::<Vec<_>>().join("\\"));
+    let line = make_harmless(&line);
     let end = line.char_indices().nth(SHOWN).map(|(end, _)| end);
     match end.and_then(|end| line.split_at_checked(end)) {
-        Some((start, rest)) => eprintln!("{kind}{start}… and {} bytes more", rest.len()),
-        None => eprintln!("{kind}{line}"),
+        Some((start, rest)) => eprintln!("{start}… and {} bytes more", rest.len()),
+        None => eprintln!("{line}"),
     }
 }
