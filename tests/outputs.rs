@@ -9,6 +9,8 @@
 mod support;
 
 use std::fs;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 use support::run;
@@ -391,4 +393,20 @@ json.dump(index,open('image/index.json','w'))"
     for shown in ["#\\x23[error]boo", "#\\u0023[error]boo"] {
         assert!(said.contains(shown), "{shown}: {said}");
     }
+}
+
+#[test]
+fn where_nobody_can_be_told_and_no_thread_starts_nothing_panics() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, said) = by_shell("PROGRAM oci:nowhere 2> /dev/full", folder.path());
+    assert_eq!((code, said.as_str()), (Some(2), ""));
+    // For root there is no such limit, and who is somebody else needs the program and the image where he may read them.
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+    let fewer = "cp PROGRAM program; cp -r $(echo IMAGE | cut -c5-) image
+        [ $(id -u) = 0 ] && become='setpriv --reuid=65534 --regid=65534 --clear-groups'
+        $become bash -c 'ulimit -u 1; HOME=/nowhere exec ./program --no-cache oci:image'";
+    let (code, said) = by_shell(fewer, folder.path());
+    let no_thread =
+        "error: the system starts no further thread for it: see ulimit -u, and the limit of processes of a container\n";
+    assert_eq!((code, said.as_str()), (Some(2), no_thread));
 }

@@ -3,8 +3,8 @@
 
 use std::ffi::c_int;
 use std::sync::{Mutex, PoisonError, mpsc};
-use std::thread;
 use std::time::Duration;
+use std::{panic, process, thread};
 
 use image_source::remove_on_interrupt;
 use indicatif::{MultiProgress, ProgressDrawTarget};
@@ -12,6 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
+use super::command::report_error;
 use crate::make::slim::interrupt::request_stop;
 
 /// The bars that are drawn, for the process as a signal is.
@@ -25,6 +26,21 @@ const COPY_PATIENCE: Duration = Duration::from_secs(5);
 /// From now on these bars go where the program is interrupted: they would stay on the terminal behind it.
 pub(super) fn clear_on_interrupt(bars: &MultiProgress) {
     *DRAWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bars.clone());
+}
+
+/// Ends the program with a sentence where the system starts no further thread for it, for which the libraries panic.
+pub(super) fn watch_threads() {
+    let of_others = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        let said = panic.payload_as_str().unwrap_or_default();
+        if !(said.contains("spawn") && said.contains("thread")) {
+            return of_others(panic);
+        }
+        remove_on_interrupt();
+        let why =
+            "the system starts no further thread for it: see ulimit -u, and the limit of processes of a container";
+        process::exit(report_error(&why) as i32);
+    }));
 }
 
 /// Lets a signal end the program at once, or by who copies, and nothing behind it.

@@ -173,6 +173,7 @@ enum CliCommand {
 /// Runs the command that the command line names; its outcome is the exit code.
 pub fn run() -> RunExit {
     let cli = parse_command_line();
+    interruption::watch_threads();
     interruption::watch_signals();
     let outcome = match cli.command {
         None => command::run_audit(cli.audit),

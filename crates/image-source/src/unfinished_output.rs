@@ -126,6 +126,12 @@ fn same_file(there: &fs::Metadata, lock: &File) -> bool {
     opened.is_ok_and(|opened| (opened.dev(), opened.ino()) == (there.dev(), there.ino()))
 }
 
+/// Whether a file or folder is called as one that is half written.
+pub(crate) fn is_unfinished_name(name: &str) -> bool {
+    let random = name.strip_prefix(PREFIX);
+    random.is_some_and(|random| random.len() == RANDOM)
+}
+
 /// Removes what killed runs of the owner of `own` have left in a folder; nobody else's, and nothing that is in use.
 fn remove_abandoned(folder: &Path, own: &File) -> io::Result<()> {
     let user = own.metadata()?.uid();
@@ -135,8 +141,7 @@ fn remove_abandoned(folder: &Path, own: &File) -> io::Result<()> {
     };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let random = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
-        let is_ours = random.is_some_and(|random| random.len() == RANDOM);
+        let is_ours = name.to_str().is_some_and(is_unfinished_name);
         let Some(found) = entry.metadata().ok().filter(|_| is_ours) else {
             continue;
         };

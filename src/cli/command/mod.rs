@@ -39,7 +39,7 @@ pub(super) use profiles::run_profiles;
 pub(super) use rules::run_rules;
 pub(super) use setup::{run_completions, run_config, run_man, run_schema};
 pub(super) use slim::run_slim;
-pub(super) use terminal::refuse_arguments;
+pub(super) use terminal::{refuse_arguments, report_error};
 pub(super) use tree::run_tree;
 pub(super) use verify::run_verify;
 pub(super) use version::show_version;

@@ -1,8 +1,4 @@
 //! How a command writes: results to standard output, errors to standard error.
-#![expect(
-    clippy::print_stderr,
-    reason = "results go to standard output, everything else to standard error"
-)]
 
 use std::borrow::Cow;
 use std::io::{self, Write as _};
@@ -137,12 +133,13 @@ fn hint_at_own_option(error: &mut clap::Error) {
 
 /// Writes to standard error what would be a result, were standard output not something else's.
 pub(super) fn write_notice(text: &str) {
-    anstream::eprint!("{}", make_harmless(text));
+    // Where nobody can be told, there is nobody to tell that.
+    let _ = anstream::stderr().write_all(make_harmless(text).as_bytes());
 }
 
 /// Says what went wrong. All messages pass [`say`], so that no new one can bring what a terminal or the log of a CI system
 /// obeys.
-pub(super) fn report_error(error: &dyn std::fmt::Display) -> RunExit {
+pub(crate) fn report_error(error: &dyn std::fmt::Display) -> RunExit {
     say("error: ", &error.to_string());
     RunExit::Open
 }
@@ -156,8 +153,10 @@ fn say(kind: &str, text: &str) {
     let line = format!("{kind}{}", parts.collect::<Vec<_>>().join("\\"));
     let line = make_harmless(&line);
     let end = line.char_indices().nth(SHOWN).map(|(end, _)| end);
-    match end.and_then(|end| line.split_at_checked(end)) {
-        Some((start, rest)) => eprintln!("{start}… and {} bytes more", rest.len()),
-        None => eprintln!("{line}"),
-    }
+    let mut stderr = io::stderr().lock();
+    // Where nobody can be told, there is nobody to tell that: the exit code says it.
+    let _ = match end.and_then(|end| line.split_at_checked(end)) {
+        Some((start, rest)) => writeln!(stderr, "{start}… and {} bytes more", rest.len()),
+        None => writeln!(stderr, "{line}"),
+    };
 }

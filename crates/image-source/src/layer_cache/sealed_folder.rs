@@ -13,13 +13,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-use crate::unfinished_output::create_unfinished_file;
+use crate::unfinished_output::{create_unfinished_file, is_unfinished_name};
 use image_linkage::digest::DigestHasher;
 
 /// The bytes that are kept: the indexes of some thousand layers. One of 250,000 files has 3 MB.
 pub const KEPT_BYTES: u64 = 1 << 30;
 /// What the digest at the end of a file takes: `sha256:` and 64 digits.
 const SEAL_BYTES: usize = 71;
+
+/// What the files of a cache are of: a blob, an uncompressed tar, an image of an engine.
+pub(super) const KINDS: [&str; 3] = ["blob", "tar", "image"];
 
 /// One folder of such files.
 pub(super) struct SealedFolder {
@@ -50,7 +53,11 @@ impl SealedFolder {
     pub(super) fn open(root: &Path, name: &str) -> io::Result<Self> {
         let folder = root.join(name);
         for folder in [root, &folder] {
-            let mode = match fs::metadata(folder) {
+            let mode = match fs::symlink_metadata(folder) {
+                // What is written and removed there would be elsewhere.
+                Ok(found) if found.is_symlink() => {
+                    return Err(io::Error::other(format!("{} is a link", folder.display())));
+                }
                 Ok(found) => found.mode(),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
@@ -198,12 +205,16 @@ fn count(files: &[CacheFile]) -> CacheContent {
     }
 }
 
-/// The files in the folders of `root`; what cannot be looked at is left out.
+/// The files of a cache in the folders of `root`, by their names; what cannot be looked at is left out.
 fn find_files(root: &Path) -> Vec<CacheFile> {
+    // Not through links, which could lead anywhere, and nothing that somebody else has put there.
+    let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     let inside = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
-    let files = inside(root).flat_map(|folder| inside(&folder.path()).collect::<Vec<_>>());
+    let folders = inside(root).filter(|folder| is_hex(&folder.file_name().to_string_lossy(), 64));
+    let folders = folders.filter(|folder| is_folder(root) && is_folder(&folder.path()));
+    let files = folders.flat_map(|folder| inside(&folder.path()).collect::<Vec<_>>());
+    let files = files.filter(|file| is_own_name(&file.file_name().to_string_lossy()));
     let files = files.filter_map(|entry| {
-        // Not through links, which could lead anywhere.
         let found = entry.metadata().ok().filter(fs::Metadata::is_file)?;
         Some(CacheFile {
             path: entry.path(),
@@ -212,6 +223,18 @@ fn find_files(root: &Path) -> Vec<CacheFile> {
         })
     });
     files.collect()
+}
+
+/// Whether a file is called as one of a cache, whole or half written: `KIND-ALGORITHM-HEX`.
+fn is_own_name(name: &str) -> bool {
+    let mut parts = name.splitn(3, '-');
+    let [kind, algorithm, digits] = [parts.next(), parts.next(), parts.next()].map(Option::unwrap_or_default);
+    let is_whole = KINDS.contains(&kind) && algorithm.starts_with("sha") && is_hex(digits, 1);
+    is_whole || is_unfinished_name(name)
+}
+
+fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() >= digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn fill_and_seal(
@@ -249,11 +272,14 @@ impl<W: Write> Write for SealingWriter<W> {
 mod tests {
     use std::fs::{self, Permissions};
     use std::io;
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
     use std::path::Path;
     use std::time::{Duration, SystemTime};
 
     use super::{CacheContent, SealedFolder, list_folder, remove_files};
+
+    /// The folder of one way to index.
+    const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
     fn keep(folder: &SealedFolder, name: &str, content: &[u8]) {
         folder.write(name, |to| to.write_all(content)).unwrap();
@@ -266,40 +292,40 @@ mod tests {
     #[test]
     fn a_file_is_read_by_its_owner_alone_and_only_as_it_was_written() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = SealedFolder::open(&dir.path().join("cache"), "key").unwrap();
-        keep(&folder, "a", b"content");
-        let file = folder.folder().join("a");
+        let folder = SealedFolder::open(&dir.path().join("cache"), KEY).unwrap();
+        keep(&folder, "tar-sha256-a", b"content");
+        let file = folder.folder().join("tar-sha256-a");
         assert_eq!((mode(folder.folder()), mode(&file)), (0o700, 0o600));
-        assert_eq!(folder.read("a").as_deref(), Some(&b"content"[..]));
+        assert_eq!(folder.read("tar-sha256-a").as_deref(), Some(&b"content"[..]));
         let whole = fs::read(&file).unwrap();
         for end in 0..whole.len() {
             fs::write(&file, &whole[..end]).unwrap();
-            assert_eq!((folder.read("a"), file.exists()), (None, false), "{end}");
+            assert_eq!((folder.read("tar-sha256-a"), file.exists()), (None, false), "{end}");
         }
         for at in 0..whole.len() {
             let mut changed = whole.clone();
             changed[at] ^= 1;
             fs::write(&file, &changed).unwrap();
-            assert_eq!((folder.read("a"), file.exists()), (None, false), "{at}");
+            assert_eq!((folder.read("tar-sha256-a"), file.exists()), (None, false), "{at}");
         }
         // One that lies where another was is damaged as well.
-        fs::write(folder.folder().join("b"), &whole).unwrap();
-        assert_eq!(folder.read("b"), None);
+        fs::write(folder.folder().join("tar-sha256-b"), &whole).unwrap();
+        assert_eq!(folder.read("tar-sha256-b"), None);
         fs::write(&file, &whole).unwrap();
-        assert_eq!(folder.read("a").as_deref(), Some(&b"content"[..]));
+        assert_eq!(folder.read("tar-sha256-a").as_deref(), Some(&b"content"[..]));
     }
 
     #[test]
     fn what_fails_half_way_leaves_what_was_there() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = SealedFolder::open(dir.path(), "key").unwrap();
-        keep(&folder, "a", b"old");
-        let failed = folder.write("a", |to| {
+        let folder = SealedFolder::open(dir.path(), KEY).unwrap();
+        keep(&folder, "tar-sha256-a", b"old");
+        let failed = folder.write("tar-sha256-a", |to| {
             to.write_all(b"new")?;
             Err(io::Error::other("the disk is full"))
         });
         assert_eq!(failed.unwrap_err().to_string(), "the disk is full");
-        assert_eq!(folder.read("a").as_deref(), Some(&b"old"[..]));
+        assert_eq!(folder.read("tar-sha256-a").as_deref(), Some(&b"old"[..]));
         assert_eq!(list_folder(dir.path()).files, 1);
     }
 
@@ -307,21 +333,21 @@ mod tests {
     fn a_folder_that_others_may_write_to_is_not_believed() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cache");
-        let folder = SealedFolder::open(&root, "key").unwrap();
+        let folder = SealedFolder::open(&root, KEY).unwrap();
         assert!(!root.exists());
-        folder.write("first", |_| Ok(())).unwrap();
+        folder.write("tar-sha256-f", |_| Ok(())).unwrap();
         assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o700);
         fs::set_permissions(&root, Permissions::from_mode(0o777)).unwrap();
-        let error = SealedFolder::open(&root, "key").err().unwrap().to_string();
+        let error = SealedFolder::open(&root, KEY).err().unwrap().to_string();
         assert!(error.starts_with("others may write to "), "{error}");
         fs::set_permissions(&root, Permissions::from_mode(0o755)).unwrap();
-        assert!(SealedFolder::open(&root, "key").is_ok());
+        assert!(SealedFolder::open(&root, KEY).is_ok());
     }
 
     #[test]
     fn what_was_not_used_for_longest_goes_first() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = SealedFolder::open(dir.path(), "key").unwrap();
+        let folder = SealedFolder::open(dir.path(), KEY).unwrap();
         let used = |name: &str, hours: u64| {
             let file = fs::File::options()
                 .append(true)
@@ -330,17 +356,53 @@ mod tests {
             file.set_modified(SystemTime::now() - Duration::from_hours(hours))
                 .unwrap();
         };
-        for (name, hours) in [("a", 3), ("b", 2), ("c", 1)] {
+        for (name, hours) in [("tar-sha256-a", 3), ("tar-sha256-b", 2), ("tar-sha256-c", 1)] {
             keep(&folder, name, &[0; 29]);
             used(name, hours);
         }
         // Reading is using.
-        assert!(folder.read("a").is_some());
+        assert!(folder.read("tar-sha256-a").is_some());
         let content = |files, bytes| CacheContent { files, bytes };
         assert_eq!(list_folder(dir.path()), content(3, 300));
         assert_eq!(remove_files(dir.path(), 200).0, content(1, 100));
-        assert!(folder.read("b").is_none() && folder.read("a").is_some() && folder.read("c").is_some());
+        assert!(
+            folder.read("tar-sha256-b").is_none()
+                && folder.read("tar-sha256-a").is_some()
+                && folder.read("tar-sha256-c").is_some()
+        );
         assert_eq!(remove_files(dir.path(), 0).0, content(2, 200));
         assert_eq!(list_folder(dir.path()), content(0, 0));
+    }
+
+    #[test]
+    fn nothing_goes_that_is_not_of_the_cache() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        let folder = SealedFolder::open(&at("layers"), KEY).unwrap();
+        keep(&folder, "tar-sha256-a", b"ours");
+        fs::create_dir_all(at("layers/mine")).unwrap();
+        fs::create_dir_all(at("docs")).unwrap();
+        let theirs = [
+            at("layers/mine/thesis.bin"),
+            at("layers/mine/tar-sha256-b"),
+            at("docs/tar-sha256-c"),
+            folder.folder().join("notes"),
+            at("layers/tar-sha256-d"),
+        ];
+        for file in &theirs {
+            fs::write(file, "theirs").unwrap();
+        }
+        let other_key = KEY.replace('0', "1");
+        symlink(at("docs"), at("layers").join(other_key)).unwrap();
+        assert_eq!(list_folder(&at("layers")).files, 1);
+        assert_eq!(remove_files(&at("layers"), 0).0.files, 1);
+        assert!(theirs.iter().all(|file| file.exists()) && folder.read("tar-sha256-a").is_none());
+        // Nor where the whole folder is a link.
+        keep(&folder, "tar-sha256-a", b"ours");
+        symlink(at("layers"), at("link")).unwrap();
+        assert_eq!(remove_files(&at("link"), 0).0.files, 0);
+        let error = SealedFolder::open(&at("link"), KEY).err().unwrap().to_string();
+        assert_eq!(error, format!("{} is a link", at("link").display()));
+        assert!(folder.read("tar-sha256-a").is_some());
     }
 }
