@@ -62,6 +62,10 @@ pub(super) fn is_within(path: &Path, folder: &Path) -> bool {
     // Without a slash at its end, and from the root on: what is not there is taken as it is written.
     let whole: PathBuf = std::path::absolute(path).unwrap_or_default().components().collect();
     let settled = settle(&whole);
+    // More links than anybody follows at once may go on elsewhere.
+    if fs::symlink_metadata(&settled).is_ok_and(|found| found.is_symlink()) {
+        return false;
+    }
     let below = settled.strip_prefix(&folder);
     // What git executes lies in `.git`, and is no part of what others propose.
     let is_inner = |part: Component<'_>| part != Component::ParentDir && part.as_os_str() != ".git";

@@ -118,6 +118,18 @@ impl ConfigChecker<'_> {
             Ok(OutputFile { file, ..output })
         };
         let outputs = self.each("outputs", &source.outputs, output);
+        let believed = [
+            ("insecure-registries", !source.insecure_registries.is_empty()),
+            ("ca-cert", source.ca_cert.is_some()),
+        ];
+        for (key, _) in believed
+            .into_iter()
+            .filter(|(_, is_given)| *is_given && within.is_some())
+        {
+            // Passwords go to whom it lets be believed.
+            let what = format!("{key} is taken of the command line, or of a config that --config names");
+            self.mistakes.push(self.document.mistake(&[key], what));
+        }
         let suppressions = source.suppress.into_iter().enumerate();
         ProjectConfig {
             fail_on: self.one(&["fail-on"], source.fail_on.as_deref(), word),

@@ -205,6 +205,30 @@ fn a_config_that_was_found_names_nothing_outside_of_its_repository() {
         assert!(refused.len() == 1 && refused[0].ends_with(&out), "{path}: {refused:?}");
         assert_eq!(read(&text, None), [""; 0], "{path}");
     }
+    // Who follows forty links and begins anew would come out of it.
+    for number in 0..60 {
+        std::os::unix::fs::symlink(format!("l{}", number + 1), repository.join(format!("l{number}"))).unwrap();
+    }
+    std::os::unix::fs::symlink("../x", repository.join("l60")).unwrap();
+    for path in ["l0", "l10", "l21", "l50"] {
+        let refused = read(&format!("outputs: [\"json={path}\"]\n"), Some(&*repository));
+        assert!(
+            refused.len() == 1 && refused[0].contains(" leads out of the repository"),
+            "{path}: {refused:?}"
+        );
+    }
+    for (text, key) in [
+        ("insecure-registries: [a]\n", "insecure-registries"),
+        ("ca-cert: c.pem\n", "ca-cert"),
+    ] {
+        let refused = read(text, Some(&*repository));
+        let what = format!(
+            "1:{}: {key} is taken of the command line, or of a config that --config names",
+            key.len() + 3
+        );
+        assert!(refused.len() == 1 && refused[0].ends_with(&what), "{refused:?}");
+        assert_eq!(read(text, None), [""; 0]);
+    }
     for path in ["../r", "link/r", "link/r/", "link", "/etc", "own/../.."] {
         for key in ["rules", "profiles"] {
             let refused = read(&format!("{key}: [\"{path}\"]\n"), Some(&*repository));

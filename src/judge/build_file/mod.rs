@@ -86,12 +86,22 @@ fn parse_build_file(text: &str) -> Result<Dockerfile<'_>, String> {
     if triggers > TRIGGERS {
         return Err(format!("it has more than {TRIGGERS} ONBUILD instructions"));
     }
-    let file: Dockerfile<'_> = parse_dockerfile::parse(text).map_err(|error| error.to_string())?;
+    let file: Dockerfile<'_> = parse_dockerfile::parse(text).map_err(|error| without_quoted(&error.to_string()))?;
     // Each may begin from any earlier one.
     if file.stages().len() > STAGES {
         return Err(format!("it has more than {STAGES} stages"));
     }
     Ok(file)
+}
+
+/// What is wrong with a file without the word that is wrong: where it is a link, which a pull request may bring, that would be
+/// the first of a file that nobody meant to show. The line and the column say which it is.
+fn without_quoted(said: &str) -> String {
+    let parts = said.split_once(" '").zip(said.rsplit_once('\''));
+    parts.map_or_else(
+        || said.to_owned(),
+        |((before, _), (_, behind))| format!("{before}{behind}"),
+    )
 }
 
 /// Judges the Dockerfile in `text`, by its last stage or the one of the name `target`, for these phases.

@@ -9,9 +9,9 @@ pub(super) struct ShellWord {
     pub span: Range<usize>,
 }
 
-/// The simple commands of a script that begins at the byte `start`. What a loop or a function makes of words is not
-/// followed: a word with a variable stays as it is.
-pub(super) fn split_commands(script: &str, start: usize) -> Vec<Vec<ShellWord>> {
+/// The simple commands of a script that begins at the byte `start`, in a file whose lines go on behind `escape`. What a loop
+/// or a function makes of words is not followed: a word with a variable stays as it is.
+pub(super) fn split_commands(script: &str, start: usize, escape: char) -> Vec<Vec<ShellWord>> {
     let mut reader = CommandReader {
         commands: vec![Vec::new()],
         word: None,
@@ -26,13 +26,16 @@ pub(super) fn split_commands(script: &str, start: usize) -> Vec<Vec<ShellWord>> 
         is_continued &= letter.is_whitespace();
         match (quote, letter) {
             // The end of the line is escaped: the instruction goes on.
-            (_, '\\') => match letters.next() {
-                Some((_, '\n' | '\r')) | None => {
-                    reader.end_word(place);
-                    is_continued = true;
+            (_, sign) if sign == escape && ends_line(script.get(at + 1..).unwrap_or_default()) => {
+                while letters.next().is_some_and(|(_, letter)| letter != '\n') {}
+                reader.end_word(place);
+                is_continued = true;
+            }
+            (_, '\\') => {
+                if let Some((_, escaped)) = letters.next() {
+                    reader.push(escaped, place);
                 }
-                Some((_, escaped)) => reader.push(escaped, place),
-            },
+            }
             (Some(open), letter) if letter == open => quote = None,
             (None, '\'' | '"') => {
                 quote = Some(letter);
@@ -51,6 +54,13 @@ pub(super) fn split_commands(script: &str, start: usize) -> Vec<Vec<ShellWord>> 
     reader.end_command(start + script.len());
     reader.commands.retain(|words| !words.is_empty());
     reader.commands
+}
+
+/// Whether nothing but blanks stands before the end of the line, which on Windows has two signs (Dockerfile reference,
+/// "escape"; the parser of `moby/buildkit` takes blanks behind the sign).
+fn ends_line(rest: &str) -> bool {
+    let rest = rest.trim_start_matches([' ', '\t']);
+    rest.is_empty() || rest.starts_with('\n') || rest.starts_with("\r\n")
 }
 
 struct CommandReader {
@@ -88,7 +98,7 @@ mod tests {
     use super::split_commands;
 
     fn texts(script: &str) -> Vec<Vec<String>> {
-        let commands = split_commands(script, 0).into_iter();
+        let commands = split_commands(script, 0, '\\').into_iter();
         commands
             .map(|words| words.into_iter().map(|word| word.text).collect())
             .collect()
@@ -108,7 +118,13 @@ mod tests {
             ]
         );
         assert_eq!(texts("\\"), [[""; 0]; 0]);
-        let words = split_commands("x yz", 10).remove(0);
+        for script in ["a \\\r\n b", "a \\ \t\n b", "a \\\n b"] {
+            assert_eq!(texts(script), [["a", "b"]], "{script:?}");
+        }
+        assert_eq!(texts("a \\ b\nc"), [vec!["a", " b"], vec!["c"]]);
+        let words = split_commands("a `\n b\\ c", 0, '`').remove(0);
+        assert_eq!(words.iter().map(|word| &*word.text).collect::<Vec<_>>(), ["a", "b c"]);
+        let words = split_commands("x yz", 10, '\\').remove(0);
         assert_eq!(words[1].span, 12..14);
     }
 }

@@ -1,6 +1,6 @@
 //! What is known of libcupti after each step of a stage, and which steps go wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::installed_packages::{CommandEffect, NamedPackage, read_command, speaks_of_library};
@@ -43,7 +43,7 @@ pub(super) struct StageState {
     /// `ID` and `VERSION_ID` of its distribution, where the name of the base says them.
     system: Option<(String, String)>,
     /// The folders of `LD_LIBRARY_PATH`; `None` where the base may set any.
-    library_path: Option<Vec<String>>,
+    library_path: Option<BTreeSet<String>>,
 }
 
 /// A step that goes wrong, whatever comes of the rest.
@@ -69,7 +69,7 @@ impl StepProblem {
 
     /// Whether a later stage, which begins from this one, leads to the folder of the library.
     pub(super) fn is_mended_by<'s>(&self, later: impl Iterator<Item = &'s BuildStep>) -> bool {
-        self.facts.brings == "off-path" && is_searched(&self.facts.folder, Some(&[]), later)
+        self.facts.brings == "off-path" && is_searched(&self.facts.folder, Some(&BTreeSet::new()), later)
     }
 
     /// The instruction as it would be right.
@@ -336,7 +336,7 @@ impl<'a> StageWalk<'a> {
             CopiedPart::Headers => {
                 facts.brings = "headers";
                 let folder = format!("{}/lib64", copy.target.trim_end_matches('/'));
-                facts.searched = is_searched(&folder, state.library_path.as_deref(), later.iter());
+                facts.searched = is_searched(&folder, state.library_path.as_ref(), later.iter());
                 let more = is_in_source.then(|| {
                     let (folder, stem) = (&toolkit.libraries, &library.stem);
                     let target = if state.cuda.is_some() { folder } else { "/usr/local/lib" };
@@ -357,7 +357,7 @@ impl<'a> StageWalk<'a> {
                     return Some((facts, None));
                 }
                 let folder = target_folder(copy);
-                let is_searched = is_searched(&folder, state.library_path.as_deref(), later.iter());
+                let is_searched = is_searched(&folder, state.library_path.as_ref(), later.iter());
                 if is_searched {
                     return None;
                 }
@@ -422,12 +422,11 @@ impl StageState {
             self.cuda.get_or_insert(version);
         }
         if let Some(value) = variables.get("LD_LIBRARY_PATH") {
-            let known = self.library_path.take().unwrap_or_default();
             let own = value
                 .split(':')
                 .filter(|folder| !folder.starts_with('$'))
                 .map(str::to_owned);
-            self.library_path = Some(known.into_iter().chain(own).collect());
+            self.library_path.get_or_insert_default().extend(own);
         }
     }
 }
@@ -453,7 +452,11 @@ fn target_folder(copy: &CopyAction) -> String {
 
 /// Whether the loader comes to a folder of the finished stage: by the folders of `LD_LIBRARY_PATH`, where they are known,
 /// or by what the later steps do.
-fn is_searched<'s>(folder: &str, path: Option<&[String]>, mut later: impl Iterator<Item = &'s BuildStep>) -> bool {
+fn is_searched<'s>(
+    folder: &str,
+    path: Option<&BTreeSet<String>>,
+    mut later: impl Iterator<Item = &'s BuildStep>,
+) -> bool {
     let is_it = |own: &str| own.trim_end_matches('/') == folder;
     let is_default = DEFAULT_FOLDERS.iter().any(|own| {
         let rest = folder.strip_prefix(own);

@@ -47,9 +47,11 @@ pub(super) struct CopyAction {
 
 /// The stages of a file, in their order.
 pub(super) fn read_stages(file: &Dockerfile<'_>) -> Vec<BuildStage> {
+    let escape = file.parser_directives.escape.as_ref();
+    let escape = escape.map_or('\\', |directive| directive.value.value);
     let mut global = Variables::new();
     for argument in file.global_args() {
-        let given = assignments(&argument.arguments.value, &global);
+        let given = assignments(&argument.arguments.value, &global, escape);
         global.extend(given);
     }
     let mut stages: Vec<BuildStage> = Vec::new();
@@ -61,7 +63,7 @@ pub(super) fn read_stages(file: &Dockerfile<'_>) -> Vec<BuildStage> {
         let steps = stage
             .instructions
             .iter()
-            .filter_map(|one| step(one, &global, &mut variables));
+            .filter_map(|one| step(one, &global, &mut variables, escape));
         let steps = steps.collect();
         let name = stage_name(stage.from).unwrap_or_else(|| stages.len().to_string());
         stages.push(BuildStage {
@@ -84,19 +86,24 @@ fn stage_name(from: &FromInstruction<'_>) -> Option<String> {
     from.as_.as_ref().map(|(_, name)| name.value.to_string())
 }
 
-fn step(instruction: &Instruction<'_>, global: &Variables, variables: &mut Variables) -> Option<BuildStep> {
+fn step(
+    instruction: &Instruction<'_>,
+    global: &Variables,
+    variables: &mut Variables,
+    escape: char,
+) -> Option<BuildStep> {
     match instruction {
         Instruction::Arg(argument) => {
             let text = &argument.arguments.value;
             let known = global
                 .get(text.trim())
                 .map(|value| (text.trim().to_owned(), value.clone()));
-            let given = assignments(text, variables);
+            let given = assignments(text, variables, escape);
             variables.extend(known.into_iter().chain(given));
             None
         }
         Instruction::Env(env) => {
-            let given = assignments(&env.arguments.value, variables);
+            let given = assignments(&env.arguments.value, variables, escape);
             variables.extend(given.clone());
             let span = env.env.span.start..env.arguments.span.end;
             Some(BuildStep {
@@ -104,15 +111,15 @@ fn step(instruction: &Instruction<'_>, global: &Variables, variables: &mut Varia
                 action: StepAction::Env(given),
             })
         }
-        Instruction::Run(run) => Some(run_step(run, variables)),
+        Instruction::Run(run) => Some(run_step(run, variables, escape)),
         Instruction::Copy(copy) => Some(copy_step(copy, variables)),
         _ => None,
     }
 }
 
-fn run_step(run: &RunInstruction<'_>, variables: &Variables) -> BuildStep {
+fn run_step(run: &RunInstruction<'_>, variables: &Variables, escape: char) -> BuildStep {
     let (mut commands, mut end) = match &run.arguments {
-        Command::Shell(script) => (split_commands(script.value, script.span.start), script.span.end),
+        Command::Shell(script) => (split_commands(script.value, script.span.start, escape), script.span.end),
         Command::Exec(words) => {
             let words_of = |word: &parse_dockerfile::UnescapedString<'_>| ShellWord {
                 text: word.value.to_string(),
@@ -123,7 +130,8 @@ fn run_step(run: &RunInstruction<'_>, variables: &Variables) -> BuildStep {
         _ => (Vec::new(), run.run.span.end),
     };
     for document in &run.here_docs {
-        commands.extend(split_commands(&document.value, document.span.start));
+        // A shell reads it as it is.
+        commands.extend(split_commands(&document.value, document.span.start, '\\'));
         end = end.max(document.span.end);
     }
     for word in commands.iter_mut().flatten() {
@@ -153,8 +161,8 @@ fn copy_step(copy: &CopyInstruction<'_>, variables: &Variables) -> BuildStep {
 }
 
 /// The variables of an ARG or ENV: `NAME=VALUE …`, or `NAME VALUE`.
-fn assignments(text: &str, known: &Variables) -> Variables {
-    let words = split_commands(text, 0).into_iter().flatten();
+fn assignments(text: &str, known: &Variables, escape: char) -> Variables {
+    let words = split_commands(text, 0, escape).into_iter().flatten();
     let words: Vec<String> = words.map(|word| word.text).collect();
     if let [name, value] = words.as_slice()
         && !name.contains('=')
@@ -219,7 +227,7 @@ mod tests {
 
     #[test]
     fn y_10_variables_that_double_end_as_they_are_written() {
-        let double = |before: &Variables| super::assignments("A=$A$A", before);
+        let double = |before: &Variables| super::assignments("A=$A$A", before, '\\');
         let first = Variables::from([("A".to_owned(), "x".to_owned())]);
         let values = std::iter::successors(Some(first), |before| Some(double(before)));
         let lengths: Vec<usize> = values.take(64).map(|values| values["A"].len()).collect();
