@@ -464,7 +464,7 @@ fn the_page_on_the_config_shows_every_key_and_the_program_reads_its_examples() {
         ("audit/rules/no-trace.yaml", &rule),
         ("strange.yaml", "strange: 1\nsuppress: [{strange: 1}]\n"),
     ]);
-    let listed = project.run(&[], &["rules"]);
+    let listed = project.run(&[], &["rules", "--config", "cupti-audit.yaml"]);
     assert_eq!(errors(&listed), [""; 0]);
     assert!(String::from_utf8_lossy(&listed.stdout).contains("no-trace"));
     // The program names its keys where there is a strange one: each is in the example and in a table.
@@ -559,7 +559,7 @@ fn a_config_that_is_begun_is_one_that_can_be_read() {
         .replace("rules: [audit/rules]\n", "")
         .replace("profiles: [audit/profiles]\n", "");
     fs::write(&path, &keys).unwrap();
-    let read = project.run(&[], &["rules"]);
+    let read = project.run(&[], &["rules", "--config", "cupti-audit.yaml"]);
     assert_eq!(read.status.code(), Some(0), "{keys}\n{read:?}");
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::text_layout::{BOLD, capital, styled, wrap_paragraph};
 use crate::judge::rule::Rule;
 use crate::knowledge::Phase;
+use image_linkage::escape;
 
 /// The rules, each with its severity in a run without a phase and its summary.
 pub(crate) fn list_rules(rules: &[Rule]) -> String {
@@ -12,14 +13,20 @@ pub(crate) fn list_rules(rules: &[Rule]) -> String {
     let width = rules.iter().map(|rule| rule.id.len()).max().unwrap_or(0);
     let mut out = String::new();
     for rule in rules {
-        let _ = writeln!(out, "{:width$}  {:7}  {}", rule.id, unasked(rule), rule.summary);
+        let _ = writeln!(
+            out,
+            "{:width$}  {:7}  {}",
+            rule.id,
+            unasked(rule),
+            in_line(&rule.summary)
+        );
     }
     out
 }
 
 /// What a rule finds, how much it matters in each of `phases`, why, and what to do.
 pub(crate) fn explain_rule(rule: &Rule, phases: &[Phase], width: usize) -> String {
-    let mut out = format!("{}: {}\n\n", styled(BOLD, &rule.id), rule.summary);
+    let mut out = format!("{}: {}\n\n", styled(BOLD, &rule.id), in_line(&rule.summary));
     let phases: Vec<String> = phases
         .iter()
         .map(|phase| format!("{} for {}", of_phase(rule, phase), phase.name))
@@ -39,6 +46,11 @@ pub(crate) fn explain_rule(rule: &Rule, phases: &[Phase], width: usize) -> Strin
         let _ = writeln!(out, "see       {reference}");
     }
     out
+}
+
+/// A summary of the user's in one line, as those of the program are.
+fn in_line(summary: &str) -> String {
+    escape::escape_bytes(summary.trim_end().as_bytes())
 }
 
 /// The severity where no phase was asked for.

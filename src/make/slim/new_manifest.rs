@@ -17,10 +17,11 @@ const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// Annotations that are true of the bytes of one blob alone: the tables of contents of eStargz and zstd:chunked, and what
 /// containerd notes of the tar in it.
-const OF_BYTES: [&str; 4] = [
+const OF_BYTES: [&str; 5] = [
     "containerd.io/snapshot/",
     "containerd.io/uncompressed",
     "io.containers.estargz.",
+    "io.containers.zstd-chunked.",
     "io.github.containers.zstd-chunked.",
 ];
 

@@ -18,6 +18,8 @@ use image_linkage::digest::DigestHasher;
 
 /// The bytes that are kept: the indexes of some thousand layers. One of 250,000 files has 3 MB.
 pub const KEPT_BYTES: u64 = 1 << 30;
+/// The bytes of one file, at most: four million entries take some 50 MB.
+const FILE_BYTES: u64 = 256 << 20;
 /// What the digest at the end of a file takes: `sha256:` and 64 digits.
 const SEAL_BYTES: usize = 71;
 
@@ -96,10 +98,11 @@ impl SealedFolder {
     fn open_sealed(&self, name: &str) -> Option<(File, Vec<u8>)> {
         let path = self.folder.join(name);
         // A FIFO that somebody has put there would never be opened; what is no file is made anew.
-        fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
+        let is_index = |found: &fs::Metadata| found.is_file() && found.len() <= FILE_BYTES;
+        fs::metadata(&path).ok().filter(is_index)?;
         let mut sealed = Vec::new();
         let mut file = File::open(path).ok()?;
-        (&mut file).take(KEPT_BYTES).read_to_end(&mut sealed).ok()?;
+        (&mut file).take(FILE_BYTES).read_to_end(&mut sealed).ok()?;
         Some((file, sealed))
     }
 

@@ -47,9 +47,14 @@ pub(super) fn check_address(
 ) -> Result<Vec<IpAddr>, String> {
     let host = to.host_str().unwrap_or_default();
     let place = || format!("{}://{}", to.scheme(), url_authority(to));
+    let near = is_loopback(registry);
     match (from.scheme(), to.scheme()) {
         (_, "https") => {}
         ("http", "http") if allows_plain(host, to.port_or_known_default(), insecure) => {}
+        // What is refused in any case is not offered to be allowed.
+        ("http", "http") if let Some(kind) = literal(host).and_then(|ip| kind(ip, near)) => {
+            return Err(format!("{} is {kind}", place()));
+        }
         ("http", "http") => {
             return Err(format!(
                 "{} is plain HTTP; --insecure-registry {} allows it",
@@ -68,7 +73,6 @@ pub(super) fn check_address(
     if host.eq_ignore_ascii_case("metadata.google.internal") {
         return Err(format!("{} is a cloud's metadata service", place()));
     }
-    let near = is_loopback(registry);
     let addresses = match literal(host) {
         Some(ip) => vec![ip],
         // It is this machine whatever a name server says (RFC 6761, section 6.3).
@@ -227,7 +231,7 @@ mod tests {
             ),
             (
                 "http://169.254.169.254/",
-                "http://169.254.169.254 is plain HTTP; --insecure-registry 169.254.169.254 allows it",
+                "http://169.254.169.254 is a link-local or metadata address",
             ),
             (
                 "https://169.254.169.254/",

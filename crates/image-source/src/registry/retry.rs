@@ -171,8 +171,9 @@ pub(crate) fn retry_attempts<T>(
 /// means no wait; anything else is as if the header were not there.
 pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
-    if let Ok(seconds) = value.parse() {
-        return Some(Duration::from_secs(seconds));
+    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More than a number holds is as long as it can be.
+        return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
     }
     // No sign and no fraction: what is neither digits nor a date is left to our own backoff.
     let date = httpdate::parse_http_date(value).ok()?;
@@ -206,6 +207,7 @@ mod tests {
         for (value, expected) in [
             ("7", Some(7)),
             (" 0 ", Some(0)),
+            ("99999999999999999999", Some(u64::MAX)),
             ("Sun, 06 Nov 1994 08:49:47 GMT", Some(10)),
             ("Sun, 06 Nov 1994 08:49:07 GMT", Some(0)),
             ("soon", None),
