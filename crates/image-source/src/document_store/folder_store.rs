@@ -58,7 +58,7 @@ impl DocumentStore for FolderStore {
         let place = self.place(name);
         let failed = ImageError::io(place.display());
         // A FIFO that somebody has put there would never be opened.
-        match fs::metadata(&place) {
+        match fs::symlink_metadata(&place) {
             Ok(found) if found.is_file() => {}
             Ok(_) => return Err(failed(io::Error::other("it is no file"))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -153,8 +153,9 @@ fn list_below(folder: &Path, name: &str, depth: usize, names: &mut Vec<String>) 
         let below = format!("{name}/{own}");
         match entry.file_type().map_err(&failed)? {
             kind if kind.is_dir() && depth > 0 => list_below(&entry.path(), &below, depth - 1, names)?,
-            kind if kind.is_file() => names.push(below),
-            _ => {}
+            kind if kind.is_dir() => {}
+            // What is no file is said where it is read.
+            _ => names.push(below),
         }
     }
     Ok(())
@@ -164,6 +165,23 @@ fn list_below(folder: &Path, name: &str, depth: usize, names: &mut Vec<String>) 
 mod tests {
     use super::{ABANDONED, FolderStore, UNFINISHED};
     use crate::document_store::DocumentStore as _;
+
+    #[test]
+    fn what_is_no_file_is_listed_and_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("results")).unwrap();
+        let made = std::process::Command::new("mkfifo")
+            .arg(dir.path().join("results/fifo"))
+            .status();
+        assert!(made.unwrap().success());
+        std::os::unix::fs::symlink("/etc/passwd", dir.path().join("results/link")).unwrap();
+        let store = FolderStore::new(dir.path().to_owned());
+        assert_eq!(store.list("results").unwrap(), ["results/fifo", "results/link"]);
+        for name in ["results/fifo", "results/link"] {
+            let error = store.read(name).unwrap_err().to_string();
+            assert!(error.ends_with(": it is no file"), "{error}");
+        }
+    }
 
     #[test]
     fn a_document_is_made_once_by_one_of_many_and_read_whole() {

@@ -98,7 +98,7 @@ pub(super) fn url_authority(url: &Url) -> String {
 /// What is wrong with an address; `near` when the registry itself is on this machine.
 fn kind(ip: IpAddr, near: bool) -> Option<&'static str> {
     // `::ffff:169.254.169.254` leads to the same place as its IPv4 form.
-    let ip = ip.to_canonical();
+    let ip = embedded(ip.to_canonical());
     let (unspecified, link_local) = match ip {
         IpAddr::V4(ip) => (
             // All of 0.0.0.0/8 (RFC 1122, section 3.2.1.3): Linux connects 0.0.0.0 to itself.
@@ -119,8 +119,26 @@ fn kind(ip: IpAddr, near: bool) -> Option<&'static str> {
     }
 }
 
-/// Metadata services that do not stand on a link-local address: Alibaba Cloud, Azure's wire server.
-const METADATA_V4: [Ipv4Addr; 2] = [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16)];
+/// Metadata services that do not stand on a link-local address: Alibaba Cloud, Azure's wire server,
+/// Oracle's.
+const METADATA_V4: [Ipv4Addr; 3] = [
+    Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(168, 63, 129, 16),
+    Ipv4Addr::new(192, 0, 0, 192),
+];
+
+/// The IPv4 address that a gateway takes out of an IPv6 one: NAT64 (RFC 6052, section 2.1), 6to4 (RFC 3056, section 2), and
+/// one that is compatible (RFC 4291, section 2.5.5.1).
+fn embedded(ip: IpAddr) -> IpAddr {
+    let IpAddr::V6(whole) = ip else { return ip };
+    let v4 = |high: u16, low: u16| IpAddr::V4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
+    match whole.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => v4(high, low),
+        // Not `::` and `::1`, which are addresses of their own.
+        [0, 0, 0, 0, 0, 0, high, low] if high != 0 => v4(high, low),
+        _ => ip,
+    }
+}
 
 /// The metadata service of EC2 over IPv6.
 const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
@@ -181,6 +199,18 @@ mod tests {
             (
                 "https://[fd00:ec2::254]/",
                 "https://[fd00:ec2::254] is a link-local or metadata address",
+            ),
+            (
+                "https://[64:ff9b::a9fe:a9fe]/",
+                "https://[64:ff9b::a9fe:a9fe] is a link-local or metadata address",
+            ),
+            (
+                "https://[2002:a9fe:a9fe::]/",
+                "https://[2002:a9fe:a9fe::] is a link-local or metadata address",
+            ),
+            (
+                "https://192.0.0.192/",
+                "https://192.0.0.192 is a link-local or metadata address",
             ),
             (
                 "https://100.100.100.200/",

@@ -72,7 +72,8 @@ fn read_pages(client: &RepositoryClient, part: &str) -> Result<BTreeSet<String>,
 fn read_page(client: &RepositoryClient, asked: &str) -> Result<(NamePage, Option<String>), AttemptFailure> {
     let answer = client.attempt(asked, HeaderMap::new(), 0)?;
     let link = answer.response.headers().get(LINK);
-    let next = link.and_then(|link| next_query(link.to_str().ok()?));
+    let next = link.map_or(Ok(None), |link| next_query(link.to_str().unwrap_or("next")));
+    let next = next.map_err(|what| remote_error(format!("{} is only begun: {what}", client.written)))?;
     let mut bytes = Vec::new();
     let read = answer.body(None).take(PAGE_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|error| AttemptFailure::passing(remote_error(format!("{} broke off: {error}", client.written))))?;
@@ -88,11 +89,17 @@ fn read_page(client: &RepositoryClient, asked: &str) -> Result<(NamePage, Option
 
 /// The query of `<…?last=x&n=100>; rel="next"` (RFC 8288). The rest of the address is not taken: the list goes on where it
 /// began, and nowhere else.
-fn next_query(link: &str) -> Option<String> {
-    let (target, parameters) = link.strip_prefix('<')?.split_once('>')?;
-    let is_next = parameters.replace(['"', ' '], "").contains("rel=next");
-    let (_, query) = target.split_once('?')?;
-    is_next.then(|| query.to_owned())
+///
+/// Errors: There is more, and nothing says how to ask for it.
+fn next_query(link: &str) -> Result<Option<String>, &'static str> {
+    let parts = link.strip_prefix('<').and_then(|rest| rest.split_once('>'));
+    let (target, parameters) = parts.unwrap_or(("", link));
+    let is_next = parameters.to_ascii_lowercase().contains("next");
+    match target.split_once('?') {
+        _ if !is_next => Ok(None),
+        Some((_, query)) => Ok(Some(query.to_owned())),
+        None => Err("the address of its next page has no query"),
+    }
 }
 
 #[cfg(test)]
@@ -102,13 +109,18 @@ mod tests {
     #[test]
     fn the_next_page_is_a_query_and_no_other_address() {
         for (link, expected) in [
-            ("</v2/_catalog?last=b&n=2>; rel=\"next\"", Some("last=b&n=2")),
-            ("<https://evil.example/v2/x/tags/list?last=b>;rel=next", Some("last=b")),
-            ("</v2/_catalog>; rel=\"next\"", None),
-            ("</v2/_catalog?last=b>; rel=\"prev\"", None),
-            ("nothing", None),
+            ("</v2/_catalog?last=b&n=2>; rel=\"next\"", Ok(Some("last=b&n=2"))),
+            (
+                "<https://evil.example/v2/x/tags/list?last=b>;rel=next",
+                Ok(Some("last=b")),
+            ),
+            ("</v2/_catalog>; rel=\"next\"", Err(())),
+            ("/v2/_catalog?last=b; rel=next", Err(())),
+            ("</v2/_catalog?last=b>; rel=\"prev\"", Ok(None)),
+            ("nothing", Ok(None)),
         ] {
-            assert_eq!(next_query(link).as_deref(), expected, "{link}");
+            let next = next_query(link);
+            assert_eq!(next.as_ref().map(Option::as_deref).map_err(|_| ()), expected, "{link}");
         }
     }
 }

@@ -158,13 +158,27 @@ pub(super) fn read_error_body(answer: impl Read) -> String {
         .into_iter()
         .flatten()
         .filter(|part| !part.is_empty())
-        .map(|part| shorten_text(part.as_bytes()))
+        .map(|part| shorten_text(without_credentials(&part).as_bytes()))
         .collect();
     if parts.is_empty() {
         String::new()
     } else {
         format!(" ({})", parts.join(": "))
     }
+}
+
+/// A text without what was sent as `Authorization`: a server that shows what it was asked shows that too.
+fn without_credentials(text: &str) -> String {
+    let mut is_secret = false;
+    let words = text.split(' ').map(|word| {
+        let shown = if is_secret { "***" } else { word };
+        let scheme = word.trim_matches(|sign: char| !sign.is_ascii_alphanumeric());
+        is_secret = ["basic", "bearer"]
+            .iter()
+            .any(|own| scheme.to_ascii_lowercase().ends_with(own));
+        shown
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// The media type that a response claims, without parameters, in lower case.
@@ -177,4 +191,28 @@ pub(super) fn media_type(response: &Response) -> String {
         .unwrap_or_default()
         .trim()
         .to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_error_body;
+
+    #[test]
+    fn a_server_that_shows_what_it_was_sent_shows_no_password() {
+        for (message, shown) in [
+            ("no access", " (DENIED: no access)"),
+            (
+                "sent Authorization: Basic dTpzM2NyZXQ= to x",
+                " (DENIED: sent Authorization: Basic *** to x)",
+            ),
+            (
+                "{authorization: \"bearer ey.J.x\"}",
+                " (DENIED: {authorization: \"bearer ***)",
+            ),
+            ("a basic answer", " (DENIED: a basic ***)"),
+        ] {
+            let body = serde_json::json!({"errors": [{"code": "DENIED", "message": message}]}).to_string();
+            assert_eq!(read_error_body(body.as_bytes()), shown, "{message}");
+        }
+    }
 }
