@@ -171,7 +171,7 @@ fn what_a_registry_does_not_take_is_one_sentence() {
         (
             202,
             "http://169.254.169.254/upload",
-            "refused to send a blob where HOST says: http://169.254.169.254 is plain HTTP; --insecure-registry 169.254.169.254 allows it",
+            "refused to send a blob where HOST says: http://169.254.169.254 is a link-local or metadata address",
         ),
         (
             202,
