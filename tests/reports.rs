@@ -188,7 +188,7 @@ fn the_cache_says_what_it_holds_and_lets_it_go() {
     let cold = audit(&[]);
     let files = cache_files(folder.path());
     // What a killed run leaves is no index, and goes with the rest.
-    fs::write(files[0].with_file_name(".image-unfinished-1"), vec![0; 100_000]).unwrap();
+    fs::write(files[0].with_file_name(".image-unfinished-abcdef"), vec![0; 100_000]).unwrap();
     let count = files.len() + 1;
     let holds = |count: usize, text: &str| text.contains(&format!("{count} files of "));
     assert!(holds(count, &said(&["info"])));

@@ -46,22 +46,21 @@ fn harmless_json(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The text with `hash` in place of the second `#` of each `##NAME[`.
+/// The text with `hash` in place of the last `#` of each `##NAME[`.
 fn split_hashes(text: &str, hash: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find("##") {
-        let (before, behind) = rest.split_at(at + 1);
+    while let Some((before, behind)) = rest.split_once('#') {
         out.push_str(before);
-        let name = behind
-            .trim_start_matches('#')
-            .trim_start_matches(|sign: char| sign.is_ascii_alphabetic());
-        rest = if name.starts_with('[') {
-            out.push_str(hash);
-            behind.get(1..).unwrap_or_default()
-        } else {
-            behind
-        };
+        // All of a run at once: a megabyte of them would be looked through for each.
+        let name = behind.trim_start_matches('#');
+        let more = behind.len() - name.len();
+        out.extend(std::iter::repeat_n('#', more));
+        let is_command = name
+            .trim_start_matches(|sign: char| sign.is_ascii_alphabetic())
+            .starts_with('[');
+        out.push_str(if more > 0 && is_command { hash } else { "#" });
+        rest = name;
     }
     out + rest
 }
@@ -84,7 +83,7 @@ mod tests {
         for (text, harmless) in [
             ("plain # text ## heading\n## [x](y)\na::b\n", None),
             ("RUN x ##[error]boo", Some("RUN x #\\x23[error]boo")),
-            ("###[error] ##vso[task]\n", Some("#\\x23#[error] #\\x23vso[task]\n")),
+            ("###[error] ##vso[task]\n", Some("##\\x23[error] #\\x23vso[task]\n")),
             ("a\n  ::error::boo\n", Some("a\n  \\x3a:error::boo\n")),
             ("\x1b[1m ::error::boo\x1b[0m", Some("\x1b[1m \\x3a:error::boo\x1b[0m")),
             (
@@ -99,6 +98,6 @@ mod tests {
         let json = "{\"a\":\"###[x] \u{202e}\u{9b}\"}";
         let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
         assert_eq!(read(&make_harmless(json)), read(json));
-        assert!(!make_harmless("###[x] ####vso[y]").contains("##["));
+        assert_eq!(make_harmless(&("#".repeat(9_000_000) + "[")).len(), 9_000_004);
     }
 }

@@ -24,7 +24,7 @@ const FILE_BYTES: u64 = 256 << 20;
 const SEAL_BYTES: usize = 71;
 
 /// What the files of a cache are of: a blob, an uncompressed tar, an image of an engine.
-pub(super) const KINDS: [&str; 3] = ["blob", "tar", "image"];
+const KINDS: [&str; 3] = ["blob", "tar", "image"];
 
 /// One folder of such files.
 pub(super) struct SealedFolder {

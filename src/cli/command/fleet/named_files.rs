@@ -10,7 +10,7 @@ use super::super::command_error::CommandError;
 use super::super::terminal::report_error;
 
 /// The bytes of what names images: all objects of a large cluster.
-const TEXT_BYTES: u64 = 128 << 20;
+const TEXT_BYTES: u64 = 1 << 30;
 
 /// The text of a file, or of standard input for `-`.
 ///
