@@ -151,7 +151,7 @@ fn remove_abandoned(folder: &Path, own: &File) -> io::Result<()> {
         let path = entry.path();
         let lock = File::open(&path).ok().filter(|lock| lock.try_lock().is_ok());
         // Held until it is gone: who makes one of that name in between sees that it is another one.
-        if lock.is_some_and(|lock| same_file(&found, &lock)) {
+        if lock.as_ref().is_some_and(|lock| same_file(&found, lock)) {
             // It may stay all the same: what was asked for does not hang on it.
             let _ = if found.is_dir() {
                 fs::remove_dir_all(&path)
