@@ -117,7 +117,7 @@ impl UserFolders {
             Ok(text) => self.files.push(DataFile {
                 kind,
                 id: id.to_owned(),
-                file: shown(path),
+                file: escape::escape_path(path),
                 text,
             }),
             Err((place, what)) => self.mistaken(path, place, what),
@@ -130,7 +130,7 @@ impl UserFolders {
 
     fn mistaken(&mut self, path: &Path, place: TextPosition, what: String) {
         self.mistakes.push(FileMistake {
-            file: shown(path),
+            file: escape::escape_path(path),
             mistake: YamlMistake { place, what },
         });
     }
@@ -169,10 +169,6 @@ pub fn list_user_folder(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
 fn is_id(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !text.is_empty() && text.bytes().all(allowed)
-}
-
-fn shown(path: &Path) -> String {
-    escape::escape_bytes(path.as_os_str().as_encoded_bytes())
 }
 
 /// The text of a regular file of at most [`FILE_BYTES`].

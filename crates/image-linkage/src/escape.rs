@@ -4,6 +4,7 @@
 //! no text at all. This is the only way from such bytes to text.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Returns `bytes` as printable text: UTF-8 stays, control characters, line breaks, direction marks and
 /// bytes that are not UTF-8 become `\xNN` or `\u{NNNN}`, and a backslash is doubled.
@@ -18,6 +19,11 @@ pub fn escape_bytes(bytes: &[u8]) -> String {
         }
     }
     out
+}
+
+/// A path of the host as printable text, in the same way.
+pub fn escape_path(path: &Path) -> String {
+    escape_bytes(path.as_os_str().as_encoded_bytes())
 }
 
 fn push(out: &mut String, c: char) {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use image_linkage::layer::LayerIndex;
+use image_linkage::layer::{IndexOptions, LayerIndex};
 use image_linkage::limits::Limits;
 
 use crate::image_error::ImageError;
@@ -30,9 +30,11 @@ impl<'l> ImageBudget<'l> {
         }
     }
 
-    /// The uncompressed bytes that the next layer may hold.
-    pub(crate) fn layer_bytes(&self) -> u64 {
-        self.limits.layer_bytes.min(self.room.load(Ordering::Relaxed))
+    /// How the next layer is indexed: within the uncompressed bytes that are left for it.
+    pub(crate) fn next_options(&self, index: &IndexOptions) -> IndexOptions {
+        let mut options = index.clone();
+        options.limits.layer_bytes = self.limits.layer_bytes.min(self.room.load(Ordering::Relaxed));
+        options
     }
 
     /// Counts a layer of `image` that was read.

@@ -40,7 +40,7 @@ pub fn read_layers(
         if has_failed.load(Ordering::Relaxed) {
             return None;
         }
-        let result = read_layer(number, layer, blobs, request, budget.layer_bytes()).and_then(|layer| {
+        let result = read_layer(number, layer, blobs, request, &budget).and_then(|layer| {
             if let Ok(index) = &layer {
                 budget.count(image.reference.as_str(), index)?;
             }
@@ -59,7 +59,7 @@ fn read_layer(
     layer: &LayerDescriptor,
     blobs: &dyn BlobStore,
     request: &OpenRequest<'_>,
-    room: u64,
+    budget: &ImageBudget<'_>,
 ) -> Result<ReadLayer, ImageError> {
     let name = layer
         .digest
@@ -93,9 +93,7 @@ fn read_layer(
         size: layer.size,
         diff_id: layer.diff_id.as_ref(),
     };
-    let mut options = request.index.clone();
-    options.limits.layer_bytes = room;
-    let index = layer::index_layer(&name, counted, &expected, &options)?;
+    let index = layer::index_layer(&name, counted, &expected, &budget.next_options(request.index))?;
     request.progress.finish(number);
     if let Some(cache) = request.cache {
         cache.keep(&index);

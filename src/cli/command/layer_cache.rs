@@ -9,12 +9,13 @@ use crate::cli::cache::{CacheAction, CacheArgs, CacheFolderArgs, CachePushArgs};
 use crate::cli::shared_args::ImageArgs;
 use crate::judge::image_reading::push_image_indexes;
 use crate::judge::outcome::RunExit;
+use image_linkage::escape;
 use image_linkage::layer::IndexOptions;
 use image_source::{CacheContent, KEPT_BYTES, LayerCache, list_cache, prune_cache};
 
 use super::command_error::CommandError;
 use super::image_reader::{ONE_PLATFORM, PreparedCommand};
-use super::terminal::{report_warning, shown, write_result};
+use super::terminal::{report_warning, write_result};
 
 /// The cache for indexes made with `index`; none where the user wants none or has no folder for it. Why one
 /// cannot be used is said as a warning.
@@ -57,14 +58,14 @@ pub fn run_cache(args: CacheArgs) -> Result<RunExit, CommandError> {
             "removed {}, left {} in {}\n",
             content(removed),
             content(left),
-            shown(&folder)
+            escape::escape_path(&folder)
         );
         (text, errors)
     };
     let (text, errors) = max_mib.map_or_else(
         || {
             let (found, most) = (content(list_cache(&folder)), KEPT_BYTES >> 20);
-            let text = format!("{}: {found}, of at most {most} MiB\n", shown(&folder));
+            let text = format!("{}: {found}, of at most {most} MiB\n", escape::escape_path(&folder));
             (text, Vec::new())
         },
         |mib| remove(mib.saturating_mul(1 << 20)),

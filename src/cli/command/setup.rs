@@ -11,10 +11,11 @@ use crate::cli::setup::{CompletionsArgs, ConfigAction, ConfigFileArgs, ManArgs, 
 use crate::judge::outcome::RunExit;
 use crate::make::whole_file::ExistingOutput;
 use crate::report::schemas::CONFIG_SCHEMA;
+use image_linkage::escape;
 
 use super::command_error::CommandError;
 use super::output_file::write_file;
-use super::terminal::{shown, write_result, write_verbatim};
+use super::terminal::{write_result, write_verbatim};
 
 /// Prints the script by which a shell completes the command line that `command` describes.
 pub fn run_completions(args: &CompletionsArgs, mut command: Command) -> RunExit {
@@ -62,7 +63,7 @@ pub fn run_config(args: &ConfigFileArgs) -> Result<RunExit, CommandError> {
     write_file(file, TEMPLATE, ExistingOutput::with_force(force))?;
     let is_found = file.file_name().is_some_and(|name| name == FILE_NAME);
     let hint = if is_found { "" } else { "; name it with --config" };
-    let said = format!("written: {}{hint}\n", shown(file));
+    let said = format!("written: {}{hint}\n", escape::escape_path(file));
     Ok(write_result(&said, RunExit::Clean))
 }
 

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 use std::io::{self, Write as _};
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use image_linkage::escape;
@@ -55,11 +53,6 @@ pub(super) fn write_verbatim(text: &str, exit: RunExit) -> RunExit {
 
 fn cannot_write(error: &io::Error) -> RunExit {
     report_error(&format!("cannot write the result: {error}"))
-}
-
-/// A path of the user's as it stands in a result.
-pub(super) fn shown(path: &Path) -> String {
-    escape::escape_bytes(path.as_os_str().as_bytes())
 }
 
 /// Writes an answer in the form that was asked for.

@@ -40,7 +40,7 @@ pub fn find_config(start: &Path) -> Option<FoundConfig> {
 ///
 /// Errors: All mistakes in it, or why it cannot be read.
 pub fn read_config(path: &Path, within: Option<&Path>) -> Result<ConfigFile, Vec<FileMistake>> {
-    let shown = escape::escape_bytes(path.as_os_str().as_encoded_bytes());
+    let shown = escape::escape_path(path);
     let mistake = |(place, what)| FileMistake::in_file(&shown, vec![YamlMistake { place, what }]);
     // What a link leads to would be told by the mistakes in it, into the log of whoever audits a pull request.
     if let Some(within) = within

@@ -109,11 +109,11 @@ pub(super) fn add_cupti_node(
                     layer,
                     why,
                 };
-                found.is_cut |= !has_room_for(link, &mut found.dangling);
+                found.is_cut |= !take_judged(link, &mut found.dangling);
             }
         }
         NodeKind::File(_) if path.name() == library.header.as_bytes() => {
-            found.is_cut |= !has_room_for((path.clone(), node.layer), &mut found.headers);
+            found.is_cut |= !take_judged((path.clone(), node.layer), &mut found.headers);
         }
         NodeKind::File(facts) if is_source(path.name()) && holds_name(library, facts) => {
             found.sources.push(path.clone());
@@ -127,7 +127,7 @@ pub(super) fn add_cupti_node(
                 .flatten()
                 .any(|name| library.is_request(name))
             {
-                found.is_cut |= !has_room_for((path.clone(), node.layer), &mut found.files);
+                found.is_cut |= !take_judged((path.clone(), node.layer), &mut found.files);
             // A string may hold the name within a path or a message: what is opened by it is found out later.
             } else if let Some(elf) = elf
                 && (elf.needed.iter().any(|name| library.is_request(name))
@@ -141,8 +141,8 @@ pub(super) fn add_cupti_node(
     }
 }
 
-/// Takes the file among those that are judged, if there is room for it.
-fn has_room_for<T>(file: T, judged: &mut Vec<T>) -> bool {
+/// Takes the file among those that are judged; whether there was room for it.
+fn take_judged<T>(file: T, judged: &mut Vec<T>) -> bool {
     let has_room = judged.len() < JUDGED_FILES;
     if has_room {
         judged.push(file);

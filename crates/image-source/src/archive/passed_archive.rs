@@ -119,7 +119,7 @@ fn pass<R: Read + Send>(
                     }
                     let blob = Cursor::new(start).chain(&mut *members);
                     // Kept even if it failed: damage in a layer that the wanted image does not use is no error.
-                    let index = index(&member.name, blob, member.size, layers, request, budget.layer_bytes());
+                    let index = index(&member.name, blob, member.size, layers, request, &budget);
                     if let Ok(index) = &index {
                         budget.count(what, index)?;
                     }
@@ -146,7 +146,7 @@ fn index(
     bytes: u64,
     number: usize,
     request: &OpenRequest<'_>,
-    room: u64,
+    budget: &ImageBudget<'_>,
 ) -> Result<LayerIndex, LayerError> {
     // Only the name of a blob says what it should be. The config's diff ids are compared when all has passed.
     let stated = digest_of_name(name);
@@ -162,9 +162,7 @@ fn index(
         progress: request.progress,
     };
     let shown = image_linkage::escape::escape_bytes(name.as_bytes());
-    let mut options = request.index.clone();
-    options.limits.layer_bytes = room;
-    let index = layer::index_layer(&shown, blob, &expected, &options);
+    let index = layer::index_layer(&shown, blob, &expected, &budget.next_options(request.index));
     request.progress.finish(number);
     index
 }

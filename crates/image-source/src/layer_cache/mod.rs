@@ -3,6 +3,7 @@
 //! An index is kept by its diff id, and beside it which blobs hold that tar, by their digests: an image in a registry and
 //! the same one in an engine share it. Only what was read to its end is kept, by the digests of what was read.
 
+mod file_kind;
 mod sealed_folder;
 mod shared_cache;
 
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::image::{Image, LayerDescriptor};
 use crate::image_error::ImageError;
 use crate::source::ImageDocuments;
+use file_kind::FileKind;
 use image_linkage::digest::Digest;
 use image_linkage::layer::LayerIndex;
 use image_linkage::layer::{read_index, write_index};
@@ -82,7 +84,7 @@ impl LayerCache {
     pub(crate) fn find(&self, layer: &LayerDescriptor) -> Option<LayerIndex> {
         let index = match (&layer.digest, &layer.diff_id) {
             (Some(digest), _) => {
-                let blob: BlobContent = self.read(&name("blob", digest))?;
+                let blob: BlobContent = self.read(&FileKind::Blob.file_name(digest))?;
                 let mut index = self.find_tar(&blob.diff_id)?;
                 (index.digest, index.compressed_bytes) = (digest.clone(), blob.bytes);
                 index
@@ -102,14 +104,14 @@ impl LayerCache {
             diff_id: index.diff_id.clone(),
             bytes: index.compressed_bytes,
         };
-        self.write(&name("tar", &index.diff_id), |to| compress_index(index, to));
+        self.write(&FileKind::Tar.file_name(&index.diff_id), |to| compress_index(index, to));
         // Last, as it leads to the other.
-        self.write(&name("blob", &index.digest), |to| write_value(&blob, to));
+        self.write(&FileKind::Blob.file_name(&index.digest), |to| write_value(&blob, to));
     }
 
     /// What was kept of the image that an engine knows by `id`.
     pub(crate) fn find_image(&self, id: &Digest) -> Option<KnownImage> {
-        self.read(&name("image", id))
+        self.read(&FileKind::Image.file_name(id))
     }
 
     /// Keeps what the archive of an engine's image says, whose layers were kept.
@@ -119,7 +121,7 @@ impl LayerCache {
             documents: documents.clone(),
             layers: image.layers.clone(),
         };
-        self.write(&name("image", id), |to| write_value(&known, to));
+        self.write(&FileKind::Image.file_name(id), |to| write_value(&known, to));
     }
 
     /// Why nothing more was kept from some point on, and why nothing was shared.
@@ -144,7 +146,7 @@ impl LayerCache {
     }
 
     fn find_tar(&self, diff_id: &Digest) -> Option<LayerIndex> {
-        let name = name("tar", diff_id);
+        let name = FileKind::Tar.file_name(diff_id);
         let sealed = self.content(&name)?;
         let index = decompress_index(&sealed).filter(|index| index.diff_id == *diff_id);
         if index.is_none() {
@@ -205,10 +207,6 @@ pub fn list_cache(folder: &Path) -> CacheContent {
 /// The second value is what could not be removed.
 pub fn prune_cache(folder: &Path, bytes: u64) -> (CacheContent, Vec<io::Error>) {
     remove_files(&folder.join(FOLDER), bytes)
-}
-
-fn name(kind: &str, digest: &Digest) -> String {
-    format!("{kind}-{}-{}", digest.algorithm(), digest.digest())
 }
 
 fn write_value(value: &impl Serialize, to: &mut dyn Write) -> io::Result<()> {

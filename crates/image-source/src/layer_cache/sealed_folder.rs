@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
+use super::file_kind::{is_cache_name, is_hex};
 use crate::unfinished_output::{create_unfinished_file, is_unfinished_name};
 use image_linkage::digest::DigestHasher;
 
@@ -22,9 +23,6 @@ pub const KEPT_BYTES: u64 = 1 << 30;
 const FILE_BYTES: u64 = 256 << 20;
 /// What the digest at the end of a file takes: `sha256:` and 64 digits.
 const SEAL_BYTES: usize = 71;
-
-/// What the files of a cache are of: a blob, an uncompressed tar, an image of an engine.
-const KINDS: [&str; 3] = ["blob", "tar", "image"];
 
 /// One folder of such files.
 pub(super) struct SealedFolder {
@@ -216,7 +214,8 @@ fn find_files(root: &Path) -> Vec<CacheFile> {
     let folders = inside(root).filter(|folder| is_hex(&folder.file_name().to_string_lossy(), 64));
     let folders = folders.filter(|folder| is_folder(root) && is_folder(&folder.path()));
     let files = folders.flat_map(|folder| inside(&folder.path()).collect::<Vec<_>>());
-    let files = files.filter(|file| is_own_name(&file.file_name().to_string_lossy()));
+    let is_own = |name: &str| is_cache_name(name) || is_unfinished_name(name);
+    let files = files.filter(|file| is_own(&file.file_name().to_string_lossy()));
     let files = files.filter_map(|entry| {
         let found = entry.metadata().ok().filter(fs::Metadata::is_file)?;
         Some(CacheFile {
@@ -226,18 +225,6 @@ fn find_files(root: &Path) -> Vec<CacheFile> {
         })
     });
     files.collect()
-}
-
-/// Whether a file is called as one of a cache, whole or half written: `KIND-ALGORITHM-HEX`.
-fn is_own_name(name: &str) -> bool {
-    let mut parts = name.splitn(3, '-');
-    let [kind, algorithm, digits] = [parts.next(), parts.next(), parts.next()].map(Option::unwrap_or_default);
-    let is_whole = KINDS.contains(&kind) && algorithm.starts_with("sha") && is_hex(digits, 1);
-    is_whole || is_unfinished_name(name)
-}
-
-fn is_hex(text: &str, digits: usize) -> bool {
-    text.len() >= digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn fill_and_seal(
