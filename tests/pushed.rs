@@ -188,3 +188,30 @@ fn what_a_registry_does_not_take_is_one_sentence() {
         "invalid reference \"x\": an image is pushed by a tag; its digest follows from it"
     );
 }
+
+#[test]
+fn a_registry_that_says_it_holds_another_manifest_is_not_believed_to_have_taken_it() {
+    let says = |said: String| {
+        Server::start(move |request| match registry(request) {
+            reply if request.method == "PUT" => reply.with("Docker-Content-Digest", said.clone()),
+            reply => reply,
+        })
+    };
+    let sent = digest(b"{}").to_string();
+    let server = says(sent.clone());
+    let right = push(&server, None);
+    assert!(!right.exists().unwrap());
+    right.push_manifest(MANIFEST, b"{}").unwrap();
+    for said in [digest(BLOB).to_string(), "nothing".to_owned()] {
+        let server = says(said.clone());
+        let push = push(&server, None);
+        // How the registry is first spoken to.
+        assert!(!push.exists().unwrap());
+        let failed = push.push_manifest(MANIFEST, b"{}").unwrap_err().to_string();
+        let expected = format!(
+            "{} says that it holds {said} in the place of the image that it was sent, {sent}; audit what lies there",
+            server.address
+        );
+        assert_eq!(failed, expected);
+    }
+}

@@ -935,3 +935,45 @@ fn a_ca_file_that_is_none_is_named() {
         format!("CA file {}: No such file or directory (os error 2)", missing.display())
     );
 }
+
+#[test]
+fn a_name_of_a_list_that_is_no_repository_goes_into_no_address() {
+    let image = Pushed::new();
+    let serve = image.clone();
+    let long = "x".repeat(100_000);
+    let server = Server::start(move |request| match request.path.split('?').next().unwrap() {
+        "/v2/_catalog" => {
+            let names = [
+                "app",
+                "..",
+                "../../etc",
+                "%2e%2e",
+                "app?x=1",
+                "app:1",
+                "A",
+                long.as_str(),
+            ];
+            Reply::new(200, json!({"repositories": names}).to_string())
+        }
+        "/v2/app/tags/list" => Reply::new(200, json!({"tags": ["1"]}).to_string()),
+        _ => serve.serve(request),
+    });
+    let output = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+        .args(["fleet", "list", "-o", "-", &format!("registry:{}", server.address)])
+        .env("CUPTI_AUDIT_NO_CACHE", "1")
+        .output()
+        .unwrap();
+    let host = server.address.to_string();
+    let error = String::from_utf8(output.stderr).unwrap().replace(&host, "HOST");
+    let expected = "error: registry:HOST: left out, as they can be no repository: 7 of the 8 names in its list, such as \"%2e%2e\"\n";
+    assert_eq!((output.status.code(), error.as_str()), (Some(2), expected));
+    let list = String::from_utf8(output.stdout).unwrap().replace(&host, "HOST");
+    assert_eq!(list.lines().count(), 1, "{list}");
+    assert!(
+        list.contains(&format!("HOST/app@{}", digest(&image.manifest))),
+        "{list}"
+    );
+    let paths = server.paths();
+    let known = |path: &String| path.starts_with("/v2/_catalog") || path.starts_with("/v2/app/");
+    assert!(paths.iter().all(known), "{paths:?}");
+}

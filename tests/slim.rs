@@ -458,12 +458,12 @@ fn nothing_is_replaced_without_force() {
     let folder = place.path().join("mine");
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("file"), "mine").unwrap();
-    for more in [&[][..], &["--force"]] {
-        let to = place.of("oci", "mine");
+    for (name, more) in [("mine", &[][..]), ("mine", &["--force"]), ("a.tar", &[])] {
+        let to = place.of("oci", name);
         let said = refused(&[&["-o", &*to], more].concat());
         assert_eq!(
             place.said(&said),
-            "error: PLACE/mine is there and is no OCI image layout; it is left alone\n"
+            format!("error: PLACE/{name} is there and is no OCI image layout; it is left alone\n")
         );
     }
     assert_eq!(names(&folder), ["file"]);

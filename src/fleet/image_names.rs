@@ -37,20 +37,30 @@ pub(crate) fn read_image_names(name: &str, text: &str) -> Result<(BTreeSet<Named
         () if is_instruction => read_build_file(name, text),
         // As what a pipe leaves when the program before it fails.
         () if first.is_none() => Err(format!("{name}: it names no image")),
-        () => Ok((read_list(text), Vec::new())),
+        () => Ok(read_list(name, text)),
     }
 }
 
+/// The bytes of a reference, at most: those of a path on Linux.
+const REFERENCE: usize = 4096;
+
 /// A reference in each line, and behind a `#` whatever one likes.
-fn read_list(text: &str) -> BTreeSet<NamedImage> {
-    let lines = text
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or_default().trim());
-    let named = lines.filter(|line| !line.is_empty()).map(|reference| NamedImage {
-        reference: reference.to_owned(),
-        used_by: None,
-    });
-    named.collect()
+fn read_list(name: &str, text: &str) -> (BTreeSet<NamedImage>, Vec<String>) {
+    let (mut named, mut wrong) = (BTreeSet::new(), Vec::new());
+    for (number, line) in text.lines().enumerate() {
+        let reference = line.split('#').next().unwrap_or_default().trim();
+        // As a device, or a file of another kind.
+        if reference.len() > REFERENCE {
+            let what = format!("{name}:{}: {} bytes are no reference", number + 1, reference.len());
+            wrong.push(what);
+        } else if !reference.is_empty() {
+            named.insert(NamedImage {
+                reference: reference.to_owned(),
+                used_by: None,
+            });
+        }
+    }
+    (named, wrong)
 }
 
 fn read_build_file(name: &str, text: &str) -> Result<(BTreeSet<NamedImage>, Vec<String>), String> {
@@ -171,6 +181,10 @@ mod tests {
             let (named, wrong) = names(&format!("{mark}b:1 # ours\r\n\n # images\na@sha256:1\nb:1\n"));
             assert_eq!((named, wrong), (pairs(&[("a@sha256:1", ""), ("b:1", "")]), vec![]));
         }
+        let long = "a".repeat(4096);
+        let (named, wrong) = names(&format!("b:1\n{long}\n{long}a # longer\n"));
+        assert_eq!(named, pairs(&[(&long, ""), ("b:1", "")]));
+        assert_eq!(wrong, ["F:3: 4097 bytes are no reference"]);
         for nothing in ["", "\n# images\n"] {
             let error = read_image_names("F", nothing).unwrap_err();
             assert_eq!(error, "F: it names no image");

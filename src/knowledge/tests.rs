@@ -327,6 +327,14 @@ fn profiles_lie_in_folders_by_kind() {
         said(dir.path(), |folders| folders.add_profiles(&rules)),
         ["DIR/phases:1:1: it has none of the folders consumers, cupti, libraries, phases, profilers"]
     );
+    // A mistyped folder of rules would never find anything.
+    let none = dir.path().join("none");
+    fs::create_dir(&none).unwrap();
+    fs::write(none.join("mine.txt"), "x").unwrap();
+    assert_eq!(
+        said(dir.path(), |folders| folders.add_rules(&none)),
+        ["DIR/none:1:1: it has no rule: no file whose name ends in .yaml"]
+    );
 }
 
 const LIBRARY: &str = "name: X\nstem: libx.so\nheader: x.h\npackage_word: x\n";

@@ -34,9 +34,13 @@ pub struct UserFolders {
 }
 
 impl UserFolders {
-    /// Reads a folder of rules. What does not end in `.yaml` is passed over.
+    /// Reads a folder of rules. What does not end in `.yaml` is passed over, but not a folder without any that does.
     pub fn add_rules(&mut self, folder: &Path) {
+        let before = self.files.len() + self.mistakes.len();
         self.files_of(folder, DataKind::Rule);
+        if self.files.len() + self.mistakes.len() == before {
+            self.cannot(folder, "it has no rule: no file whose name ends in .yaml");
+        }
     }
 
     /// Reads a folder of profiles: `advice.yaml`, and its folders by the kind of what they describe.

@@ -6,6 +6,7 @@
 use std::io::{self, BufRead, Read};
 use std::mem::MaybeUninit;
 
+use flate2::GzHeader;
 use flate2::bufread::GzDecoder;
 use isal_sys::igzip_lib as isal;
 
@@ -16,27 +17,30 @@ use isal_sys::igzip_lib as isal;
 pub struct MemberReader<R> {
     inner: R,
     state: State,
-    /// What was wrong with the header.
-    failure: Option<(io::ErrorKind, String)>,
+    /// The header, or what was wrong with it.
+    header: Result<GzHeader, (io::ErrorKind, String)>,
 }
 
 impl<R: BufRead> MemberReader<R> {
     /// A reader of the member that begins with the next byte of `inner`.
     pub fn new(inner: R) -> Self {
         // ISA-L takes reserved flags and fields of any length in a header. So headers are read as they are without it.
-        let mut header = GzDecoder::new(inner);
-        let failure = if header.header().is_some() {
-            None
-        } else {
-            let failed = header.read(&mut []).err();
+        let mut member = GzDecoder::new(inner);
+        let header = member.header().cloned().ok_or_else(|| {
+            let failed = member.read(&mut []).err();
             let failed = failed.unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into());
-            Some((failed.kind(), failed.to_string()))
-        };
+            (failed.kind(), failed.to_string())
+        });
         Self {
-            inner: header.into_inner(),
+            inner: member.into_inner(),
             state: State::new(),
-            failure,
+            header,
         }
+    }
+
+    /// The header of the member, where it could be read.
+    pub fn header(&self) -> Option<&GzHeader> {
+        self.header.as_ref().ok()
     }
 
     /// What stands behind the member, once it was read to its end.
@@ -55,7 +59,7 @@ impl<R: BufRead> Read for MemberReader<R> {
         if buf.is_empty() {
             return Ok(0);
         }
-        if let Some((kind, message)) = &self.failure {
+        if let Err((kind, message)) = &self.header {
             return Err(io::Error::new(*kind, message.as_str()));
         }
         loop {

@@ -85,8 +85,7 @@ impl<R: BufRead> Read for DecompressedReader<R> {
                     self.0 = match Compression::of(start) {
                         Compression::None => ReaderState::Plain(inner),
                         Compression::Gzip => {
-                            at_next_member(&mut inner)?;
-                            let member = Some(MemberReader::new(inner));
+                            let member = Some(open_member(inner)?);
                             ReaderState::Gzip(GzipMembers { member })
                         }
                         // Goes on from frame to frame, of which zstd:chunked has one for each file. libzstd bounds
@@ -117,7 +116,9 @@ impl<R: BufRead> Read for GzipMembers<R> {
             if !at_next_member(member.get_mut())? {
                 return Ok(0);
             }
-            self.member = self.member.take().map(|member| MemberReader::new(member.into_inner()));
+            if let Some(member) = self.member.take() {
+                self.member = Some(open_member(member.into_inner())?);
+            }
         }
     }
 }
@@ -126,39 +127,29 @@ impl<R: BufRead> Read for GzipMembers<R> {
 fn at_next_member(inner: &mut impl BufRead) -> io::Result<bool> {
     match inner.fill_buf()? {
         [] => Ok(false),
-        start @ [0x1f, ..] if has_long_name(start) => Err(damaged("the name in a gzip member has more than 511 bytes")),
         [0x1f, ..] => Ok(true),
         // gzip(1) only warns of such bytes, and passes over zeros; Go's reader, which most engines use, fails on them.
         _ => Err(damaged("bytes that are no gzip member follow the last one")),
     }
 }
 
-/// Whether a member's file name or comment is longer than what Go's reader takes (compress/gzip, `readString`), as far as
-/// `start` shows it.
-fn has_long_name(start: &[u8]) -> bool {
-    // RFC 1952, section 2.3: magic, method, flags, time, extra flags, system; what the flags say.
-    let [_, _, _, flags, _, _, _, _, _, _, rest @ ..] = start else {
-        return false;
-    };
-    let mut rest = match rest {
-        [low, high, rest @ ..] if flags & 0x04 != 0 => {
-            let length = usize::from(u16::from_le_bytes([*low, *high]));
-            rest.get(length..).unwrap_or_default()
-        }
-        _ => rest,
-    };
-    let names = (flags >> 3 & 1) + (flags >> 4 & 1);
-    (0..names).any(|_| match rest.iter().position(|&byte| byte == 0) {
-        Some(end) if end < NAME => {
-            rest = rest.get(end + 1..).unwrap_or_default();
-            false
-        }
-        _ => rest.len() >= NAME,
-    })
+/// A reader of the member that begins here.
+///
+/// Errors: Its file name or comment is longer than what Go's reader takes (compress/gzip, `readString`).
+fn open_member<R: BufRead>(inner: R) -> io::Result<MemberReader<R>> {
+    let member = MemberReader::new(inner);
+    let header = member.header();
+    let names = header
+        .into_iter()
+        .flat_map(|header| [header.filename(), header.comment()]);
+    if names.flatten().any(|name| name.len() > NAME) {
+        return Err(damaged(format!("the name in a gzip member has more than {NAME} bytes")));
+    }
+    Ok(member)
 }
 
-/// The bytes of a name in a gzip member with its end, at most.
-const NAME: usize = 512;
+/// The bytes of a name in a gzip member, at most.
+const NAME: usize = 511;
 
 fn damaged(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
@@ -269,6 +260,12 @@ mod tests {
                 &[named(0, 3, 3), named(0, name, comment)].concat(),
                 Err("more than 511 bytes"),
             );
+            // However few bytes of the header are had at once.
+            let member = named(700, name, comment);
+            let mut out = Vec::new();
+            let reader = std::io::BufReader::with_capacity(100, member.as_slice());
+            let failed = DecompressedReader::new(reader).read_to_end(&mut out).unwrap_err();
+            assert!(failed.to_string().contains("more than 511 bytes"), "{failed}");
         }
     }
 }

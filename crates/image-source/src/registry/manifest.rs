@@ -23,6 +23,10 @@ const DEPTH: usize = 3;
 const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, \
     application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
 
+/// The header by which a registry says the digest of a manifest that it gives, or has taken (distribution-spec, "Pulling
+/// manifests").
+pub(super) const CONTENT_DIGEST: &str = "docker-content-digest";
+
 /// A document that arrived, and the digest that the registry gave it.
 pub(super) struct FetchedDocument {
     pub(super) bytes: Vec<u8>,
@@ -117,7 +121,7 @@ fn attempt(client: &RepositoryClient, part: &str, limit: u64) -> Result<FetchedD
     let claimed = answer
         .response
         .headers()
-        .get("docker-content-digest")
+        .get(CONTENT_DIGEST)
         .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let mut bytes = Vec::new();
     answer

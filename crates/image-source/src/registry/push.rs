@@ -10,8 +10,9 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Method, StatusCode, Url};
 
 use super::client::RepositoryClient;
+use super::manifest::CONTENT_DIGEST;
 use super::options::RegistryOptions;
-use super::request_errors::{read_error_body, remote_error};
+use super::request_errors::{read_error_body, remote_error, shorten_text};
 use super::retry::{AttemptFailure, retry_attempts};
 use super::transport::{FinalResponse, status_failure, without_user};
 use crate::image_error::ImageError;
@@ -128,8 +129,24 @@ impl RegistryPush {
             let answer = self.client.send_change(&Method::PUT, &url, &headers, &body)?;
             // The specification says 201; registries that write over a tag may answer 200.
             let answer = self.expect(answer, &[StatusCode::CREATED, StatusCode::OK])?;
+            self.check_taken(&answer, bytes)?;
             Ok(answer.headers().contains_key("oci-subject"))
         })
+    }
+
+    /// Errors: The registry says that it holds another manifest than it was sent: one that something on the way changed.
+    fn check_taken(&self, answer: &Response, sent: &[u8]) -> Result<(), ImageError> {
+        let Some(held) = answer.headers().get(CONTENT_DIGEST) else {
+            return Ok(());
+        };
+        let (held, sent) = (shorten_text(held.as_bytes()), Digest::of(sent));
+        if held == sent.as_ref() {
+            return Ok(());
+        }
+        Err(remote_error(format!(
+            "{} says that it holds {held} in the place of the image that it was sent, {sent}; audit what lies there",
+            self.client.registry
+        )))
     }
 
     fn try_blob(&self, digest: &Digest, size: u64, open: OpenBody<'_>) -> Result<PushOutcome, AttemptFailure> {

@@ -143,14 +143,20 @@ impl RetryWaits {
             AttemptFailure::Passing { error, wait } => (error, wait),
         };
         match self.backoff.next() {
-            // The registry knows better than the backoff when its limit ends.
             Some(own) if asked.is_none_or(|asked| asked <= self.longest) => {
-                std::thread::sleep(asked.unwrap_or(own));
+                std::thread::sleep(next_wait(own, asked));
                 Ok(())
             }
             _ => Err(error),
         }
     }
+}
+
+/// The wait before the next attempt, of our own and of what the registry asked for.
+fn next_wait(own: Duration, asked: Option<Duration>) -> Duration {
+    // The registry knows better than the backoff when its limit ends. But no wait at all would use up the tries before
+    // anything can have changed.
+    asked.filter(|asked| !asked.is_zero()).unwrap_or(own)
 }
 
 /// Makes attempts until one succeeds or patience ends.
@@ -168,7 +174,7 @@ pub(crate) fn retry_attempts<T>(
 }
 
 /// Reads `Retry-After`: a number of seconds, or a date (RFC 9110, section 10.2.3). A date that has passed
-/// means no wait; anything else is as if the header were not there.
+/// means no wait of its own; anything else is as if the header were not there.
 pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -184,7 +190,7 @@ pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
 mod tests {
     use std::time::{Duration, SystemTime};
 
-    use super::{AttemptFailure, RetryPolicy, retry_after, retry_attempts};
+    use super::{AttemptFailure, RetryPolicy, next_wait, retry_after, retry_attempts};
     use crate::ImageError;
 
     fn patience(tries: usize) -> RetryPolicy {
@@ -234,6 +240,18 @@ mod tests {
             Err::<(), _>(ImageError::Remote("no".to_owned()).into())
         });
         assert_eq!((outcome.unwrap_err().to_string(), made), ("no".to_owned(), 1));
+    }
+
+    #[test]
+    fn a_registry_says_how_long_it_is_waited_for_unless_that_is_not_at_all() {
+        for (asked, expected) in [(None, 8), (Some(0), 8), (Some(3), 3), (Some(60), 60)] {
+            let asked = asked.map(Duration::from_secs);
+            assert_eq!(
+                next_wait(Duration::from_secs(8), asked),
+                Duration::from_secs(expected),
+                "{asked:?}"
+            );
+        }
     }
 
     #[test]

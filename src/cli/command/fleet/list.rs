@@ -8,7 +8,7 @@ use crate::fleet::{RepositoryPattern, WorkEntry, Worklist, read_image_names};
 use crate::judge::outcome::RunExit;
 use crate::make::whole_file::ExistingOutput;
 use image_source::registry::{RegistryOptions, list_repositories, list_tags};
-use image_source::{ImageError, PathKind, Platform, open_image, path_kind};
+use image_source::{ImageError, PathKind, Platform, RegistryReference, open_image, path_kind};
 
 use super::super::command_error::CommandError;
 use super::super::image_reader::ImageReader;
@@ -17,6 +17,9 @@ use super::super::project_config;
 use super::super::terminal::{report_error, set_color_choice, write_result};
 use super::named_files::read_text;
 use image_source::in_parallel;
+
+/// The characters of a name that can be none which are shown.
+const NAME_SHOWN: usize = 60;
 
 /// The images that are asked for at a time.
 const AT_A_TIME: usize = 8;
@@ -101,7 +104,18 @@ impl SourceReader {
             vec![only.to_owned()]
         } else {
             let all = list_repositories(registry, &self.registry).map_err(|error| error.to_string())?;
-            pattern.matching_repositories(all).collect()
+            let (names, wrong): (Vec<_>, Vec<_>) = pattern
+                .matching_repositories(all)
+                .partition(|name| is_repository(registry, name));
+            // They would go into addresses, and lead to others than those of repositories.
+            if let Some(first) = wrong.first() {
+                let (count, all) = (wrong.len(), wrong.len() + names.len());
+                let first: String = first.chars().take(NAME_SHOWN).collect();
+                self.fail(&format!(
+                    "registry:{registry}: left out, as they can be no repository: {count} of the {all} names in its list, such as {first:?}"
+                ));
+            }
+            names
         };
         let mut is_empty = true;
         let tags = |repository: &String| list_tags(registry, repository, &self.registry);
@@ -130,6 +144,12 @@ impl SourceReader {
     fn fail(&mut self, error: &str) {
         self.exit = report_error(&error);
     }
+}
+
+/// Whether images can be asked for by this name of a repository: a registry's list may hold any text.
+fn is_repository(registry: &str, name: &str) -> bool {
+    let reference = format!("{registry}/{name}").parse::<RegistryReference>();
+    reference.is_ok_and(|reference| reference.repository() == name)
 }
 
 /// The images that a reference leads to, one for each platform that is asked for.

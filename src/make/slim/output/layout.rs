@@ -39,9 +39,6 @@ fn images(dir: &Path) -> Result<Vec<Value>, SlimError> {
         Err(error) => return Err(failed(error)),
         Ok(_) => {}
     }
-    if fs::read_dir(dir).map_err(failed)?.next().is_none() {
-        return Ok(Vec::new());
-    }
     let no_layout = || {
         let text = format!(
             "{} is there and is no OCI image layout; it is left alone",
@@ -49,6 +46,13 @@ fn images(dir: &Path) -> Result<Vec<Value>, SlimError> {
         );
         SlimError::Cannot(text)
     };
+    // Through links: a layout may be one.
+    if !dir.is_dir() {
+        return Err(no_layout());
+    }
+    if fs::read_dir(dir).map_err(failed)?.next().is_none() {
+        return Ok(Vec::new());
+    }
     if !dir.join("oci-layout").is_file() {
         return Err(no_layout());
     }
