@@ -1,5 +1,6 @@
 //! The JSON report, version 1: a stable contract to which fields are only ever added.
 
+use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Value, json};
 
 use super::ReportWriter;
@@ -37,14 +38,16 @@ impl JsonReport {
 
 impl ReportWriter for JsonReport {
     fn audited(&mut self, audit: &AuditedImage) -> String {
+        let fail_on = self.fail_on;
         let report = match &audit.links {
             Some(links) => {
                 let findings = audit.findings.iter().map(finding).collect();
-                links_json(audit, links, self.fail_on, &findings)
+                links_json(audit, links, fail_on, &findings).to_string()
             }
-            None => report(audit, self.fail_on),
+            // Its keys are texts, and memory takes all: there is no error to be had.
+            None => serde_json::to_string(&ImageReport { audit, fail_on }).unwrap_or_else(|error| error.to_string()),
         };
-        format!("{report}\n")
+        report + "\n"
     }
 
     fn unread(&mut self, unread: &UnreadImage) -> String {
@@ -59,48 +62,101 @@ impl ReportWriter for JsonReport {
     }
 }
 
-fn report(audit: &AuditedImage, fail_on: FailOn) -> Value {
-    let facts = &audit.facts;
-    let mut image = image_identity(&facts.image);
-    image.insert("layers".to_owned(), layers(facts));
-    let dangling = facts
-        .dangling
-        .iter()
-        .map(|link| json!({"path": link.path.to_string(), "target": escape_bytes(&link.target), "layer": link.layer}));
-    let mut report = json!({
-        "schema": SCHEMA,
-        "tool": program_version(),
-        "verdict": audit.verdict(),
-        "exit_code": audit.exit(fail_on) as u8,
-        "asked_phases": audit.phases,
-        "asked_tools": audit.tools.iter().map(asked_tool).collect::<Value>(),
-        "counts": counts(audit),
-        "mended_by": audit.mended_by,
-        "image": image,
-        "cupti": {
-            "status": facts.status.as_is.name(),
-            "status_nvidia": facts.status.nvidia.name(),
-            "copies": facts.copies.iter().map(copy).collect::<Value>(),
-            "headers": facts.headers.iter().map(|(path, _)| path.to_string()).collect::<Value>(),
-            "dangling_links": dangling.collect::<Value>(),
-            "apis": facts.apis.iter().map(|asker| apis(facts, asker)).collect::<Value>(),
-        },
-        "consumers": facts.consumers.iter().map(consumer).collect::<Value>(),
-        "undecided": undecided(facts),
-        // In the order of the phases, as in the other forms.
-        "phases": null,
-        "findings": audit.findings.iter().map(finding).collect::<Value>(),
-        "gaps": gap_reports(facts),
-    });
-    let phases = audit.plans.iter().map(|plan| (plan.phase.clone(), phase(plan)));
-    fill(&mut report, "phases", phases.collect());
-    report
+/// The report on an image, whose lists become text item by item: all of them as values would take several times what the
+/// audit itself takes.
+struct ImageReport<'a> {
+    audit: &'a AuditedImage,
+    fail_on: FailOn,
 }
 
-/// Gives a field its value, which `json!` would copy whole.
-fn fill(object: &mut Value, field: &str, value: Value) {
-    if let Some(place) = object.get_mut(field) {
-        *place = value;
+impl Serialize for ImageReport<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { audit, fail_on } = self;
+        let facts = &audit.facts;
+        let mut image = image_identity(&facts.image);
+        image.insert("layers".to_owned(), layers(facts));
+        let mut fields = serializer.serialize_map(None)?;
+        fields.serialize_entry("schema", SCHEMA)?;
+        fields.serialize_entry("tool", &program_version())?;
+        fields.serialize_entry("verdict", &audit.verdict())?;
+        fields.serialize_entry("exit_code", &(audit.exit(*fail_on) as u8))?;
+        fields.serialize_entry("asked_phases", &audit.phases)?;
+        fields.serialize_entry("asked_tools", &JsonList(|| audit.tools.iter().map(asked_tool)))?;
+        fields.serialize_entry("counts", &counts(audit))?;
+        fields.serialize_entry("mended_by", &audit.mended_by)?;
+        fields.serialize_entry("image", &image)?;
+        fields.serialize_entry("cupti", &CuptiReport(facts))?;
+        fields.serialize_entry("consumers", &JsonList(|| facts.consumers.iter().map(consumer)))?;
+        fields.serialize_entry("undecided", &JsonList(|| undecided(facts)))?;
+        // In the order of the phases, as in the other forms.
+        fields.serialize_entry("phases", &PhaseReports(&audit.plans))?;
+        fields.serialize_entry("findings", &JsonList(|| audit.findings.iter().map(finding)))?;
+        fields.serialize_entry("gaps", &gap_reports(facts))?;
+        fields.end()
+    }
+}
+
+/// What is made a value one by one, while the list is written.
+struct JsonList<F>(F);
+
+impl<I: Iterator<Item = Value>, F: Fn() -> I> Serialize for JsonList<F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq((self.0)())
+    }
+}
+
+/// What there is of the library.
+struct CuptiReport<'a>(&'a ImageFacts);
+
+impl Serialize for CuptiReport<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let facts = self.0;
+        let headers = || facts.headers.iter().map(|(path, _)| Value::from(path.to_string()));
+        let dangling = || {
+            let links = facts.dangling.iter();
+            links.map(|link| {
+                let target = escape_bytes(&link.target);
+                json!({"path": link.path.to_string(), "target": target, "layer": link.layer})
+            })
+        };
+        let mut fields = serializer.serialize_map(None)?;
+        fields.serialize_entry("status", facts.status.as_is.name())?;
+        fields.serialize_entry("status_nvidia", facts.status.nvidia.name())?;
+        fields.serialize_entry("copies", &JsonList(|| facts.copies.iter().map(copy)))?;
+        fields.serialize_entry("headers", &JsonList(headers))?;
+        fields.serialize_entry("dangling_links", &JsonList(dangling))?;
+        fields.serialize_entry("apis", &JsonList(|| facts.apis.iter().map(|asker| apis(facts, asker))))?;
+        fields.end()
+    }
+}
+
+/// The phases by name, each with its files.
+struct PhaseReports<'a>(&'a [Plan]);
+
+impl Serialize for PhaseReports<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|plan| (&plan.phase, PhaseReport(plan))))
+    }
+}
+
+struct PhaseReport<'a>(&'a Plan);
+
+impl Serialize for PhaseReport<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let plan = self.0;
+        let decided = || [("keep", &plan.keep), ("drop", &plan.drop)].into_iter();
+        let items = || decided().flat_map(|(decision, items)| items.iter().map(move |item| self::item(decision, item)));
+        let path = |item: &PlanItem| Value::from(item.path.to_string());
+        let mut fields = serializer.serialize_map(None)?;
+        fields.serialize_entry("verdict", plan.verdict.name())?;
+        fields.serialize_entry("because", &plan.because)?;
+        fields.serialize_entry("keep_bytes", &plan.keep_bytes())?;
+        fields.serialize_entry("drop_bytes", &plan.drop_bytes())?;
+        // The paths stood here before there were items, and stay: fields are only ever added.
+        fields.serialize_entry("keep", &JsonList(|| plan.keep.iter().map(path)))?;
+        fields.serialize_entry("drop", &JsonList(|| plan.drop.iter().map(path)))?;
+        fields.serialize_entry("items", &JsonList(items))?;
+        fields.end()
     }
 }
 
@@ -119,15 +175,11 @@ fn counts(audit: &AuditedImage) -> Value {
 }
 
 /// The programs of which only a run could tell what they get.
-fn undecided(facts: &ImageFacts) -> Value {
-    let entry = |object: Option<&RootPath>, why: &str, holds: &[ByteString]| {
-        let holds: Value = holds.iter().map(|text| escape_bytes(text)).collect();
-        json!({"object": object.map(ToString::to_string), "why": why, "holds": holds})
-    };
-    let plain = facts.status_is_open.iter().map(|why| entry(None, why, &[]));
+fn undecided(facts: &ImageFacts) -> impl Iterator<Item = Value> {
+    let plain = facts.status_is_open.iter().map(|why| undecided_program(None, why, &[]));
     let consumers = facts.consumers.iter().filter_map(|consumer| {
         let why = consumer.undecided_words()?;
-        Some(entry(Some(&consumer.object), why, &[]))
+        Some(undecided_program(Some(&consumer.object), why, &[]))
     });
     let name = "the name that it opens is not known";
     let openers = facts.undecided.iter();
@@ -136,9 +188,14 @@ fn undecided(facts: &ImageFacts) -> Value {
             .after
             .as_ref()
             .map(|what| format!("it depends on what is there before it: {what}"));
-        entry(Some(&opener.object), why.as_deref().unwrap_or(name), &opener.holds)
+        undecided_program(Some(&opener.object), why.as_deref().unwrap_or(name), &opener.holds)
     });
-    plain.chain(consumers).chain(openers).collect()
+    plain.chain(consumers).chain(openers)
+}
+
+fn undecided_program(object: Option<&RootPath>, why: &str, holds: &[ByteString]) -> Value {
+    let holds: Value = holds.iter().map(|text| escape_bytes(text)).collect();
+    json!({"object": object.map(ToString::to_string), "why": why, "holds": holds})
 }
 
 fn layers(facts: &ImageFacts) -> Value {
@@ -155,26 +212,6 @@ fn layers(facts: &ImageFacts) -> Value {
         })
     };
     layers.map(layer).collect()
-}
-
-fn phase(plan: &Plan) -> Value {
-    let paths = |items: &[PlanItem]| -> Value { items.iter().map(|item| item.path.to_string()).collect() };
-    let decided = [("keep", &plan.keep), ("drop", &plan.drop)].into_iter();
-    let items = decided.flat_map(|(decision, items)| items.iter().map(move |item| self::item(decision, item)));
-    let mut phase = json!({
-        "verdict": plan.verdict.name(),
-        "because": plan.because,
-        "keep_bytes": plan.keep_bytes(),
-        "drop_bytes": plan.drop_bytes(),
-        // The paths stood here before there were items, and stay: fields are only ever added.
-        "keep": null,
-        "drop": null,
-        "items": null,
-    });
-    fill(&mut phase, "keep", paths(&plan.keep));
-    fill(&mut phase, "drop", paths(&plan.drop));
-    fill(&mut phase, "items", items.collect());
-    phase
 }
 
 fn item(decision: &str, item: &PlanItem) -> Value {

@@ -98,7 +98,7 @@ impl ConsumerOutcome {
             share(&mut companion.trace, same.map(|same| &same.trace), budget);
         }
         for failure in &self.other_failures {
-            budget.keep_trace(&failure.trace);
+            budget.keep_unresolved(failure);
         }
     }
 

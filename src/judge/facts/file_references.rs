@@ -157,14 +157,19 @@ fn add_undecided(
     // A module puts the folder together by code: it is mostly its own, or one beside its package.
     let packages = is_source(opener.object.name()).then(|| packages_around(&opener.object));
     for text in &opener.holds {
+        if references.is_cut() {
+            return;
+        }
         let name = last_part(text);
         let is_open = |byte: &u8| *byte == b'%' || packages.is_some() && b"*?[{".contains(byte);
         let begin = match name.iter().position(is_open) {
             None if packages.is_none() => continue,
             at => name.get(..at.unwrap_or(name.len())).unwrap_or_default(),
         };
-        let fits = |known: &&ByteString| library.is_name(known) && known.starts_with(begin);
-        let files = names.by_name.keys().filter(fits).flat_map(|known| names.of(known));
+        let fits = |known: &&ByteString| library.is_name(known);
+        let known = names.names_beginning_with(begin);
+        references.look_at(known.clone().count());
+        let files = known.filter(fits).flat_map(|known| names.of(known));
         let is_near = |file: &&DeadWeightFile| {
             let folder = packages.as_ref();
             folder.is_none_or(|folder| is_below(&file.path, folder)) || strays.has(file)

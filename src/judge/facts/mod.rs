@@ -73,7 +73,7 @@ pub use process_context::{GatherOptions, ProcessContext};
 pub use python::PythonUse;
 pub use related_software::RelatedSoftware;
 pub use resolved_objects::{is_unforetold, opened_object, unresolved_objects};
-pub use start_failure::StartFailure;
+pub use start_failure::{StartFailure, join_words};
 pub use world::{ByWorld, World};
 
 pub use image_linkage::loader::RequestOutcome;

@@ -327,9 +327,15 @@ impl ProcessContext {
 
     /// The same for a program that names another ld.so, as those of conda or Nix do, with defaults of its own.
     fn with_loader_of(&self, elf: &ElfFacts) -> Option<Self> {
+        // Without steps left, nothing is followed by any loader.
+        if self.budget_end().is_some() {
+            return None;
+        }
         let mut own = DynamicLoader::read_at(&self.rootfs, elf.interp.as_ref()?, Arch::of_object(elf)?, self.cpu)?;
         if let Some(linker) = &self.linker {
             own.budget = Arc::clone(&linker.budget);
+            // They are read anew for each program.
+            own.budget.spend(own.default_dirs.len());
         }
         // The image's own loader is set up already, with the cache of this world.
         let is_other = |linker: &DynamicLoader| linker.real_path != own.real_path;

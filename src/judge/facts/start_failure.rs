@@ -91,7 +91,7 @@ impl StartFailure {
         let mut missing: Vec<ByteString> = absent.map(|failure| failure.name.clone()).collect();
         missing.sort();
         missing.dedup();
-        let words: Vec<&str> = failures.iter().map(|failure| failure.message.as_str()).collect();
+        let words = join_words(failures.iter().map(|failure| failure.message.as_str()));
         let denial = first.trace.iter().find_map(SearchStep::denial);
         let cure = match (denial, first.outcome) {
             (Some(denial), _) => chmod(denial),
@@ -104,7 +104,7 @@ impl StartFailure {
                 format!(
                     "put {} into a folder that the loader searches: copy it from the stage that linked the program, or \
                      install the package that brings it",
-                    needs.join("; ")
+                    join_words(needs.iter().map(String::as_str))
                 )
             }
             _ if unbound_symbols(first).is_some() => {
@@ -118,7 +118,7 @@ impl StartFailure {
             trace: first.trace.clone(),
             objects: ObjectNames::of_trace(&loaded.objects, &first.trace, None),
             missing,
-            ..Self::new(words.join("; "), cure, first.outcome)
+            ..Self::new(words, cure, first.outcome)
         })
     }
 
@@ -140,6 +140,29 @@ impl StartFailure {
             is_process: true,
             missing: Vec::new(),
         }
+    }
+}
+
+/// The bytes of the loader's words on one program that are told: a report says them several times.
+const TOLD: usize = 4096;
+
+/// The loader's words on several requests in one sentence: the first, and as many more as have room beside it.
+pub fn join_words<'w>(messages: impl Iterator<Item = &'w str>) -> String {
+    let (mut told, mut left_out) = (String::new(), 0);
+    for message in messages {
+        if told.is_empty() {
+            // Nothing that is found has a name of so many bytes (`PATH_MAX` of Linux).
+            told.push_str(message.get(..message.floor_char_boundary(TOLD)).unwrap_or_default());
+        } else if told.len() + message.len() <= TOLD {
+            told += "; ";
+            told += message;
+        } else {
+            left_out += 1;
+        }
+    }
+    match left_out {
+        0 => told,
+        _ => format!("{told}; and {left_out} more"),
     }
 }
 
@@ -244,4 +267,20 @@ fn need_words(loaded: &LoadResolution, failure: &UnresolvedRequest) -> String {
 
 fn requester<'l>(loaded: &'l LoadResolution, failure: &UnresolvedRequest) -> Option<&'l LoadedObject> {
     loaded.objects.get(failure.requested_by?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TOLD, join_words};
+
+    #[test]
+    fn of_many_words_the_first_are_told_and_how_many_more_there_are() {
+        assert_eq!(join_words([].into_iter()), "");
+        assert_eq!(join_words(["a", "b"].into_iter()), "a; b");
+        let long = "é".repeat(TOLD);
+        assert_eq!(join_words([long.as_str()].into_iter()), "é".repeat(TOLD / 2));
+        let half = "x".repeat(TOLD / 2);
+        let all = ["a", &half, &half, &half, "b"].into_iter();
+        assert_eq!(join_words(all), format!("a; {half}; b; and 2 more"));
+    }
 }

@@ -48,6 +48,11 @@ impl<'a> StringTable<'a> {
     /// The string at `offset`. Bytes that were looked at count, also where no string came of them.
     pub(crate) fn string(&mut self, offset: u64) -> Option<ByteString> {
         let offset = usize::try_from(offset).ok().filter(|&offset| offset < self.length)?;
+        // Nothing fits any more, and thousands of entries may each name 64 KiB.
+        if self.left == 0 {
+            self.asked += 1;
+            return None;
+        }
         // A short look first: a long one would leave the window, which is then read anew for nearly every name.
         let short = self.until_nul(offset, PEEK);
         let found = if short.is_some() {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::resolution::LoadResolution;
+use super::resolution::{LoadResolution, UnresolvedRequest};
 use super::trace::SearchStep;
 use crate::limits::Limits;
 
@@ -52,7 +52,12 @@ impl LoaderBudget {
 
     /// Counts a trace that is kept for the reports.
     pub fn keep_trace(&self, trace: &[SearchStep]) {
-        take(&self.room, STEP_BYTES * trace.len());
+        take(&self.room, trace.iter().map(step_bytes).sum());
+    }
+
+    /// Counts a request without an answer that is kept for the reports.
+    pub fn keep_unresolved(&self, missing: &UnresolvedRequest) {
+        take(&self.room, unresolved_bytes(missing));
     }
 
     /// Counts a resolution that is kept for the reports, and leaves out how each object was found: who keeps thousands of
@@ -60,8 +65,9 @@ impl LoaderBudget {
     pub fn keep_resolution(&self, mut kept: LoadResolution) -> LoadResolution {
         kept.drop_searches();
         let objects = kept.objects.iter().map(|object| object.needs.len() + 4);
-        let missing = kept.unresolved.iter().map(|missing| missing.trace.len() + 2);
-        take(&self.room, STEP_BYTES * objects.chain(missing).sum::<usize>());
+        let missing = kept.unresolved.iter().chain(&kept.preload_warnings);
+        let missing: usize = missing.map(unresolved_bytes).sum();
+        take(&self.room, STEP_BYTES * objects.sum::<usize>() + missing);
         kept
     }
 
@@ -77,8 +83,17 @@ impl LoaderBudget {
     }
 }
 
-/// What a step of a search takes in memory, with the path in it.
+/// What a step of a search takes in memory, with a path of common length in it.
 const STEP_BYTES: usize = 160;
+
+fn step_bytes(step: &SearchStep) -> usize {
+    STEP_BYTES.max(step.path().map_or(0, <[u8]>::len))
+}
+
+fn unresolved_bytes(missing: &UnresolvedRequest) -> usize {
+    let words = missing.name.len() + missing.message.len();
+    missing.trace.iter().map(step_bytes).sum::<usize>() + STEP_BYTES + STEP_BYTES.max(words)
+}
 
 fn take(counter: &AtomicU64, amount: usize) {
     let left = counter.load(Ordering::Relaxed);

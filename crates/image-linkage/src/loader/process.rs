@@ -22,6 +22,9 @@ use crate::escape;
 use crate::path::RootPath;
 use crate::rootfs::{FileUse, LookupError, NodeKind};
 
+/// The steps that a name takes which is preloaded in vain, beside those of its search.
+const WARNING_STEPS: usize = 16;
+
 /// A process and what it has mapped.
 #[derive(Clone)]
 pub struct SimulatedProcess<'a> {
@@ -304,7 +307,13 @@ impl<'a> SimulatedProcess<'a> {
                     break;
                 }
                 // "object … cannot be preloaded …: ignored": the start goes on (glibc elf/rtld.c, `do_preload`).
-                Err(miss) => resolution.preload_warnings.push(unresolved(&name, None, miss, trace)),
+                Err(miss) => {
+                    resolution.preload_warnings.push(unresolved(&name, None, miss, trace));
+                    // Each is told in words, for each process anew; without steps left, all others would be told the same.
+                    if !self.maps.setup.linker.budget.spend(WARNING_STEPS) {
+                        break;
+                    }
+                }
             }
         }
         self.phase = LoadPhase::Start;

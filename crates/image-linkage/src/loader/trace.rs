@@ -106,6 +106,14 @@ impl SearchStep {
         }
     }
 
+    /// The path that it tells of.
+    pub(crate) fn path(&self) -> Option<&[u8]> {
+        match self {
+            Self::Tried { path, .. } | Self::NoDirectory { path, .. } | Self::OriginIgnored { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
     /// What lay at the path, where the step tried one.
     pub(crate) fn tried(&self) -> Option<&TriedFile> {
         match self {

@@ -55,7 +55,7 @@ impl<'f> NameIndex<'f> {
     }
 
     /// The numbers of the files that are asked for by this name, a path or the last part of one.
-    pub(super) fn numbers(&self, name: &[u8]) -> impl Iterator<Item = usize> {
+    pub(super) fn numbers(&self, name: &[u8]) -> impl Iterator<Item = usize> + Clone + use<'_, 'f> {
         // A name with a slash is opened as a path, and what it leads to still has this last part.
         let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         self.by_name.get(last).into_iter().flatten().copied()
@@ -78,7 +78,7 @@ impl<'f> NameIndex<'f> {
     }
 
     /// The files that are asked for by this name.
-    pub(super) fn of(&self, name: &[u8]) -> impl Iterator<Item = &'f DeadWeightFile> {
+    pub(super) fn of(&self, name: &[u8]) -> impl Iterator<Item = &'f DeadWeightFile> + Clone + use<'_, 'f> {
         self.numbers(name).filter_map(|number| self.files.get(number))
     }
 
@@ -94,6 +94,12 @@ impl<'f> NameIndex<'f> {
         known
             .flat_map(|(_, numbers)| numbers)
             .filter_map(|&number| self.files.get(number))
+    }
+
+    /// The names that begin so.
+    pub(super) fn names_beginning_with(&self, begin: &[u8]) -> impl Iterator<Item = &ByteString> + Clone {
+        let known = self.by_name.range(ByteString::from(begin)..).map(|(name, _)| name);
+        known.take_while(move |name| name.starts_with(begin))
     }
 
     /// The file at this path, which has no links in it.

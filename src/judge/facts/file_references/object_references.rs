@@ -50,13 +50,13 @@ pub(super) fn add_objects(
         // What an object is a filter for is loaded with it, as what it needs is (glibc elf/dl-deps.c).
         let filtered = elf.filters.iter().map(|(name, _)| name);
         for name in elf.needed.iter().chain(filtered) {
-            references.extend(search.needed(path, name, &mut plain));
+            search.add_needed(path, name, &mut plain, references);
         }
         // A name such as libcuda.so is that of many files, a stub among them: it leads no program to one.
         let mentions = elf.mentions.iter().chain(&elf.fragments);
         let mentions = mentions.filter(|text| library.names_family(text));
-        for text in mentions.chain(&elf.dlopen_notes) {
-            references.extend(search.string_references(path, text));
+        for name in mentions.chain(&elf.dlopen_notes).flat_map(|text| names_in(text)) {
+            search.add_held(path, name, references);
         }
     }
 }
@@ -150,16 +150,18 @@ struct ReferenceSearch<'a> {
 }
 
 impl ReferenceSearch<'_> {
-    /// The references of one `DT_NEEDED` entry.
-    fn needed(
+    /// Adds the references of one `DT_NEEDED` entry.
+    fn add_needed(
         &self,
         path: &RootPath,
         name: &ByteString,
         plain: &mut BTreeMap<ByteString, Vec<RootPath>>,
-    ) -> Vec<FileReference> {
-        let files: Vec<&DeadWeightFile> = self.names.of(name).collect();
-        if files.is_empty() {
-            return Vec::new();
+        references: &mut ReferenceList<'_>,
+    ) {
+        let files = self.names.of(name);
+        references.look_at(files.clone().count());
+        if references.is_cut() || files.clone().next().is_none() {
+            return;
         }
         let reference = |file: &RootPath, how| FileReference {
             file: file.clone(),
@@ -167,15 +169,14 @@ impl ReferenceSearch<'_> {
             name: name.clone(),
             how,
         };
+        let of_each = files.clone().map(|file| reference(&file.path, ReferenceKind::MayNeed));
         let own = self.names.at(path).map(|own| own.kind);
-        if own.is_some() && files.iter().all(|file| Some(file.kind) == own) {
+        if own.is_some() && files.clone().all(|file| Some(file.kind) == own) {
             // They stay or go together, so that it need not be known which is meant.
-            return files
-                .iter()
-                .map(|file| reference(&file.path, ReferenceKind::MayNeed))
-                .collect();
+            return references.extend(of_each);
         }
-        let mut references = self.unforeseen(name, reference);
+        let unforeseen = self.unforeseen(name);
+        references.extend(unforeseen.map(|file| reference(&file.path, ReferenceKind::MayNeed)));
         // Only what lies on somebody's own search path needs the asker's process; else one answer serves each name.
         let by_path = self.names.numbers(name).any(|number| self.reached.contains(&number));
         let found = if self.has_platform
@@ -195,26 +196,18 @@ impl ReferenceSearch<'_> {
                 let of_dead_weight = found.iter().filter(|found| self.names.at(found).is_some());
                 references.extend(of_dead_weight.map(|found| reference(found, ReferenceKind::Needs)));
             }
-            None => references.extend(files.iter().map(|file| reference(&file.path, ReferenceKind::MayNeed))),
+            None => references.extend(of_each),
         }
-        references
     }
 
-    /// The references to the files of a name that a process may get, and the one that is followed here does not: those that are
-    /// led to from a link to the asker, and those for a better processor than the one that is asked about.
-    fn unforeseen(
-        &self,
-        name: &[u8],
-        reference: impl Fn(&RootPath, ReferenceKind) -> FileReference,
-    ) -> Vec<FileReference> {
+    /// The files of a name that a process may get, and the one that is followed here does not: those that are led to from a
+    /// link to the asker, and those for a better processor than the one that is asked about.
+    fn unforeseen(&self, name: &[u8]) -> impl Iterator<Item = &DeadWeightFile> {
         let numbers = self.names.numbers(name);
         let files = numbers.filter_map(|number| Some((number, self.names.files.get(number)?)));
         let may_be =
             |(number, file): &(usize, &DeadWeightFile)| self.by_link.contains(number) || is_for_processor(&file.path);
-        let files = files.filter(may_be);
-        files
-            .map(|(_, file)| reference(&file.path, ReferenceKind::MayNeed))
-            .collect()
+        files.filter(may_be).map(|(_, file)| file)
     }
 
     /// Where a process without search paths gets to, in each world.
@@ -255,17 +248,14 @@ impl ReferenceSearch<'_> {
         Some(found)
     }
 
-    /// The references of a string that may be the name of something opened at run time. What CUPTI opens itself is in
+    /// Adds the references of a string that may be the name of something opened at run time. What CUPTI opens itself is in
     /// the table of its APIs, and what known programs open is in their profiles.
-    fn string_references(&self, path: &RootPath, text: &ByteString) -> Vec<FileReference> {
-        // The text of a `.note.dlopen` is JSON with several names in it (ELF dlopen metadata, UAPI group).
-        let is_note = text.starts_with(b"[") || text.starts_with(b"{");
-        let files: Vec<&DeadWeightFile> = if is_note {
-            let noted = self.names.by_name.keys().filter(|name| contains_bytes(text, name));
-            noted.flat_map(|name| self.names.of(name)).collect()
-        } else {
-            self.names.of(text).collect()
-        };
+    fn add_held(&self, path: &RootPath, name: &[u8], references: &mut ReferenceList<'_>) {
+        let files = self.names.of(name);
+        references.look_at(files.clone().count());
+        if references.is_cut() || files.clone().next().is_none() {
+            return;
+        }
         let own = self.names.at(path).map(|own| own.kind);
         let is_cupti = |file: &DeadWeightFile| self.library.is_name(file.path.name());
         let opens = opens_library(self.profiles, path);
@@ -274,15 +264,19 @@ impl ReferenceSearch<'_> {
         // A program that gets one copy does not keep another by the same string.
         let gets = consumer.and_then(|consumer| consumer.outcome.as_is.real_path.as_ref());
         let is_other = |file: &DeadWeightFile| is_cupti(file) && gets.is_some_and(|gets| *gets != file.path);
-        files
-            .iter()
-            .filter(|file| !explained(file) && !is_other(file))
-            .map(|file| FileReference {
-                file: file.path.clone(),
-                by: FileReferrer::Object(path.clone()),
-                name: text.clone(),
-                how: ReferenceKind::Holds,
-            })
-            .collect()
+        let held = files.filter(|file| !explained(file) && !is_other(file));
+        references.extend(held.map(|file| FileReference {
+            file: file.path.clone(),
+            by: FileReferrer::Object(path.clone()),
+            name: name.into(),
+            how: ReferenceKind::Holds,
+        }));
     }
+}
+
+/// The names that a text may be: itself, or the strings of one in JSON, as a `.note.dlopen` is (UAPI group, "ELF dlopen
+/// metadata").
+fn names_in(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_json = text.starts_with(b"[") || text.starts_with(b"{");
+    text.split(move |&byte| is_json && byte == b'"')
 }

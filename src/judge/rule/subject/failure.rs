@@ -4,8 +4,8 @@ use super::cuda_driver::matching_package;
 use super::evidence::{self, Evidence};
 use super::rule_subject::{RuleSubject, flag, text};
 use crate::judge::facts::cuda_runtime::site_packages_of;
-use crate::judge::facts::is_unforetold;
 use crate::judge::facts::{self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome};
+use crate::judge::facts::{is_unforetold, join_words};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
@@ -110,7 +110,7 @@ fn failure(
         .subject([
             ("object", text(object)),
             ("breaks", text(breaks)),
-            ("words", text(messages.join("; "))),
+            ("words", text(join_words(messages.iter().copied()))),
             ("glibc", flag(is_glibc)),
             (
                 "glibc_needed",

@@ -23,7 +23,17 @@ pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs) {
         },
     };
     linker.default_dirs = default_dirs(file);
+    if linker.default_dirs.len() > DIRECTORIES {
+        linker.default_dirs.truncate(DIRECTORIES);
+        let path = escape::escape_bytes(&path_file_name(linker));
+        linker
+            .problems
+            .push(format!("{path} names more than {DIRECTORIES} directories"));
+    }
 }
+
+/// The default directories that are followed, at most. Systems have three.
+const DIRECTORIES: usize = 65_536;
 
 /// The file with the default directories: in `etc` beside the folder of the loader.
 pub(super) fn path_file_name(linker: &DynamicLoader) -> Vec<u8> {
@@ -39,13 +49,17 @@ pub(super) fn default_dirs(file: Option<&[u8]>) -> Vec<ByteString> {
     // The list that `load_library` has built in, for a system without the file.
     let text = file.unwrap_or(b"/lib:/usr/local/lib:/usr/lib");
     // musl reads the file as one C string, which ends at the first NUL.
-    split_path(text.split(|&byte| byte == 0).next().unwrap_or_default())
+    directories_of(text.split(|&byte| byte == 0).next().unwrap_or_default())
+        .take(DIRECTORIES + 1)
+        .collect()
 }
 
 /// Splits a search path. Empty elements count for nothing.
 pub(super) fn split_path(path: &[u8]) -> Vec<ByteString> {
-    path.split(|byte| b":\n".contains(byte))
-        .filter(|directory| !directory.is_empty())
-        .map(Into::into)
-        .collect()
+    directories_of(path).collect()
+}
+
+fn directories_of(path: &[u8]) -> impl Iterator<Item = ByteString> {
+    let directories = path.split(|byte| b":\n".contains(byte));
+    directories.filter(|directory| !directory.is_empty()).map(Into::into)
 }

@@ -87,9 +87,17 @@ fn search_directories(
     memory: &mut SearchMemory,
     trace: &mut Vec<SearchStep>,
 ) -> Option<Result<SearchHit, SearchMiss>> {
-    let mut lists = search_path(maps, request.requester);
-    lists.push((SearchStage::Default, default_dirs(maps)));
-    for (how, directories) in lists {
+    // Without steps left, not even the lists are made.
+    if let ControlFlow::Break(spent) = spend_steps(maps, request.name, 1) {
+        return Some(spent);
+    }
+    let lists = search_path(maps, request.requester);
+    let split = lists.iter().map(|(_, directories)| directories.len()).sum();
+    if let ControlFlow::Break(spent) = spend_steps(maps, request.name, split) {
+        return Some(spent);
+    }
+    let lists = lists.iter().map(|(how, directories)| (*how, directories.as_slice()));
+    for (how, directories) in lists.chain([(SearchStage::Default, default_dirs(maps))]) {
         trace.extend(ignored_paths(maps, how));
         if how == SearchStage::Default {
             // The path file is read by the first search that gets this far, and its error is remembered.
@@ -99,7 +107,7 @@ fn search_directories(
             if let ControlFlow::Break(spent) = spend_steps(maps, request.name, 4) {
                 return Some(spent);
             }
-            let path = [&*directory, b"/", request.name].concat();
+            let path = [&**directory, b"/", request.name].concat();
             // `path_open` passes over what its buffer does not hold, and sets no error.
             if path.len() >= PATH {
                 let tried = TriedFile::Missing(LookupError::TooLong);
@@ -170,11 +178,11 @@ fn ignored_paths(maps: &LinkMaps<'_>, how: SearchStage) -> Option<SearchStep> {
 }
 
 /// The default directories; none where the file that names them may not be read.
-fn default_dirs(maps: &LinkMaps<'_>) -> Vec<ByteString> {
+fn default_dirs<'a>(maps: &LinkMaps<'a>) -> &'a [ByteString] {
     let opened = maps.open(&path_file_name(maps.setup.linker));
     match opened {
-        Err(LookupError::Denied(_)) => Vec::new(),
-        _ => maps.setup.linker.default_dirs.clone(),
+        Err(LookupError::Denied(_)) => &[],
+        _ => &maps.setup.linker.default_dirs,
     }
 }
 
