@@ -166,10 +166,11 @@ fn add_undecided(
             None if packages.is_none() => continue,
             at => name.get(..at.unwrap_or(name.len())).unwrap_or_default(),
         };
-        let fits = |known: &&ByteString| library.is_name(known);
         let known = names.names_beginning_with(begin);
         references.look_at(known.clone().count());
-        let files = known.filter(fits).flat_map(|known| names.of(known));
+        let files = known
+            .filter(|(known, _)| library.is_name(known))
+            .flat_map(|(known, _)| names.of(known));
         let is_near = |file: &&DeadWeightFile| {
             let folder = packages.as_ref();
             folder.is_none_or(|folder| is_below(&file.path, folder)) || strays.has(file)

@@ -91,7 +91,7 @@ impl StartFailure {
         let mut missing: Vec<ByteString> = absent.map(|failure| failure.name.clone()).collect();
         missing.sort();
         missing.dedup();
-        let words = join_words(failures.iter().map(|failure| failure.message.as_str()));
+        let words = join_words(failures.iter().map(|failure| &failure.message));
         let denial = first.trace.iter().find_map(SearchStep::denial);
         let cure = match (denial, first.outcome) {
             (Some(denial), _) => chmod(denial),
@@ -100,11 +100,11 @@ impl StartFailure {
                 "install the package that brings it into the Python that imports it".to_owned()
             }
             (None, RequestOutcome::NotFound) => {
-                let needs: Vec<String> = failures.iter().map(|failure| need_words(loaded, failure)).collect();
+                let needs = failures.iter().map(|failure| need_words(loaded, failure));
                 format!(
                     "put {} into a folder that the loader searches: copy it from the stage that linked the program, or \
                      install the package that brings it",
-                    join_words(needs.iter().map(String::as_str))
+                    join_words(needs)
                 )
             }
             _ if unbound_symbols(first).is_some() => {
@@ -147,9 +147,10 @@ impl StartFailure {
 const TOLD: usize = 4096;
 
 /// The loader's words on several requests in one sentence: the first, and as many more as have room beside it.
-pub fn join_words<'w>(messages: impl Iterator<Item = &'w str>) -> String {
+pub fn join_words(messages: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let (mut told, mut left_out) = (String::new(), 0);
     for message in messages {
+        let message = message.as_ref();
         if told.is_empty() {
             // Nothing that is found has a name of so many bytes (`PATH_MAX` of Linux).
             told.push_str(message.get(..message.floor_char_boundary(TOLD)).unwrap_or_default());
@@ -275,12 +276,12 @@ mod tests {
 
     #[test]
     fn of_many_words_the_first_are_told_and_how_many_more_there_are() {
-        assert_eq!(join_words([].into_iter()), "");
-        assert_eq!(join_words(["a", "b"].into_iter()), "a; b");
+        assert_eq!(join_words(Vec::<&str>::new()), "");
+        assert_eq!(join_words(["a", "b"]), "a; b");
         let long = "é".repeat(TOLD);
-        assert_eq!(join_words([long.as_str()].into_iter()), "é".repeat(TOLD / 2));
+        assert_eq!(join_words([&long]), "é".repeat(TOLD / 2));
         let half = "x".repeat(TOLD / 2);
-        let all = ["a", &half, &half, &half, "b"].into_iter();
+        let all = ["a", &half, &half, &half, "b"];
         assert_eq!(join_words(all), format!("a; {half}; b; and 2 more"));
     }
 }

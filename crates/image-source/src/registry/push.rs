@@ -17,6 +17,7 @@ use super::retry::{AttemptFailure, retry_attempts};
 use super::transport::{FinalResponse, status_failure, without_user};
 use crate::image_error::ImageError;
 use crate::registry_reference::RegistryReference;
+use crate::verify;
 use image_linkage::digest::Digest;
 
 /// Opens a blob at its start.
@@ -139,10 +140,11 @@ impl RegistryPush {
         let Some(held) = answer.headers().get(CONTENT_DIGEST) else {
             return Ok(());
         };
-        let (held, sent) = (shorten_text(held.as_bytes()), Digest::of(sent));
-        if held == sent.as_ref() {
+        let digest = held.to_str().ok().and_then(|held| held.parse::<Digest>().ok());
+        if digest.is_some_and(|digest| verify::check_digest("the image", sent, &digest).is_ok()) {
             return Ok(());
         }
+        let (held, sent) = (shorten_text(held.as_bytes()), Digest::of(sent));
         Err(remote_error(format!(
             "{} says that it holds {held} in the place of the image that it was sent, {sent}; audit what lies there",
             self.client.registry

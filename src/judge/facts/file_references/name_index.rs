@@ -89,17 +89,17 @@ impl<'f> NameIndex<'f> {
 
     /// The files that are asked for by a name that begins so.
     pub(super) fn beginning_with(&self, begin: Vec<u8>) -> impl Iterator<Item = &'f DeadWeightFile> {
-        let known = self.by_name.range(ByteString::from(begin.as_slice())..);
-        let known = known.take_while(move |(name, _)| name.starts_with(&begin));
-        known
-            .flat_map(|(_, numbers)| numbers)
-            .filter_map(|&number| self.files.get(number))
+        let numbers = self.names_beginning_with(begin).flat_map(|(_, numbers)| numbers);
+        numbers.filter_map(|&number| self.files.get(number))
     }
 
-    /// The names that begin so.
-    pub(super) fn names_beginning_with(&self, begin: &[u8]) -> impl Iterator<Item = &ByteString> + Clone {
-        let known = self.by_name.range(ByteString::from(begin)..).map(|(name, _)| name);
-        known.take_while(move |name| name.starts_with(begin))
+    /// The names that begin so, with the numbers of their files.
+    pub(super) fn names_beginning_with(
+        &self,
+        begin: impl AsRef<[u8]> + Clone,
+    ) -> impl Iterator<Item = (&ByteString, &BTreeSet<usize>)> + Clone {
+        let known = self.by_name.range(ByteString::from(begin.as_ref())..);
+        known.take_while(move |(name, _)| name.starts_with(begin.as_ref()))
     }
 
     /// The file at this path, which has no links in it.

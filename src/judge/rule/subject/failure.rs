@@ -110,7 +110,7 @@ fn failure(
         .subject([
             ("object", text(object)),
             ("breaks", text(breaks)),
-            ("words", text(join_words(messages.iter().copied()))),
+            ("words", text(join_words(&messages))),
             ("glibc", flag(is_glibc)),
             (
                 "glibc_needed",
