@@ -34,6 +34,11 @@ fn facts_by(layer: Layer, command: &[&str], environment: &[(&str, &str)]) -> Ima
         "lib64/ld-linux-x86-64.so.2",
         Elf::library("ld-linux-x86-64.so.2").build(),
     );
+    facts_of_whole(&layer, command, environment)
+}
+
+/// The same of a layer as it is.
+fn facts_of_whole(layer: &Layer, command: &[&str], environment: &[(&str, &str)]) -> ImageFacts {
     let blob = layer.blob(Compression::None);
     let index = index_layer(
         "case",
@@ -518,4 +523,76 @@ fn no_demand_is_unmet_for_sure_where_the_commands_program_is_not_known() {
     };
     let open = |script: &str| facts_by(layer(), &["python3", script], &[]).command_is_undecided();
     assert_eq!((open("/app/main.py"), open("/app/plain.py")), (true, false));
+}
+
+#[test]
+fn a_program_with_another_loader_gets_what_that_one_finds() {
+    let outcomes = |loader: &[u8]| {
+        let loader = [&Elf::library("ld-linux-x86-64.so.2").build(), loader].concat();
+        let app = Elf::executable()
+            .needed("libcupti.so.12")
+            .interp("/opt/own/lib/ld.so.2");
+        let layer = Layer::new()
+            .executable("opt/own/lib/ld.so.2", loader)
+            .executable("opt/cuda/libcupti.so.12", Elf::library("libcupti.so.12").build())
+            .file("etc/ld.so.conf", "/opt/cuda\n")
+            .executable("usr/bin/app", app.build());
+        let facts = facts_by(layer, &["/usr/bin/app"], &[]);
+        let gaps = facts.gaps.iter().map(|gap| gap.why.clone());
+        let gaps: Vec<String> = gaps.filter(|why| why.starts_with("/opt/own")).collect();
+        let app = facts.consumers.iter().find(|consumer| consumer.name == "app").unwrap();
+        (app.outcome.as_is.outcome, app.outcome.nvidia.outcome, gaps.concat())
+    };
+    // Where the container runtime has let ldconfig run, the cache has it.
+    let (loaded, missing) = (RequestOutcome::Loaded, RequestOutcome::NotFound);
+    let system = b"\0/lib64/\0/usr/lib64/\0/etc/ld.so.cache\0";
+    assert_eq!(outcomes(system), (missing, loaded, String::new()));
+    let moved = b"\0/opt/own/lib/\0/opt/own/etc/ld.so.cache\0";
+    assert_eq!(outcomes(moved), (missing, missing, String::new()));
+    let (_, _, gap) = outcomes(b"\0");
+    assert!(
+        gap.contains("/opt/own/lib/ld.so.2 does not show its default directories"),
+        "{gap}"
+    );
+}
+
+#[test]
+fn an_image_without_a_loader_of_the_system_is_judged_by_the_one_that_its_programs_name() {
+    let loader = |folder: &str| {
+        let folders = format!("\0/opt/{folder}/lib/\0/opt/{folder}/etc/ld.so.cache\0");
+        [&Elf::library("ld.so.2").build(), folders.as_bytes()].concat()
+    };
+    let program = |folder: &str| {
+        let interpreter = format!("/opt/{folder}/lib/ld.so.2");
+        Elf::executable().needed("libcupti.so.12").interp(&interpreter).build()
+    };
+    let judged_by = |command: &str| {
+        let layer = Layer::new()
+            .executable("opt/one/lib/ld.so.2", loader("one"))
+            .executable("opt/two/lib/ld.so.2", loader("two"))
+            .executable("opt/two/lib/libcupti.so.12", Elf::library("libcupti.so.12").build())
+            .executable("opt/one/bin/app", program("one"))
+            .executable("opt/two/bin/app", program("two"))
+            .executable("opt/two/bin/more", program("two"));
+        let facts = facts_of_whole(&layer, &[command], &[]);
+        let linker = facts.contexts.as_is.linker.as_ref().unwrap();
+        let gets = facts.consumers.iter().map(|consumer| {
+            let loads = consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
+            format!("{} {loads}", consumer.object)
+        });
+        (
+            linker.real_path.to_string(),
+            facts.copies[0].loadable.as_is,
+            gets.collect::<Vec<_>>(),
+        )
+    };
+    let gets = [
+        "/opt/one/bin/app false",
+        "/opt/two/bin/app true",
+        "/opt/two/bin/more true",
+    ]
+    .map(str::to_owned);
+    let expected = |loader: &str, is_found| (loader.to_owned(), is_found, gets.to_vec());
+    assert_eq!(judged_by("/opt/one/bin/app"), expected("/opt/one/lib/ld.so.2", false));
+    assert_eq!(judged_by("/nothing"), expected("/opt/two/lib/ld.so.2", true));
 }

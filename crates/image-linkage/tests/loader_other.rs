@@ -27,6 +27,8 @@ mod loader_tree;
 mod other_arm64;
 #[path = "support/other_loaders.rs"]
 mod other_loaders;
+#[path = "support/other_moved.rs"]
+mod other_moved;
 #[path = "support/other_rhel.rs"]
 mod other_rhel;
 

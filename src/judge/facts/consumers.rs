@@ -129,12 +129,10 @@ fn with_openers_before(
 
 /// Adds a consumer, which shares what it tells with the one before it.
 fn add_consumer(consumers: &mut Vec<CuptiConsumer>, mut consumer: CuptiConsumer, context: &ProcessContext) {
-    if let Some(linker) = &context.linker {
-        let before = consumers.last().map(|before| &before.outcome);
-        let (as_is, nvidia) = (before.map(|before| &before.as_is), before.map(|before| &before.nvidia));
-        consumer.outcome.as_is.share_traces(as_is, &linker.budget);
-        consumer.outcome.nvidia.share_traces(nvidia, &linker.budget);
-    }
+    let before = consumers.last().map(|before| &before.outcome);
+    let (as_is, nvidia) = (before.map(|before| &before.as_is), before.map(|before| &before.nvidia));
+    consumer.outcome.as_is.share_traces(as_is, &context.budget);
+    consumer.outcome.nvidia.share_traces(nvidia, &context.budget);
     consumers.push(consumer);
 }
 

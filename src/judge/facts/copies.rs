@@ -88,11 +88,7 @@ fn describe_one(
     let reached = ends_here.as_is.or(ends_here.nvidia);
     // No search can miss a file that is opened by its path: what fails is the file, or what it needs.
     let by_path = ByWorld::map(contexts, |context| {
-        let opened = context.open_plain(&absolute);
-        match &context.linker {
-            Some(linker) => linker.budget.keep_resolution(opened),
-            None => opened,
-        }
+        context.budget.keep_resolution(context.open_plain(&absolute))
     });
     let problems = copy_problems(elf, by_path.as_is.loads());
     CuptiCopy {

@@ -31,6 +31,7 @@ pub mod misnamed_libraries;
 mod missing_symbols;
 pub mod object_links;
 mod opened_names;
+mod other_loaders;
 mod plain_open;
 mod process_context;
 mod process_variants;

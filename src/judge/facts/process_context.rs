@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::credentials::{ImageUser, image_user};
 use super::entry_environment::{CacheChange, EntryEnvironment, WorkingDirectory, entry_environment};
 use super::library_aliases::last_part;
+use super::other_loaders::{OtherLoaders, find_named_loader};
 use super::python::{PythonEnvironment, PythonSettings, SettingSources};
 use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use super::world::{ByWorld, World};
@@ -18,7 +19,7 @@ use image_linkage::limits::Limits;
 use image_linkage::loader::LinkChanges;
 use image_linkage::loader::{
     Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderBudget, LoaderEnvironment, ProcessSetup, RequestOutcome,
-    SearchStage, SimulatedProcess, StartMode, UnresolvedRequest, run_ldconfig,
+    SYSTEM_CACHE, SearchStage, SimulatedProcess, StartMode, UnresolvedRequest, run_ldconfig,
 };
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, FileUse, LookupError, NodeKind, Rootfs};
@@ -47,6 +48,8 @@ pub struct ProcessContext {
     pub rootfs: Arc<Rootfs>,
     /// The loader for the image's processor; `None` in an image that has none.
     pub linker: Option<DynamicLoader>,
+    /// What its processes may still ask of any loader, in both worlds together.
+    pub budget: Arc<LoaderBudget>,
     /// The links that a simulated `ldconfig` made and removed; none in the image as it is.
     pub relinked: LinkChanges,
     /// What the loader reads of the environment.
@@ -65,6 +68,8 @@ pub struct ProcessContext {
     pub(super) python: Arc<PythonEnvironment>,
     /// The names of the shared libraries of the image, once somebody has asked.
     library_names: Arc<OnceLock<BTreeSet<ByteString>>>,
+    /// The same with the loaders of programs that name another.
+    other_loaders: Arc<OtherLoaders>,
 }
 
 /// The image in both worlds.
@@ -75,9 +80,6 @@ pub fn build_contexts(
     conditions: &GatherOptions,
 ) -> ByWorld<ProcessContext> {
     let arch = Arch::of_platform(&image.platform.architecture);
-    let linker = arch.and_then(|arch| DynamicLoader::find_default(rootfs, arch, conditions.cpu));
-    let budget = Arc::new(LoaderBudget::new(&conditions.limits));
-    let linker = linker.map(|linker| DynamicLoader { budget, ..linker });
     let capabilities = variable(image, conditions, "NVIDIA_DRIVER_CAPABILITIES");
     let mut entry = entry_environment(
         &image.config,
@@ -85,6 +87,15 @@ pub fn build_contexts(
         &container_environment(image, conditions),
         &tables.launchers,
     );
+    let linker = arch.and_then(|arch| {
+        DynamicLoader::find_default(rootfs, arch, conditions.cpu)
+            .or_else(|| find_named_loader(rootfs, arch, conditions.cpu, entry.executable.as_ref()))
+    });
+    let budget = Arc::new(LoaderBudget::new(&conditions.limits));
+    let linker = linker.map(|linker| DynamicLoader {
+        budget: Arc::clone(&budget),
+        ..linker
+    });
     // Who gives the value of a variable has asked a run for it.
     let is_given = |name: &String| conditions.environment.iter().any(|(given, _)| given == name);
     entry.unknown.retain(|name| !is_given(name));
@@ -107,6 +118,7 @@ pub fn build_contexts(
         world: World::AsIs,
         rootfs: Arc::clone(rootfs),
         linker,
+        budget,
         relinked: LinkChanges::default(),
         environment: process_environment(image, &entry),
         user,
@@ -116,6 +128,7 @@ pub fn build_contexts(
         tables,
         python: Arc::default(),
         library_names: Arc::default(),
+        other_loaders: Arc::default(),
     };
     if as_is.entry.cache == CacheChange::Remade {
         as_is = with_new_cache(&as_is, image.layers.len());
@@ -135,6 +148,7 @@ pub fn build_contexts(
 /// The same image once `ldconfig` has run; the links that it makes are of the layer with the number `layers`.
 fn with_new_cache(as_is: &ProcessContext, layers: usize) -> ProcessContext {
     let mut context = as_is.clone();
+    context.other_loaders = Arc::default();
     if let Some(linker) = &mut context.linker {
         let folders = as_is.entry.cache_folders.iter();
         let folders = folders.map(|folder| folder.as_bytes().into()).collect();
@@ -143,11 +157,13 @@ fn with_new_cache(as_is: &ProcessContext, layers: usize) -> ProcessContext {
             // Without new links both worlds share one file system in memory.
             context.rootfs = Arc::new(made.apply(&as_is.rootfs, layers));
         }
-        // What was wrong with the image's own cache is void once ldconfig has made another.
-        linker.problems.clone_from(&made.problems);
         context.relinked = made.relinked;
-        linker.cache = Some(made.cache);
-        linker.cache_is_new = true;
+        if *linker.cache_path == *SYSTEM_CACHE {
+            // What was wrong with the image's own cache is void once ldconfig has made another.
+            linker.problems.clone_from(&made.problems);
+            linker.cache = Some(made.cache);
+            linker.cache_is_new = true;
+        }
     }
     context
 }
@@ -203,17 +219,18 @@ fn process_environment(image: &Image, entry: &EntryEnvironment) -> LoaderEnviron
 impl ProcessContext {
     /// What could not be read of the loader's own files.
     pub fn problems(&self) -> impl Iterator<Item = String> {
-        self.linker.iter().flat_map(|linker| linker.problems.iter().cloned())
+        let own = self.linker.iter().flat_map(|linker| linker.problems.iter().cloned());
+        own.chain(self.other_loaders.problems())
     }
 
     /// Why what its processes get is not followed to its end, if so.
     pub fn budget_end(&self) -> Option<String> {
-        self.linker.as_ref()?.budget.end()
+        self.budget.end()
     }
 
     /// The steps of the loader that were taken so far.
     pub(super) fn steps_taken(&self) -> u64 {
-        self.linker.as_ref().map_or(0, |linker| linker.budget.taken())
+        self.budget.taken()
     }
 
     /// Calls `run` with the setup of a process; nothing in an image without a loader.
@@ -304,9 +321,7 @@ impl ProcessContext {
 
     /// What the start of `path` gets: by the kernel for a program, as an argument of the loader for a library.
     pub fn start_program(&self, path: &[u8]) -> Option<LoadResolution> {
-        if let Some(linker) = &self.linker {
-            linker.budget.refill(STARTED_STEPS);
-        }
+        self.budget.refill(STARTED_STEPS);
         let found = self.rootfs.lookup(path).ok()?;
         let NodeKind::File(facts) = &self.rootfs.node(found.node).kind else {
             return None;
@@ -321,32 +336,34 @@ impl ProcessContext {
             StartMode::Listed
         };
         let own = elf.and_then(|elf| self.with_loader_of(elf));
-        let context = own.as_ref().unwrap_or(self);
+        let context = own.as_deref().unwrap_or(self);
         context.with_setup(|setup| SimulatedProcess::new(setup).start(path, how))
     }
 
     /// The same for a program that names another ld.so, as those of conda or Nix do, with defaults of its own.
-    fn with_loader_of(&self, elf: &ElfFacts) -> Option<Self> {
+    fn with_loader_of(&self, elf: &ElfFacts) -> Option<Arc<Self>> {
+        let (interpreter, arch) = (elf.interp.as_ref()?, Arch::of_object(elf)?);
+        let real_path = self.rootfs.lookup(interpreter).ok()?.path;
+        // The image's own loader is set up already, with the cache of this world.
+        let is_own = self.linker.as_ref().is_some_and(|own| own.real_path == real_path);
         // Without steps left, nothing is followed by any loader.
-        if self.budget_end().is_some() {
+        if is_own || self.budget_end().is_some() {
             return None;
         }
-        let mut own = DynamicLoader::read_at(&self.rootfs, elf.interp.as_ref()?, Arch::of_object(elf)?, self.cpu)?;
-        if let Some(linker) = &self.linker {
-            own.budget = Arc::clone(&linker.budget);
-            // They are read anew for each program.
-            own.budget.spend(own.default_dirs.len());
-        }
-        // The image's own loader is set up already, with the cache of this world.
-        let is_other = |linker: &DynamicLoader| linker.real_path != own.real_path;
-        self.linker.as_ref().is_none_or(is_other).then(|| Self {
-            linker: Some(own),
+        self.other_loaders.find_or_read(self, interpreter, arch)
+    }
+
+    /// The same with another loader, which knows none beside it.
+    pub(super) fn with_linker(&self, linker: DynamicLoader) -> Self {
+        Self {
+            linker: Some(linker),
+            other_loaders: Arc::default(),
             ..self.clone()
-        })
+        }
     }
 
     /// The same for the program at `path`; `None` where the image's own loader starts it.
-    pub(super) fn of_program(&self, path: &RootPath) -> Option<Self> {
+    pub(super) fn of_program(&self, path: &RootPath) -> Option<Arc<Self>> {
         self.with_loader_of(elf_at(&self.rootfs, path)?)
     }
 
@@ -401,10 +418,7 @@ impl ProcessContext {
                 others.push(Arc::clone(facts));
             }
         });
-        let within_budget = self
-            .linker
-            .as_ref()
-            .is_some_and(|linker| linker.budget.spend(others.len()));
+        let within_budget = self.budget.spend(others.len());
         let others = others.iter().filter_map(|facts| facts.elf.as_deref());
         let is_known = others.clone().all(|elf| elf.link_symbols.is_some());
         let own = elf_at(&self.rootfs, path).and_then(|elf| elf.link_symbols.as_deref());

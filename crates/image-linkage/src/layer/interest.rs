@@ -149,9 +149,11 @@ fn loader_reads(path: &RootPath) -> bool {
     let parent = parent.as_bytes();
     let folder = parent.rsplit(|&byte| byte == b'/').next();
     is_loader(name)
-        || (parent == b"etc" && [&b"ld.so.cache"[..], b"ld.so.conf"].contains(&name))
-        // In /etc it may be a link to a file elsewhere, which mostly has the same name.
-        || name == b"ld.so.preload"
+        || (parent == b"etc" && name == b"ld.so.conf")
+        // In /etc it may be a link to a file elsewhere, which mostly has the same name; and a glibc with a folder of its own,
+        // such as Nix's, has its own files there.
+        || name == b"ld.so.cache"
+        || name.ends_with(b".so.preload")
         // musl's directories; a loader elsewhere has its own `etc` beside its folder.
         || (folder == Some(b"etc") && is_musl_path(name))
         // `ld.so.conf` may include files of any folder and any name; in practice they have one of these.
@@ -190,7 +192,9 @@ mod tests {
         let keeps = |path: &str| FileInterest::default().keeps_content(&RootPath::from(path));
         for path in [
             "etc/ld.so.cache",
+            "nix/store/glibc/etc/ld.so.cache",
             "usr/share/site/ld.so.preload",
+            "etc/ld-nix.so.preload",
             "etc/ld.so.conf.d/000_cuda.conf",
             "etc/cuda/more.conf",
             "etc/more.conf",

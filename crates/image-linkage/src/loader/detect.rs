@@ -39,8 +39,10 @@ impl DynamicLoader {
             isa_bits: cpu.isa_bits(),
             lib: ByteString::default(),
             platform: arch.platform.as_bytes().into(),
+            cache_path: ByteString::default(),
             cache: None,
             cache_is_new: false,
+            preload_path: ByteString::default(),
             budget: std::sync::Arc::default(),
             problems: Vec::new(),
         };

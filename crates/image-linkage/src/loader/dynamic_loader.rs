@@ -9,6 +9,9 @@ use super::machine::{Arch, Libc};
 use crate::elf::ByteString;
 use crate::path::RootPath;
 
+/// The cache that `ldconfig` writes, and that the loaders of distributions read.
+pub const SYSTEM_CACHE: &[u8] = b"/etc/ld.so.cache";
+
 /// A dynamic loader of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DynamicLoader {
@@ -36,10 +39,14 @@ pub struct DynamicLoader {
     pub lib: ByteString,
     /// What `$PLATFORM` stands for.
     pub platform: ByteString,
-    /// `/etc/ld.so.cache`; `None` where it is absent or unusable.
+    /// Where glibc's looks for its cache: [`SYSTEM_CACHE`], but for one that was built for a folder of its own.
+    pub cache_path: ByteString,
+    /// What the cache says; `None` where it is absent or unusable.
     pub cache: Option<LdCache>,
     /// Whether `ldconfig` has made the cache when the container started, which everybody can read then.
     pub cache_is_new: bool,
+    /// The file that names what glibc's loads before all else: `/etc/ld.so.preload` in most.
+    pub preload_path: ByteString,
     /// What the processes that it starts may still ask for, together.
     pub budget: Arc<LoaderBudget>,
     /// What could not be read: the cache, or the default directories.

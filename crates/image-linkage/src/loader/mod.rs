@@ -37,7 +37,7 @@ mod ldconfig;
 mod process;
 
 pub use budget::LoaderBudget;
-pub use dynamic_loader::DynamicLoader;
+pub use dynamic_loader::{DynamicLoader, SYSTEM_CACHE};
 pub use glibc::glibc_version;
 pub use ld_cache::{CacheEntry, LdCache, LdCacheFormat};
 pub use ld_cache_writer::write_cache;

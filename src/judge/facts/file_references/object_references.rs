@@ -80,7 +80,7 @@ fn reached_by_link(context: &ProcessContext, names: &NameIndex<'_>, inventory: &
                 continue;
             }
             for (_, folder) in SimulatedProcess::search_path(setup, link) {
-                if !setup.linker.budget.spend(2) {
+                if !context.budget.spend(2) {
                     return reached;
                 }
                 if known.insert(folder.clone()) {
@@ -115,7 +115,7 @@ fn reached(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectIn
         for (path, _) in &inventory.objects {
             let own = names.at(path).map(|own| own.kind);
             for searched in SimulatedProcess::search_path(setup, path) {
-                if !setup.linker.budget.spend(2) {
+                if !context.budget.spend(2) {
                     return reached;
                 }
                 // Where a process without search paths looks, `plain` looks too, in the same place of the order.

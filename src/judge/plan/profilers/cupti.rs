@@ -3,7 +3,7 @@
 use super::readiness::ToolReasons;
 use crate::judge::facts::{
     ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact, ImageFacts, UndecidedOpener,
-    World, opened_object, unresolved_objects,
+    World, join_words, opened_object, unresolved_objects,
 };
 use crate::knowledge::Profiler;
 use crate::knowledge::api::CuptiApi;
@@ -203,8 +203,8 @@ fn lacks(reach: &CuptiAccess, api: &CuptiApi) -> Option<String> {
         ApiAvailability::NoCupti => Some(format!("{name}: no libcupti")),
         ApiAvailability::NotInRelease => Some(format!("{name}: this release of CUPTI does not have it")),
         ApiAvailability::NoLibrary => {
-            let messages = reach.missing(api).map(|missing| missing.message.as_str());
-            Some(format!("{name}: {}", messages.collect::<Vec<_>>().join("; ")))
+            let messages = reach.missing(api).map(|missing| &missing.message);
+            Some(format!("{name}: {}", join_words(messages)))
         }
     }
 }

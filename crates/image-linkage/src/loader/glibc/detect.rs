@@ -3,11 +3,15 @@
 
 use super::preload;
 use crate::elf::ByteString;
-use crate::loader::dynamic_loader::DynamicLoader;
+use crate::escape;
+use crate::loader::dynamic_loader::{DynamicLoader, SYSTEM_CACHE};
 use crate::loader::ld_cache_file::{self, CacheFile};
 use crate::loader::legacy_hwcaps::LegacyHwcaps;
 use crate::loader::machine::{Arch, CpuLevel, Libc};
 use crate::rootfs::Rootfs;
+
+/// What most loaders load before all else.
+const PRELOAD: &[u8] = b"/etc/ld.so.preload";
 
 /// The library and version that the bytes of `ld.so` show, and whether they are of Debian or Ubuntu.
 pub(in crate::loader) fn identify(bytes: &[u8]) -> (Libc, bool) {
@@ -19,7 +23,10 @@ pub(in crate::loader) fn identify(bytes: &[u8]) -> (Libc, bool) {
 
 /// Completes a loader with what glibc's reads: its bytes, the processor, the cache.
 pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs, bytes: &[u8], cpu: CpuLevel) {
-    linker.default_dirs = default_dirs(bytes);
+    linker.cache_path = system_file(bytes, b"/ld.so.cache").unwrap_or_else(|| SYSTEM_CACHE.into());
+    linker.preload_path = system_file(bytes, b".so.preload").unwrap_or_else(|| PRELOAD.into());
+    let is_moved = *linker.cache_path != *SYSTEM_CACHE;
+    linker.default_dirs = default_dirs(bytes, if is_moved { 1 } else { 2 });
     if linker.default_dirs.is_empty() {
         linker.default_dirs = assumed_dirs(linker.arch);
         let path = linker.real_path.to_string();
@@ -27,16 +34,15 @@ pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs, b
             "{path} does not show its default directories; those of its processor are assumed"
         ));
     }
-    if let Some(preload) = rootfs.file(b"/etc/ld.so.preload") {
-        let bytes = preload.bytes;
+    if let Some(preload) = rootfs.file(&linker.preload_path) {
+        let (path, bytes) = (escape::escape_bytes(&linker.preload_path), preload.bytes);
         if bytes > preload::PRELOAD_FILE as u64 {
-            let what = "/etc/ld.so.preload is longer than what is read of it";
-            linker.problems.push(format!("{what}: {bytes} bytes"));
-        // A link leads to a file of a name by which nobody could know that it would matter.
-        } else if preload.kept.is_none() {
             linker
                 .problems
-                .push("what /etc/ld.so.preload holds is not known".to_owned());
+                .push(format!("{path} is longer than what is read of it: {bytes} bytes"));
+        // A link leads to a file of a name by which nobody could know that it would matter.
+        } else if preload.kept.is_none() {
+            linker.problems.push(format!("what {path} holds is not known"));
         }
     }
     // Nothing marks in the file what `$LIB` stands for; it is the first default directory without its outer slashes.
@@ -64,16 +70,17 @@ pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs, b
 }
 
 fn read_cache(linker: &mut DynamicLoader, rootfs: &Rootfs) {
-    let Some(file) = rootfs.file(b"/etc/ld.so.cache") else {
+    let Some(file) = rootfs.file(&linker.cache_path) else {
         return;
     };
+    let path = escape::escape_bytes(&linker.cache_path);
     let read = file.kept.as_deref().ok_or_else(|| "it was not read".to_owned());
     let problem = match read.and_then(|bytes| ld_cache_file::read_cache(bytes, linker.arch.data)) {
         Ok(CacheFile { cache, damage }) => {
             linker.cache = Some(cache);
-            damage.map(|why| format!("what the loader finds in /etc/ld.so.cache cannot be foretold: {why}"))
+            damage.map(|why| format!("what the loader finds in {path} cannot be foretold: {why}"))
         }
-        Err(why) => Some(format!("the loader ignores /etc/ld.so.cache: {why}")),
+        Err(why) => Some(format!("the loader ignores {path}: {why}")),
     };
     linker.problems.extend(problem);
 }
@@ -93,29 +100,40 @@ fn version(bytes: &[u8]) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// The directories compiled into `ld.so`: the first run of NUL-separated absolute paths
-/// that end in `/` (`system_dirs` in elf/dl-load.c).
-fn default_dirs(bytes: &[u8]) -> Vec<ByteString> {
-    let is_dir = |text: &[u8]| {
-        text.len() > 2 && text.starts_with(b"/") && text.ends_with(b"/") && text.iter().all(u8::is_ascii_graphic)
-    };
-    let mut run: Vec<ByteString> = Vec::new();
-    for text in bytes.split(|&byte| byte == 0) {
-        // The list may stand behind other bytes that no NUL divides from it.
+/// The texts in `ld.so` that begin as an absolute path does, up to their NUL.
+fn paths(bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+    bytes.split(|&byte| byte == 0).map(|text| {
+        // A text may stand behind other bytes that no NUL divides from it.
         let text = text
             .iter()
             .rposition(|byte| !byte.is_ascii_graphic())
             .map_or(text, |at| text.get(at + 1..).unwrap_or_default());
-        if is_dir(text) && is_library_dir(text) {
-            run.push(text.into());
-        // A path alone may be anything; the list has two directories at least.
-        } else if run.len() >= 2 {
+        text.starts_with(b"/").then_some(text)
+    })
+}
+
+/// The directories compiled into `ld.so`: the first run of `least` or more NUL-separated absolute paths that end in `/`
+/// (`system_dirs` in elf/dl-load.c).
+fn default_dirs(bytes: &[u8], least: usize) -> Vec<ByteString> {
+    let mut run: Vec<ByteString> = Vec::new();
+    for text in paths(bytes) {
+        if let Some(path) = text.filter(|path| path.len() > 2 && path.ends_with(b"/") && is_library_dir(path)) {
+            run.push(path.into());
+        // A path alone may be anything; the list of a distribution has two directories at least.
+        } else if run.len() >= least {
             return run;
         } else {
             run.clear();
         }
     }
-    if run.len() >= 2 { run } else { Vec::new() }
+    if run.len() >= least { run } else { Vec::new() }
+}
+
+/// The first path in `ld.so` that ends so: files whose folder was chosen when it was built, as Nix and Guix choose one
+/// (`LD_SO_CACHE` in sysdeps/generic/dl-cache.h, `preload_file` in elf/rtld.c).
+fn system_file(bytes: &[u8], ending: &[u8]) -> Option<ByteString> {
+    let mut found = paths(bytes).flatten().filter(|path| path.ends_with(ending));
+    found.next().map(Into::into)
 }
 
 /// Whether it may be a default directory: `/proc/self/` and others stand in the file too.
@@ -138,12 +156,12 @@ fn assumed_dirs(arch: &Arch) -> Vec<ByteString> {
 
 #[cfg(test)]
 mod tests {
-    use super::{default_dirs, version};
+    use super::{default_dirs, system_file, version};
 
     #[test]
     fn default_directories_are_found_among_other_strings() {
         let text = |bytes: &[u8]| -> Vec<String> {
-            default_dirs(bytes)
+            default_dirs(bytes, 2)
                 .iter()
                 .map(|dir| String::from_utf8_lossy(dir).into_owned())
                 .collect()
@@ -161,6 +179,23 @@ mod tests {
         );
         assert_eq!(text(b"/etc/\0/lib64/\0/usr/lib64/\0glibc"), ["/lib64/", "/usr/lib64/"]);
         assert_eq!(text(b"\0/lib/\0nothing\0").len(), 0);
+        let own = |least| default_dirs(b"\0/proc/self/\0/opt/glibc/lib/\0nothing\0", least);
+        assert_eq!((own(1), own(2)), (vec![(*b"/opt/glibc/lib/").into()], Vec::new()));
+    }
+
+    #[test]
+    fn the_files_of_a_loader_are_where_it_was_built_for() {
+        let found = |bytes: &[u8], ending: &[u8]| {
+            let found = system_file(bytes, ending)?;
+            Some(String::from_utf8_lossy(&found).into_owned())
+        };
+        let nix = b"\0Do not use /nix/glibc/etc/ld.so.cache\n\0/nix/glibc/etc/ld.so.cache\0/etc/ld-nix.so.preload\0";
+        assert_eq!(
+            found(nix, b"/ld.so.cache").as_deref(),
+            Some("/nix/glibc/etc/ld.so.cache")
+        );
+        assert_eq!(found(nix, b".so.preload").as_deref(), Some("/etc/ld-nix.so.preload"));
+        assert_eq!(found(b"\0etc/ld.so.cache\0", b"/ld.so.cache"), None);
     }
 
     #[test]

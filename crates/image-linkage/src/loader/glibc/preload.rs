@@ -9,7 +9,6 @@ pub(super) const PRELOAD_FILE: usize = 16 << 10;
 
 /// The longest name of `LD_PRELOAD` that a secure execution looks at, its final NUL included (`SECURE_NAME_LIMIT`).
 const SECURE_NAME: usize = 255;
-const FILE: &[u8] = b"/etc/ld.so.preload";
 
 /// The names in `LD_PRELOAD`, divided by spaces and colons, then those in `/etc/ld.so.preload`, whose comments
 /// count as space (`handle_preload_list`).
@@ -17,7 +16,9 @@ pub(super) fn preload_names(maps: &LinkMaps<'_>) -> Vec<ByteString> {
     let is_secure = maps.identity.secure.is_some();
     let mut names = variable_names(maps);
     names.retain(|name| !is_secure || is_trusted(name));
-    let file = open_file(maps).ok().and_then(|_| maps.setup.rootfs.content(FILE));
+    let file = open_file(maps)
+        .ok()
+        .and_then(|_| maps.setup.rootfs.content(&maps.setup.linker.preload_path));
     let file = file.unwrap_or_default();
     let file = without_comments(file.get(..PRELOAD_FILE).unwrap_or(file));
     names.extend(split_names(&file, b": \t\n"));
@@ -32,7 +33,10 @@ pub(super) fn ignored_preloads(maps: &LinkMaps<'_>) -> Vec<(ByteString, String)>
         names.map(|name| (name, why.clone()))
     });
     let denied = match open_file(maps) {
-        Err(LookupError::Denied(denial)) => Some((FILE.into(), format!("permission denied: {denial}"))),
+        Err(LookupError::Denied(denial)) => Some((
+            maps.setup.linker.preload_path.clone(),
+            format!("permission denied: {denial}"),
+        )),
         _ => None,
     };
     names.chain(denied).collect()
@@ -51,8 +55,9 @@ fn is_trusted(name: &[u8]) -> bool {
 /// The loader asks access(2), which goes by who has started the program, and then opens the file as who it is.
 fn open_file(maps: &LinkMaps<'_>) -> Result<ResolvedPath, LookupError> {
     let setup = maps.setup;
-    setup.rootfs.open_as(FILE, setup.user, FileUse::Read)?;
-    maps.open(FILE)
+    let file = &setup.linker.preload_path;
+    setup.rootfs.open_as(file, setup.user, FileUse::Read)?;
+    maps.open(file)
 }
 
 /// A preload file with its comments blanked. The loader looks for the next one from the start of the file, in

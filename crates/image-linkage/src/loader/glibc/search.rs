@@ -17,8 +17,6 @@ use crate::loader::search::{LibraryRequest, spend_steps};
 use crate::loader::trace::{self, LoadRefusal, SearchStage, SearchStep, TriedFile};
 use crate::rootfs::{LookupError, ResolvedPath};
 
-const CACHE: &[u8] = b"/etc/ld.so.cache";
-
 /// What a process remembers between searches.
 #[derive(Clone, Default)]
 pub(super) struct SearchMemory {
@@ -120,7 +118,7 @@ impl RunningSearch<'_, '_> {
             self.trace.push(match denied {
                 Some(error) => SearchStep::Tried {
                     how: SearchStage::Cache,
-                    path: CACHE.into(),
+                    path: (&*linker.cache_path).into(),
                     tried: TriedFile::Missing(error.clone()),
                 },
                 None => SearchStep::NoCache,
@@ -151,7 +149,7 @@ impl RunningSearch<'_, '_> {
         if maps.setup.linker.cache_is_new {
             return maps.setup.rootfs.lookup_as(b"/etc/.", &maps.identity.effective);
         }
-        maps.open(CACHE)
+        maps.open(&maps.setup.linker.cache_path)
     }
 
     /// Tries the name in each directory, in its subdirectories for the processor first (`open_path`).
