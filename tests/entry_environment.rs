@@ -1449,6 +1449,54 @@ fn an_explicit_loader_has_its_own_path() {
     assert_eq!(ours.values, BTreeMap::from(expected));
 }
 
+/// As the real loaders of glibc and musl do, which say it themselves.
+#[test]
+fn an_option_of_a_loader_that_is_not_followed_leaves_the_verdict_open() {
+    let said = |words: &[&str]| {
+        let entry = command(words).ours();
+        let problem = entry.problem.map(|problem| problem.to_string()).unwrap_or_default();
+        (problem, entry.unknown.is_empty(), entry.program.first().cloned())
+    };
+    let glibc = |option: &[&str]| said(&[&["/lib64/ld-linux-x86-64.so.2"], option, &["/bin/app"]].concat());
+    let musl = |option: &[&str]| said(&[&["/lib/ld-musl-x86_64.so.1"], option, &["/bin/app"]].concat());
+    let app = || Some("/bin/app".to_owned());
+    let followed = || (String::new(), true, app());
+    assert_eq!(glibc(&["--argv0", "x", "--library-path", "/opt"]), followed());
+    assert_eq!(
+        musl(&["--argv0=x", "--library-path=/opt", "--preload", "/p.so", "--"]),
+        followed()
+    );
+    for options in [
+        &["--inhibit-cache"][..],
+        &["--inhibit-rpath", ""],
+        &["--glibc-hwcaps-prepend", "own"],
+        &["--glibc-hwcaps-mask", "x86-64-v2"],
+        &["--audit", "/a.so"],
+    ] {
+        let option = options[0];
+        let why = format!("the container's command gives {option} to the dynamic loader, which is not followed here");
+        assert_eq!(glibc(options), (why, false, app()), "{option}");
+    }
+    for (variable, is_open) in [
+        ("LD_AUDIT=/a.so", true),
+        ("LD_AUDIT=", false),
+        ("LD_TRACE_LOADED_OBJECTS=", true),
+        ("LD_DEBUG=libs", false),
+    ] {
+        let (name, _) = variable.split_once('=').unwrap();
+        let why = format!("the container's command starts with {name} in its environment, which is not followed here");
+        let expected = if is_open { why } else { String::new() };
+        assert_eq!(said(&["env", variable, "/bin/app"]).0, expected, "{variable}");
+    }
+    let not_started = |words: &str| format!("the container's command does not start: {words}");
+    let glibc_words = |words: &str| not_started(&format!("/lib64/ld-linux-x86-64.so.2 {words}"));
+    assert_eq!(glibc(&["--list"]).0, glibc_words("--list starts nothing"));
+    let unknown = glibc_words("--library-path=/x is no option that it has");
+    assert_eq!(glibc(&["--library-path=/x"]).0, unknown);
+    let unknown = not_started("/lib/ld-musl-x86_64.so.1 --inhibit-cache is no option that it has");
+    assert_eq!(musl(&["--inhibit-cache"]).0, unknown);
+}
+
 #[test]
 fn the_user_that_a_command_goes_on_as_is_known() {
     let user = |case: &Case| case.ours().user;

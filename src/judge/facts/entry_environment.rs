@@ -6,6 +6,7 @@ mod executables;
 mod files;
 mod launch;
 mod launchers;
+mod loader_command;
 mod shells;
 mod users;
 
@@ -291,39 +292,6 @@ impl CommandFollower<'_> {
         interpreter.is_some() && file.is_some_and(|file| file.bytes < MODULE_BYTES)
     }
 
-    /// `ld.so [OPTION]… PROGRAM`: the options stand in for the variables of this one process.
-    fn loader(&mut self) -> bool {
-        let mut words = self.words.get(1..).unwrap_or_default().to_vec().into_iter().peekable();
-        while let Some(Some(option)) = words.next_if(|word| word.as_deref().is_some_and(is_option)) {
-            match option.as_str() {
-                "--library-path" => {
-                    let value = words.next().flatten();
-                    self.variables.insert("LD_LIBRARY_PATH".to_owned(), maybe(value));
-                }
-                "--preload" => {
-                    let value = words.next().flatten();
-                    let before = self.variables.get("LD_PRELOAD").cloned();
-                    let all = match (before, maybe(value)) {
-                        (Some(VariableValue::Text(before)), VariableValue::Text(more)) => {
-                            known(&format!("{before}:{more}"))
-                        }
-                        (Some(VariableValue::Unknown), _) => VariableValue::Unknown,
-                        (_, value) => value,
-                    };
-                    self.variables.insert("LD_PRELOAD".to_owned(), all);
-                }
-                "--argv0" | "--audit" | "--inhibit-rpath" | "--glibc-hwcaps-prepend" | "--glibc-hwcaps-mask" => {
-                    drop(words.next());
-                }
-                _ => {}
-            }
-        }
-        self.words = words.collect();
-        self.by_loader = !self.words.is_empty();
-        // What it starts is an object: no interpreter of a script is asked for.
-        false
-    }
-
     /// `chroot [OPTION]… ROOT COMMAND`: with another root, nothing of what is known of this one counts.
     fn change_root(&mut self) -> bool {
         let mut words = self.words.get(1..).unwrap_or_default().to_vec().into_iter().peekable();
@@ -388,6 +356,7 @@ impl CommandFollower<'_> {
                 .map(|(name, value)| (name.clone(), value.clone())),
             VariableValue::Unset => None,
         };
+        let problem = self.problem.clone().or_else(|| self.unfollowed_variable());
         let mut entry = EntryEnvironment {
             idle: self.idle_words(),
             all: self.variables.iter().filter_map(known).collect(),
@@ -402,7 +371,7 @@ impl CommandFollower<'_> {
                 Some(path) if self.config.working_dir.as_deref().unwrap_or("/") == path => WorkingDirectory::Configured,
                 Some(path) => WorkingDirectory::Known(path),
             },
-            problem: self.problem,
+            problem,
             doubt: self.doubt,
             absent: self.absent,
             no_new_privileges: self.no_new_privileges,

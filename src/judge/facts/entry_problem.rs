@@ -13,6 +13,10 @@ pub enum EntryProblem {
     StopsAt(String, &'static str),
     /// The rest has another folder of the image as its root directory.
     OtherRoot(String),
+    /// The dynamic loader is told by this option to search in another way than is followed here.
+    LoaderOption(String),
+    /// The same by this variable.
+    LoaderVariable(&'static str),
 }
 
 impl EntryProblem {
@@ -21,7 +25,7 @@ impl EntryProblem {
         match self {
             Self::NotStarted(what) => Some(what.clone()),
             Self::EndsBefore(..) | Self::StopsAt(..) => Some(format!("it {}", self.predicate())),
-            Self::OtherRoot(_) => None,
+            Self::OtherRoot(_) | Self::LoaderOption(_) | Self::LoaderVariable(_) => None,
         }
     }
 
@@ -31,6 +35,8 @@ impl EntryProblem {
             Self::EndsBefore(program, why) => format!("ends before it starts {program}: {why}"),
             Self::StopsAt(file, why) => format!("stops at {file}, which {why}"),
             Self::OtherRoot(root) => format!("goes on in {root} as its root directory"),
+            Self::LoaderOption(option) => format!("gives {option} to the dynamic loader, which is not followed here"),
+            Self::LoaderVariable(name) => format!("starts with {name} in its environment, which is not followed here"),
         }
     }
 }

@@ -175,7 +175,7 @@ impl CommandFollower<'_> {
 /// What the loader looks at here of what it takes away.
 const UNTRUSTED: [&str; 2] = ["LD_LIBRARY_PATH", "LD_PRELOAD"];
 /// The begin of the name of musl's loader.
-const MUSL: &[u8] = b"/ld-musl-";
+pub(super) const MUSL: &[u8] = b"/ld-musl-";
 
 /// Options of setpriv that have no value.
 const ALONE: [&str; 6] = [

@@ -1,0 +1,111 @@
+//! A command that is given to a dynamic loader: `ld.so [OPTION]… PROGRAM` (glibc elf/rtld.c, `dl_main`; musl
+//! ldso/dynlink.c, `__dls3`).
+
+use super::users::MUSL;
+use super::{CommandFollower, known, maybe};
+use crate::byte_search::contains_bytes;
+use crate::judge::facts::entry_problem::EntryProblem;
+use crate::judge::facts::shell_script::VariableValue;
+use image_linkage::escape;
+
+/// Options of glibc's that take a value and change the search in a way that is not followed.
+const UNFOLLOWED: [&str; 4] = [
+    "--audit",
+    "--glibc-hwcaps-mask",
+    "--glibc-hwcaps-prepend",
+    "--inhibit-rpath",
+];
+
+/// Options of glibc's that start no program.
+const STARTS_NOTHING: [&str; 6] = [
+    "--help",
+    "--list",
+    "--list-diagnostics",
+    "--list-tunables",
+    "--verify",
+    "--version",
+];
+
+/// Variables by which glibc's loads auditors that search for it, or lists what it would load and starts nothing (ld.so(8)).
+const UNFOLLOWED_VARIABLES: [&str; 2] = ["LD_AUDIT", "LD_TRACE_LOADED_OBJECTS"];
+
+impl CommandFollower<'_> {
+    /// A variable that the loader heeds in a way that is not followed.
+    pub(super) fn unfollowed_variable(&self) -> Option<EntryProblem> {
+        let is_set = |name: &&str| match self.variables.get(*name) {
+            None | Some(VariableValue::Unset) => false,
+            Some(VariableValue::Unknown) => true,
+            // One that traces does so with any value.
+            Some(VariableValue::Text(value)) => *name != "LD_AUDIT" || !value.is_empty(),
+        };
+        let name = UNFOLLOWED_VARIABLES.into_iter().find(is_set)?;
+        Some(EntryProblem::LoaderVariable(name))
+    }
+
+    /// The options stand in for the variables of this one process.
+    pub(super) fn loader(&mut self) -> bool {
+        let mut words = self.words.iter().cloned();
+        let loader = words.next().flatten().unwrap_or_default();
+        let is_musl = contains_bytes(loader.as_bytes(), MUSL);
+        let mut words = words.collect::<Vec<_>>().into_iter().peekable();
+        // A word with one dash is the program's path.
+        while let Some(Some(word)) = words.next_if(|word| word.as_deref().is_some_and(|word| word.starts_with("--"))) {
+            // musl's take their value also behind `=`.
+            let (option, own) = match word.split_once('=').filter(|_| is_musl) {
+                Some((option, value)) => (option, Some(value.to_owned())),
+                None => (word.as_str(), None),
+            };
+            let mut value = || own.clone().or_else(|| words.next().flatten());
+            match option {
+                "--" if is_musl => break,
+                "--library-path" => {
+                    let value = maybe(value());
+                    self.variables.insert("LD_LIBRARY_PATH".to_owned(), value);
+                }
+                "--preload" => {
+                    let value = value();
+                    self.preload(value);
+                }
+                "--argv0" => drop(value()),
+                "--inhibit-cache" if !is_musl => self.leave_open(option),
+                _ if UNFOLLOWED.contains(&option) && !is_musl => {
+                    drop(value());
+                    self.leave_open(option);
+                }
+                _ => {
+                    let is_known = option == "--list" || STARTS_NOTHING.contains(&option) && !is_musl;
+                    let why = if is_known {
+                        "starts nothing"
+                    } else {
+                        "is no option that it has"
+                    };
+                    let words = escape::escape_bytes(format!("{loader} {option}").as_bytes());
+                    self.problem = Some(EntryProblem::NotStarted(format!("{words} {why}")));
+                    self.lose();
+                    break;
+                }
+            }
+        }
+        self.words = words.collect();
+        self.by_loader = !self.words.is_empty();
+        // What it starts is an object: no interpreter of a script is asked for.
+        false
+    }
+
+    /// Adds what is preloaded beside what the variable says.
+    fn preload(&mut self, value: Option<String>) {
+        let before = self.variables.get("LD_PRELOAD").cloned();
+        let all = match (before, maybe(value)) {
+            (Some(VariableValue::Text(before)), VariableValue::Text(more)) => known(&format!("{before}:{more}")),
+            (Some(VariableValue::Unknown), _) => VariableValue::Unknown,
+            (_, value) => value,
+        };
+        self.variables.insert("LD_PRELOAD".to_owned(), all);
+    }
+
+    /// What the process gets depends on an option, for which nothing but the run itself stands here.
+    fn leave_open(&mut self, option: &str) {
+        self.problem = Some(EntryProblem::LoaderOption(option.to_owned()));
+        self.lose();
+    }
+}
