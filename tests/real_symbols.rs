@@ -15,9 +15,9 @@ mod plain_image;
 mod support;
 
 use chroot::Root;
-use cupti_audit::judge::facts::{GatherOptions, ReadLayers, gather_facts};
+use cupti_audit::judge::facts::{ConsumerOutcome, GatherOptions, ReadLayers, gather_facts};
 use cupti_audit::knowledge::Knowledge;
-use image_linkage::loader::CpuLevel;
+use image_linkage::loader::{CpuLevel, RequestOutcome};
 use image_source::ImageConfig;
 use plain_image::image_of;
 use testkit::layer::Layer;
@@ -97,6 +97,13 @@ fn real(root: &Root, path: &str) -> Vec<String> {
 }
 
 fn ours(root: &Root, path: &str) -> Vec<String> {
+    let gets = outcome(root, path);
+    let text = |name: &image_linkage::elf::ByteString| String::from_utf8_lossy(name).into_owned();
+    gets.missing_symbols.iter().map(text).collect()
+}
+
+/// What the program gets.
+fn outcome(root: &Root, path: &str) -> ConsumerOutcome {
     let (_, path) = path.split_once('=').unwrap();
     let layers = root.layers.iter().cloned().map(Ok).collect();
     let conditions = GatherOptions {
@@ -111,7 +118,60 @@ fn ours(root: &Root, path: &str) -> Vec<String> {
     let is_program = |object: &str| object == "/opt/bin/program";
     let mut consumers = facts.consumers.iter();
     let consumer = consumers.find(|consumer| is_program(&consumer.object.to_string()));
-    let missing = &consumer.unwrap().outcome.as_is.missing_symbols;
-    let text = |name: &image_linkage::elf::ByteString| String::from_utf8_lossy(name).into_owned();
-    missing.iter().map(text).collect()
+    consumer.unwrap().outcome.as_is.clone()
+}
+
+/// Opens the library, and binds all of it.
+const OPENER: &str = "
+#include <dlfcn.h>
+int main(void) { return dlopen(\"libcupti.so.12\", RTLD_NOW) == 0; }";
+
+/// A library that is linked with nothing but these words.
+fn library(soname: &str, source: &str, words: &[&str]) -> Vec<u8> {
+    let soname = format!("-Wl,-soname,{soname}");
+    let own = ["-shared", "-fPIC", "-nostdlib", &soname];
+    cupti_parts::program(source, &[&own, words].concat())
+}
+
+#[test]
+fn a_library_without_versions_does_for_nobody_who_was_linked_with_one() {
+    if !cupti_parts::are_there() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    std::fs::write(file("versions"), "V1 { global: helps; };").unwrap();
+    let script = format!("-Wl,--version-script={}", file("versions").display());
+    let helper = |source: &str, words: &[&str]| library("libhelp.so", source, words);
+    let (plain, versioned) = ("int helps(void) { return 1; }", [script.as_str()]);
+    std::fs::write(file("libhelp.so"), helper(plain, &versioned)).unwrap();
+    let helped = file("libhelp.so");
+    let cupti = "int helps(void); int cuptiGetVersion(void) { return helps(); }";
+    let cupti = library("libcupti.so.12", cupti, &[helped.to_str().unwrap(), "-Wl,-z,lazy"]);
+    let mut agreed = 0;
+    for (help, loads) in [
+        (helper(plain, &versioned), true),
+        (helper(plain, &[]), false),
+        // Nothing is bound to it, and nobody else has the symbol.
+        (helper("int other(void) { return 1; }", &[]), false),
+    ] {
+        let layer = Layer::new()
+            .executable("opt/lib/libcupti.so.12", &cupti)
+            .executable("opt/lib/libhelp.so", &help)
+            .executable("opt/bin/program", cupti_parts::program(OPENER, &[]));
+        let mut root = Root::new(b"");
+        root.add(&layer);
+        let path = "LD_LIBRARY_PATH=/opt/lib";
+        let real = root.command(&[path, "/opt/bin/program"]).output().unwrap();
+        assert_eq!(
+            real.status.success(),
+            loads,
+            "{}",
+            String::from_utf8_lossy(&real.stderr)
+        );
+        let ours = outcome(&root, path);
+        assert_eq!(ours.outcome == RequestOutcome::Loaded, loads, "{}", ours.message);
+        agreed += 1;
+    }
+    println!("{agreed} of 3 libraries with and without versions agree with the real loader");
 }

@@ -28,11 +28,15 @@ pub(super) struct SymbolKey {
 /// The bit of a version by which a definition is hidden from those that ask for none (gABI, `VERSYM_HIDDEN`).
 const HIDDEN: u32 = 1;
 
+/// A version by its hash. Names of versions differ in their last sign, and so do their hashes: the highest bit makes room.
+fn version_key(hash: u32) -> u32 {
+    (hash << 1).max(2)
+}
+
 impl SymbolKey {
-    /// A symbol with its version, if it has one.
+    /// A symbol with the hash of its version's name, if it has one.
     pub(super) fn new(name: &[u8], version: Option<u32>, is_hidden: bool) -> Self {
-        // Names of versions differ in their last sign, and so do their hashes: the highest bit makes room.
-        let version = version.map_or(0, |hash| (hash << 1).max(2) | u32::from(is_hidden));
+        let version = version.map_or(0, |hash| version_key(hash) | u32::from(is_hidden));
         let name = gnu_hash(name);
         Self { name, version }
     }
@@ -87,6 +91,15 @@ impl LinkSymbols {
         let from = self.exports.partition_point(|key| key.name < name);
         let to = self.exports.partition_point(|key| key.name <= name);
         self.exports.get(from..to).unwrap_or_default()
+    }
+
+    /// Whether it imports something by one of these versions that another object defines: what is bound when it is mapped, or
+    /// all.
+    pub(crate) fn binds_version<'v>(&self, versions: impl Iterator<Item = &'v [u8]>, other: &Self, all: bool) -> bool {
+        let versions: Vec<u32> = versions.map(|name| version_key(gnu_hash(name))).collect();
+        let at_call = self.at_call.iter().filter(|_| all);
+        let mut wanted = self.at_load.iter().chain(at_call);
+        wanted.any(|wanted| versions.contains(&wanted.version) && !other.definitions(wanted.name).is_empty())
     }
 
     /// How many of its imports none of these others has: of those that are bound when it is mapped, or of all.

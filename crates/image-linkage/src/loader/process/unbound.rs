@@ -26,6 +26,8 @@ impl SimulatedProcess<'_> {
         {
             return;
         }
+        let unversioned = new.clone().find_map(|number| self.unversioned(number, at_once));
+        resolution.unresolved.extend(unversioned);
         // A program that is not known, and who loads a library that is looked at by itself, may define anything.
         let main = self.maps.main().and_then(|main| self.maps.get(main));
         let last = self.maps.get(self.relocated.saturating_sub(1));
@@ -44,6 +46,35 @@ impl SimulatedProcess<'_> {
         resolution.unresolved.extend(refused);
     }
 
+    /// An object that asks another for versions which has no table of them: glibc ends the process where it binds such a
+    /// symbol to it, unless another object has come before (elf/dl-lookup.c, `check_match`).
+    fn unversioned(&self, number: usize, at_once: bool) -> Option<UnresolvedRequest> {
+        let Libc::Glibc(_) = self.maps.setup.linker.libc else {
+            return None;
+        };
+        let map = self.maps.get(number)?;
+        let own = map.elf().link_symbols.as_deref()?;
+        map.elf().verneed.iter().find_map(|need| {
+            let mut near = self
+                .maps
+                .answering(&need.file)
+                .filter_map(|number| self.maps.get(number));
+            let found = near.find(|found| found.shares_namespace(map))?;
+            // Whoever has a table of versions has one of its symbols' versions, too.
+            let elf = found.elf();
+            if elf.has_verdef || !elf.verneed.is_empty() {
+                return None;
+            }
+            let versions = need.versions.iter().map(|version| &*version.name);
+            let binds = own.binds_version(versions, elf.link_symbols.as_deref()?, at_once || own.binds_now);
+            let words = || {
+                let found = escape::escape_bytes(&found.path);
+                format!("it binds symbols with versions to {found}, which has none")
+            };
+            binds.then(|| refusal_of(number, map, LoadRefusal::Unforetold(words())))
+        })
+    }
+
     /// The symbols of all objects that one can bind to; nothing where they are not known of all of them.
     fn scope(&self, of: &LinkMap) -> Option<Vec<&LinkSymbols>> {
         let near: Vec<&LinkMap> = self.maps.iter().filter(|map| map.shares_namespace(of)).collect();
@@ -53,8 +84,8 @@ impl SimulatedProcess<'_> {
         all.filter(|_| near.iter().all(is_whole))
     }
 
-    /// The first among the object at this path and what it needs that imports what nothing in the process defines, so
-    /// that a call may end it.
+    /// The first among the object at this path and what it needs that imports what nothing in the process defines, or not as
+    /// it wants it, so that a call may end it.
     pub fn find_unbound(&self, object: &RootPath) -> Option<UnresolvedRequest> {
         let first = self.map_of_path(object)?;
         let scope = self.scope(self.maps.get(first)?)?;
@@ -63,6 +94,9 @@ impl SimulatedProcess<'_> {
             let Some(map) = self.maps.get(number).filter(|_| seen.insert(number)) else {
                 continue;
             };
+            if let Some(unversioned) = self.unversioned(number, true) {
+                return Some(unversioned);
+            }
             match count_unbound(map.elf().link_symbols.as_deref()?, &scope, true) {
                 0 => pending.extend(map.needs.iter().rev().filter_map(|(_, answer)| *answer)),
                 unbound => {
