@@ -100,7 +100,13 @@ fn version(bytes: &[u8]) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// The texts in `ld.so` that begin as an absolute path does, up to their NUL.
+/// The longest path that the kernel takes, with its NUL (`PATH_MAX` of Linux).
+const PATH: usize = 4096;
+
+/// The default directories that are read; glibc has four at most.
+const DIRECTORIES: usize = 64;
+
+/// The texts in `ld.so` that are absolute paths, up to their NUL; `None` for another text.
 fn paths(bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     bytes.split(|&byte| byte == 0).map(|text| {
         // A text may stand behind other bytes that no NUL divides from it.
@@ -108,7 +114,7 @@ fn paths(bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
             .iter()
             .rposition(|byte| !byte.is_ascii_graphic())
             .map_or(text, |at| text.get(at + 1..).unwrap_or_default());
-        text.starts_with(b"/").then_some(text)
+        Some(text).filter(|text| text.starts_with(b"/") && text.len() < PATH)
     })
 }
 
@@ -118,7 +124,9 @@ fn default_dirs(bytes: &[u8], least: usize) -> Vec<ByteString> {
     let mut run: Vec<ByteString> = Vec::new();
     for text in paths(bytes) {
         if let Some(path) = text.filter(|path| path.len() > 2 && path.ends_with(b"/") && is_library_dir(path)) {
-            run.push(path.into());
+            if run.len() < DIRECTORIES {
+                run.push(path.into());
+            }
         // A path alone may be anything; the list of a distribution has two directories at least.
         } else if run.len() >= least {
             return run;
@@ -196,6 +204,9 @@ mod tests {
         );
         assert_eq!(found(nix, b".so.preload").as_deref(), Some("/etc/ld-nix.so.preload"));
         assert_eq!(found(b"\0etc/ld.so.cache\0", b"/ld.so.cache"), None);
+        let long = [&b"\0/"[..], &[b'x'; 4096], b"/ld.so.cache\0"].concat();
+        assert_eq!(found(&long, b"/ld.so.cache"), None);
+        assert_eq!(default_dirs(&b"\0/lib/".repeat(100_000), 2).len(), 64);
     }
 
     #[test]
