@@ -145,9 +145,9 @@ fn a_library_without_versions_does_for_nobody_who_was_linked_with_one() {
     let helper = |source: &str, words: &[&str]| library("libhelp.so", source, words);
     let (plain, versioned) = ("int helps(void) { return 1; }", [script.as_str()]);
     std::fs::write(file("libhelp.so"), helper(plain, &versioned)).unwrap();
-    let helped = file("libhelp.so");
+    let needed = file("libhelp.so");
     let cupti = "int helps(void); int cuptiGetVersion(void) { return helps(); }";
-    let cupti = library("libcupti.so.12", cupti, &[helped.to_str().unwrap(), "-Wl,-z,lazy"]);
+    let cupti = library("libcupti.so.12", cupti, &[needed.to_str().unwrap(), "-Wl,-z,lazy"]);
     let mut agreed = 0;
     for (help, loads) in [
         (helper(plain, &versioned), true),

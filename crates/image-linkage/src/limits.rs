@@ -23,6 +23,8 @@ pub struct Limits {
     pub layer_names: u64,
     /// The same of all layers of one image, but for those directories.
     pub image_names: u64,
+    /// The bytes among them that the objects of one layer, and of all layers of one image, may have held of what they name.
+    pub object_names: u64,
     /// Headers of one tar entry: PAX records, long names, sparse maps.
     pub tar_metadata: usize,
     /// Regions of one sparse file.
@@ -72,6 +74,7 @@ impl Default for Limits {
             // Four million honest entries take a third.
             layer_names: 1 << 30,
             image_names: 1 << 30,
+            object_names: 96 << 20,
             // As Go's archive/tar bounds them (`maxSpecialFileSize`), and with it every engine.
             tar_metadata: 1 << 20,
             sparse_regions: 10_000,
@@ -101,7 +104,7 @@ impl Default for Limits {
 type LimitSetter = (&'static str, fn(&mut Limits, u64));
 
 /// The limits that a user may set. Paths and links are bounded by Linux, and no image may ask for more.
-const SETTERS: [LimitSetter; 21] = [
+const SETTERS: [LimitSetter; 22] = [
     ("layer-bytes", |limits, value| limits.layer_bytes = value),
     ("image-bytes", |limits, value| limits.image_bytes = value),
     ("layer-ratio", |limits, value| limits.layer_ratio = value),
@@ -110,6 +113,7 @@ const SETTERS: [LimitSetter; 21] = [
     ("image-entries", |limits, value| limits.image_entries = count(value)),
     ("layer-names", |limits, value| limits.layer_names = value),
     ("image-names", |limits, value| limits.image_names = value),
+    ("object-names", |limits, value| limits.object_names = value),
     ("tar-metadata", |limits, value| limits.tar_metadata = count(value)),
     ("sparse-regions", |limits, value| limits.sparse_regions = count(value)),
     ("kept-file", |limits, value| limits.kept_file = value),

@@ -13,6 +13,7 @@ pub(crate) struct ImageBudget<'l> {
     room: AtomicU64,
     entries: AtomicU64,
     names: AtomicU64,
+    object_names: AtomicU64,
     kept: AtomicU64,
 }
 
@@ -26,6 +27,7 @@ impl<'l> ImageBudget<'l> {
             room: AtomicU64::new(limits.image_bytes.min(by_ratio)),
             entries: AtomicU64::new(0),
             names: AtomicU64::new(0),
+            object_names: AtomicU64::new(0),
             kept: AtomicU64::new(0),
         }
     }
@@ -58,6 +60,13 @@ impl<'l> ImageBudget<'l> {
                 limits.image_names,
                 "bytes of names",
                 "image-names",
+            ),
+            (
+                &self.object_names,
+                layer.object_bytes(),
+                limits.object_names,
+                "bytes of what libraries name",
+                "object-names",
             ),
             (
                 &self.kept,

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use super::index::{LayerEntry, LayerProblem, ProblemKind};
 use super::layer_entries::LayerEntries;
 use super::layer_links::LayerLinks;
+use crate::limits::Limits;
 use crate::path::RootPath;
 
 /// The problems kept of one layer; the rest are counted.
@@ -42,6 +43,8 @@ pub(crate) struct Changeset {
     hard_links: BTreeSet<(RootPath, RootPath)>,
     /// The bytes of paths, targets and names of objects that are held.
     held: u64,
+    /// Those among them that objects name.
+    held_of_objects: u64,
     /// The directory that was placed last, and where its members lie.
     last_parent: Option<(RootPath, RootPath)>,
 }
@@ -158,6 +161,7 @@ impl Changeset {
         }
         // Never taken back: a tar that names one path again and again reaches the bound as well.
         self.held += (path.as_bytes().len() + entry.name_bytes()) as u64;
+        self.held_of_objects += entry.object_bytes() as u64;
         if !self.hard_links.is_empty()
             && let Some(before) = self.entries.get(path.as_bytes()).cloned()
         {
@@ -190,20 +194,24 @@ impl Changeset {
     /// Whether what is held of paths, targets and names stays within its bound.
     ///
     /// Errors: The bound, when it is crossed.
-    pub(crate) fn check_held(&self, limit: u64) -> Result<(), String> {
-        if self.held <= limit {
-            return Ok(());
+    pub(crate) fn check_held(&self, limits: &Limits) -> Result<(), String> {
+        let what = "the paths of its entries and the names in its libraries";
+        let of_all = (self.held, limits.layer_names, what, "layer-names");
+        let what = "the names in its libraries";
+        let of_objects = (self.held_of_objects, limits.object_names, what, "object-names");
+        for (held, limit, what, name) in [of_all, of_objects] {
+            if held > limit {
+                return Err(format!("{what} take more than the limit of {limit} bytes ({name})"));
+            }
         }
-        Err(format!(
-            "the paths of its entries and the names in its libraries take more than the limit of {limit} bytes (layer-names)"
-        ))
+        Ok(())
     }
 
     /// Whether the entries lie in at most `limit` directories, those counted that no entry stands for, and what is held
     /// stays within its bound with the memory of these.
     ///
     /// Errors: The bound, when it is crossed.
-    pub(crate) fn check_directories(&mut self, limit: usize, held: u64) -> Result<(), String> {
+    pub(crate) fn check_directories(&mut self, limit: usize, limits: &Limits) -> Result<(), String> {
         let mut before = &RootPath::default();
         let (mut directories, mut unnamed) = (0, 0);
         for (path, _) in self.entries.folders() {
@@ -224,7 +232,7 @@ impl Changeset {
         }
         // A path of two thousand components stands for as many directories, which nothing else counts.
         self.held += DIRECTORY * unnamed as u64;
-        self.check_held(held)
+        self.check_held(limits)
     }
 
     fn add_whiteout(&mut self, path: &RootPath, hidden: &[u8]) {

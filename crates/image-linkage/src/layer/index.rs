@@ -60,6 +60,11 @@ impl LayerIndex {
         bytes.sum::<usize>() as u64
     }
 
+    /// The bytes held of what its objects name.
+    pub fn object_bytes(&self) -> u64 {
+        self.entries.values().map(LayerEntry::object_bytes).sum::<usize>() as u64
+    }
+
     /// The bytes held of files whose content is kept.
     pub fn kept_bytes(&self) -> u64 {
         let kept = self.entries.values().filter_map(|entry| match entry {
@@ -109,9 +114,17 @@ impl LayerEntry {
             // Held once more by `hard_links` of the layer that is read, beside the path.
             Self::Hardlink(target) => 3 * target.as_bytes().len(),
             // The content of kept files has a bound of its own.
-            Self::File(facts) => facts.elf.as_ref().map_or(0, |elf| elf.text_bytes()) + list_bytes(&facts.access_list),
+            Self::File(facts) => self.object_bytes() + list_bytes(&facts.access_list),
             Self::Directory(_, list) => list_bytes(list),
             Self::Special => 0,
+        }
+    }
+
+    /// The bytes among them that an object names.
+    pub(crate) fn object_bytes(&self) -> usize {
+        match self {
+            Self::File(facts) => facts.elf.as_ref().map_or(0, |elf| elf.text_bytes()),
+            _ => 0,
         }
     }
 }

@@ -63,7 +63,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
             _ => LayerEntry::Special,
         };
         self.changeset.add(path, entry);
-        self.changeset.check_held(self.limits.layer_names)
+        self.changeset.check_held(self.limits)
     }
 
     /// Hands the next `bytes` of content to `take`.

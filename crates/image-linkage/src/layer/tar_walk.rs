@@ -37,7 +37,7 @@ pub(crate) fn read_changeset(reader: impl BufRead, options: &IndexOptions) -> Re
     }
     // A sibling whose name sorts into a directory makes the directory count twice.
     let directories = limits.layer_entries.saturating_mul(2);
-    walk.changeset.check_directories(directories, limits.layer_names)?;
+    walk.changeset.check_directories(directories, limits)?;
     // The digest is that of all bytes, those behind the end marker included.
     walk.headers.input.drain()?;
     Ok(walk.changeset)
@@ -70,7 +70,7 @@ impl<R: BufRead> TarWalk<'_, R> {
             ));
         }
         // Before the member is read: paths and facts that are held count, content that passes does not.
-        self.changeset.check_held(self.limits.layer_names)?;
+        self.changeset.check_held(self.limits)?;
         let after = member.padding();
         let placed = self
             .changeset
