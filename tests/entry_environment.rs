@@ -337,6 +337,16 @@ fn known_cases() -> Vec<Case> {
     let exec = "exec \"$@\"\n";
     vec![
         command(&[PRINT]).with(path, "/opt/a"),
+        script(
+            "/bin/sh",
+            "run() { exec \"$@\"; }\nLD_LIBRARY_PATH=/called run \"$@\"\n",
+        ),
+        script("/bin/bash", "run() { \"$@\"; }\nLD_LIBRARY_PATH=/called run \"$@\"\n").with(path, "/opt/a"),
+        script("/bin/sh", &format!("LD_LIBRARY_PATH=/kept :\n{exec}")).with(path, "/opt/a"),
+        script("/bin/sh", &format!("LD_LIBRARY_PATH=/kept exec\n{exec}")).with(path, "/opt/a"),
+        script("/bin/sh", &format!("unset -f LD_LIBRARY_PATH\n{exec}")).with(path, "/opt/a"),
+        script("/bin/bash", "readonly LD_PRELOAD\nLD_PRELOAD=/x.so \"$@\"\n").with(path, "/opt/a"),
+        script("/bin/sh", "/more.sh \"$@\"\n").and("/more.sh", &format!("export LD_LIBRARY_PATH=/more\n{exec}")),
         parts_of("export LD_LIBRARY_PATH=/of/a/part\n"),
         script(
             "/bin/bash",
@@ -633,7 +643,23 @@ fn what_a_command_and_its_scripts_set_is_what_the_program_gets() {
 }
 
 /// Scripts that end before the program, and the reason that is told.
-const ENDINGS: [(&str, &str, &str); 33] = [
+const ENDINGS: [(&str, &str, &str); 37] = [
+    ("/bin/sh", "set -n", "`set -n` lets its shell read on and run nothing"),
+    (
+        "/bin/bash",
+        "set -o noexec",
+        "`set -n` lets its shell read on and run nothing",
+    ),
+    (
+        "/bin/dash",
+        "readonly LD_PRELOAD=/x.so\nLD_PRELOAD=/y.so true",
+        "LD_PRELOAD is read only",
+    ),
+    (
+        "/bin/bash",
+        "trap 'exit 1' ERR\nfalse",
+        "`false` fails, and a trap ends its script",
+    ),
     (
         "/bin/sh",
         ": \"${MODEL:?is not set}\"",
@@ -961,6 +987,48 @@ fn a_script_that_ends_before_its_program_starts_nothing() {
 }
 
 /// The container ends with its first process, whatever runs beside that.
+#[test]
+fn a_script_that_its_kernel_or_shell_refuses_does_not_start() {
+    let Some(judge) = Judge::new() else { return };
+    let long = format!("/bin/{}sh", "./".repeat(200));
+    for (case, why) in [
+        (
+            script("/bin/sh -e -u", "exec \"$@\"\n"),
+            "sh '-e -u': one word is no such option",
+        ),
+        (
+            script("/bin/sh -n", "exec \"$@\"\n"),
+            "sh reads its script and runs nothing, by the option -n",
+        ),
+        (
+            script(&long, "exec \"$@\"\n"),
+            "/entrypoint.sh: exec format error: its first line is longer than the kernel reads",
+        ),
+        (
+            script("/bin/sh", "/more.sh\n").and("/more.sh", &format!("#!/bin/none\nexec {PRINT}\n")),
+            "/more.sh: No such file or directory: its interpreter /bin/none is not in the image",
+        ),
+        (
+            command(&["env", &format!("A={}", "x".repeat(200_000)), PRINT]),
+            "argument list too long",
+        ),
+    ] {
+        let told = case.ours().problem.map(|told| told.to_string());
+        assert_eq!(told, Some(format!("the container's command does not start: {why}")));
+        // The judge starts it as execvp(3) does, which hands it to a shell, and cannot hand on what is too long.
+        if !why.contains("exec format error") && !why.contains("too long") {
+            assert_eq!(judge.real(&case), None, "{why}");
+        }
+    }
+    let chain = (0..20).fold(script("/bin/sh", "exec /0.sh \"$@\"\n"), |case, number| {
+        case.and(
+            &format!("/{number}.sh"),
+            &format!("#!/bin/sh\nexec /{}.sh \"$@\"\n", number + 1),
+        )
+    });
+    assert_eq!(chain.ours().unknown.len(), 4);
+}
+
 #[test]
 fn a_program_beside_a_script_is_waited_for_or_left_open() {
     for (text, is_waited) in [
@@ -1369,8 +1437,13 @@ fn what_only_a_run_could_tell_is_said_to_be_unknown() {
     let gone = "the container's command does not start: /entrypoint.sh: No such file or directory: its first line ends in a carriage return";
     assert_eq!(interpreter.problem.map(|told| told.to_string()).as_deref(), Some(gone));
     let plain = script("/bin/sh", &format!("echo hello\ndate\n{exec}")).ours();
+    let started = plain.started.iter().map(|started| started.path.to_string());
+    assert_eq!(started.collect::<Vec<_>>(), ["/entrypoint.sh", "/bin/dash", PRINT]);
     assert_eq!(
-        plain,
+        EntryEnvironment {
+            started: Vec::new(),
+            ..plain
+        },
         EntryEnvironment {
             program: vec![PRINT.to_owned()],
             called: Some(RootPath::from(PRINT)),

@@ -596,3 +596,27 @@ fn an_image_without_a_loader_of_the_system_is_judged_by_the_one_that_its_program
     assert_eq!(judged_by("/opt/one/bin/app"), expected("/opt/one/lib/ld.so.2", false));
     assert_eq!(judged_by("/nothing"), expected("/opt/two/lib/ld.so.2", true));
 }
+
+#[test]
+fn a_shell_that_lacks_a_library_starts_no_program() {
+    let failure = |has_library: bool, command: &[&str]| {
+        let layer = Layer::new()
+            .executable("bin/bash", Elf::executable().needed("libtinfo.so.6").build())
+            .executable("run.sh", "#!/bin/bash\nexec /usr/bin/app\n")
+            .executable("usr/bin/app", Elf::executable().build());
+        let layer = if has_library {
+            layer.executable("lib64/libtinfo.so.6", Elf::library("libtinfo.so.6").build())
+        } else {
+            layer
+        };
+        let failure = facts_by(layer, command, &[]).command_failure;
+        failure.map(|failure| (failure.words, failure.program.map(|program| program.to_string())))
+    };
+    let words = "libtinfo.so.6: cannot open shared object file: No such file or directory";
+    let expected = (words.to_owned(), Some("/bin/bash".to_owned()));
+    for command in [&["bash", "-c", "exec /usr/bin/app"][..], &["/run.sh"]] {
+        let shown = failure(false, command);
+        assert_eq!(shown.as_ref(), Some(&expected), "{command:?}");
+        assert_eq!(failure(true, command), None, "{command:?}");
+    }
+}

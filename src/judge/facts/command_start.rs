@@ -1,6 +1,7 @@
 //! Whether the container's own command starts.
 
 use super::consumers::CuptiConsumer;
+use super::entry_environment::StartedBefore;
 use super::entry_problem::EntryProblem;
 use super::process_context::ProcessContext;
 use super::python::is_interpreter_name;
@@ -51,6 +52,14 @@ pub(super) fn find_command_failure(context: &ProcessContext, consumers: &[CuptiC
         let mend = || "mend the file that is named, or let the command name another one".to_owned();
         (problem.failure()?, cure.unwrap_or_else(mend))
     } else {
+        if let Some((failure, path)) = launcher_failure(context) {
+            return Some(CommandFailure {
+                words: failure.words,
+                cure: failure.cure,
+                is_sure: true,
+                program: Some(path),
+            });
+        }
         let path = program.as_ref()?;
         // What only a run could tell of the search paths may lead to what is missing.
         let is_known = entry.unknown.is_empty() && elf_at(&context.rootfs, path).is_some_and(starts);
@@ -64,6 +73,24 @@ pub(super) fn find_command_failure(context: &ProcessContext, consumers: &[CuptiC
         cure,
         is_sure: !ends,
         program,
+    })
+}
+
+/// What keeps a shell or a launcher from starting that is to start the program, and which.
+fn launcher_failure(context: &ProcessContext) -> Option<(StartFailure, RootPath)> {
+    let entry = &context.entry;
+    let before = entry
+        .started
+        .iter()
+        .filter(|started| entry.executable.as_ref() != Some(&started.path));
+    let is_program = |started: &&StartedBefore| elf_at(&context.rootfs, &started.path).is_some_and(starts);
+    before.filter(is_program).find_map(|started| {
+        let text = |value: &Option<String>| value.as_ref().map(|value| value.as_bytes().into());
+        let mut then = context.clone();
+        then.environment.library_path = text(&started.library_path);
+        then.environment.preload = text(&started.preload);
+        let failure = StartFailure::of_program(&then, &started.path)?;
+        Some((failure, started.path.clone()))
     })
 }
 

@@ -69,6 +69,19 @@ pub struct EntryEnvironment {
     pub executable: Option<RootPath>,
     /// Whether it is given to a dynamic loader as an argument: then its own mode and capabilities are nothing to the kernel.
     pub by_loader: bool,
+    /// The objects that are started on the way, the shells and launchers, and the last one.
+    pub started: Vec<StartedBefore>,
+}
+
+/// An object that is started on the way to the program, and what its loader sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartedBefore {
+    /// The file, without links.
+    pub path: RootPath,
+    /// `LD_LIBRARY_PATH`, if it is set.
+    pub library_path: Option<String>,
+    /// `LD_PRELOAD`, if it is set.
+    pub preload: Option<String>,
 }
 
 /// Where a program is started.
@@ -85,6 +98,8 @@ pub enum WorkingDirectory {
 
 /// The commands that are followed, one starting the other.
 const COMMANDS: usize = 12;
+/// The bytes of a word or a variable that the kernel takes, with its NUL (`MAX_ARG_STRLEN` of Linux).
+const WORD: usize = 128 << 10;
 /// The most bytes of what pip writes to start a module; it is some 250.
 const MODULE_BYTES: u64 = 600;
 /// The bytes of the environment that are followed.
@@ -126,12 +141,20 @@ pub(super) fn entry_environment(
         script: None,
         is_direct: true,
         by_loader: false,
+        started: Vec::new(),
     };
     entry.set_home();
-    for _ in 0..COMMANDS {
-        if !entry.step() {
-            break;
-        }
+    let told = config
+        .command
+        .iter()
+        .cloned()
+        .chain(environment.iter().map(|(name, value)| format!("{name}={value}")));
+    let is_long = told.map(|text| text.len()).any(|bytes| bytes >= WORD);
+    if is_long {
+        entry.problem = Some(EntryProblem::NotStarted("argument list too long".to_owned()));
+    } else if (0..COMMANDS).all(|_| entry.step()) {
+        // What it comes to is not followed any further.
+        entry.lose();
     }
     entry.finish(environment)
 }
@@ -160,7 +183,14 @@ struct CommandFollower<'r> {
     /// Whether no shell has come between, which has commands of its own and may go on without one.
     is_direct: bool,
     by_loader: bool,
+    started: Vec<StartedBefore>,
 }
+
+/// The bytes of a file that the kernel reads to tell what it is (`BINPRM_BUF_SIZE`).
+const FIRST_BLOCK: usize = 256;
+
+/// What may stand in front of an interpreter's name.
+const BLANKS: [char; 2] = [' ', '\t'];
 
 /// The shells whose scripts are read.
 const SHELLS: [&str; 4] = ["sh", "bash", "dash", "ash"];
@@ -197,6 +227,7 @@ impl CommandFollower<'_> {
             .and_then(|path| Some(path.rsplit('/').next()?.to_owned()))
             .unwrap_or_default();
         let is_set = path.as_deref().is_some_and(|path| self.sets_user(path));
+        self.note_started(path.as_deref());
         let raises = path.as_deref().is_some_and(|path| self.drop_untrusted(path));
         if !is_set && !raises && self.cannot_become(&name) {
             return false;
@@ -213,6 +244,9 @@ impl CommandFollower<'_> {
             loader if is_loader(loader) => self.loader(),
             "su" | "runuser" | "setpriv" => self.change_user(&base),
             "chroot" => self.change_root(),
+            // What they start is put together from what they read or find.
+            "xargs" | "parallel" => self.lose(),
+            "find" if self.words.iter().flatten().any(|word| word.starts_with("-exec")) => self.lose(),
             base if let Some(launcher) = self.launcher(base) => self.launch(launcher, &name),
             // It may set anew what was taken away.
             _ if raises => self.lose(),
@@ -224,6 +258,24 @@ impl CommandFollower<'_> {
             self.by = Some(label);
         }
         goes_on
+    }
+
+    /// Remembers an object that is started where all is known of what its loader sees.
+    fn note_started(&mut self, path: Option<&str>) {
+        let value = |name: &str| match self.variables.get(name) {
+            None | Some(VariableValue::Unset) => Some(None),
+            Some(VariableValue::Text(value)) => Some(Some(value.clone())),
+            Some(VariableValue::Unknown) => None,
+        };
+        let values = (value("LD_LIBRARY_PATH"), value("LD_PRELOAD"));
+        let found = path.and_then(|path| self.rootfs.lookup(path.as_bytes()).ok());
+        if let (Some(found), (Some(library_path), Some(preload))) = (found, values) {
+            self.started.push(StartedBefore {
+                path: found.path,
+                library_path,
+                preload,
+            });
+        }
     }
 
     fn loader_variables(&self) -> Vec<Option<VariableValue>> {
@@ -253,6 +305,7 @@ impl CommandFollower<'_> {
         if self.is_closed(&path, FileUse::Read) {
             return false;
         }
+        let rest = self.words.get(1..).unwrap_or_default().to_vec();
         let Some(line) = text
             .strip_prefix("#!")
             .map(|text| text.lines().next().unwrap_or_default())
@@ -260,9 +313,25 @@ impl CommandFollower<'_> {
             // Without a first line of that kind a shell, and what calls execvp(3), runs it itself; an engine does not.
             if self.is_direct && self.config.command.first() == Some(&path) {
                 self.fail(&path, "exec format error: its first line names no interpreter");
+                return false;
             }
-            return false;
+            self.script = Some(path.clone());
+            self.words = [Some("/bin/sh".to_owned()), Some(path)]
+                .into_iter()
+                .chain(rest)
+                .collect();
+            return true;
         };
+        // The end of the interpreter's name has to lie within the first block (Linux fs/binfmt_script.c, `load_script`).
+        let block = text.get(2..FIRST_BLOCK).unwrap_or_default();
+        let is_cut = text.len() > FIRST_BLOCK && !block.trim_start_matches(BLANKS).contains(['\n', ' ', '\t']);
+        if is_cut && self.is_direct {
+            self.fail(
+                &path,
+                "exec format error: its first line is longer than the kernel reads",
+            );
+            return false;
+        }
         // An interpreter whose name ends in a carriage return is not there.
         if text.split('\n').next().is_some_and(|line| line.ends_with('\r')) {
             self.fail(
@@ -276,7 +345,6 @@ impl CommandFollower<'_> {
             Some((interpreter, argument)) => (interpreter, Some(argument.trim().to_owned())),
             None => (line.trim(), None),
         };
-        let rest = self.words.get(1..).unwrap_or_default().to_vec();
         self.script = Some(path.clone());
         let words = [Some(interpreter.to_owned())].into_iter();
         let words = words.chain(argument.map(Some)).chain([Some(path)]).chain(rest);
@@ -364,6 +432,7 @@ impl CommandFollower<'_> {
             called: self.called(),
             executable: self.executable(),
             by_loader: self.by_loader,
+            started: self.started,
             user: self.user.name,
             effective: self.user.effective,
             working_dir: match self.directory {

@@ -3,7 +3,7 @@
 //! A path is taken in the layer's own tree: where a directory of the path is a symbolic link of the same
 //! layer, the member lies behind the link, as it does when an engine unpacks the layer into an empty folder.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::index::{LayerEntry, LayerProblem, ProblemKind};
 use super::layer_entries::LayerEntries;
@@ -41,6 +41,8 @@ pub(crate) struct Changeset {
     links: LayerLinks,
     /// The hard links so far, each behind the name of its file.
     hard_links: BTreeSet<(RootPath, RootPath)>,
+    /// The files that hard links were made to which their layer did not hold yet, and one link to each.
+    early_links: BTreeMap<RootPath, RootPath>,
     /// The bytes of paths, targets and names of objects that are held.
     held: u64,
     /// Those among them that objects name.
@@ -167,10 +169,37 @@ impl Changeset {
         {
             self.keep_linked(path, &before);
         }
+        if let Some(link) = self.early_links.remove(path) {
+            self.unread(
+                &link,
+                "the file that it is a hard link to comes later in its layer".to_owned(),
+            );
+        }
         if let LayerEntry::Hardlink(target) = &entry {
+            self.check_target(path, target);
             self.hard_links.insert((target.clone(), path.clone()));
         }
         self.entries.insert(path, entry);
+    }
+
+    /// Whether engines make this link of what we do: they look for its file when they come to it.
+    fn check_target(&mut self, path: &RootPath, target: &RootPath) {
+        if self.entries.get(target.as_bytes()).is_some() {
+            return;
+        }
+        let is_gone = |path: &RootPath| self.whiteouts.contains(path);
+        if std::iter::successors(Some(target.clone()), |path| {
+            (*path != RootPath::default()).then(|| path.parent())
+        })
+        .any(|path| is_gone(&path))
+        {
+            self.unread(
+                path,
+                "the file that it is a hard link to is removed by its own layer".to_owned(),
+            );
+        } else {
+            self.early_links.insert(target.clone(), path.clone());
+        }
     }
 
     /// Gives the hard links to `path`, whose file makes way for another, the file that they were made for: engines unlink

@@ -27,6 +27,9 @@ pub(crate) enum OriginTrust<'a> {
     Below(&'a [ByteString]),
 }
 
+/// The bytes of the longest path, as Linux bounds it (`PATH_MAX`).
+const PATH: usize = 4096;
+
 /// Expands the tokens of `text`. A token without a value drops the whole text: `None`. A `$` that begins no
 /// known token stays as it is.
 pub(crate) fn expand_tokens(text: &[u8], tokens: &DynamicTokens<'_>) -> Option<Vec<u8>> {
@@ -34,6 +37,11 @@ pub(crate) fn expand_tokens(text: &[u8], tokens: &DynamicTokens<'_>) -> Option<V
     let mut rest = text;
     let mut has_origin = false;
     while let Some((&byte, tail)) = rest.split_first() {
+        // Nothing lies at a path that long, whatever else is in it.
+        if out.len() > PATH {
+            out.truncate(PATH + 1);
+            break;
+        }
         rest = tail;
         if byte != b'$' {
             out.push(byte);

@@ -1,5 +1,6 @@
 //! Layers on top of each other: what is seen, and from where? (rows L-01 to L-12, L-17 to L-19)
 
+use image_linkage::layer::ProblemKind;
 use proptest::prelude::*;
 use testkit::layer::Layer;
 
@@ -125,6 +126,29 @@ fn l10_a_hard_link_may_come_before_its_target_and_name_a_link() {
     assert_eq!(merged(&[layer.tar()]), ["0 /a 3", "0 /s -> z", "0 /t -> z", "0 /z 3"]);
 }
 
+/// As podman and umoci do: they look for the file when they come to the link, and end where there is none.
+#[test]
+fn l10_a_hard_link_to_what_its_layer_does_not_hold_yet_or_any_more_leaves_the_verdict_open() {
+    let told = |layer: Layer| {
+        let problems = index(&layer.tar()).unwrap().problems;
+        let unread = problems
+            .into_iter()
+            .filter(|problem| problem.kind == ProblemKind::Unread);
+        unread
+            .map(|problem| format!("{}: {}", problem.path, problem.what))
+            .collect::<Vec<_>>()
+    };
+    let says = |what: &str| vec![format!("/a: the file that it is a hard link to {what}")];
+    assert_eq!(told(Layer::new().file("z", "1").hardlink("a", "z")), [""; 0]);
+    assert_eq!(told(Layer::new().hardlink("a", "z")), [""; 0], "it may lie below");
+    let early = Layer::new().hardlink("a", "z").file("z", "1");
+    assert_eq!(told(early), says("comes later in its layer"));
+    for gone in ["d/z", "d"] {
+        let layer = Layer::new().whiteout(gone).hardlink("a", "d/z");
+        assert_eq!(told(layer), says("is removed by its own layer"), "{gone}");
+    }
+}
+
 #[test]
 fn l11_every_name_of_a_file_shares_its_facts() {
     let mut layer = Layer::new().file("f", "x".repeat(1000));
@@ -193,17 +217,23 @@ fn members() -> impl Strategy<Value = Vec<(u8, String)>> {
 }
 
 fn write(members: &[(u8, String)]) -> Vec<u8> {
-    let layer = members.iter().fold(Layer::new(), |layer, (kind, path)| {
-        match kind {
-            0 => layer.file(path, path),
-            1 => layer.symlink(path, "../0"),
-            2 => layer.dir(path),
-            3 => layer.hardlink(path, "0"),
-            4 => layer.whiteout(path),
-            // A mark behind a link of its own layer is one thing before the link and another behind it.
-            _ => layer.opaque(path.rsplit_once('/').map_or(".", |(directory, _)| directory)),
-        }
-    });
+    // What a hard link is made of has to come before it.
+    let (mut links, others): (Vec<_>, Vec<_>) = members.iter().partition(|(kind, _)| *kind == 3);
+    links.sort();
+    let layer = others
+        .into_iter()
+        .chain(links)
+        .fold(Layer::new(), |layer, (kind, path)| {
+            match kind {
+                0 => layer.file(path, path),
+                1 => layer.symlink(path, "../0"),
+                2 => layer.dir(path),
+                3 => layer.hardlink(path, "0"),
+                4 => layer.whiteout(path),
+                // A mark behind a link of its own layer is one thing before the link and another behind it.
+                _ => layer.opaque(path.rsplit_once('/').map_or(".", |(directory, _)| directory)),
+            }
+        });
     layer.tar()
 }
 

@@ -3,6 +3,8 @@
 use super::{CommandFollower, known};
 use crate::judge::facts::entry_problem::EntryProblem;
 use crate::judge::facts::shell_script::VariableValue;
+use image_linkage::escape;
+use image_linkage::rootfs::LookupError;
 
 /// The options that take a value, and the long names of all that change something.
 const LONG: [(&str, char); 6] = [
@@ -34,7 +36,10 @@ impl CommandFollower<'_> {
                     ('i', _) => self.variables.clear(),
                     ('0', _) => is_listed = true,
                     ('u', Some(name)) => drop(self.variables.remove(&name)),
-                    ('C', to) => self.directory = to.and_then(|to| self.absolute(&to)),
+                    ('C', to) => {
+                        self.directory = to.and_then(|to| self.absolute(&to));
+                        self.miss_directory();
+                    }
                     ('S', Some(text)) => match self.split_string(&text) {
                         Some(split) => words.extend(split.into_iter().rev().map(Some)),
                         None => return self.lose(),
@@ -55,6 +60,21 @@ impl CommandFollower<'_> {
             self.words.clear();
         }
         !self.words.is_empty()
+    }
+
+    /// `env -C` ends at a directory that is not there; it may be mounted.
+    fn miss_directory(&mut self) {
+        let lost = self
+            .directory
+            .as_ref()
+            .filter(|to| self.rootfs.lookup(to.as_bytes()) == Err(LookupError::NotFound));
+        let said = lost.map(|to| {
+            format!(
+                "env: cannot change directory to {}",
+                escape::escape_bytes(to.as_bytes())
+            )
+        });
+        self.absent = self.absent.take().or(said);
     }
 
     /// The words of `-S`: blanks part them, quotes keep them together, and `${NAME}` stands for a variable.

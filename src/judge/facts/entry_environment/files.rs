@@ -47,7 +47,9 @@ impl CommandFollower<'_> {
     /// may be mounted, and the command is followed as if it were.
     pub(super) fn is_lost(&mut self, name: &str, path: Option<&str>) -> bool {
         let is_there = path.is_some_and(|path| self.rootfs.lookup(path.as_bytes()) != Err(LookupError::NotFound));
-        let is_known = self.is_direct && !matches!(self.variables.get("PATH"), Some(VariableValue::Unknown));
+        let is_searched = self.is_direct && !matches!(self.variables.get("PATH"), Some(VariableValue::Unknown));
+        // What a script names in its first line, a shell that runs it cannot find either.
+        let is_known = is_searched || self.script.is_some() && name.starts_with('/');
         if is_there || !is_known || (path.is_none() && name.contains('/')) {
             return false;
         }

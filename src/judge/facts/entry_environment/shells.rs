@@ -2,46 +2,39 @@
 
 use std::collections::BTreeSet;
 
-use super::{CacheChange, CommandFollower, is_option};
+use super::{CacheChange, CommandFollower, EntryProblem, is_option};
 use crate::judge::facts::shell_script::{
     SOURCE, ShellKind, ShellState, VariableValue, letter_of, new_user, run_script,
 };
 use crate::judge::facts::shell_words::USER_NUMBER;
+use image_linkage::escape;
 use image_linkage::rootfs::FileUse;
+
+/// What the words of a shell say before its script.
+#[derive(Default)]
+struct ShellOptions {
+    /// The number of the word behind them.
+    at: usize,
+    is_text: bool,
+    is_login: bool,
+    is_interactive: bool,
+    /// The letters of options that are followed.
+    flags: BTreeSet<char>,
+}
 
 impl CommandFollower<'_> {
     /// A shell: its `-c` text, or the script that it is given.
     pub(super) fn shell(&mut self, base: &str, real: &str) -> bool {
-        let mut at = 1;
-        let (mut is_text, mut is_login, mut is_interactive) = (false, false, false);
-        let mut flags = BTreeSet::new();
-        while let Some(Some(option)) = self.words.get(at).filter(|word| word.as_deref().is_some_and(is_option)) {
-            let has = |letter: char| !option.starts_with("--") && option.contains(letter);
-            is_login |= option == "--login" || has('l');
-            is_interactive |= has('i');
-            is_text |= has('c');
-            at += 1;
-            // `-o pipefail` and its like.
-            let named = if option.ends_with('o') && !option.starts_with("--") {
-                at += 1;
-                let name = self.words.get(at - 1).and_then(Option::as_deref);
-                name.and_then(letter_of)
-            } else {
-                None
-            };
-            flags.extend(
-                "aeu"
-                    .chars()
-                    .filter(|letter| option.starts_with('-') && has(*letter))
-                    .chain(named),
-            );
-        }
+        let Some(options) = self.shell_options(base) else {
+            return false;
+        };
+        let ShellOptions { at, mut flags, .. } = options;
         let Some(Some(word)) = self.words.get(at).cloned() else {
             return false;
         };
         let mut rest = self.words.get(at + 1..).unwrap_or_default().to_vec();
         let mut script = Some(word.clone());
-        let text = if is_text {
+        let text = if options.is_text {
             // The first word behind the text is `$0`.
             script = rest.drain(..rest.len().min(1)).next().flatten();
             Some(word)
@@ -55,8 +48,22 @@ impl CommandFollower<'_> {
             self.miss(base, &word);
             self.kept_text(&word)
         };
-        let kind = shell_kind(base, real);
-        let before = self.start_files(base, real, is_login, is_interactive);
+        let kind = match self.variables.get("POSIXLY_CORRECT") {
+            None | Some(VariableValue::Unset) => shell_kind(base, real),
+            // bash becomes another shell by it.
+            Some(_) => shell_kind("sh", real),
+        };
+        let before = self.start_files(base, real, options.is_login, options.is_interactive);
+        if kind == ShellKind::Bash
+            && let Some(VariableValue::Text(options)) = self.variables.get("SHELLOPTS")
+        {
+            flags.extend(options.split(':').filter_map(letter_of));
+        }
+        if flags.contains(&'n') {
+            let why = format!("{base} reads its script and runs nothing, by the option -n");
+            self.problem = Some(EntryProblem::NotStarted(why));
+            return false;
+        }
         // The letter of `pipefail`, which a shell is asked for before anything else.
         let before = before.map(|before| {
             if flags.contains(&'p') {
@@ -78,6 +85,46 @@ impl CommandFollower<'_> {
             }
             _ => self.lose(),
         }
+    }
+
+    /// The options of a shell; `None` where one ends it.
+    fn shell_options(&mut self, base: &str) -> Option<ShellOptions> {
+        let mut options = ShellOptions {
+            at: 1,
+            ..ShellOptions::default()
+        };
+        while let Some(Some(option)) = self
+            .words
+            .get(options.at)
+            .filter(|word| word.as_deref().is_some_and(is_option))
+        {
+            let has = |letter: char| !option.starts_with("--") && option.contains(letter);
+            // The kernel makes one word of all that stands behind an interpreter.
+            if option.contains(' ') && !option.starts_with("--") {
+                let words = escape::escape_bytes(format!("{base} '{option}'").as_bytes());
+                self.problem = Some(EntryProblem::NotStarted(format!("{words}: one word is no such option")));
+                return None;
+            }
+            options.is_login |= option == "--login" || has('l');
+            options.is_interactive |= has('i');
+            options.is_text |= has('c');
+            options.at += 1;
+            // `-o pipefail` and its like.
+            let named = if option.ends_with('o') && !option.starts_with("--") {
+                options.at += 1;
+                let name = self.words.get(options.at - 1).and_then(Option::as_deref);
+                name.and_then(letter_of)
+            } else {
+                None
+            };
+            options.flags.extend(
+                "aenu"
+                    .chars()
+                    .filter(|letter| option.starts_with('-') && has(*letter))
+                    .chain(named),
+            );
+        }
+        Some(options)
     }
 
     /// What a shell reads before what it is given, as a script; `None` where only a run could tell.
@@ -154,6 +201,7 @@ impl CommandFollower<'_> {
         }
         let started = run_script(text, state, self);
         self.is_direct = false;
+        self.script = None;
         self.problem = started.problem.or(self.problem.take());
         self.doubt = self.doubt.take().or(started.doubt);
         self.variables = started.variables;

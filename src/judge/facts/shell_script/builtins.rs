@@ -97,8 +97,13 @@ impl ScriptRun<'_> {
         if names.contains(&None) {
             self.forget_all();
         }
+        let is_of_functions = names.iter().flatten().any(|name| name == "-f");
         for name in names.iter().flatten().filter(|name| !name.starts_with('-')) {
-            self.unset(name);
+            if is_of_functions {
+                self.functions.remove(name);
+            } else {
+                self.unset(name);
+            }
         }
     }
 
@@ -124,10 +129,19 @@ impl ScriptRun<'_> {
                     self.doubt = doubt;
                 }
                 rest = rest.get(1..).unwrap_or_default();
+                if is_on && name.is_none_or(|name| CHANGES_SHELL.contains(&name)) {
+                    self.forget_all();
+                }
                 name.and_then(letter_of)
             } else {
                 None
             };
+            if is_on && letters.contains(['k', 'r', 't']) {
+                self.forget_all();
+            }
+            if is_on && letters.chars().chain(named).any(|letter| letter == 'n') {
+                self.end("`set -n` lets its shell read on and run nothing".to_owned());
+            }
             for letter in letters.chars().filter(|letter| "aeu".contains(*letter)).chain(named) {
                 self.set_flag(letter, is_on);
             }
@@ -137,7 +151,7 @@ impl ScriptRun<'_> {
         }
     }
 
-    fn set_flag(&mut self, letter: char, is_on: bool) {
+    pub(super) fn set_flag(&mut self, letter: char, is_on: bool) {
         // What may be set ends nothing for sure; that all is exported is the careful answer.
         match (is_on, self.doubt) {
             (true, Doubt::Sure) => drop(self.state.flags.insert(letter)),
@@ -239,6 +253,9 @@ impl ScriptRun<'_> {
 /// The array of bash that holds the file that is read.
 pub(in crate::judge::facts) const SOURCE: &str = "BASH_SOURCE";
 
+/// Options of `set -o` by which a shell becomes another one.
+const CHANGES_SHELL: [&str; 4] = ["keyword", "onecmd", "posix", "restricted"];
+
 /// The letter of an option of `set -o`.
 pub(in crate::judge::facts) fn letter_of(name: &str) -> Option<char> {
     match name {
@@ -246,6 +263,7 @@ pub(in crate::judge::facts) fn letter_of(name: &str) -> Option<char> {
         "pipefail" => Some('p'),
         "errexit" => Some('e'),
         "nounset" => Some('u'),
+        "noexec" => Some('n'),
         _ => None,
     }
 }

@@ -3,20 +3,74 @@
 use std::collections::BTreeMap;
 
 use super::changed_user::new_user;
+use super::endings::ERROR_TRAP;
 use super::grammar::TokenReader;
 use super::programs::is_harmless;
 use super::script_run::{Doubt, ScriptRun, ShellKind, ShellState, StartedProgram, Success, VariableValue};
+use super::simple::SPECIAL;
 use crate::judge::facts::shell_words::ShellToken;
+use image_linkage::escape;
 
 impl ScriptRun<'_> {
     /// Runs a command by its name.
     pub(super) fn run(&mut self, assignments: &[(String, VariableValue)], fields: &[Option<String>]) -> Success {
         let (name, rest) = fields.split_first()?;
         let known = name.as_deref().unwrap_or_default();
+        let is_readonly = |(name, _): &(String, VariableValue)| self.state.readonly.contains(name);
+        if let Some((name, _)) = assignments.iter().find(|assigned| is_readonly(assigned)) {
+            let why = format!("{} is read only", escape::escape_bytes(name.as_bytes()));
+            if self.state.kind == ShellKind::Dash {
+                return self.refuse_as_dash(&why);
+            }
+            // bash says so, and runs the command all the same.
+            let others: Vec<_> = assignments
+                .iter()
+                .filter(|assigned| !is_readonly(assigned))
+                .cloned()
+                .collect();
+            return self.run(&others, fields);
+        }
         if let Some(body) = self.functions.get(known).cloned() {
-            return self.call(known, &body, rest);
+            return self.call_with(assignments, |run| run.call(known, &body, rest));
         }
         self.run_own(assignments, fields)
+    }
+
+    /// Runs a function with variables that it alone has, and hands to what it starts.
+    fn call_with(
+        &mut self,
+        assignments: &[(String, VariableValue)],
+        call: impl FnOnce(&mut Self) -> Success,
+    ) -> Success {
+        let mut before = Vec::new();
+        for (name, value) in assignments {
+            let value_before = self.state.variables.get(name).cloned();
+            let is_exported = value_before.is_some() && !self.state.local.contains(name);
+            before.push((name, value_before, is_exported));
+            self.assign(name, value.clone());
+            self.export(name);
+        }
+        let success = call(self);
+        for (name, value, is_exported) in before.into_iter().rev() {
+            self.restore(name, value, is_exported);
+        }
+        success
+    }
+
+    /// Variables in front of a special command of the shell stay (POSIX.1-2017, 2.14); for bash that is so as `sh` alone, and
+    /// what it reads with `.` and `eval` has them.
+    fn keep_assignments(&mut self, name: &str, assignments: &[(String, VariableValue)]) {
+        if !SPECIAL.contains(&name) {
+            return;
+        }
+        for (name, value) in assignments {
+            let value = if self.state.is_bash() {
+                VariableValue::Unknown
+            } else {
+                value.clone()
+            };
+            self.assign(name, value);
+        }
     }
 
     /// Runs a function of the script.
@@ -63,8 +117,11 @@ impl ScriptRun<'_> {
         if self.is_foreign(known) {
             return self.run_program(assignments, fields);
         }
+        if known != "exec" || rest.is_empty() {
+            self.keep_assignments(known, assignments);
+        }
         match known {
-            "true" | ":" | "umask" | "ulimit" => Some(true),
+            "true" | ":" | "umask" => Some(true),
             "echo" | "printf" | "pwd" => {
                 if known == "printf" && first_word(rest) == Some("-v") {
                     return self.change_variables("read", rest).unwrap_or_default();
@@ -109,22 +166,48 @@ impl ScriptRun<'_> {
                 None
             }
             "command" | "builtin" if !begins_with_option() => self.run_own(assignments, rest),
+            _ if let Some(success) = self.set_up(known, rest) => success,
             "command" | "type" | "which" | "hash" => self.finds(rest),
+            _ if let Some(success) = self.change_variables(known, rest) => success,
+            _ => self.run_program(assignments, fields),
+        }
+    }
+
+    /// Runs a command that changes how the shell itself works, or its jobs; nothing where it is another one.
+    fn set_up(&mut self, name: &str, rest: &[Option<String>]) -> Option<Success> {
+        match name {
+            "ulimit" => {
+                self.limit(rest);
+                Some(Some(true))
+            }
+            "hash" if first_word(rest) == Some("-p") => {
+                self.forget_commands();
+                Some(None)
+            }
             "let" => {
                 self.asks = true;
-                None
+                Some(None)
             }
             "shopt" if rest.iter().flatten().eq(["-s", "execfail"]) && self.doubt == Doubt::Sure => {
                 self.state.flags.insert('x');
-                Some(true)
+                Some(Some(true))
+            }
+            // What stands behind a pipe is run by the shell itself, or its commands go through a trap.
+            "shopt"
+                if rest
+                    .iter()
+                    .flatten()
+                    .any(|word| CHANGES_MEANING.contains(&word.as_str())) =>
+            {
+                self.forget_all();
+                Some(Some(true))
             }
             "builtin" | "wait" | "fg" | "shopt" | "enable" | "complete" | "times" | "jobs" | "kill" | "disown" => {
-                self.is_beside &= !matches!(known, "wait" | "fg");
+                self.is_beside &= !matches!(name, "wait" | "fg");
                 self.is_of_program = true;
-                None
+                Some(None)
             }
-            _ if let Some(success) = self.change_variables(known, rest) => success,
-            _ => self.run_program(assignments, fields),
+            _ => None,
         }
     }
 
@@ -157,18 +240,8 @@ impl ScriptRun<'_> {
                 }
             }
             "trap" => {
-                // It runs before every command that follows.
-                let mut words = rest.iter();
-                if words.any(|word| word.as_deref().is_none_or(|word| word == "DEBUG")) {
-                    self.forget_all();
-                }
-                let is_foreign = |word: &Option<String>| matches!(word.as_deref(), Some("ERR" | "DEBUG" | "RETURN"));
-                if self.state.kind == ShellKind::Dash && rest.iter().skip(1).any(is_foreign) {
+                if !self.trap(rest) {
                     return Some(Some(false));
-                }
-                let is_end = |word: &Option<String>| matches!(word.as_deref(), Some("EXIT" | "0"));
-                if rest.iter().skip(1).any(is_end) {
-                    self.at_exit = rest.first().cloned().flatten().filter(|text| text != "-");
                 }
             }
             // What the words mean from here on.
@@ -204,6 +277,42 @@ impl ScriptRun<'_> {
             _ => return None,
         }
         Some(Some(true))
+    }
+
+    /// `trap TEXT SIGNAL…`; whether its shell takes the signals.
+    fn trap(&mut self, rest: &[Option<String>]) -> bool {
+        // It runs before every command that follows.
+        let mut words = rest.iter();
+        if words.any(|word| word.as_deref().is_none_or(|word| word == "DEBUG")) {
+            self.forget_all();
+        }
+        let is_foreign = |word: &Option<String>| matches!(word.as_deref(), Some("ERR" | "DEBUG" | "RETURN"));
+        if self.state.kind == ShellKind::Dash && rest.iter().skip(1).any(is_foreign) {
+            return false;
+        }
+        let ends = |text: &String| text.split([' ', ';']).any(|word| word == "exit");
+        let is_error = |word: &Option<String>| word.as_deref() == Some("ERR");
+        if rest.first().and_then(Option::as_ref).is_some_and(ends) && rest.iter().skip(1).any(is_error) {
+            self.set_flag(ERROR_TRAP, true);
+        }
+        let is_end = |word: &Option<String>| matches!(word.as_deref(), Some("EXIT" | "0"));
+        if rest.iter().skip(1).any(is_end) {
+            self.at_exit = rest.first().cloned().flatten().filter(|text| text != "-");
+        }
+        true
+    }
+
+    /// `ulimit -v SIZE`: whether a program starts within so much memory is for a run to tell.
+    fn limit(&mut self, words: &[Option<String>]) {
+        let mut words = words
+            .iter()
+            .map(Option::as_deref)
+            .skip_while(|word| !matches!(word, Some("-v" | "-Sv" | "-Hv")));
+        if words.next().is_some() && words.next().is_some_and(|size| size != Some("unlimited")) {
+            let doubt = std::mem::replace(&mut self.doubt, Doubt::Open);
+            self.end("the memory that `ulimit -v` leaves is too little".to_owned());
+            self.doubt = doubt;
+        }
     }
 
     /// `exec [COMMAND]`: without one, redirections alone.
@@ -298,6 +407,9 @@ impl ScriptRun<'_> {
         });
     }
 }
+
+/// Options of bash by which commands come to mean something else.
+const CHANGES_MEANING: [&str; 3] = ["expand_aliases", "extdebug", "lastpipe"];
 
 /// The array of bash that holds the functions which are run.
 const FUNCTIONS: &str = "FUNCNAME";

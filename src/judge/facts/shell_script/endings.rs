@@ -32,6 +32,9 @@ pub(super) struct ScriptEnding {
 /// The bytes of a command that are shown.
 const SHOWN: usize = 60;
 
+/// The flag of a shell whose trap of `ERR` ends its script; no option has this letter.
+pub(super) const ERROR_TRAP: char = '!';
+
 impl ScriptRun<'_> {
     /// The script ends here for a reason, if this runs.
     pub(super) fn end(&mut self, why: String) {
@@ -100,10 +103,16 @@ impl ScriptRun<'_> {
         self.end(why);
     }
 
-    /// `set -e`: a command fails, and nobody asks.
+    /// `set -e`, or a trap of `ERR` that ends the script: a command fails, and nobody asks.
     pub(super) fn fail(&mut self) {
-        if self.state.flags.contains(&'e') && !self.is_tested {
-            self.end(format!("`{}` fails, and `set -e` is set", self.failed));
+        let flags = &self.state.flags;
+        let ends = match (flags.contains(&'e'), flags.contains(&ERROR_TRAP)) {
+            (true, _) => "and `set -e` is set",
+            (false, true) => "and a trap ends its script",
+            (false, false) => return,
+        };
+        if !self.is_tested {
+            self.end(format!("`{}` fails, {ends}", self.failed));
         }
     }
 

@@ -13,6 +13,9 @@ const DEPTH: usize = 8;
 /// Patterns of `include`, at most: each may walk many folders, whether or not it finds a file.
 const PATTERNS: usize = 1024;
 
+/// Names that all patterns together are compared with, at most: each goes through a whole folder.
+const NAMES: usize = 2_000_000;
+
 /// The configuration of `ldconfig`.
 #[derive(Debug, Clone, Default)]
 pub struct LdSoConf {
@@ -23,6 +26,8 @@ pub struct LdSoConf {
     /// The patterns of the `include` lines, absolute.
     patterns: Vec<Vec<u8>>,
     files: usize,
+    /// The names that patterns were compared with.
+    names: usize,
 }
 
 impl LdSoConf {
@@ -93,11 +98,19 @@ impl LdSoConf {
         };
         // One more than can be read, so that the limit is told; beyond it no folder is walked any more.
         let left = (FILES + 1).saturating_sub(self.files);
+        let mut names_left = NAMES.saturating_sub(self.names);
+        let before = names_left;
         let files = if left > 0 {
-            glob::expand_pattern(rootfs, &pattern, left)
+            glob::expand_within(rootfs, &pattern, left, &mut names_left)
         } else {
             Vec::new()
         };
+        self.names += before - names_left;
+        if names_left == 0 {
+            self.tell_once(format!(
+                "the includes of /etc/ld.so.conf are compared with more than {NAMES} names"
+            ));
+        }
         self.patterns.push(pattern);
         for file in files {
             // The files included by those before may have used up what was left.

@@ -13,6 +13,11 @@ const OPEN_BRACKETS: usize = 4;
 
 /// The first `limit` paths that an absolute pattern names (glob(7)), in the order of their bytes.
 pub fn expand_pattern(rootfs: &Rootfs, pattern: &[u8], limit: usize) -> Vec<Vec<u8>> {
+    expand_within(rootfs, pattern, limit, &mut usize::MAX.clone())
+}
+
+/// The same of the first `names_left` names that the pattern's parts are compared with, which it takes from them.
+pub(super) fn expand_within(rootfs: &Rootfs, pattern: &[u8], limit: usize, names_left: &mut usize) -> Vec<Vec<u8>> {
     if names_folders(pattern) {
         return Vec::new();
     }
@@ -23,7 +28,7 @@ pub fn expand_pattern(rootfs: &Rootfs, pattern: &[u8], limit: usize) -> Vec<Vec<
         let names = is_pattern.then(|| NamePattern::compile(part));
         for path in paths {
             match &names {
-                Some(names) => next.extend(matching(rootfs, &path, names)),
+                Some(names) => next.extend(matching(rootfs, &path, names, names_left)),
                 None => next.push([&path, &b"/"[..], part].concat()),
             }
         }
@@ -63,14 +68,19 @@ pub fn matches_text(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 /// The paths of what in a directory fits.
-fn matching(rootfs: &Rootfs, directory: &[u8], names: &NamePattern) -> Vec<Vec<u8>> {
+fn matching(rootfs: &Rootfs, directory: &[u8], names: &NamePattern, names_left: &mut usize) -> Vec<Vec<u8>> {
     // The path of the root is empty here, so that a component can be put behind it with one `/`.
     let at = if directory.is_empty() { b"/" } else { directory };
     let Ok(found) = rootfs.lookup(at) else {
         return Vec::new();
     };
     let children = rootfs.children(found.node).map(|(child, _)| child);
+    let is_left = |_: &&[u8]| {
+        *names_left = names_left.saturating_sub(1);
+        *names_left > 0
+    };
     children
+        .take_while(is_left)
         .filter(|child| child.len() <= NAME && names.matches(child))
         .map(|child| [directory, b"/", child].concat())
         .collect()
