@@ -127,7 +127,7 @@ fn the_regenerated_cache_is_that_of_the_real_ldconfig() {
         .map(|(name, path)| format!("{} => {path}", name.split(" (").next().unwrap_or_default()))
         .collect();
     real.sort();
-    assert_eq!(print(linker.cache.as_ref().unwrap()), real, "the cache as we read it");
+    assert_eq!(print(linker.cache.as_deref().unwrap()), real, "the cache as we read it");
     assert_eq!(print(&regenerated.cache), real, "the cache as we make it");
     assert_eq!(regenerated.links, []);
     println!(

@@ -620,3 +620,26 @@ fn a_shell_that_lacks_a_library_starts_no_program() {
         assert_eq!(failure(true, command), None, "{command:?}");
     }
 }
+
+#[test]
+fn another_loader_searches_what_each_environment_says() {
+    let with = |text: &str| {
+        let loader = b"\0/opt/own/lib/\0/opt/own/etc/ld.so.cache\0";
+        let loader = [&Elf::library("ld.so.2").build(), &loader[..]].concat();
+        let app = Elf::executable()
+            .needed("libcupti.so.12")
+            .interp("/opt/own/lib/ld.so.2");
+        let layer = Layer::new()
+            .executable("opt/own/lib/ld.so.2", loader)
+            .executable("opt/cupti/libcupti.so.12", Elf::library("libcupti.so.12").build())
+            .executable("usr/bin/app", app.build())
+            .executable("entrypoint.sh", format!("#!/bin/sh\n{text}exec \"$@\"\n"));
+        word(&facts_of(layer, &[]), "app")
+    };
+    // Whether the script sets it is for a run to tell, so that both environments are asked.
+    let may = "if [ -f /mnt/cupti ]; then export LD_LIBRARY_PATH=/opt/cupti; fi\n";
+    assert_eq!(with(may), (RequestOutcome::NotFound, true, false));
+    let does = "export LD_LIBRARY_PATH=/opt/cupti\n";
+    assert_eq!(with(does), (RequestOutcome::Loaded, false, false));
+    assert_eq!(with(""), (RequestOutcome::NotFound, false, false));
+}

@@ -148,7 +148,7 @@ fn write_loader(out: &mut String, linker: &DynamicLoader) {
     let _ = writeln!(out, "  {path} ({libc}, {})", linker.arch.name);
     let dirs = escaped(&linker.default_dirs).join(" ");
     let _ = writeln!(out, "  default directories: {dirs}");
-    let cache = linker.cache.as_ref();
+    let cache = linker.cache.as_deref();
     let entries = cache.map(|cache| count_words(cache.iter().count(), "entry"));
     let entries = entries.unwrap_or_else(|| "none".to_owned());
     let _ = writeln!(out, "  ld.so.cache: {entries}");

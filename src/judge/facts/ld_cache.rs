@@ -38,7 +38,7 @@ pub fn find_stale_entries(library: &LibraryProfile, contexts: &ByWorld<ProcessCo
     // What is gone stands in the image's own cache, what was never entered in the new one alone.
     let caches = [&contexts.as_is, &contexts.nvidia]
         .into_iter()
-        .filter_map(|context| context.linker.as_ref()?.cache.as_ref());
+        .filter_map(|context| context.linker.as_ref()?.cache.as_deref());
     let names: BTreeSet<&[u8]> = caches
         .flat_map(|cache| cache.iter().map(|(name, _)| name))
         .filter(is_ours)

@@ -35,7 +35,7 @@ struct ReadLoaders {
 struct OtherLoader {
     interpreter: ByteString,
     arch: &'static Arch,
-    context: Option<Arc<ProcessContext>>,
+    linker: Option<Arc<DynamicLoader>>,
 }
 
 impl OtherLoaders {
@@ -45,17 +45,18 @@ impl OtherLoaders {
         read.problems.clone()
     }
 
-    /// What a process of `of` starts with whose program names `interpreter`.
+    /// The loader that a program of `of` names. What it starts with beside it is not kept: it is another thing for each
+    /// environment.
     pub(super) fn find_or_read(
         &self,
         of: &ProcessContext,
         interpreter: &ByteString,
         arch: &'static Arch,
-    ) -> Option<Arc<ProcessContext>> {
+    ) -> Option<Arc<DynamicLoader>> {
         let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kept = read.kept.iter();
         if let Some(known) = kept.find(|known| known.interpreter == *interpreter && known.arch == arch) {
-            return known.context.clone();
+            return known.linker.clone();
         }
         let linker = read_loader(of, interpreter, arch);
         for problem in linker.iter().flat_map(|linker| &linker.problems) {
@@ -63,16 +64,16 @@ impl OtherLoaders {
                 read.problems.insert(problem.clone());
             }
         }
-        let context = linker.map(|linker| Arc::new(of.with_linker(linker)));
+        let linker = linker.map(Arc::new);
         if read.kept.len() == KEPT {
             read.kept.remove(0);
         }
         read.kept.push(OtherLoader {
             interpreter: interpreter.clone(),
             arch,
-            context: context.clone(),
+            linker: linker.clone(),
         });
-        context
+        linker
     }
 }
 
@@ -106,7 +107,7 @@ fn read_loader(of: &ProcessContext, interpreter: &[u8], arch: &'static Arch) -> 
     let mut linker = DynamicLoader::read_at(&of.rootfs, interpreter, arch, of.cpu)?;
     linker.budget = Arc::clone(&of.budget);
     let bytes = of.rootfs.content(interpreter).unwrap_or_default();
-    let entries = linker.cache.iter().flat_map(LdCache::iter).count();
+    let entries = linker.cache.as_deref().into_iter().flat_map(LdCache::iter).count();
     linker
         .budget
         .spend(bytes.len() / STEP_BYTES + linker.default_dirs.len() + entries);

@@ -161,7 +161,7 @@ fn with_new_cache(as_is: &ProcessContext, layers: usize) -> ProcessContext {
         if *linker.cache_path == *SYSTEM_CACHE {
             // What was wrong with the image's own cache is void once ldconfig has made another.
             linker.problems.clone_from(&made.problems);
-            linker.cache = Some(made.cache);
+            linker.cache = Some(Arc::new(made.cache));
             linker.cache_is_new = true;
         }
     }
@@ -336,12 +336,12 @@ impl ProcessContext {
             StartMode::Listed
         };
         let own = elf.and_then(|elf| self.with_loader_of(elf));
-        let context = own.as_deref().unwrap_or(self);
+        let context = own.as_ref().unwrap_or(self);
         context.with_setup(|setup| SimulatedProcess::new(setup).start(path, how))
     }
 
     /// The same for a program that names another ld.so, as those of conda or Nix do, with defaults of its own.
-    fn with_loader_of(&self, elf: &ElfFacts) -> Option<Arc<Self>> {
+    fn with_loader_of(&self, elf: &ElfFacts) -> Option<Self> {
         let (interpreter, arch) = (elf.interp.as_ref()?, Arch::of_object(elf)?);
         let real_path = self.rootfs.lookup(interpreter).ok()?.path;
         // The image's own loader is set up already, with the cache of this world.
@@ -350,20 +350,15 @@ impl ProcessContext {
         if is_own || self.budget_end().is_some() {
             return None;
         }
-        self.other_loaders.find_or_read(self, interpreter, arch)
-    }
-
-    /// The same with another loader, which knows none beside it.
-    pub(super) fn with_linker(&self, linker: DynamicLoader) -> Self {
-        Self {
-            linker: Some(linker),
-            other_loaders: Arc::default(),
+        let linker = self.other_loaders.find_or_read(self, interpreter, arch)?;
+        Some(Self {
+            linker: Some(DynamicLoader::clone(&linker)),
             ..self.clone()
-        }
+        })
     }
 
     /// The same for the program at `path`; `None` where the image's own loader starts it.
-    pub(super) fn of_program(&self, path: &RootPath) -> Option<Arc<Self>> {
+    pub(super) fn of_program(&self, path: &RootPath) -> Option<Self> {
         self.with_loader_of(elf_at(&self.rootfs, path)?)
     }
 

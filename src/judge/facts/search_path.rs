@@ -103,7 +103,7 @@ pub fn find_driver_stubs(contexts: &ByWorld<ProcessContext>) -> Vec<DriverStub> 
     // The image's own cache counts until the container runtime has run ldconfig, the one made anew after that.
     let caches = [&contexts.as_is, &contexts.nvidia]
         .into_iter()
-        .filter_map(|context| context.linker.as_ref()?.cache.as_ref());
+        .filter_map(|context| context.linker.as_ref()?.cache.as_deref());
     let entries = caches
         .flat_map(image_linkage::loader::LdCache::iter)
         .filter(|(name, _)| DRIVER.contains(name));

@@ -154,7 +154,11 @@ fn stale_cache<'m>(making: &SlimInput<'m>) -> Option<&'m DynamicLoader> {
     let linker = making.facts.contexts.as_is.linker.as_ref()?;
     let gone = making.decision.removed_paths();
     let names_gone = || {
-        let mut entries = linker.cache.iter().flat_map(image_linkage::loader::LdCache::iter);
+        let mut entries = linker
+            .cache
+            .as_deref()
+            .into_iter()
+            .flat_map(image_linkage::loader::LdCache::iter);
         let rootfs = &making.facts.contexts.as_is.rootfs;
         // A cache names files by the folders of ld.so.conf, some of which are links, such as /lib.
         let real = |path: &[u8]| {

@@ -121,7 +121,7 @@ pub(super) fn reached_objects(before: &ProcessContext, after: &ProcessContext) -
 /// The sonames that the loader's cache leads elsewhere with.
 fn changed_entries(before: &ProcessContext, after: &ProcessContext) -> Vec<ByteString> {
     let entries = |context: &ProcessContext| -> BTreeSet<(ByteString, ByteString)> {
-        let caches = context.linker.iter().filter_map(|linker| linker.cache.as_ref());
+        let caches = context.linker.iter().filter_map(|linker| linker.cache.as_deref());
         let pair = |(name, entry): (&[u8], &CacheEntry)| (name.into(), entry.path.clone());
         caches.flat_map(LdCache::iter).map(pair).collect()
     };

@@ -98,7 +98,7 @@ impl LdconfigReport {
 }
 
 fn cache(context: &ProcessContext) -> Option<&LdCache> {
-    context.linker.as_ref()?.cache.as_ref()
+    context.linker.as_ref()?.cache.as_deref()
 }
 
 fn entries(cache: Option<&LdCache>, is_wanted: impl Fn(&[u8], &CacheEntry) -> bool) -> Vec<CacheEntryReport> {

@@ -42,7 +42,7 @@ pub struct DynamicLoader {
     /// Where glibc's looks for its cache: [`SYSTEM_CACHE`], but for one that was built for a folder of its own.
     pub cache_path: ByteString,
     /// What the cache says; `None` where it is absent or unusable.
-    pub cache: Option<LdCache>,
+    pub cache: Option<Arc<LdCache>>,
     /// Whether `ldconfig` has made the cache when the container started, which everybody can read then.
     pub cache_is_new: bool,
     /// The file that names what glibc's loads before all else: `/etc/ld.so.preload` in most.

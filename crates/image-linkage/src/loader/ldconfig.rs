@@ -86,7 +86,7 @@ pub fn folders_of_cache(rootfs: &Rootfs, linker: &DynamicLoader) -> Vec<ByteStri
     let configured = LdSoConf::read(rootfs).directories.into_iter().chain(built_in(linker));
     let mut known: BTreeSet<NodeId> = configured.filter_map(|path| node_of(&path)).collect();
     let mut folders = Vec::new();
-    let plain = linker.cache.iter().flat_map(LdCache::iter);
+    let plain = linker.cache.as_deref().into_iter().flat_map(LdCache::iter);
     // Those of better processors lie below a folder of the others.
     let plain = plain.filter(|(_, entry)| entry.hwcaps.is_none() && entry.hardware == 0);
     for (_, entry) in plain {

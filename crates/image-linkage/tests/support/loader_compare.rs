@@ -210,7 +210,7 @@ fn compare_ldconfig(world: &World, case: &Case, root: &Path, format: CacheFormat
     }
     same(Step::Ldconfig, &subtract(&ours, &real), &subtract(&real, &ours), &ran)?;
     let linker = machine.linker(&after);
-    let as_read = printed(linker.cache.as_ref().unwrap());
+    let as_read = printed(linker.cache.as_deref().unwrap());
     same(Step::Ldconfig, &as_read, &real.0, &ran)
 }
 

@@ -126,7 +126,7 @@ fn our_answer(case: &Case) -> Answer {
         let mut lines = printed(&made.cache);
         lines.extend(links(&rootfs));
         answer.ldconfig = Some(own(lines));
-        linker.cache = Some(made.cache);
+        linker.cache = Some(made.cache.into());
     }
     if case.opens.is_some() || !case.deleted.is_empty() || !case.added.0.is_empty() {
         return answer;

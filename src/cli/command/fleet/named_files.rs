@@ -9,8 +9,8 @@ use crate::judge::outcome::RunExit;
 use super::super::command_error::CommandError;
 use super::super::terminal::report_error;
 
-/// The bytes of what names images: all objects of a large cluster.
-const TEXT_BYTES: u64 = 1 << 30;
+/// The bytes of what names images, which are held: ten thousand pods take 100 MB.
+const TEXT_BYTES: u64 = 128 << 20;
 
 /// The text of a file, or of standard input for `-`.
 ///

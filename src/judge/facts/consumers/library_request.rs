@@ -53,7 +53,7 @@ pub(super) fn gets(
         return ConsumerOutcome::not_found(failure.words.clone()).ended(failure);
     }
     let own = opener.program(object).and_then(|program| context.of_program(program));
-    let context = own.as_deref().unwrap_or(context);
+    let context = own.as_ref().unwrap_or(context);
     let run = |setup: &ProcessSetup<'_>| ask_process(setup, context, library, asker, &opener, wanted);
     let no_loader = || ConsumerOutcome::not_found("the image has no dynamic loader".to_owned());
     let (mut gets, objects) = context.with_setup(run).unwrap_or_else(|| (no_loader(), Vec::new()));

@@ -27,7 +27,7 @@ const STARTS_NOTHING: [&str; 6] = [
 ];
 
 /// Variables by which glibc's loads auditors that search for it, or lists what it would load and starts nothing (ld.so(8)).
-const UNFOLLOWED_VARIABLES: [&str; 2] = ["LD_AUDIT", "LD_TRACE_LOADED_OBJECTS"];
+const UNFOLLOWED_VARIABLES: [&str; 3] = ["LD_AUDIT", "LD_DEBUG", "LD_TRACE_LOADED_OBJECTS"];
 
 impl CommandFollower<'_> {
     /// A variable that the loader heeds in a way that is not followed.
@@ -35,8 +35,13 @@ impl CommandFollower<'_> {
         let is_set = |name: &&str| match self.variables.get(*name) {
             None | Some(VariableValue::Unset) => false,
             Some(VariableValue::Unknown) => true,
-            // One that traces does so with any value.
-            Some(VariableValue::Text(value)) => *name != "LD_AUDIT" || !value.is_empty(),
+            Some(VariableValue::Text(value)) => match *name {
+                "LD_AUDIT" => !value.is_empty(),
+                // With this word it tells of the others, and starts nothing.
+                "LD_DEBUG" => value.split([' ', ',', ':']).any(|word| word == "help"),
+                // It traces with any value.
+                _ => true,
+            },
         };
         let name = UNFOLLOWED_VARIABLES.into_iter().find(is_set)?;
         Some(EntryProblem::LoaderVariable(name))

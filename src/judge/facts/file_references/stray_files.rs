@@ -233,7 +233,12 @@ fn on_search_path(context: &ProcessContext, names: &NameIndex<'_>) -> BTreeSet<u
     let search = |setup: &ProcessSetup<'_>| {
         let folders = SimulatedProcess::plain_search_path(setup).into_iter();
         let in_folders = folders.flat_map(|(_, folder)| names.numbers_in(&context.rootfs, setup, &folder));
-        let cache = setup.linker.cache.iter().flat_map(image_linkage::loader::LdCache::iter);
+        let cache = setup
+            .linker
+            .cache
+            .as_deref()
+            .into_iter()
+            .flat_map(image_linkage::loader::LdCache::iter);
         let known = cache.filter(|(name, _)| names.by_name.contains_key(*name));
         let cached = known.filter_map(|(_, entry)| context.rootfs.lookup(&entry.path).ok());
         let cached = cached.filter_map(|found| names.number_at(&found.path));

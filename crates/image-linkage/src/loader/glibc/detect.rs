@@ -1,6 +1,8 @@
 //! What glibc's `ld.so` starts with. The default directories are compiled into it, and differ between
 //! distributions; they are read from the image's own file.
 
+use std::sync::Arc;
+
 use super::preload;
 use crate::elf::ByteString;
 use crate::escape;
@@ -77,7 +79,7 @@ fn read_cache(linker: &mut DynamicLoader, rootfs: &Rootfs) {
     let read = file.kept.as_deref().ok_or_else(|| "it was not read".to_owned());
     let problem = match read.and_then(|bytes| ld_cache_file::read_cache(bytes, linker.arch.data)) {
         Ok(CacheFile { cache, damage }) => {
-            linker.cache = Some(cache);
+            linker.cache = Some(Arc::new(cache));
             damage.map(|why| format!("what the loader finds in {path} cannot be foretold: {why}"))
         }
         Err(why) => Some(format!("the loader ignores {path}: {why}")),
