@@ -1020,6 +1020,11 @@ fn a_script_that_its_kernel_or_shell_refuses_does_not_start() {
             assert_eq!(judge.real(&case), None, "{why}");
         }
     }
+    // A letter of several bytes may lie across the end of what the kernel reads.
+    for padding in 230..=260 {
+        let text = format!("# {}é\nexec \"$@\"\n", "x".repeat(padding));
+        assert_eq!(script("/bin/sh", &text).ours().problem, None, "{padding}");
+    }
     let chain = (0..20).fold(script("/bin/sh", "exec /0.sh \"$@\"\n"), |case, number| {
         case.and(
             &format!("/{number}.sh"),

@@ -10,7 +10,7 @@ use super::start_failure::{StartFailure, permission_cure};
 use image_linkage::elf::ElfFacts;
 use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess, StartMode, UnresolvedRequest};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::FileUse;
+use image_linkage::rootfs::{FileCredentials, FileUse};
 
 /// Why the container's command does not start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,6 +89,10 @@ fn launcher_failure(context: &ProcessContext) -> Option<(StartFailure, RootPath)
         let mut then = context.clone();
         then.environment.library_path = text(&started.library_path);
         then.environment.preload = text(&started.preload);
+        if entry.user.is_some() {
+            // Who takes on another user was root before, to whom no file is closed.
+            then.user.credentials = FileCredentials::default();
+        }
         let failure = StartFailure::of_program(&then, &started.path)?;
         Some((failure, started.path.clone()))
     })

@@ -189,9 +189,6 @@ struct CommandFollower<'r> {
 /// The bytes of a file that the kernel reads to tell what it is (`BINPRM_BUF_SIZE`).
 const FIRST_BLOCK: usize = 256;
 
-/// What may stand in front of an interpreter's name.
-const BLANKS: [char; 2] = [' ', '\t'];
-
 /// The shells whose scripts are read.
 const SHELLS: [&str; 4] = ["sh", "bash", "dash", "ash"];
 
@@ -323,8 +320,8 @@ impl CommandFollower<'_> {
             return true;
         };
         // The end of the interpreter's name has to lie within the first block (Linux fs/binfmt_script.c, `load_script`).
-        let block = text.get(2..FIRST_BLOCK).unwrap_or_default();
-        let is_cut = text.len() > FIRST_BLOCK && !block.trim_start_matches(BLANKS).contains(['\n', ' ', '\t']);
+        let name = text.as_bytes().iter().skip(2).skip_while(|byte| b" \t".contains(byte));
+        let is_cut = name.take_while(|byte| !b" \t\n".contains(byte)).count() + 2 >= FIRST_BLOCK;
         if is_cut && self.is_direct {
             self.fail(
                 &path,

@@ -67,7 +67,7 @@ impl CommandFollower<'_> {
         let lost = self
             .directory
             .as_ref()
-            .filter(|to| self.rootfs.lookup(to.as_bytes()) == Err(LookupError::NotFound));
+            .filter(|to| self.is_direct && self.rootfs.lookup(to.as_bytes()) == Err(LookupError::NotFound));
         let said = lost.map(|to| {
             format!(
                 "env: cannot change directory to {}",
