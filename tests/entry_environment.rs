@@ -1025,6 +1025,20 @@ fn a_script_that_its_kernel_or_shell_refuses_does_not_start() {
         let text = format!("# {}é\nexec \"$@\"\n", "x".repeat(padding));
         assert_eq!(script("/bin/sh", &text).ours().problem, None, "{padding}");
     }
+    for scripts in [5, 6] {
+        let name = |number: usize| format!("/{number}.sh");
+        let case = (1..scripts).fold(script(&name(1), ""), |case, number| {
+            let is_last = number + 1 == scripts;
+            let interpreter = if is_last {
+                "/bin/sh".to_owned()
+            } else {
+                name(number + 1)
+            };
+            case.and(&name(number), &format!("#!{interpreter}\nexec {PRINT}\n"))
+        });
+        let (ours, real) = (case.ours().problem.is_none(), judge.real(&case).is_some());
+        assert_eq!((ours, real), (scripts == 5, scripts == 5), "{scripts}");
+    }
     let chain = (0..20).fold(script("/bin/sh", "exec /0.sh \"$@\"\n"), |case, number| {
         case.and(
             &format!("/{number}.sh"),
@@ -1561,6 +1575,8 @@ fn an_option_of_a_loader_that_is_not_followed_leaves_the_verdict_open() {
         ("LD_TRACE_LOADED_OBJECTS=", true),
         ("LD_DEBUG=libs", false),
         ("LD_DEBUG=libs,help", true),
+        ("GLIBC_TUNABLES=glibc.malloc.check=1", false),
+        ("GLIBC_TUNABLES=glibc.malloc.check=1:glibc.cpu.hwcaps=-AVX2", true),
     ] {
         let (name, _) = variable.split_once('=').unwrap();
         let why = format!("the container's command starts with {name} in its environment, which is not followed here");

@@ -139,6 +139,7 @@ pub(super) fn entry_environment(
         changes: Vec::new(),
         launcher: None,
         script: None,
+        interpreters: 0,
         is_direct: true,
         by_loader: false,
         started: Vec::new(),
@@ -180,6 +181,8 @@ struct CommandFollower<'r> {
     launcher: Option<RootPath>,
     /// The script whose first line is followed.
     script: Option<String>,
+    /// How many scripts the kernel has gone through for this one.
+    interpreters: usize,
     /// Whether no shell has come between, which has commands of its own and may go on without one.
     is_direct: bool,
     by_loader: bool,
@@ -188,6 +191,9 @@ struct CommandFollower<'r> {
 
 /// The bytes of a file that the kernel reads to tell what it is (`BINPRM_BUF_SIZE`).
 const FIRST_BLOCK: usize = 256;
+
+/// The scripts that it takes for interpreters of each other (Linux fs/exec.c, `exec_binprm`).
+const INTERPRETERS: usize = 5;
 
 /// The shells whose scripts are read.
 const SHELLS: [&str; 4] = ["sh", "bash", "dash", "ash"];
@@ -202,6 +208,7 @@ impl CommandFollower<'_> {
             None => return false,
         };
         let base = name.rsplit('/').next().unwrap_or_default().to_owned();
+        let chained = std::mem::take(&mut self.interpreters);
         let before = (self.loader_variables(), self.directory.is_some());
         // Of a shell, the script that it runs says more than its own name.
         let script = self.words.iter().flatten().skip(1).find(|word| !is_option(word));
@@ -241,13 +248,12 @@ impl CommandFollower<'_> {
             loader if is_loader(loader) => self.loader(),
             "su" | "runuser" | "setpriv" => self.change_user(&base),
             "chroot" => self.change_root(),
-            // What they start is put together from what they read or find.
-            "xargs" | "parallel" => self.lose(),
+            // What it starts is put together from what it finds.
             "find" if self.words.iter().flatten().any(|word| word.starts_with("-exec")) => self.lose(),
             base if let Some(launcher) = self.launcher(base) => self.launch(launcher, &name),
             // It may set anew what was taken away.
             _ if raises => self.lose(),
-            _ => self.script(path),
+            _ => self.script(path, chained),
         };
         // What such a program starts is executed securely, unless it takes on its user as a whole.
         let goes_on = if is_set { self.lose() } else { goes_on };
@@ -280,8 +286,8 @@ impl CommandFollower<'_> {
         values.collect()
     }
 
-    /// A file that the kernel starts: a script names its interpreter in its first line.
-    fn script(&mut self, path: Option<String>) -> bool {
+    /// A file that the kernel starts: a script names its interpreter in its first line. So many have come before this one.
+    fn script(&mut self, path: Option<String>, chained: usize) -> bool {
         let Some(path) = path else {
             return false;
         };
@@ -326,6 +332,14 @@ impl CommandFollower<'_> {
             self.fail(
                 &path,
                 "exec format error: its first line is longer than the kernel reads",
+            );
+            return false;
+        }
+        self.interpreters = chained + 1;
+        if self.interpreters > INTERPRETERS {
+            self.fail(
+                &path,
+                "too many levels of symbolic links: scripts are each other's interpreters",
             );
             return false;
         }

@@ -26,8 +26,9 @@ const STARTS_NOTHING: [&str; 6] = [
     "--version",
 ];
 
-/// Variables by which glibc's loads auditors that search for it, or lists what it would load and starts nothing (ld.so(8)).
-const UNFOLLOWED_VARIABLES: [&str; 3] = ["LD_AUDIT", "LD_DEBUG", "LD_TRACE_LOADED_OBJECTS"];
+/// Variables by which glibc's loads auditors that search for it, lists what it would load and starts nothing (ld.so(8)), or
+/// searches as on another processor.
+const UNFOLLOWED_VARIABLES: [&str; 4] = ["GLIBC_TUNABLES", "LD_AUDIT", "LD_DEBUG", "LD_TRACE_LOADED_OBJECTS"];
 
 impl CommandFollower<'_> {
     /// A variable that the loader heeds in a way that is not followed.
@@ -36,6 +37,8 @@ impl CommandFollower<'_> {
             None | Some(VariableValue::Unset) => false,
             Some(VariableValue::Unknown) => true,
             Some(VariableValue::Text(value)) => match *name {
+                // A processor without what is masked has other folders.
+                "GLIBC_TUNABLES" => value.contains("glibc.cpu.hwcaps="),
                 "LD_AUDIT" => !value.is_empty(),
                 // With this word it tells of the others, and starts nothing.
                 "LD_DEBUG" => value.split([' ', ',', ':']).any(|word| word == "help"),
