@@ -7,7 +7,6 @@ use super::endings::ERROR_TRAP;
 use super::grammar::TokenReader;
 use super::programs::is_harmless;
 use super::script_run::{Doubt, ScriptRun, ShellKind, ShellState, StartedProgram, Success, VariableValue};
-use super::simple::SPECIAL;
 use crate::judge::facts::shell_words::ShellToken;
 use image_linkage::escape;
 
@@ -410,6 +409,12 @@ impl ScriptRun<'_> {
 
 /// Options of bash by which commands come to mean something else.
 const CHANGES_MEANING: [&str; 3] = ["expand_aliases", "extdebug", "lastpipe"];
+
+/// The commands of the shell that are special (POSIX.1-2017, 2.14).
+pub(super) const SPECIAL: [&str; 15] = [
+    "", ".", ":", "break", "continue", "eval", "exec", "exit", "export", "readonly", "return", "set", "shift", "trap",
+    "unset",
+];
 
 /// The array of bash that holds the functions which are run.
 const FUNCTIONS: &str = "FUNCNAME";

@@ -1,5 +1,6 @@
 //! A command of words: what its words come to, where it reads and writes, and what becomes of it.
 
+use super::commands::SPECIAL;
 use super::grammar::TokenReader;
 use super::programs::is_harmless;
 use super::script_run::{Doubt, ScriptRun, Success, VariableValue};
@@ -232,11 +233,6 @@ fn is_element(parts: &[WordPart]) -> bool {
             .any(|part| matches!(part, WordPart::Text(text) if text.contains("]=")))
 }
 
-/// The commands of the shell that are special (POSIX.1-2017, 2.14).
-pub(super) const SPECIAL: [&str; 15] = [
-    "", ".", ":", "break", "continue", "eval", "exec", "exit", "export", "readonly", "return", "set", "shift", "trap",
-    "unset",
-];
 /// The commands whose words may be arrays.
 const DECLARES: [&str; 4] = ["declare", "local", "readonly", "typeset"];
 /// The elements of one array, or of the arguments, that are followed.
