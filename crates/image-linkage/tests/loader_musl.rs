@@ -296,3 +296,35 @@ fn open(process: &mut SimulatedProcess<'_>, case: &Case, caller: &str) -> Vec<St
     lines.extend(mapped.map(|object| format!("map {}", text(&object.path))));
     lines
 }
+
+#[test]
+fn is_static_tls_for_what_a_program_starts_with_alone() {
+    let Some(judge) = Judge::new().filter(|_| support::have("musl-gcc", "musl-tools")) else {
+        return;
+    };
+    let program = fs::read(judge.tools.compile("musl-gcc", "opener", &[])).unwrap();
+    for (model, loads) in [
+        ("-ftls-model=global-dynamic", true),
+        ("-ftls-model=initial-exec", false),
+    ] {
+        let library = judge
+            .tools
+            .compile("musl-gcc", "static_tls", &["-shared", "-fPIC", model]);
+        let case = musl_case::make_open(1, program.clone(), Vec::new());
+        let root = judge.tools.folder();
+        let at = root.path();
+        for folder in ["lib", "app/bin"] {
+            fs::create_dir_all(at.join(folder)).unwrap();
+        }
+        fs::copy(&judge.loader, at.join(&LOADER[1..])).unwrap();
+        fs::copy(library, at.join("lib/libtls.so")).unwrap();
+        loader_tree::write_file(&at.join("app/bin/prog"), &program);
+        let words = ["/app/bin/prog", "-", "/lib/libtls.so"];
+        let ran = judge.tools.run(at, "/", &[], &words);
+        let ours = process(&judge.read(at), &case, |process| {
+            process.start(b"/app/bin/prog", StartMode::Executed);
+            process.open(b"/lib/libtls.so", None).unresolved.is_empty()
+        });
+        assert_eq!((ran.out.contains("opened "), ours), (loads, loads), "{ran:?}");
+    }
+}

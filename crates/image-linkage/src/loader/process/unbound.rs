@@ -117,9 +117,14 @@ impl SimulatedProcess<'_> {
     /// The object among the new ones for whose storage at a fixed place in every thread there is no room, where dlopen
     /// has mapped it (glibc elf/dl-reloc.c, `_dl_try_allocate_static_tls`).
     fn storage_refusal(&self, new: std::ops::Range<usize>) -> Option<UnresolvedRequest> {
-        let Libc::Glibc(_) = self.maps.setup.linker.libc else {
-            return None;
-        };
+        if self.maps.setup.linker.libc == Libc::Musl {
+            // It has such storage for what a program starts with alone (ldso/dynlink.c, `do_relocs`).
+            let words = "it wants static TLS, which musl gives to what a program starts with";
+            return (self.started.max(new.start)..new.end).find_map(|number| {
+                let map = self.maps.get(number).filter(|map| map.elf().static_tls > 0)?;
+                Some(refusal_of(number, map, LoadRefusal::Unforetold(words.to_owned())))
+            });
+        }
         let room = self.storage_room();
         let mut used = 0_u64;
         (self.started..new.end).find_map(|number| {
