@@ -1584,6 +1584,29 @@ fn an_option_of_a_loader_that_is_not_followed_leaves_the_verdict_open() {
         assert_eq!(said(&["env", variable, "/bin/app"]).0, expected, "{variable}");
     }
     let not_started = |words: &str| format!("the container's command does not start: {words}");
+    let given = |program: &[&str]| {
+        let words = [&["/lib64/ld-linux-x86-64.so.2"], program].concat();
+        let layer = Layer::new()
+            .executable(
+                "lib64/ld-linux-x86-64.so.2",
+                Elf::library("ld-linux-x86-64.so.2").build(),
+            )
+            .executable(&PRINT[1..], Elf::executable().build());
+        let case = command(&words).and("/run.sh", "exec true\n");
+        let entry = case.facts(layer).contexts.as_is.entry;
+        (entry.problem.map(|problem| problem.to_string()), entry.absent)
+    };
+    let refused = |words: &str| (Some(not_started(words)), None);
+    assert_eq!(given(&[PRINT]), (None, None));
+    assert_eq!(given(&[]), refused("/lib64/ld-linux-x86-64.so.2: missing program name"));
+    let bare = "print: cannot open shared object file: No such file or directory";
+    assert_eq!(given(&["print"]), refused(bare));
+    for path in ["/usr", "/run.sh"] {
+        let words = format!("{path}: it is no object that a loader takes");
+        assert_eq!(given(&[path]), refused(&words));
+    }
+    let gone = "/bin/none: cannot open shared object file";
+    assert_eq!(given(&["/bin/none"]), (None, Some(gone.to_owned())));
     let glibc_words = |words: &str| not_started(&format!("/lib64/ld-linux-x86-64.so.2 {words}"));
     assert_eq!(glibc(&["--list"]).0, glibc_words("--list starts nothing"));
     let unknown = glibc_words("--library-path=/x is no option that it has");

@@ -5,6 +5,7 @@ use super::users::MUSL;
 use super::{CommandFollower, known, maybe};
 use crate::byte_search::contains_bytes;
 use crate::judge::facts::entry_problem::EntryProblem;
+use crate::judge::facts::resolved_objects::elf_at;
 use crate::judge::facts::shell_script::VariableValue;
 use image_linkage::escape;
 
@@ -96,8 +97,40 @@ impl CommandFollower<'_> {
         }
         self.words = words.collect();
         self.by_loader = !self.words.is_empty();
+        if self.problem.is_none() {
+            self.check_argument(&loader, is_musl);
+        }
         // What it starts is an object: no interpreter of a script is asked for.
         false
+    }
+
+    /// Whether the loader has a program, and can load it: it takes a word without a slash for a library's name, and searches no
+    /// `PATH`.
+    fn check_argument(&mut self, loader: &str, is_musl: bool) {
+        let Some(word) = self.words.first() else {
+            return self.fail(loader, "missing program name");
+        };
+        let Some(word) = word.clone() else { return };
+        if !word.contains('/') && !is_musl {
+            return self.fail(&word, "cannot open shared object file: No such file or directory");
+        }
+        let Some(path) = self.absolute(&word) else { return };
+        let Ok(found) = self.rootfs.lookup(path.as_bytes()) else {
+            let said = || {
+                format!(
+                    "{}: cannot open shared object file",
+                    escape::escape_bytes(word.as_bytes())
+                )
+            };
+            self.absent.get_or_insert_with(said);
+            return;
+        };
+        let own = self.rootfs.lookup(loader.as_bytes()).map(|own| own.path);
+        if own.is_ok_and(|own| own == found.path) {
+            self.fail(&word, "loader cannot load itself");
+        } else if elf_at(self.rootfs, &found.path).is_none() {
+            self.fail(&word, "it is no object that a loader takes");
+        }
     }
 
     /// Adds what is preloaded beside what the variable says.
