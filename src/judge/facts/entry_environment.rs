@@ -145,13 +145,9 @@ pub(super) fn entry_environment(
         started: Vec::new(),
     };
     entry.set_home();
-    let told = config
-        .command
-        .iter()
-        .cloned()
-        .chain(environment.iter().map(|(name, value)| format!("{name}={value}")));
-    let is_long = told.map(|text| text.len()).any(|bytes| bytes >= WORD);
-    if is_long {
+    let words = config.command.iter().map(String::len);
+    let variables = environment.iter().map(|(name, value)| name.len() + 1 + value.len());
+    if words.chain(variables).any(|bytes| bytes >= WORD) {
         entry.problem = Some(EntryProblem::NotStarted("argument list too long".to_owned()));
     } else if (0..COMMANDS).all(|_| entry.step()) {
         // What it comes to is not followed any further.
@@ -286,7 +282,8 @@ impl CommandFollower<'_> {
         values.collect()
     }
 
-    /// A file that the kernel starts: a script names its interpreter in its first line. So many have come before this one.
+    /// A file that the kernel starts: a script names its interpreter in its first line. `chained` scripts
+    /// have been each other's interpreters before this one.
     fn script(&mut self, path: Option<String>, chained: usize) -> bool {
         let Some(path) = path else {
             return false;

@@ -35,7 +35,7 @@ struct ReadLoaders {
 struct OtherLoader {
     interpreter: ByteString,
     arch: &'static Arch,
-    linker: Option<Arc<DynamicLoader>>,
+    linker: Option<DynamicLoader>,
 }
 
 impl OtherLoaders {
@@ -52,7 +52,7 @@ impl OtherLoaders {
         of: &ProcessContext,
         interpreter: &ByteString,
         arch: &'static Arch,
-    ) -> Option<Arc<DynamicLoader>> {
+    ) -> Option<DynamicLoader> {
         let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kept = read.kept.iter();
         if let Some(known) = kept.find(|known| known.interpreter == *interpreter && known.arch == arch) {
@@ -64,7 +64,6 @@ impl OtherLoaders {
                 read.problems.insert(problem.clone());
             }
         }
-        let linker = linker.map(Arc::new);
         if read.kept.len() == KEPT {
             read.kept.remove(0);
         }

@@ -68,7 +68,7 @@ pub struct ProcessContext {
     pub(super) python: Arc<PythonEnvironment>,
     /// The names of the shared libraries of the image, once somebody has asked.
     library_names: Arc<OnceLock<BTreeSet<ByteString>>>,
-    /// The same with the loaders of programs that name another.
+    /// What was read of the loaders that programs name beside this one.
     other_loaders: Arc<OtherLoaders>,
 }
 
@@ -352,7 +352,7 @@ impl ProcessContext {
         }
         let linker = self.other_loaders.find_or_read(self, interpreter, arch)?;
         Some(Self {
-            linker: Some(DynamicLoader::clone(&linker)),
+            linker: Some(linker),
             ..self.clone()
         })
     }

@@ -187,12 +187,9 @@ impl Changeset {
         if self.entries.get(target.as_bytes()).is_some() {
             return;
         }
-        let is_gone = |path: &RootPath| self.whiteouts.contains(path);
-        if std::iter::successors(Some(target.clone()), |path| {
-            (*path != RootPath::default()).then(|| path.parent())
-        })
-        .any(|path| is_gone(&path))
-        {
+        let parent = |path: &RootPath| (*path != RootPath::default()).then(|| path.parent());
+        let mut lineage = std::iter::successors(Some(target.clone()), parent);
+        if lineage.any(|path| self.whiteouts.contains(&path)) {
             self.unread(
                 path,
                 "the file that it is a hard link to is removed by its own layer".to_owned(),

@@ -2,6 +2,7 @@
 
 use crate::elf::ByteString;
 use crate::path::RootPath;
+use crate::rootfs::PATH;
 
 /// What the tokens stand for in one object.
 #[derive(Debug, Clone, Copy)]
@@ -26,9 +27,6 @@ pub(crate) enum OriginTrust<'a> {
     /// The same, and only where it leads below one of these directories: in its program.
     Below(&'a [ByteString]),
 }
-
-/// The bytes of the longest path, as Linux bounds it (`PATH_MAX`).
-const PATH: usize = 4096;
 
 /// Expands the tokens of `text`. A token without a value drops the whole text: `None`. A `$` that begins no
 /// known token stays as it is.

@@ -8,7 +8,7 @@ use crate::path::{self, RootPath};
 /// The symbolic links followed in one lookup (`MAXSYMLINKS` of Linux).
 const LINKS: usize = 40;
 /// The longest path (`PATH_MAX` of Linux, with the final NUL).
-const PATH: usize = 4096;
+pub(crate) const PATH: usize = 4096;
 /// The longest name (`NAME_MAX` of Linux).
 const NAME: usize = 255;
 

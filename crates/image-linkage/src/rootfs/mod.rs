@@ -10,5 +10,6 @@ mod tree;
 
 pub use apply::{ApplyProblem, merge_layers};
 pub use credentials::{AccessDenial, FileCredentials, FileUse};
+pub(crate) use lookup::PATH;
 pub use lookup::{LookupError, ResolvedPath};
 pub use tree::{NodeId, NodeKind, Rootfs, RootfsNode};

@@ -124,9 +124,7 @@ impl ScriptRun<'_> {
             let named = if letters.contains('o') {
                 let name = rest.first().and_then(Option::as_deref);
                 if name == Some("pipefail") && self.state.kind == ShellKind::Dash && self.doubt <= Doubt::Open {
-                    let doubt = std::mem::replace(&mut self.doubt, Doubt::Open);
-                    self.end("`set -o pipefail` is unknown to dash, as it is before 0.5.13".to_owned());
-                    self.doubt = doubt;
+                    self.may_end("`set -o pipefail` is unknown to dash, as it is before 0.5.13".to_owned());
                 }
                 rest = rest.get(1..).unwrap_or_default();
                 if is_on && name.is_none_or(|name| CHANGES_SHELL.contains(&name)) {

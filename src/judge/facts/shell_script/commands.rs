@@ -308,9 +308,7 @@ impl ScriptRun<'_> {
             .map(Option::as_deref)
             .skip_while(|word| !matches!(word, Some("-v" | "-Sv" | "-Hv")));
         if words.next().is_some() && words.next().is_some_and(|size| size != Some("unlimited")) {
-            let doubt = std::mem::replace(&mut self.doubt, Doubt::Open);
-            self.end("the memory that `ulimit -v` leaves is too little".to_owned());
-            self.doubt = doubt;
+            self.may_end("the memory that `ulimit -v` leaves is too little".to_owned());
         }
     }
 

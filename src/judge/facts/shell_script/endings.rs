@@ -49,6 +49,14 @@ impl ScriptRun<'_> {
         }
     }
 
+    /// It may be that the script ends here, which only a run could tell.
+    pub(super) fn may_end(&mut self, why: String) {
+        let open = self.doubt.max(Doubt::Open);
+        let doubt = std::mem::replace(&mut self.doubt, open);
+        self.end(why);
+        self.doubt = doubt;
+    }
+
     /// `exit [STATUS]`: behind a program and without a failure it is the end of that program's script.
     pub(super) fn exit(&mut self, status: Option<&str>) {
         let fails = status.is_some_and(|status| status.parse().is_ok_and(|number: i64| number != 0));

@@ -10,7 +10,7 @@ use crate::loader::dynamic_loader::{DynamicLoader, SYSTEM_CACHE};
 use crate::loader::ld_cache_file::{self, CacheFile};
 use crate::loader::legacy_hwcaps::LegacyHwcaps;
 use crate::loader::machine::{Arch, CpuLevel, Libc};
-use crate::rootfs::Rootfs;
+use crate::rootfs::{PATH, Rootfs};
 
 /// What most loaders load before all else.
 const PRELOAD: &[u8] = b"/etc/ld.so.preload";
@@ -101,9 +101,6 @@ fn version(bytes: &[u8]) -> Option<(u32, u32)> {
     let mut parts = text.split('.');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
-
-/// The longest path that the kernel takes, with its NUL (`PATH_MAX` of Linux).
-const PATH: usize = 4096;
 
 /// The default directories that are read; glibc has four at most.
 const DIRECTORIES: usize = 64;

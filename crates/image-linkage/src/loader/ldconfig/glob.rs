@@ -13,7 +13,7 @@ const OPEN_BRACKETS: usize = 4;
 
 /// The first `limit` paths that an absolute pattern names (glob(7)), in the order of their bytes.
 pub fn expand_pattern(rootfs: &Rootfs, pattern: &[u8], limit: usize) -> Vec<Vec<u8>> {
-    expand_within(rootfs, pattern, limit, &mut usize::MAX.clone())
+    expand_within(rootfs, pattern, limit, &mut { usize::MAX })
 }
 
 /// The same of the first `names_left` names that the pattern's parts are compared with, which it takes from them.
