@@ -1,0 +1,202 @@
+//! Assignments, and the commands that declare variables: `export`, `local`, `readonly`, `declare`, `typeset`.
+
+use std::rc::Rc;
+
+use shuck_ast::{ArrayElem, ArrayKind, Assignment, AssignmentValue, DeclClause, DeclOperand};
+
+use crate::reader::Reader;
+use crate::script::Shell;
+use crate::state::{ShellValue, State};
+use crate::value::is_open;
+
+/// One operand of a declaration, its words expanded.
+#[derive(Debug, Clone)]
+pub(crate) enum Operand {
+    /// Options: `-x`, `+x`.
+    Flags(String),
+    /// A name, and its value if one is given.
+    Name(String, Option<ShellValue>),
+    /// A name that is not known.
+    Unknown,
+}
+
+impl Operand {
+    /// What a word of a declaration stands for.
+    pub(crate) fn of_word(word: &str, state: &State) -> Self {
+        if word.starts_with(['-', '+']) && word.len() > 1 {
+            return Self::Flags(word.to_owned());
+        }
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (word, None),
+        };
+        let (name, is_added) = match name.strip_suffix('+') {
+            Some(name) if state.shell.is_bash() => (name, true),
+            _ => (name, false),
+        };
+        if is_open(name) || !is_name(name) {
+            return Self::Unknown;
+        }
+        let before = state.text(name).filter(|_| is_added).unwrap_or_default();
+        Self::Name(name.to_owned(), value.map(|value| ShellValue::Text(format!("{before}{value}"))))
+    }
+}
+
+/// Whether a word is the name of a variable.
+pub(crate) fn is_name(word: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    !word.is_empty() && word.chars().all(is_letter) && !word.starts_with(|letter: char| letter.is_ascii_digit())
+}
+
+impl Reader<'_> {
+    /// The value that an assignment gives; `None` where the shell does not take it for one.
+    pub(crate) fn assignment_value(&mut self, assignment: &Assignment, state: &mut State) -> Option<ShellValue> {
+        let name = assignment.target.name.to_string();
+        let place = state.place(assignment.span);
+        // dash and busybox take `A+=x` for the name of a command.
+        if assignment.append && !state.shell.is_bash() {
+            return None;
+        }
+        if assignment.target.subscript.is_some() {
+            return Some(ShellValue::Text(self.hole(&place, &format!("{name}, an array"))));
+        }
+        let before = state.value(&name).cloned().filter(|_| assignment.append);
+        match &assignment.value {
+            AssignmentValue::Scalar(word) => {
+                let text = self.assigned_text(word, state);
+                match before {
+                    Some(ShellValue::List(_)) => Some(ShellValue::Text(self.hole(&place, &format!("{name}, an array")))),
+                    Some(ShellValue::Text(before)) => Some(ShellValue::Text(self.bounded(state, before + &text))),
+                    None => Some(ShellValue::Text(text)),
+                }
+            }
+            AssignmentValue::Compound(array) => {
+                if !state.shell.is_bash() {
+                    let script = Rc::clone(&state.script);
+                    self.assume("unparsed", &script, assignment.span, "the shell goes on where it knows no arrays".to_owned());
+                }
+                let mut list = match before {
+                    Some(ShellValue::List(list)) => list,
+                    Some(ShellValue::Text(text)) => vec![text],
+                    None => Vec::new(),
+                };
+                let is_plain = array.kind != ArrayKind::Associative
+                    && array.elements.iter().all(|element| matches!(element, ArrayElem::Sequential(_)));
+                for element in &array.elements {
+                    if let ArrayElem::Sequential(value) = element {
+                        list.extend(self.fields(&value.word, state));
+                    }
+                }
+                Some(if is_plain {
+                    ShellValue::List(list)
+                } else {
+                    ShellValue::Text(self.hole(&place, &format!("{name}, an array")))
+                })
+            }
+        }
+    }
+
+    pub(crate) fn run_declaration(&mut self, declaration: &DeclClause, mut state: State) -> Vec<State> {
+        self.snippet = state.script.snippet(declaration.span);
+        let mut operands = Vec::new();
+        // All words are expanded before the first is assigned.
+        for operand in &declaration.operands {
+            match operand {
+                DeclOperand::Flag(word) => operands.push(Operand::Flags(self.word_text(word, &mut state))),
+                DeclOperand::Name(reference) => operands.push(Operand::Name(reference.name.to_string(), None)),
+                DeclOperand::Assignment(assignment) => {
+                    let value = self.assignment_value(assignment, &mut state);
+                    operands.push(Operand::Name(assignment.target.name.to_string(), value));
+                }
+                DeclOperand::Dynamic(word) => {
+                    let words = self.fields(word, &mut state);
+                    operands.extend(words.iter().map(|word| Operand::of_word(word, &state)));
+                }
+            }
+        }
+        let place = state.place(declaration.span);
+        self.declare(&declaration.variant, operands, state, &place)
+    }
+
+    /// Carries out a declaration; its status is that of the declaration, not of its substitutions.
+    pub(crate) fn declare(&mut self, kind: &str, operands: Vec<Operand>, mut state: State, place: &str) -> Vec<State> {
+        let is_bashs = matches!(kind, "declare" | "typeset");
+        if is_bashs && !state.shell.is_bash() {
+            return state.finish(Some(false));
+        }
+        if kind == "local" && state.frames.is_empty() {
+            return state.finish(Some(false));
+        }
+        let mut flags = String::new();
+        for operand in operands {
+            match operand {
+                Operand::Flags(more) => flags += &more,
+                Operand::Unknown => self.assume_keeps("name", place),
+                Operand::Name(..) if flags.contains('n') && kind != "export" => self.assume_keeps("nameref", place),
+                Operand::Name(name, _) if flags.contains('f') => self.declare_function(kind, &name, &flags, &mut state),
+                Operand::Name(name, value) => self.declare_variable(kind, &name, value, &flags, &mut state, place),
+            }
+        }
+        state.finish(Some(true))
+    }
+
+    fn declare_variable(
+        &mut self,
+        kind: &str,
+        name: &str,
+        value: Option<ShellValue>,
+        flags: &str,
+        state: &mut State,
+        place: &str,
+    ) {
+        let is_local = kind == "local" || matches!(kind, "declare" | "typeset") && !flags.contains('g');
+        if is_local {
+            let old = state.variables.get(name).cloned();
+            if let Some(frame) = state.frames.last_mut() {
+                frame.entry(name.to_owned()).or_insert(old);
+                if value.is_none() && state.shell != Shell::Dash {
+                    state.unset(name);
+                }
+            }
+        }
+        let is_declared = value.is_some();
+        if let Some(value) = value {
+            let value = if flags.starts_with('-') && flags.contains(['i', 'u', 'l', 'A']) {
+                ShellValue::Text(self.hole(place, &format!("{name}, which has a type")))
+            } else {
+                value
+            };
+            state.set(name, value);
+        }
+        let takes_export = kind == "export" && flags.contains('n') || flags.contains("+x");
+        let exports = kind == "export" || flags.contains('x');
+        if takes_export || exports || is_declared || kind == "readonly" {
+            let variable = state.variable_mut(name);
+            variable.is_exported = !takes_export && (exports || variable.is_exported);
+            variable.is_readonly |= kind == "readonly" || flags.contains('r');
+        }
+    }
+
+    /// `export -f NAME`: child shells know the function.
+    fn declare_function(&mut self, kind: &str, name: &str, flags: &str, state: &mut State) {
+        let exports = (kind == "export" || flags.contains('x')) && !flags.contains('n');
+        let Some(function) = state.functions.get(name).cloned().filter(|_| exports && state.shell.is_bash()) else {
+            return;
+        };
+        let variable = format!("BASH_FUNC_{name}%%");
+        self.exported_functions.insert(variable.clone(), function);
+        state.set_text(&variable, "()");
+        state.variable_mut(&variable).is_exported = true;
+    }
+
+    /// Sets a variable whose name is a word to what is not known.
+    pub(crate) fn set_unknown(&mut self, name: &str, state: &mut State, place: &str) {
+        let name = name.split('[').next().unwrap_or_default();
+        if is_open(name) || !is_name(name) {
+            self.assume_keeps("name", place);
+        } else {
+            let hole = self.hole(place, &format!("{name}, which is read"));
+            state.set_text(name, hole);
+        }
+    }
+}
