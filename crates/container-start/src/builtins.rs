@@ -14,7 +14,9 @@ use crate::value::{is_hole, is_open};
 impl Reader<'_> {
     pub(crate) fn run_builtin(&mut self, call: &Call, mut state: State) -> Vec<State> {
         let place = &call.place;
-        let Some((name, words)) = call.words.split_first() else { return state.finish(Some(true)) };
+        let Some((name, words)) = call.words.split_first() else {
+            return state.finish(Some(true));
+        };
         match name.as_str() {
             "export" | "readonly" | "local" | "declare" | "typeset" => {
                 let operands = words.iter().map(|word| Operand::of_word(word, &state)).collect();
@@ -33,7 +35,11 @@ impl Reader<'_> {
             "pwd" => self.working_directory(words, state, place),
             "read" => self.read_line(words, state, place),
             "mapfile" | "readarray" => {
-                let name = words.iter().rev().find(|word| !word.starts_with('-')).map_or("MAPFILE", String::as_str);
+                let name = words
+                    .iter()
+                    .rev()
+                    .find(|word| !word.starts_with('-'))
+                    .map_or("MAPFILE", String::as_str);
                 self.set_unknown(name, &mut state, place);
                 state.finish(Some(true))
             }
@@ -81,12 +87,18 @@ impl Reader<'_> {
             words = rest;
         }
         let text = words.join(" ");
-        let text = if escapes && text.contains('\\') { self.output_hole(place, "echo") } else { text };
+        let text = if escapes && text.contains('\\') {
+            self.output_hole(place, "echo")
+        } else {
+            text
+        };
         self.print(state, &(text + end), Some(true))
     }
 
     fn printf(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
-        if let [option, name, ..] = words && option == "-v" {
+        if let [option, name, ..] = words
+            && option == "-v"
+        {
             self.set_unknown(name, &mut state, place);
             return state.finish(Some(true));
         }
@@ -111,7 +123,10 @@ impl Reader<'_> {
 
     fn read_line(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
         // What is left of a known input is not counted.
-        state.input = state.input.as_ref().map(|_| self.hole(place, "the rest of the standard input"));
+        state.input = state
+            .input
+            .as_ref()
+            .map(|_| self.hole(place, "the rest of the standard input"));
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match word.strip_prefix('-') {
@@ -129,7 +144,7 @@ impl Reader<'_> {
     }
 
     fn alias(&mut self, words: &[String], state: State, place: &str) -> Vec<State> {
-        let is_heard = !state.shell.is_bash() || state.options.contains(&ShellOption::ExpandAliases);
+        let is_heard = state.shell != Shell::Bash || state.options.contains(&ShellOption::ExpandAliases);
         let matters = |word: &String| is_open(word) || mentions_loader(word);
         if is_heard && words.iter().any(matters) {
             self.assume_keeps("alias", place);
@@ -144,6 +159,8 @@ impl Reader<'_> {
                 Rc::make_mut(&mut state.functions).remove(name);
             } else if is_open(name) {
                 self.assume_keeps("name", place);
+            } else if name.contains('[') {
+                self.set_unknown(name, &mut state, place);
             } else if state.value(name).is_none() && state.functions.contains_key(name) {
                 Rc::make_mut(&mut state.functions).remove(name);
             } else {
@@ -168,7 +185,9 @@ impl Reader<'_> {
 
     fn change_directory(&mut self, name: &str, words: &[String], mut state: State, place: &str) -> Vec<State> {
         let target = words.iter().find(|word| !word.starts_with('-') || *word == "-");
-        let target = target.cloned().unwrap_or_else(|| state.text("HOME").unwrap_or("/root").to_owned());
+        let target = target
+            .cloned()
+            .unwrap_or_else(|| state.text("HOME").unwrap_or("/root").to_owned());
         let searches = state.value("CDPATH").is_some() && !target.starts_with(['/', '.']);
         let is_unknown = name == "popd" || is_open(&target) || target == "-" || target.starts_with('+') || searches;
         if is_unknown {
@@ -178,14 +197,22 @@ impl Reader<'_> {
         let path = state.absolute(&target);
         let resolved = self.files.resolve(&path);
         let status = resolved.as_ref().map(|_| true);
-        state.directory = if words.iter().any(|word| word == "-P") { resolved.unwrap_or(path) } else { path };
+        state.directory = if words.iter().any(|word| word == "-P") {
+            resolved.unwrap_or(path)
+        } else {
+            path
+        };
         state.finish(status)
     }
 
     fn shift(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
         let count = words.first().map_or(Some(1), |word| word.parse::<usize>().ok());
         // A hole alone may stand for any number of words.
-        let is_uncertain = state.arguments.iter().skip(1).any(|word| !word.is_empty() && word.chars().all(is_hole));
+        let is_uncertain = state
+            .arguments
+            .iter()
+            .skip(1)
+            .any(|word| !word.is_empty() && word.chars().all(is_hole));
         let Some(count) = count.filter(|_| !is_uncertain) else {
             let hole = self.hole(place, "the arguments");
             state.arguments.truncate(1);
@@ -219,6 +246,7 @@ impl Reader<'_> {
                     switch(match words.next().map(String::as_str) {
                         Some("allexport") => Some(ShellOption::AllExport),
                         Some("errexit") => Some(ShellOption::ErrExit),
+                        Some("pipefail") => Some(ShellOption::PipeFail),
                         Some("noglob") => Some(ShellOption::NoGlob),
                         _ => None,
                     });
@@ -244,20 +272,29 @@ impl Reader<'_> {
                 "nullglob" => ShellOption::NullGlob,
                 "nocasematch" => ShellOption::NoCaseMatch,
                 "expand_aliases" => ShellOption::ExpandAliases,
-                "lastpipe" | "failglob" | "extdebug" | "localvar_unset" | "localvar_inherit" | "dotglob" | "globstar" => {
+                "lastpipe" | "failglob" | "extdebug" | "localvar_unset" | "localvar_inherit" | "dotglob"
+                | "globstar" | "execfail" => {
                     self.assume_keeps("construct", place);
                     continue;
                 }
                 _ => continue,
             };
-            if is_on { state.options.insert(option) } else { state.options.remove(&option) };
+            if is_on {
+                state.options.insert(option)
+            } else {
+                state.options.remove(&option)
+            };
         }
         state.finish(None)
     }
 
     fn trap(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
-        let [action, signals @ ..] = words else { return state.finish(Some(true)) };
-        let at_exit = signals.iter().any(|signal| matches!(signal.as_str(), "0" | "EXIT" | "exit"));
+        let [action, signals @ ..] = words else {
+            return state.finish(Some(true));
+        };
+        let at_exit = signals
+            .iter()
+            .any(|signal| matches!(signal.as_str(), "0" | "EXIT" | "exit"));
         if at_exit && matches!(action.as_str(), "-" | "" | ":") {
             state.exit_trap = None;
         } else if at_exit {
@@ -273,7 +310,11 @@ impl Reader<'_> {
 
     /// `command -v`, `type`, `which`, `hash`: where a command is.
     pub(crate) fn find_command(&mut self, asked_by: &str, words: &[String], state: State, place: &str) -> Vec<State> {
-        let Some(name) = words.iter().find(|word| !word.starts_with('-')).filter(|name| !is_open(name)) else {
+        let Some(name) = words
+            .iter()
+            .find(|word| !word.starts_with('-'))
+            .filter(|name| !is_open(name))
+        else {
             let hole = self.output_hole(place, asked_by);
             return self.print(state, &hole, None);
         };
@@ -307,7 +348,10 @@ impl Reader<'_> {
         if words.is_empty() {
             return state.finish(Some(true));
         }
-        let call = Call { words: words.to_vec(), ..call.clone() };
+        let call = Call {
+            words: words.to_vec(),
+            ..call.clone()
+        };
         self.dispatch_past_functions(&call, state)
     }
 
@@ -321,7 +365,11 @@ impl Reader<'_> {
         }
         let mut words = words;
         while let Some((option, rest)) = words.split_first().filter(|(option, _)| option.starts_with('-')) {
-            words = if option == "-a" { rest.get(1..).unwrap_or_default() } else { rest };
+            words = if option == "-a" {
+                rest.get(1..).unwrap_or_default()
+            } else {
+                rest
+            };
             if !option.starts_with("-a") && option.contains('c') {
                 environment.clear();
             }
@@ -345,7 +393,11 @@ impl Reader<'_> {
     /// `eval`, and what a trap runs.
     pub(crate) fn evaluate(&mut self, text: &str, mut state: State, place: &str) -> Vec<State> {
         let (path, line) = split_place(place);
-        let parsed = if is_open(text) { None } else { Script::parse(path, Some(line), text.to_owned(), state.shell) };
+        let parsed = if is_open(text) {
+            None
+        } else {
+            Script::parse(path, Some(line), text.to_owned(), state.shell)
+        };
         let Some(script) = parsed.filter(|_| self.depth <= DEPTH) else {
             if !text.trim().is_empty() {
                 self.meet_unknown_text("eval", text, &mut state, place);
@@ -363,7 +415,10 @@ impl Reader<'_> {
     /// Text that is not known is evaluated: hooks of activation tools are looked at, other text is assumed to be harmless.
     fn meet_unknown_text(&mut self, kind: &str, text: &str, state: &mut State, place: &str) {
         let programs = self.output_programs(text);
-        let tools: Vec<&String> = programs.iter().filter(|name| self.launchers.is_activator(base_name(name))).collect();
+        let tools: Vec<&String> = programs
+            .iter()
+            .filter(|name| self.launchers.is_activator(base_name(name)))
+            .collect();
         if self.is_given_text(text) && kind == "source" {
             let hole = self.given_hole(place, "LD_LIBRARY_PATH, which a mounted file may set");
             self.lose_search_path(state, hole);
@@ -385,7 +440,9 @@ impl Reader<'_> {
         let mut tops: Vec<String> = Vec::new();
         let mut hooks: Vec<String> = Vec::new();
         for tool in tools {
-            let Some(path) = self.find_program(tool, state) else { continue };
+            let Some(path) = self.find_program(tool, state) else {
+                continue;
+            };
             let real = self.files.resolve(&path).unwrap_or_else(|| path.clone());
             let folder = real.rsplit_once('/').and_then(|(folder, _)| folder.rsplit_once('/'));
             tops.extend(folder.map(|(top, _)| top.to_owned()));
@@ -393,7 +450,9 @@ impl Reader<'_> {
                 hooks.push(path);
             }
         }
-        let named = ["CONDA_DIR", "CONDA_PREFIX", "MAMBA_ROOT_PREFIX"].iter().filter_map(|name| state.text(name));
+        let named = ["CONDA_DIR", "CONDA_PREFIX", "MAMBA_ROOT_PREFIX"]
+            .iter()
+            .filter_map(|name| state.text(name));
         tops.extend(named.map(str::to_owned));
         for top in &tops {
             let environments = self.files.list(&format!("{top}/envs"));
@@ -415,7 +474,9 @@ impl Reader<'_> {
 
     /// `.` and `source`: another file runs in this shell.
     pub(crate) fn source(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
-        let Some(name) = words.first().cloned() else { return state.finish(Some(false)) };
+        let Some(name) = words.first().cloned() else {
+            return state.finish(Some(false));
+        };
         if is_open(&name) {
             self.meet_unknown_text("source", &name, &mut state, place);
             return state.finish(None);
@@ -480,7 +541,10 @@ impl Reader<'_> {
             return state.absolute(name);
         }
         let path = state.text("PATH").unwrap_or_default().to_owned();
-        let folders = path.split(':').chain([state.directory.as_str()]).filter(|folder| !is_open(folder));
+        let folders = path
+            .split(':')
+            .chain([state.directory.as_str()])
+            .filter(|folder| !is_open(folder));
         let found = folders.map(|folder| state.absolute(&format!("{folder}/{name}")));
         let mut found = found.filter(|path| self.files.stat(path).is_some());
         found.next().unwrap_or_else(|| state.absolute(name))

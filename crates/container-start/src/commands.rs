@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use shuck_ast::{BuiltinCommand, SimpleCommand, Word};
+use shuck_ast::{Assignment, BuiltinCommand, SimpleCommand, Word};
 
 use crate::LOADER_VARIABLES;
 use crate::declarations::is_name;
@@ -15,22 +15,34 @@ use crate::value::is_open;
 
 /// Builtins that keep the variables in front of them (POSIX shell, 2.14), but not in bash.
 const SPECIAL: [&str; 14] = [
-    ":", "eval", "export", "set", "unset", "shift", "trap", "readonly", ".", "return", "break", "continue", "times", "exec",
+    ":", "eval", "export", "set", "unset", "shift", "trap", "readonly", ".", "return", "break", "continue", "times",
+    "exec",
 ];
 
 /// Builtins that change nothing which is followed.
 const HARMLESS: [&str; 22] = [
-    "unalias", "wait", "ulimit", "umask", "kill", "jobs", "fg", "bg", "disown", "times", "enable", "complete", "compopt",
-    "bind", "history", "help", "caller", "dirs", "suspend", "logout", "newgrp", "chdir",
+    "unalias", "wait", "ulimit", "umask", "kill", "jobs", "fg", "bg", "disown", "times", "enable", "complete",
+    "compopt", "bind", "history", "help", "caller", "dirs", "suspend", "logout", "newgrp", "chdir",
 ];
 
 /// Builtins of bash alone; busybox has `source` and `let` as well.
-const OF_BASH: [&str; 10] =
-    ["mapfile", "readarray", "builtin", "source", "shopt", "declare", "typeset", "let", "pushd", "popd"];
+const OF_BASH: [&str; 10] = [
+    "mapfile",
+    "readarray",
+    "builtin",
+    "source",
+    "shopt",
+    "declare",
+    "typeset",
+    "let",
+    "pushd",
+    "popd",
+];
 
 /// Programs that change the files which they are given.
-const CHANGERS: [&str; 11] =
-    ["ldconfig", "rm", "mv", "ln", "cp", "sed", "tee", "install", "unlink", "tar", "rsync"];
+const CHANGERS: [&str; 11] = [
+    "ldconfig", "rm", "mv", "ln", "cp", "sed", "tee", "install", "unlink", "tar", "rsync",
+];
 
 /// The variables in front of a command.
 pub(crate) type Prefix = BTreeMap<String, ShellValue>;
@@ -58,18 +70,28 @@ impl Reader<'_> {
             return vec![state];
         }
         let words = self.command_words(command, &mut state);
-        let mut prefix = Prefix::new();
-        for assignment in &command.assignments {
-            if let Some(value) = self.assignment_value(assignment, &mut state) {
-                prefix.insert(assignment.target.name.to_string(), value);
-            }
+        let before = Rc::clone(&state.variables);
+        let prefix = self.put_assignments(&command.assignments, &mut state);
+        if !words.is_empty() {
+            state.variables = before;
         }
         self.snippet = state.script.snippet(command.span);
         if words.is_empty() {
-            prefix.into_iter().for_each(|(name, value)| state.set(&name, value));
             return vec![state];
         }
         self.dispatch(Call { words, prefix, place }, state)
+    }
+
+    /// Carries out the assignments in front of a command, each of which sees those before it.
+    pub(crate) fn put_assignments(&mut self, assignments: &[Assignment], state: &mut State) -> Prefix {
+        let mut prefix = Prefix::new();
+        for assignment in assignments {
+            if let Some(value) = self.assignment_value(assignment, state) {
+                state.set(&assignment.target.name, value.clone());
+                prefix.insert(assignment.target.name.to_string(), value);
+            }
+        }
+        prefix
     }
 
     fn command_words(&mut self, command: &SimpleCommand, state: &mut State) -> Vec<String> {
@@ -77,7 +99,7 @@ impl Reader<'_> {
         for word in [&command.name].into_iter().chain(&command.args) {
             let first = words.iter().find(|word| *word != "command").map_or("", String::as_str);
             // dash and busybox do not split the assignments of a declaration, however it is called.
-            let declares = matches!(first, "export" | "readonly" | "local") && !state.shell.is_bash();
+            let declares = matches!(first, "export" | "readonly" | "local") && state.shell != Shell::Bash;
             if declares && is_assignment(word, state) {
                 words.push(self.assigned_text(word, state));
             } else {
@@ -114,7 +136,9 @@ impl Reader<'_> {
             Some("return") if is_called || is_sourced => Flow::Return,
             _ => Flow::Exit,
         };
-        if matches!(state.flow, Flow::Return | Flow::Exit) && let Some(number) = number {
+        if matches!(state.flow, Flow::Return | Flow::Exit)
+            && let Some(number) = number
+        {
             state.status = number.parse::<i64>().ok().map(|code| code == 0);
         }
         vec![state]
@@ -134,7 +158,10 @@ impl Reader<'_> {
         }
         let stays = SPECIAL.contains(&name.as_str()) && state.shell != Shell::Bash;
         if stays {
-            call.prefix.iter().for_each(|(name, value)| state.set(name, value.clone()));
+            for (name, value) in &call.prefix {
+                state.set(name, value.clone());
+                state.variable_mut(name).is_exported |= state.shell == Shell::BashPosix;
+            }
         }
         // In bash they hold for what is evaluated, and no longer.
         if matches!(name.as_str(), "eval" | "." | "source") && !stays && !call.prefix.is_empty() {
@@ -149,7 +176,11 @@ impl Reader<'_> {
     /// Runs a command that is no function: what `command` and `builtin` call.
     pub(crate) fn dispatch_past_functions(&mut self, call: &Call, state: State) -> Vec<State> {
         let name = call.words.first().map_or("", String::as_str);
-        if is_builtin(name, state.shell) { self.run_builtin(call, state) } else { self.run_program(call, state) }
+        if is_builtin(name, state.shell) {
+            self.run_builtin(call, state)
+        } else {
+            self.run_program(call, state)
+        }
     }
 
     fn call_function(&mut self, function: &crate::state::Function, call: Call, mut state: State) -> Vec<State> {
@@ -183,7 +214,9 @@ impl Reader<'_> {
 
     /// A program: what it prints, which files it may change, and what it starts.
     pub(crate) fn run_program(&mut self, call: &Call, mut state: State) -> Vec<State> {
-        let Some(called) = call.words.first().cloned() else { return state.finish(Some(true)) };
+        let Some(called) = call.words.first().cloned() else {
+            return state.finish(Some(true));
+        };
         let name = base_name(&called).to_owned();
         if let Some(text) = self.program_output(&call.words, &state) {
             return self.print(state, &text, Some(true));
@@ -216,13 +249,21 @@ impl Reader<'_> {
     }
 
     fn note_changes(&mut self, name: &str, call: &Call, state: &mut State) {
-        let words = call.words.iter().skip(1).filter(|word| !word.starts_with('-') && !is_open(word));
-        let paths: Vec<String> = words.filter(|word| word.contains(['/', '.'])).map(|word| state.absolute(word)).collect();
+        let words = call
+            .words
+            .iter()
+            .skip(1)
+            .filter(|word| !word.starts_with('-') && !is_open(word));
+        let paths: Vec<String> = words
+            .filter(|word| word.contains(['/', '.']))
+            .map(|word| state.absolute(word))
+            .collect();
         if name == "ldconfig" && !call.words.iter().any(|word| word == "-p" || word == "--print-cache") {
             self.changed.insert(("/etc/ld.so.cache".to_owned(), call.place.clone()));
             state.touch("/etc/ld.so.cache".to_owned());
         } else if CHANGERS.contains(&name) {
-            self.changed.extend(paths.iter().map(|path| (path.clone(), call.place.clone())));
+            self.changed
+                .extend(paths.iter().map(|path| (path.clone(), call.place.clone())));
         }
         paths.into_iter().for_each(|path| state.touch(path));
     }
@@ -235,7 +276,8 @@ impl Reader<'_> {
         }
         let path = state.text("PATH").unwrap_or(DEFAULT_PATH);
         let folders = path.split(':').filter(|folder| !is_open(folder));
-        let candidates = folders.map(|folder| state.absolute(&format!("{}/{name}", if folder.is_empty() { "." } else { folder })));
+        let candidates =
+            folders.map(|folder| state.absolute(&format!("{}/{name}", if folder.is_empty() { "." } else { folder })));
         candidates.into_iter().find(|candidate| {
             let stat = self.files.stat(candidate);
             stat.is_some_and(|stat| matches!(stat.kind, FileKind::Regular | FileKind::Object) && stat.mode & 0o111 != 0)
@@ -255,8 +297,21 @@ pub(crate) fn base_name(path: &str) -> &str {
 pub(crate) fn is_builtin(name: &str, shell: Shell) -> bool {
     let is_own = matches!(
         name,
-        "[" | "test" | "true" | "false" | "echo" | "printf" | "pwd" | "read" | "alias" | "getopts" | "cd" | "type" | "hash"
-            | "command" | "exit" | "local"
+        "[" | "test"
+            | "true"
+            | "false"
+            | "echo"
+            | "printf"
+            | "pwd"
+            | "read"
+            | "alias"
+            | "getopts"
+            | "cd"
+            | "type"
+            | "hash"
+            | "command"
+            | "exit"
+            | "local"
     );
     let in_busybox = shell == Shell::Busybox && matches!(name, "source" | "let" | "[[");
     let in_bash = shell.is_bash() && OF_BASH.contains(&name);

@@ -7,6 +7,7 @@ use shuck_ast::{ConditionalBinaryOp as Binary, ConditionalExpr, ConditionalUnary
 use crate::image_files::FileKind;
 use crate::pattern::escape_pattern;
 use crate::reader::{Reader, is_volatile};
+use crate::script::Shell;
 use crate::state::State;
 use crate::value::{is_hole, is_open};
 
@@ -28,13 +29,19 @@ impl Reader<'_> {
     pub(crate) fn decide_words(&mut self, words: &[String], state: &State) -> Option<bool> {
         let split = |operator: &str| {
             let mut inner = words.iter().enumerate().skip(1).take(words.len().saturating_sub(2));
-            inner.find(|(_, word)| *word == operator).map(|(at, _)| words.split_at(at))
+            inner
+                .find(|(_, word)| *word == operator)
+                .map(|(at, _)| words.split_at(at))
         };
-        if words.len() > 3 && let Some((left, right)) = split("-o") {
+        if words.len() > 3
+            && let Some((left, right)) = split("-o")
+        {
             let left = self.decide_words(left, state);
             return either(left, self.decide_words(right.get(1..)?, state));
         }
-        if words.len() > 3 && let Some((left, right)) = split("-a") {
+        if words.len() > 3
+            && let Some((left, right)) = split("-a")
+        {
             let left = self.decide_words(left, state);
             return both(left, self.decide_words(right.get(1..)?, state));
         }
@@ -116,7 +123,9 @@ impl Reader<'_> {
                 value => Some(value.is_some()),
             },
             _ if word.is_empty() && operator.starts_with('-') => Some(false),
-            "-d" | "-f" | "-e" | "-a" | "-x" | "-r" | "-s" | "-w" | "-L" | "-h" => self.decide_file(operator, word, state),
+            "-d" | "-f" | "-e" | "-a" | "-x" | "-r" | "-s" | "-w" | "-L" | "-h" => {
+                self.decide_file(operator, word, state)
+            }
             _ => None,
         }
     }
@@ -134,7 +143,11 @@ impl Reader<'_> {
         let Some(stat) = stat else {
             // What the image has not may be mounted, beside the distribution's own files.
             let folder = path.rsplit_once('/').map_or("/", |(folder, _)| folder);
-            return if self.is_given && !self.files.is_packaged(folder) { None } else { Some(false) };
+            return if self.is_given && !self.files.is_packaged(folder) {
+                None
+            } else {
+                Some(false)
+            };
         };
         let is_root = state.user.uid == "0";
         let may = |bits: u32| match () {
@@ -160,6 +173,8 @@ impl Reader<'_> {
             Some(number(left)?.cmp(&number(right)?))
         };
         match operator {
+            // dash ends such a `test` with an error.
+            "==" if state.shell == Shell::Dash => Some(false),
             "=" | "==" => self.match_text(left, pattern, state),
             "!=" => self.match_text(left, pattern, state).map(|holds| !holds),
             "-eq" => compare().map(Ordering::is_eq),

@@ -38,8 +38,16 @@ impl Operand {
             return Self::Unknown;
         }
         let before = state.text(name).filter(|_| is_added).unwrap_or_default();
-        Self::Name(name.to_owned(), value.map(|value| ShellValue::Text(format!("{before}{value}"))))
+        Self::Name(
+            name.to_owned(),
+            value.map(|value| ShellValue::Text(format!("{before}{value}"))),
+        )
     }
+}
+
+/// Whether bash makes several words of an operand: an assignment of its own has no braces that count.
+fn has_braces(assignment: &Assignment) -> bool {
+    matches!(&assignment.value, AssignmentValue::Scalar(word) if word.has_active_brace_expansion())
 }
 
 /// Whether a word is the name of a variable.
@@ -65,7 +73,9 @@ impl Reader<'_> {
             AssignmentValue::Scalar(word) => {
                 let text = self.assigned_text(word, state);
                 match before {
-                    Some(ShellValue::List(_)) => Some(ShellValue::Text(self.hole(&place, &format!("{name}, an array")))),
+                    Some(ShellValue::List(_)) => {
+                        Some(ShellValue::Text(self.hole(&place, &format!("{name}, an array"))))
+                    }
                     Some(ShellValue::Text(before)) => Some(ShellValue::Text(self.bounded(state, before + &text))),
                     None => Some(ShellValue::Text(text)),
                 }
@@ -73,7 +83,12 @@ impl Reader<'_> {
             AssignmentValue::Compound(array) => {
                 if !state.shell.is_bash() {
                     let script = Rc::clone(&state.script);
-                    self.assume("unparsed", &script, assignment.span, "the shell goes on where it knows no arrays".to_owned());
+                    self.assume(
+                        "unparsed",
+                        &script,
+                        assignment.span,
+                        "the shell goes on where it knows no arrays".to_owned(),
+                    );
                 }
                 let mut list = match before {
                     Some(ShellValue::List(list)) => list,
@@ -81,7 +96,10 @@ impl Reader<'_> {
                     None => Vec::new(),
                 };
                 let is_plain = array.kind != ArrayKind::Associative
-                    && array.elements.iter().all(|element| matches!(element, ArrayElem::Sequential(_)));
+                    && array
+                        .elements
+                        .iter()
+                        .all(|element| matches!(element, ArrayElem::Sequential(_)));
                 for element in &array.elements {
                     if let ArrayElem::Sequential(value) = element {
                         list.extend(self.fields(&value.word, state));
@@ -98,6 +116,9 @@ impl Reader<'_> {
 
     pub(crate) fn run_declaration(&mut self, declaration: &DeclClause, mut state: State) -> Vec<State> {
         self.snippet = state.script.snippet(declaration.span);
+        if state.shell != Shell::Bash {
+            self.put_assignments(&declaration.assignments, &mut state);
+        }
         let mut operands = Vec::new();
         // All words are expanded before the first is assigned.
         for operand in &declaration.operands {
@@ -105,7 +126,15 @@ impl Reader<'_> {
                 DeclOperand::Flag(word) => operands.push(Operand::Flags(self.word_text(word, &mut state))),
                 DeclOperand::Name(reference) => operands.push(Operand::Name(reference.name.to_string(), None)),
                 DeclOperand::Assignment(assignment) => {
-                    let value = self.assignment_value(assignment, &mut state);
+                    let mut value = self.assignment_value(assignment, &mut state);
+                    if state.shell.is_bash() && has_braces(assignment) {
+                        let name = &assignment.target.name;
+                        let hole = self.hole(
+                            &state.place(assignment.span),
+                            &format!("{name}, which braces give several values"),
+                        );
+                        value = Some(ShellValue::Text(hole));
+                    }
                     operands.push(Operand::Name(assignment.target.name.to_string(), value));
                 }
                 DeclOperand::Dynamic(word) => {
@@ -154,9 +183,9 @@ impl Reader<'_> {
             let old = state.variables.get(name).cloned();
             if let Some(frame) = state.frames.last_mut() {
                 frame.entry(name.to_owned()).or_insert(old);
-                if value.is_none() && state.shell != Shell::Dash {
-                    state.unset(name);
-                }
+            }
+            if value.is_none() && state.shell != Shell::Dash {
+                state.variable_mut(name).value = None;
             }
         }
         let is_declared = value.is_some();
@@ -168,8 +197,9 @@ impl Reader<'_> {
             };
             state.set(name, value);
         }
-        let takes_export = kind == "export" && flags.contains('n') || flags.contains("+x");
-        let exports = kind == "export" || flags.contains('x');
+        let hides = kind == "export" && flags.contains('n') && (state.shell.is_bash() || !is_declared);
+        let takes_export = hides || flags.contains("+x");
+        let exports = kind == "export" && !flags.contains('n') || flags.contains('x');
         if takes_export || exports || is_declared || kind == "readonly" {
             let variable = state.variable_mut(name);
             variable.is_exported = !takes_export && (exports || variable.is_exported);
@@ -180,7 +210,12 @@ impl Reader<'_> {
     /// `export -f NAME`: child shells know the function.
     fn declare_function(&mut self, kind: &str, name: &str, flags: &str, state: &mut State) {
         let exports = (kind == "export" || flags.contains('x')) && !flags.contains('n');
-        let Some(function) = state.functions.get(name).cloned().filter(|_| exports && state.shell.is_bash()) else {
+        let Some(function) = state
+            .functions
+            .get(name)
+            .cloned()
+            .filter(|_| exports && state.shell.is_bash())
+        else {
             return;
         };
         let variable = format!("BASH_FUNC_{name}%%");

@@ -17,8 +17,12 @@ pub(crate) const SHELLS: [&str; 5] = ["sh", "bash", "dash", "ash", "rbash"];
 /// The bytes of a file in which a loader variable is looked for.
 const MENTION_BYTES: usize = 64 << 10;
 /// Where coreutils has the library that stdbuf preloads.
-const STDBUF_FOLDERS: [&str; 4] =
-    ["/usr/libexec/coreutils", "/usr/lib/coreutils", "/usr/lib64/coreutils", "/usr/lib/x86_64-linux-gnu/coreutils"];
+const STDBUF_FOLDERS: [&str; 4] = [
+    "/usr/libexec/coreutils",
+    "/usr/lib/coreutils",
+    "/usr/lib64/coreutils",
+    "/usr/lib/x86_64-linux-gnu/coreutils",
+];
 
 pub(crate) type ProcessEnvironment = BTreeMap<String, String>;
 
@@ -30,7 +34,9 @@ fn is_python(name: &str) -> bool {
 
 /// Whether a name is that of a dynamic loader.
 fn is_loader(name: &str) -> bool {
-    ["ld-linux", "ld-musl-", "ld.so", "ld64.so", "ld-2."].iter().any(|begin| name.starts_with(begin))
+    ["ld-linux", "ld-musl-", "ld.so", "ld64.so", "ld-2."]
+        .iter()
+        .any(|begin| name.starts_with(begin))
 }
 
 impl Reader<'_> {
@@ -60,14 +66,24 @@ impl Reader<'_> {
 
     /// One link of the chain; whether another follows.
     fn launch_once(&mut self, process: &mut Process, state: &mut State, place: &str) -> bool {
-        let Some(called) = process.words.first().cloned() else { return false };
+        let Some(called) = process.words.first().cloned() else {
+            return false;
+        };
         if is_open(&called) {
             self.assume_keeps("program", place);
             self.note_program(None, process, state, place);
             return false;
         }
-        let path = process.environment.get("PATH").map_or(DEFAULT_PATH, String::as_str).to_owned();
-        *state.variable_mut("PATH") = Variable { value: Some(ShellValue::Text(path)), is_exported: true, is_readonly: false };
+        let path = process
+            .environment
+            .get("PATH")
+            .map_or(DEFAULT_PATH, String::as_str)
+            .to_owned();
+        *state.variable_mut("PATH") = Variable {
+            value: Some(ShellValue::Text(path)),
+            is_exported: true,
+            is_readonly: false,
+        };
         let name = base_name(&called).to_owned();
         if SHELLS.contains(&name.as_str()) {
             self.start_shell(process, state, place);
@@ -81,7 +97,9 @@ impl Reader<'_> {
             process.words.remove(0);
             return true;
         }
-        if name == "find" && let Some(found) = self.found_words(&process.words, place) {
+        if name == "find"
+            && let Some(found) = self.found_words(&process.words, place)
+        {
             process.words = found;
             return true;
         }
@@ -99,7 +117,10 @@ impl Reader<'_> {
     fn reach_file(&mut self, called: &str, name: &str, process: &mut Process, state: &State, place: &str) -> bool {
         let found = self.find_program(called, state);
         let wanted = found.clone().unwrap_or_else(|| state.absolute(called));
-        let is_written = state.touched.iter().any(|touched| *touched == wanted || base_name(touched) == name);
+        let is_written = state
+            .touched
+            .iter()
+            .any(|touched| *touched == wanted || base_name(touched) == name);
         if is_written {
             self.assume_keeps("written", place);
         }
@@ -110,7 +131,10 @@ impl Reader<'_> {
         let is_packaged = self.is_packaged(&path);
         if (stat.kind == FileKind::Object || is_packaged) && self.may_start_others(name, process, state) {
             let (script, line) = split_place(place);
-            let text = format!("`{}` starts what it starts with the variables that it has itself", self.snippet_or(called));
+            let text = format!(
+                "`{}` starts what it starts with the variables that it has itself",
+                self.snippet_or(called)
+            );
             self.assume_at("launcher", script, line, text);
         }
         let text = self.file_text(state, &path);
@@ -138,7 +162,9 @@ impl Reader<'_> {
                     None => (line.trim(), None),
                 };
                 let runs = match argument {
-                    Some(argument) if base_name(interpreter) == "env" => argument.trim_start_matches("-S").split_whitespace().next(),
+                    Some(argument) if base_name(interpreter) == "env" => {
+                        argument.trim_start_matches("-S").split_whitespace().next()
+                    }
                     _ => Some(interpreter),
                 };
                 if runs.is_some_and(|name| is_python(base_name(name))) {
@@ -154,7 +180,11 @@ impl Reader<'_> {
     }
 
     fn snippet_or(&self, called: &str) -> String {
-        if self.snippet.is_empty() { called.to_owned() } else { self.snippet.clone() }
+        if self.snippet.is_empty() {
+            called.to_owned()
+        } else {
+            self.snippet.clone()
+        }
     }
 
     pub(crate) fn is_packaged(&self, path: &str) -> bool {
@@ -183,13 +213,33 @@ impl Reader<'_> {
 
     /// `ld.so [OPTION]… PROGRAM`: the loader itself is told what to run (ld.so(8)).
     fn pass_loader(&mut self, process: &mut Process, state: &State, place: &str) -> bool {
-        let flags = ["--inhibit-cache", "--list", "--verify", "--list-tunables", "--list-diagnostics"];
-        let valued = ["--library-path", "--preload", "--audit", "--argv0", "--inhibit-rpath", "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask"];
-        let effects = [("--library-path", OptionEffect::Set), ("--preload", OptionEffect::SetPair)];
+        let flags = [
+            "--inhibit-cache",
+            "--list",
+            "--verify",
+            "--list-tunables",
+            "--list-diagnostics",
+        ];
+        let valued = [
+            "--library-path",
+            "--preload",
+            "--audit",
+            "--argv0",
+            "--inhibit-rpath",
+            "--glibc-hwcaps-prepend",
+            "--glibc-hwcaps-mask",
+        ];
+        let effects = [
+            ("--library-path", OptionEffect::Set),
+            ("--preload", OptionEffect::SetPair),
+        ];
         let launcher = Launcher {
             flags: flags.map(str::to_owned).to_vec(),
             valued: valued.map(str::to_owned).to_vec(),
-            effects: effects.map(|(name, effect)| (name.to_owned(), effect)).into_iter().collect(),
+            effects: effects
+                .map(|(name, effect)| (name.to_owned(), effect))
+                .into_iter()
+                .collect(),
             ..Launcher::default()
         };
         let given = launcher.read_options(&process.words);
@@ -200,7 +250,10 @@ impl Reader<'_> {
         let starts_itself = given.rest.first().is_some_and(|program| {
             SHELLS.contains(&base_name(program)) || self.launchers.find(base_name(program), None).is_some()
         });
-        for (effect, name) in [(OptionEffect::Set, "LD_LIBRARY_PATH"), (OptionEffect::SetPair, "LD_PRELOAD")] {
+        for (effect, name) in [
+            (OptionEffect::Set, "LD_LIBRARY_PATH"),
+            (OptionEffect::SetPair, "LD_PRELOAD"),
+        ] {
             if let Some(value) = given.value_of(effect).filter(|_| !starts_itself) {
                 process.environment.insert(name.to_owned(), value.to_owned());
             }
@@ -218,9 +271,14 @@ impl Reader<'_> {
 
     /// What `find -exec` starts.
     fn found_words(&mut self, words: &[String], place: &str) -> Option<Vec<String>> {
-        let at = words.iter().position(|word| matches!(word.as_str(), "-exec" | "-execdir" | "-ok"))?;
+        let at = words
+            .iter()
+            .position(|word| matches!(word.as_str(), "-exec" | "-execdir" | "-ok"))?;
         let hole = self.hole(place, "a file that `find` finds");
-        let command = words.iter().skip(at + 1).take_while(|word| *word != ";" && *word != "+");
+        let command = words
+            .iter()
+            .skip(at + 1)
+            .take_while(|word| *word != ";" && *word != "+");
         Some(command.map(|word| word.replace("{}", &hole)).collect())
     }
 
@@ -236,7 +294,10 @@ impl Reader<'_> {
         }
         let mut given = launcher.read_options(&words);
         loop {
-            let is_split = given.effects.last().is_some_and(|(effect, _)| *effect == OptionEffect::Split);
+            let is_split = given
+                .effects
+                .last()
+                .is_some_and(|(effect, _)| *effect == OptionEffect::Split);
             let text = is_split.then(|| given.effects.pop()).flatten();
             self.apply_options(&given, process, state, place);
             if let Some(option) = &given.unknown {
@@ -260,7 +321,11 @@ impl Reader<'_> {
                 if given.has(OptionEffect::Login) || given.has(OptionEffect::Shell) {
                     let login = given.has(OptionEffect::Login).then(|| "-l".to_owned());
                     let code = (!rest.is_empty()).then(|| ["-c".to_owned(), rest.join(" ")]);
-                    rest = [shell].into_iter().chain(login).chain(code.into_iter().flatten()).collect();
+                    rest = [shell]
+                        .into_iter()
+                        .chain(login)
+                        .chain(code.into_iter().flatten())
+                        .collect();
                 }
             }
             LaunchEnvironment::Project => {
@@ -268,7 +333,10 @@ impl Reader<'_> {
                 self.put_first(&folder, process);
             }
             LaunchEnvironment::Activated => {
-                let hole = self.hole(place, &format!("LD_LIBRARY_PATH, which hooks of `{}` may set", base_name(&name)));
+                let hole = self.hole(
+                    place,
+                    &format!("LD_LIBRARY_PATH, which hooks of `{}` may set", base_name(&name)),
+                );
                 process.environment.insert("LD_LIBRARY_PATH".to_owned(), hole);
                 if let Some(folder) = self.environment_folder(&given, &name, state) {
                     self.put_first(&folder, process);
@@ -306,7 +374,10 @@ impl Reader<'_> {
                     process.environment.clear();
                 }
                 take_variables(&mut rest, &mut process.environment);
-                if rest.first().is_some_and(|word| is_open(word.split('=').next().unwrap_or_default())) {
+                if rest
+                    .first()
+                    .is_some_and(|word| is_open(word.split('=').next().unwrap_or_default()))
+                {
                     self.assume_keeps("name", place);
                 }
                 if rest.is_empty() {
@@ -411,7 +482,9 @@ impl Reader<'_> {
     fn put_first(&self, folder: &str, process: &mut Process) {
         if self.files.stat(folder).is_some() {
             let path = process.environment.get("PATH").map_or(DEFAULT_PATH, String::as_str);
-            process.environment.insert("PATH".to_owned(), format!("{folder}:{path}"));
+            process
+                .environment
+                .insert("PATH".to_owned(), format!("{folder}:{path}"));
         }
     }
 
@@ -423,7 +496,11 @@ impl Reader<'_> {
             let top = real.rsplit_once('/')?.0.rsplit_once('/')?.0.to_owned();
             Some(format!("{top}/envs/{name}/bin"))
         });
-        named.flatten().or_else(|| given.value_of(OptionEffect::Directory).map(|folder| format!("{folder}/bin")))
+        named.flatten().or_else(|| {
+            given
+                .value_of(OptionEffect::Directory)
+                .map(|folder| format!("{folder}/bin"))
+        })
     }
 
     /// The words of `env -S`, as far as they are plain.

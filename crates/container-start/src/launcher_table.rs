@@ -208,7 +208,11 @@ impl Launcher {
             } else {
                 self.read_letters(word, &mut words, &mut given);
             }
-            if given.effects.last().is_some_and(|(effect, _)| *effect == OptionEffect::Split) {
+            if given
+                .effects
+                .last()
+                .is_some_and(|(effect, _)| *effect == OptionEffect::Split)
+            {
                 break;
             }
         }
@@ -217,12 +221,7 @@ impl Launcher {
     }
 
     /// Short options in one word: `-xvf FILE`, `-ofile`.
-    fn read_letters<'w>(
-        &self,
-        word: &str,
-        words: &mut impl Iterator<Item = &'w String>,
-        given: &mut GivenOptions,
-    ) {
+    fn read_letters<'w>(&self, word: &str, words: &mut impl Iterator<Item = &'w String>, given: &mut GivenOptions) {
         for (at, letter) in word.char_indices().skip(1) {
             let option = format!("-{letter}");
             let takes = self.takes(&option);
@@ -235,7 +234,11 @@ impl Launcher {
                 continue;
             }
             let joined = word.get(at + letter.len_utf8()..).unwrap_or_default();
-            let value = if joined.is_empty() { words.next().cloned().unwrap_or_default() } else { joined.to_owned() };
+            let value = if joined.is_empty() {
+                words.next().cloned().unwrap_or_default()
+            } else {
+                joined.to_owned()
+            };
             given.note(self, &option, value);
             break;
         }
@@ -262,7 +265,9 @@ impl Launcher {
         if let Some(exact) = own.iter().find(|option| stripped(option) == name) {
             return Some((*exact).clone());
         }
-        let mut begun = own.iter().filter(|option| option.len() > 2 && stripped(option).starts_with(&name));
+        let mut begun = own
+            .iter()
+            .filter(|option| option.len() > 2 && stripped(option).starts_with(&name));
         match (begun.next(), begun.next()) {
             (Some(full), None) => Some((*full).clone()),
             _ => None,
@@ -272,13 +277,16 @@ impl Launcher {
 
 impl GivenOptions {
     fn note(&mut self, launcher: &Launcher, option: &str, value: String) {
-        self.effects.extend(launcher.effects.get(option).map(|effect| (*effect, value)));
+        self.effects
+            .extend(launcher.effects.get(option).map(|effect| (*effect, value)));
     }
 
     /// The word of the last option with an effect.
     pub(crate) fn value_of(&self, effect: OptionEffect) -> Option<&str> {
         let mut effects = self.effects.iter().rev();
-        effects.find(|(other, _)| *other == effect).map(|(_, value)| value.as_str())
+        effects
+            .find(|(other, _)| *other == effect)
+            .map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn has(&self, effect: OptionEffect) -> bool {

@@ -41,7 +41,8 @@ impl Reader<'_> {
             ("cat", [path]) if !path.starts_with('-') => {
                 let path = state.absolute(path);
                 let is_known = !is_volatile(&path) && !state.is_touched(&path);
-                self.file_text(state, &path).filter(|text| is_known && text.len() <= FILE_BYTES)
+                self.file_text(state, &path)
+                    .filter(|text| is_known && text.len() <= FILE_BYTES)
             }
             ("cat", []) => input.map(str::to_owned),
             ("tr", words) => input.and_then(|text| translate(words, text)),
@@ -76,7 +77,9 @@ fn translate(words: &[&str], text: &str) -> Option<String> {
         "\\t" => Some('\t'),
         word => {
             let mut letters = word.chars();
-            letters.next().filter(|letter| letters.next().is_none() && *letter != '\\')
+            letters
+                .next()
+                .filter(|letter| letters.next().is_none() && *letter != '\\')
         }
     };
     match words {
@@ -91,12 +94,20 @@ fn cut_fields(words: &[&str], text: &str) -> Option<String> {
     let joined = words.join(" ").replace("-d ", "-d").replace("-f ", "-f");
     let words: Vec<&str> = joined.split(' ').collect();
     let option = |begin: &str| words.iter().find_map(|word| word.strip_prefix(begin));
-    let (separator, field) = (option("-d")?.trim_matches(['\'', '"']), option("-f")?.parse::<usize>().ok()?);
+    let (separator, field) = (
+        option("-d")?.trim_matches(['\'', '"']),
+        option("-f")?.parse::<usize>().ok()?,
+    );
     if words.len() != 2 || separator.chars().count() != 1 {
         return None;
     }
     let cut = |line: &str| match line.contains(separator) {
-        true => line.split(separator).nth(field.checked_sub(1)?).unwrap_or_default().to_owned().into(),
+        true => line
+            .split(separator)
+            .nth(field.checked_sub(1)?)
+            .unwrap_or_default()
+            .to_owned()
+            .into(),
         false => Some(line.to_owned()),
     };
     let lines: Option<Vec<String>> = text.lines().map(cut).collect();
@@ -112,19 +123,38 @@ fn some_lines(name: &str, words: &[&str], text: &str) -> Option<String> {
         _ => return None,
     };
     let lines: Vec<&str> = text.lines().collect();
-    let skipped = if name == "tail" { lines.len().saturating_sub(count) } else { 0 };
-    Some(lines.iter().skip(skipped).take(count).map(|line| format!("{line}\n")).collect())
+    let skipped = if name == "tail" {
+        lines.len().saturating_sub(count)
+    } else {
+        0
+    };
+    Some(
+        lines
+            .iter()
+            .skip(skipped)
+            .take(count)
+            .map(|line| format!("{line}\n"))
+            .collect(),
+    )
 }
 
 /// `sort` with `-u`, `-r` and `-V` of names without letters beyond ASCII.
 fn sort_lines(words: &[&str], text: &str) -> Option<String> {
-    let options: String = words.iter().map(|word| word.strip_prefix('-')).collect::<Option<Vec<_>>>()?.concat();
+    let options: String = words
+        .iter()
+        .map(|word| word.strip_prefix('-'))
+        .collect::<Option<Vec<_>>>()?
+        .concat();
     if !text.is_ascii() || !options.chars().all(|letter| "urV".contains(letter)) {
         return None;
     }
     let mut lines: Vec<&str> = text.lines().collect();
     // By other locales letters stand in another order.
-    if !options.contains('V') && !lines.iter().all(|line| line.bytes().all(|byte| byte.is_ascii_digit() || byte == b'/')) {
+    if !options.contains('V')
+        && !lines
+            .iter()
+            .all(|line| line.bytes().all(|byte| byte.is_ascii_digit() || byte == b'/'))
+    {
         return None;
     }
     lines.sort_by_cached_key(|line| version_key(line));
@@ -144,7 +174,9 @@ fn version_key(line: &str) -> Vec<(String, u64)> {
     while !rest.is_empty() {
         let text = rest.find(|letter: char| letter.is_ascii_digit()).unwrap_or(rest.len());
         let (before, behind) = rest.split_at(text);
-        let digits = behind.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(behind.len());
+        let digits = behind
+            .find(|letter: char| !letter.is_ascii_digit())
+            .unwrap_or(behind.len());
         let (number, behind) = behind.split_at(digits);
         key.push((before.to_owned(), number.parse().unwrap_or(0)));
         rest = behind;
@@ -164,8 +196,14 @@ mod tests {
         assert_eq!(cut_fields(&["-d", ".", "-f", "1"], "12.4\n").as_deref(), Some("12\n"));
         assert_eq!(some_lines("tail", &["-n1"], "a\nb\n").as_deref(), Some("b\n"));
         assert_eq!(some_lines("head", &["-1"], "a\nb\n").as_deref(), Some("a\n"));
-        assert_eq!(sort_lines(&["-V"], "cuda-12.10\ncuda-12.4\n").as_deref(), Some("cuda-12.4\ncuda-12.10\n"));
-        assert_eq!(sort_lines(&["-Vr"], "cuda-12.10\ncuda-12.4\n").as_deref(), Some("cuda-12.10\ncuda-12.4\n"));
+        assert_eq!(
+            sort_lines(&["-V"], "cuda-12.10\ncuda-12.4\n").as_deref(),
+            Some("cuda-12.4\ncuda-12.10\n")
+        );
+        assert_eq!(
+            sort_lines(&["-Vr"], "cuda-12.10\ncuda-12.4\n").as_deref(),
+            Some("cuda-12.10\ncuda-12.4\n")
+        );
         assert_eq!(sort_lines(&[], "b\na\n"), None);
         for (path, folder) in [("/a/b", "/a"), ("/a", "/"), ("a", "."), ("/", "/"), ("a//b/", "a")] {
             assert_eq!(directory_name(path), folder, "{path}");

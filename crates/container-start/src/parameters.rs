@@ -2,7 +2,8 @@
 
 use shuck_ast::{
     ArithmeticExpr, ArithmeticExprNode, ArithmeticLvalue, ArithmeticUnaryOp, BourneParameterExpansion, Name,
-    ParameterExpansion, ParameterExpansionSyntax, ParameterOp, Span, Subscript, SubscriptSelector, VarRef, Word, WordPart,
+    ParameterExpansion, ParameterExpansionSyntax, ParameterOp, Span, Subscript, SubscriptSelector, VarRef, Word,
+    WordPart,
 };
 
 use crate::LOADER_VARIABLES;
@@ -45,15 +46,25 @@ impl<'a> Expansion<'a> {
         match bourne {
             Bourne::Access { reference } => Self::of(reference, Form::Value),
             Bourne::Length { reference } => Self::of(reference, Form::Length),
-            Bourne::Slice { reference, offset_word_ast, length_word_ast, .. } => {
-                Self::of(reference, Form::Slice(offset_word_ast, length_word_ast.as_deref()))
-            }
-            Bourne::Operation { reference, operator, operand_word_ast, colon_variant, .. } => {
-                Self::of(reference, Form::Operation(operator, operand_word_ast.as_deref(), *colon_variant))
-            }
-            Bourne::Indices { reference } | Bourne::Indirect { reference, .. } | Bourne::Transformation { reference, .. } => {
-                Self::of(reference, Form::Unknown)
-            }
+            Bourne::Slice {
+                reference,
+                offset_word_ast,
+                length_word_ast,
+                ..
+            } => Self::of(reference, Form::Slice(offset_word_ast, length_word_ast.as_deref())),
+            Bourne::Operation {
+                reference,
+                operator,
+                operand_word_ast,
+                colon_variant,
+                ..
+            } => Self::of(
+                reference,
+                Form::Operation(operator, operand_word_ast.as_deref(), *colon_variant),
+            ),
+            Bourne::Indices { reference }
+            | Bourne::Indirect { reference, .. }
+            | Bourne::Transformation { reference, .. } => Self::of(reference, Form::Unknown),
             Bourne::PrefixMatch { prefix, .. } => Self::unknown(prefix),
         }
     }
@@ -63,15 +74,30 @@ impl<'a> Expansion<'a> {
         match part {
             WordPart::Variable(name) => Self::of_name(name),
             WordPart::Parameter(parameter) => Self::of_parameter(parameter),
-            WordPart::ParameterExpansion { reference, operator, operand_word_ast, colon_variant, .. } => {
-                Self::of(reference, Form::Operation(operator, operand_word_ast.as_deref(), *colon_variant))
-            }
+            WordPart::ParameterExpansion {
+                reference,
+                operator,
+                operand_word_ast,
+                colon_variant,
+                ..
+            } => Self::of(
+                reference,
+                Form::Operation(operator, operand_word_ast.as_deref(), *colon_variant),
+            ),
             WordPart::Length(reference) | WordPart::ArrayLength(reference) => Self::of(reference, Form::Length),
             WordPart::ArrayAccess(reference) => Self::of(reference, Form::Value),
-            WordPart::Substring { reference, offset_word_ast, length_word_ast, .. }
-            | WordPart::ArraySlice { reference, offset_word_ast, length_word_ast, .. } => {
-                Self::of(reference, Form::Slice(offset_word_ast, length_word_ast.as_deref()))
+            WordPart::Substring {
+                reference,
+                offset_word_ast,
+                length_word_ast,
+                ..
             }
+            | WordPart::ArraySlice {
+                reference,
+                offset_word_ast,
+                length_word_ast,
+                ..
+            } => Self::of(reference, Form::Slice(offset_word_ast, length_word_ast.as_deref())),
             WordPart::ArrayIndices(reference)
             | WordPart::IndirectExpansion { reference, .. }
             | WordPart::Transformation { reference, .. } => Self::of(reference, Form::Unknown),
@@ -105,9 +131,38 @@ impl<'a> Expansion<'a> {
 
 /// The parameters whose values only the shell that runs knows, by their beginnings where they end in `*`.
 const OF_SHELL: [&str; 32] = [
-    "BASH*", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "PPID", "OSTYPE", "HOSTTYPE", "MACHTYPE", "HOSTNAME", "FUNCNAME",
-    "SHLVL", "REPLY", "PIPESTATUS", "DIRSTACK", "GROUPS", "EPOCH*", "COPROC*", "MAPFILE", "OPTIND", "OPTARG", "OPTERR",
-    "COLUMNS", "LINES", "PS*", "TERM", "_", "OLDPWD", "?", "$", "!", "-",
+    "BASH*",
+    "RANDOM",
+    "SRANDOM",
+    "SECONDS",
+    "LINENO",
+    "PPID",
+    "OSTYPE",
+    "HOSTTYPE",
+    "MACHTYPE",
+    "HOSTNAME",
+    "FUNCNAME",
+    "SHLVL",
+    "REPLY",
+    "PIPESTATUS",
+    "DIRSTACK",
+    "GROUPS",
+    "EPOCH*",
+    "COPROC*",
+    "MAPFILE",
+    "OPTIND",
+    "OPTARG",
+    "OPTERR",
+    "COLUMNS",
+    "LINES",
+    "PS*",
+    "TERM",
+    "_",
+    "OLDPWD",
+    "?",
+    "$",
+    "!",
+    "-",
 ];
 
 /// Those among them that bash alone has.
@@ -131,7 +186,9 @@ impl Reader<'_> {
             return match state.arguments.get(number) {
                 Some(word) if !is_moved => text(word),
                 None if !is_moved => None,
-                _ => Some(ShellValue::Text(self.hole(&state.script.path, &format!("argument {number}")))),
+                _ => Some(ShellValue::Text(
+                    self.hole(&state.script.path, &format!("argument {number}")),
+                )),
             };
         }
         let place = state.script.path.clone();
@@ -153,19 +210,22 @@ impl Reader<'_> {
             "SHELL" => Some(ShellValue::Text(self.hole(&place, "$SHELL"))),
             _ if is_listed(&OF_SHELL, name) => Some(ShellValue::Text(self.hole(&place, &format!("${name}")))),
             _ if LOADER_VARIABLES.contains(&name) => None,
-            _ if state.options.contains(&ShellOption::Clouded) => {
-                Some(ShellValue::Text(self.hole(&place, &format!("${name}, which an unknown text may set"))))
-            }
-            _ if self.is_given && self.conditions > 0 => {
-                Some(ShellValue::Text(self.given_hole(&place, &format!("${name}, which the image does not set"))))
-            }
+            _ if state.options.contains(&ShellOption::Clouded) => Some(ShellValue::Text(
+                self.hole(&place, &format!("${name}, which an unknown text may set")),
+            )),
+            _ if self.is_given && self.conditions > 0 => Some(ShellValue::Text(
+                self.given_hole(&place, &format!("${name}, which the image does not set")),
+            )),
             _ => None,
         }
     }
 
     /// Whether a hole among the arguments may stand for several of them.
     fn is_uncertain_list(&self, state: &State) -> bool {
-        state.arguments.iter().any(|word| word.chars().all(is_hole) && !word.is_empty())
+        state
+            .arguments
+            .iter()
+            .any(|word| word.chars().all(is_hole) && !word.is_empty())
     }
 
     /// The pieces that an expansion gives.
@@ -198,7 +258,11 @@ impl Reader<'_> {
             Form::Length => {
                 let value = value.unwrap_or_default();
                 let known = !is_open(&value);
-                vec![wrap(if known { value.chars().count().to_string() } else { self.hole(&place, &reason) })]
+                vec![wrap(if known {
+                    value.chars().count().to_string()
+                } else {
+                    self.hole(&place, &reason)
+                })]
             }
             Form::Slice(offset, length) => {
                 let value = value.unwrap_or_default();
@@ -206,21 +270,35 @@ impl Reader<'_> {
                 vec![wrap(sliced.unwrap_or_else(|| self.hole(&place, &reason)))]
             }
             Form::Operation(operator, operand, colon) => {
-                let operation = Operation { operator, operand: *operand, colon: *colon, place: &place, reason: &reason };
+                let operation = Operation {
+                    operator,
+                    operand: *operand,
+                    colon: *colon,
+                    place: &place,
+                    reason: &reason,
+                };
                 self.operate(expansion.name, value, &operation, state, context)
             }
         }
     }
 
     /// The elements of a list that an expansion names.
-    fn list_value(&mut self, expansion: &Expansion<'_>, list: Vec<String>, state: &mut State, context: Context) -> ListValue {
+    fn list_value(
+        &mut self,
+        expansion: &Expansion<'_>,
+        list: Vec<String>,
+        state: &mut State,
+        context: Context,
+    ) -> ListValue {
         let selector = match (expansion.name, expansion.subscript) {
             ("@", _) => Some(SubscriptSelector::At),
             ("*", _) => Some(SubscriptSelector::Star),
             (_, Some(subscript)) => match subscript.selector() {
                 Some(selector) => Some(selector),
                 None => {
-                    let Some(number) = self.index_of(subscript, state) else { return ListValue::Unknown };
+                    let Some(number) = self.index_of(subscript, state) else {
+                        return ListValue::Unknown;
+                    };
                     return ListValue::Text(list.get(number).cloned());
                 }
             },
@@ -255,7 +333,11 @@ impl Reader<'_> {
         let mut pieces = Vec::new();
         for (number, item) in list.into_iter().enumerate() {
             if number > 0 {
-                pieces.push(if context != Context::Plain { Piece::Break } else { Piece::Expanded(" ".to_owned()) });
+                pieces.push(if context != Context::Plain {
+                    Piece::Break
+                } else {
+                    Piece::Expanded(" ".to_owned())
+                });
             }
             pieces.push(context.piece(item));
         }
@@ -324,8 +406,15 @@ impl Reader<'_> {
         let wrap = |text: String| vec![context.piece(text)];
         let is_blank = value.is_none() || operation.colon && value.as_deref() == Some("");
         // A value of holes alone may be empty.
-        let may_be_blank = operation.colon && value.as_deref().is_some_and(|text| !text.is_empty() && text.chars().all(is_hole));
-        let operand_context = if context == Context::Quoted { Context::QuotedOperand } else { context };
+        let may_be_blank = operation.colon
+            && value
+                .as_deref()
+                .is_some_and(|text| !text.is_empty() && text.chars().all(is_hole));
+        let operand_context = if context == Context::Quoted {
+            Context::QuotedOperand
+        } else {
+            context
+        };
         let operand = |reader: &mut Self, state: &mut State| match operation.operand {
             Some(word) => reader.pieces(&word.parts, state, operand_context),
             None => Vec::new(),
@@ -346,7 +435,9 @@ impl Reader<'_> {
                 self.assume_at("given", path, line, format!("${name} is set when the container starts"));
                 wrap(self.given_hole(operation.place, operation.reason))
             }
-            ParameterOp::UseDefault | ParameterOp::AssignDefault | ParameterOp::Error => wrap(value.unwrap_or_default()),
+            ParameterOp::UseDefault | ParameterOp::AssignDefault | ParameterOp::Error => {
+                wrap(value.unwrap_or_default())
+            }
             operator => {
                 let value = value.unwrap_or_default();
                 let edited = self.edit(&value, operator, state);
@@ -361,7 +452,17 @@ impl Reader<'_> {
         if value.is_empty() {
             return Some(String::new());
         }
-        if let Op::ReplaceFirst { pattern, replacement_word_ast: by, .. } | Op::ReplaceAll { pattern, replacement_word_ast: by, .. } = operator {
+        if let Op::ReplaceFirst {
+            pattern,
+            replacement_word_ast: by,
+            ..
+        }
+        | Op::ReplaceAll {
+            pattern,
+            replacement_word_ast: by,
+            ..
+        } = operator
+        {
             let pattern = self.case_pattern(pattern, state);
             let by = self.word_text(by, state);
             let is_all = matches!(operator, Op::ReplaceAll { .. });
@@ -389,7 +490,9 @@ impl Reader<'_> {
             _ => return None,
         };
         let pattern = self.case_pattern(pattern, state);
-        let regex = Some(&pattern).filter(|pattern| !is_open(pattern)).and_then(|pattern| self.patterns.compile(pattern))?;
+        let regex = Some(&pattern)
+            .filter(|pattern| !is_open(pattern))
+            .and_then(|pattern| self.patterns.compile(pattern))?;
         let mut cuts: Vec<usize> = value.char_indices().map(|(at, _)| at).chain([value.len()]).collect();
         // From the cut that takes least to the one that takes most, or the other way.
         if is_prefix == is_long {
@@ -420,7 +523,9 @@ impl Reader<'_> {
         let (mut replaced, mut rest, mut is_done) = (String::new(), value, false);
         while !rest.is_empty() && !is_done {
             let ends = rest.char_indices().map(|(at, letter)| at + letter.len_utf8()).rev();
-            let end = ends.filter(|end| !at_end || *end == rest.len()).find(|end| regex.is_match(&rest[..*end]));
+            let end = ends
+                .filter(|end| !at_end || *end == rest.len())
+                .find(|end| regex.is_match(&rest[..*end]));
             match end {
                 Some(end) => {
                     replaced += by;
@@ -465,12 +570,20 @@ impl Reader<'_> {
                 self.assign_arithmetic(left, state);
                 self.assign_arithmetic(right, state);
             }
-            Expr::Conditional { condition, then_expr, else_expr } => {
+            Expr::Conditional {
+                condition,
+                then_expr,
+                else_expr,
+            } => {
                 for part in [condition, then_expr, else_expr] {
                     self.assign_arithmetic(part, state);
                 }
             }
-            Expr::Assignment { target: ArithmeticLvalue::Variable(name) | ArithmeticLvalue::Indexed { name, .. }, value, .. } => {
+            Expr::Assignment {
+                target: ArithmeticLvalue::Variable(name) | ArithmeticLvalue::Indexed { name, .. },
+                value,
+                ..
+            } => {
                 assign(self, name);
                 self.assign_arithmetic(value, state);
             }

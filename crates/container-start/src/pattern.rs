@@ -36,7 +36,11 @@ pub(crate) fn unescape_pattern(pattern: &str) -> String {
     let mut text = String::with_capacity(pattern.len());
     let mut letters = pattern.chars();
     while let Some(letter) = letters.next() {
-        text.push(if letter == '\\' { letters.next().unwrap_or('\\') } else { letter });
+        text.push(if letter == '\\' {
+            letters.next().unwrap_or('\\')
+        } else {
+            letter
+        });
     }
     text
 }

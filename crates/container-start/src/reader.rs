@@ -110,7 +110,11 @@ impl<'f> Reader<'f> {
     /// Counts the bytes of a new value; one that is too long becomes a hole.
     pub(crate) fn bounded(&mut self, state: &State, text: String) -> String {
         self.bytes += text.len();
-        if text.len() > VALUE_LENGTH { self.hole(&state.script.path, "a value that is too long") } else { text }
+        if text.len() > VALUE_LENGTH {
+            self.hole(&state.script.path, "a value that is too long")
+        } else {
+            text
+        }
     }
 
     pub(crate) fn hole(&mut self, place: &str, reason: &str) -> String {
@@ -140,7 +144,11 @@ impl<'f> Reader<'f> {
     }
 
     pub(crate) fn assume_at(&mut self, kind: &str, path: &str, line: usize, text: String) {
-        let id = if line == 0 { format!("{kind}@{path}") } else { format!("{kind}@{path}:{line}") };
+        let id = if line == 0 {
+            format!("{kind}@{path}")
+        } else {
+            format!("{kind}@{path}:{line}")
+        };
         self.assumptions.entry(id.clone()).or_insert_with(|| Assumption {
             id,
             path: path.to_owned(),
@@ -168,7 +176,9 @@ impl<'f> Reader<'f> {
     /// Whether the file is a part of the driver, or of the folders where it is mounted.
     pub(crate) fn is_of_driver(&mut self, path: &str) -> bool {
         let patterns = &self.launchers.driver_files;
-        patterns.iter().any(|pattern| self.patterns.matches(pattern, path) == Some(true))
+        patterns
+            .iter()
+            .any(|pattern| self.patterns.matches(pattern, path) == Some(true))
     }
 
     /// The text of a file; nothing of a file that a command may have changed.
@@ -203,7 +213,11 @@ impl<'f> Reader<'f> {
                 None => groups.push(state),
             }
         }
-        if groups.len() > WIDTH { vec![self.forget_all(&groups)] } else { groups }
+        if groups.len() > WIDTH {
+            vec![self.forget_all(&groups)]
+        } else {
+            groups
+        }
     }
 
     /// Makes holes of the variables in which a state differs from another one.
@@ -212,7 +226,10 @@ impl<'f> Reader<'f> {
         let differ = |name: &&String| state.variables.get(*name) != other.variables.get(*name);
         let names: Vec<String> = names.into_iter().filter(differ).cloned().collect();
         for name in names {
-            let hole = self.hole(&state.script.path, &format!("{name}, of which there are too many values"));
+            let hole = self.hole(
+                &state.script.path,
+                &format!("{name}, of which there are too many values"),
+            );
             let exported = other.variables.get(&name).is_some_and(|variable| variable.is_exported);
             let variable = state.variable_mut(&name);
             variable.value = Some(ShellValue::Text(hole));
@@ -227,7 +244,9 @@ impl<'f> Reader<'f> {
             state.arguments.push(hole);
         }
         for (name, function) in other.functions.iter() {
-            Rc::make_mut(&mut state.functions).entry(name.clone()).or_insert_with(|| Rc::clone(function));
+            Rc::make_mut(&mut state.functions)
+                .entry(name.clone())
+                .or_insert_with(|| Rc::clone(function));
         }
         state.merge_touched(std::slice::from_ref(other));
     }

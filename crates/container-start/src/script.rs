@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use shuck_ast::{Span, StmtSeq};
+use shuck_ast::{Command, Span, Stmt, StmtSeq, Word};
 use shuck_parser::ShellDialect;
 use shuck_parser::parser::{ParseStatus, Parser};
 
@@ -47,7 +47,11 @@ impl Script {
             return None;
         }
         // busybox knows `[[`, `function` and more of bash's grammar.
-        let own = if shell == Shell::Dash { ShellDialect::Posix } else { ShellDialect::Bash };
+        let own = if shell == Shell::Dash {
+            ShellDialect::Posix
+        } else {
+            ShellDialect::Bash
+        };
         let body = parse_as(&text, own);
         let is_foreign = body.is_none() && own == ShellDialect::Posix;
         let body = body.or_else(|| is_foreign.then(|| parse_as(&text, ShellDialect::Bash)).flatten())?;
@@ -74,6 +78,19 @@ impl Script {
             },
             is_foreign: false,
         })
+    }
+
+    /// The one word of `: WORD`.
+    pub(crate) fn only_argument(&self) -> Option<&Word> {
+        match self.body.as_slice() {
+            [
+                Stmt {
+                    command: Command::Simple(simple),
+                    ..
+                },
+            ] => simple.args.first().filter(|_| simple.args.len() == 1),
+            _ => None,
+        }
     }
 
     /// The line of a node, counted from one.

@@ -95,13 +95,19 @@ impl Reader<'_> {
 
     /// The shell that lies in the image under a name.
     fn dialect(&self, called: &str, name: &str, state: &State) -> Shell {
-        let path = self.find_program(called, state).unwrap_or_else(|| format!("/bin/{name}"));
+        let path = self
+            .find_program(called, state)
+            .unwrap_or_else(|| format!("/bin/{name}"));
         let real = self.files.resolve(&path).unwrap_or(path);
         match base_name(&real) {
             "dash" => Shell::Dash,
             "busybox" => Shell::Busybox,
             real if real.contains("bash") || name.contains("bash") => {
-                if name == "sh" { Shell::BashPosix } else { Shell::Bash }
+                if name == "sh" {
+                    Shell::BashPosix
+                } else {
+                    Shell::Bash
+                }
             }
             "ash" => Shell::Busybox,
             _ => Shell::Dash,
@@ -133,7 +139,9 @@ impl Reader<'_> {
             options.is_interactive |= letters.contains('i');
             options.reads_input |= letters.contains('s');
             options.exports_all |= letters.contains('a');
-            if letters.ends_with(['o', 'O']) && let Some(value) = words.next() {
+            if letters.ends_with(['o', 'O'])
+                && let Some(value) = words.next()
+            {
                 options.exports_all |= value == "allexport";
             }
             if !letters.chars().all(|letter| LETTERS.contains(letter)) {
@@ -155,14 +163,19 @@ impl Reader<'_> {
     ) -> Vec<String> {
         let home = environment.get("HOME").cloned().unwrap_or_else(|| "/root".to_owned());
         let expand = |path: &str| {
-            let rest = ["~", "$HOME", "${HOME}"].iter().find_map(|begin| path.strip_prefix(begin));
+            let rest = ["~", "$HOME", "${HOME}"]
+                .iter()
+                .find_map(|begin| path.strip_prefix(begin));
             rest.map_or_else(|| path.to_owned(), |rest| format!("{home}{rest}"))
         };
         let mut files = Vec::new();
         if options.is_login && !options.reads_no_profile {
             files.push("/etc/profile".to_owned());
-            let own: &[&str] =
-                if shell == Shell::Bash { &["~/.bash_profile", "~/.bash_login", "~/.profile"] } else { &["~/.profile"] };
+            let own: &[&str] = if shell == Shell::Bash {
+                &["~/.bash_profile", "~/.bash_login", "~/.profile"]
+            } else {
+                &["~/.profile"]
+            };
             let mut own = own.iter().map(|file| expand(file));
             files.extend(own.find(|file| self.files.stat(file).is_some() || state.touched.contains(file)));
         }
@@ -202,8 +215,13 @@ impl Reader<'_> {
             self.assume_at("unparsed", &script.path, 0, text);
         }
         let own: Vec<String> = start.arguments.iter().skip(1).cloned().collect();
-        let running: RunningScript =
-            (start.path.clone(), start.text.clone(), state.user.clone(), own, process.environment.clone());
+        let running: RunningScript = (
+            start.path.clone(),
+            start.text.clone(),
+            state.user.clone(),
+            own,
+            process.environment.clone(),
+        );
         // A script that starts itself again, with what it has, comes to nothing new.
         if self.running.contains(&running) {
             return;

@@ -9,9 +9,7 @@ use crate::reader::{Reader, SeenProgram, WIDTH};
 use crate::script::{Script, Shell};
 use crate::state::{Flow, ShellValue, State, Variable};
 use crate::value::Value;
-use crate::{
-    Assumption, ChangedFile, ContainerCommand, ContainerStart, Environment, LOADER_VARIABLES, StartedProgram,
-};
+use crate::{Assumption, ChangedFile, ContainerCommand, ContainerStart, Environment, LOADER_VARIABLES, StartedProgram};
 
 /// Reads which programs a container's command starts.
 ///
@@ -41,10 +39,19 @@ fn read_once(command: &ContainerCommand, files: &dyn ImageFiles, launchers: &Lau
         // An engine sets HOME where nothing else does.
         environment.entry("HOME".to_owned()).or_insert(account.home);
     }
-    environment.values_mut().for_each(|value| *value = crate::value::clean_text(value.as_bytes()));
+    environment
+        .values_mut()
+        .for_each(|value| *value = crate::value::clean_text(value.as_bytes()));
     let variable = |(name, text): (&String, &String)| {
         let value = Some(ShellValue::Text(text.clone()));
-        (name.clone(), Variable { value, is_exported: true, is_readonly: false })
+        (
+            name.clone(),
+            Variable {
+                value,
+                is_exported: true,
+                is_readonly: false,
+            },
+        )
     };
     let state = State {
         variables: Rc::new(environment.iter().map(variable).collect()),
@@ -67,18 +74,27 @@ fn read_once(command: &ContainerCommand, files: &dyn ImageFiles, launchers: &Lau
         is_substitution: false,
         is_copy: false,
     };
-    let words = command.words.iter().map(|word| crate::value::clean_text(word.as_bytes())).collect();
+    let words = command
+        .words
+        .iter()
+        .map(|word| crate::value::clean_text(word.as_bytes()))
+        .collect();
     reader.snippet = command.words.join(" ").chars().take(60).collect();
     reader.launch(words, environment, &state, "config");
     let mut seen = std::mem::take(&mut reader.programs);
     // What the engine starts and nothing follows is the main process itself.
-    seen.iter_mut().filter(|program| program.place == "config" && program.rank == crate::Rank::Started).for_each(
-        |program| program.rank = crate::Rank::Main,
-    );
+    seen.iter_mut()
+        .filter(|program| program.place == "config" && program.rank == crate::Rank::Started)
+        .for_each(|program| program.rank = crate::Rank::Main);
     let assumptions: Vec<Assumption> = reader.assumptions.values().cloned().collect();
     Reading {
         programs: collect_programs(&seen, &reader, &assumptions),
-        changed: reader.changed.iter().cloned().map(|(path, place)| ChangedFile { path, place }).collect(),
+        changed: reader
+            .changed
+            .iter()
+            .cloned()
+            .map(|(path, place)| ChangedFile { path, place })
+            .collect(),
         is_spent: reader.is_spent(),
     }
 }
@@ -90,13 +106,20 @@ fn collect_programs(seen: &[SeenProgram], reader: &Reader<'_>, assumptions: &[As
         let value = |text: &str| reader.holes.value(text);
         let words: Vec<Value> = one.words.iter().map(|word| value(word)).collect();
         let environment = Environment {
-            variables: one.environment.iter().map(|(name, text)| (name.clone(), value(text))).collect(),
+            variables: one
+                .environment
+                .iter()
+                .map(|(name, text)| (name.clone(), value(text)))
+                .collect(),
             branches: one.branches.clone(),
         };
         let (user, directory) = (value(&one.user.name), value(&one.directory));
         let known = programs.iter_mut().find(|other| {
             let same_place = other.path == one.path && other.directory == directory && other.user == user;
-            same_place && other.words == words && other.rank == one.rank && other.is_loader_argument == one.is_loader_argument
+            same_place
+                && other.words == words
+                && other.rank == one.rank
+                && other.is_loader_argument == one.is_loader_argument
         });
         match known {
             Some(program) => add_environment(&mut program.environments, environment),
@@ -133,8 +156,13 @@ fn add_environment(set: &mut Vec<Environment>, environment: Environment) {
             place: "config".to_owned(),
             reason: "one of more than eight environments".to_owned(),
         };
-        let value = Value { pieces: vec![crate::value::ValuePiece::Hole(hole)] };
-        let lost: BTreeMap<String, Value> = LOADER_VARIABLES.iter().map(|name| ((*name).to_owned(), value.clone())).collect();
+        let value = Value {
+            pieces: vec![crate::value::ValuePiece::Hole(hole)],
+        };
+        let lost: BTreeMap<String, Value> = LOADER_VARIABLES
+            .iter()
+            .map(|name| ((*name).to_owned(), value.clone()))
+            .collect();
         last.variables.extend(lost);
     }
 }

@@ -60,6 +60,7 @@ pub(crate) enum ShellOption {
     NoGlob,
     ErrExit,
     NullGlob,
+    PipeFail,
     NoCaseMatch,
     ExpandAliases,
     /// Unknown text was evaluated: what was unset may be set.
@@ -164,7 +165,9 @@ impl State {
 
     /// Whether a command may have changed the path, something below it or a folder above.
     pub(crate) fn is_touched(&self, path: &str) -> bool {
-        self.touched.iter().any(|touched| is_below(path, touched) || is_below(touched, path))
+        self.touched
+            .iter()
+            .any(|touched| is_below(path, touched) || is_below(touched, path))
     }
 
     pub(crate) fn merge_touched(&mut self, others: &[State]) {
@@ -220,7 +223,11 @@ impl State {
         for name in LOADER_VARIABLES.iter().filter(|name| self.value(name).is_none()) {
             let outer = self.frames.iter().rev().find_map(|frame| frame.get(*name));
             if self.shell.is_bash()
-                && let Some(Some(Variable { value: Some(ShellValue::Text(text)), is_exported: true, .. })) = outer
+                && let Some(Some(Variable {
+                    value: Some(ShellValue::Text(text)),
+                    is_exported: true,
+                    ..
+                })) = outer
             {
                 environment.insert((*name).to_owned(), text.clone());
             }

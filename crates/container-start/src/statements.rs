@@ -9,7 +9,7 @@ use shuck_ast::{
 
 use crate::Rank;
 use crate::reader::{ROUNDS, Reader};
-use crate::state::{Flow, Function, State};
+use crate::state::{Flow, Function, ShellOption, State};
 use crate::value::is_open;
 
 impl Reader<'_> {
@@ -120,7 +120,9 @@ impl Reader<'_> {
         match compound {
             CompoundCommand::If(command) => self.run_if(command, state),
             CompoundCommand::For(command) => self.run_for(command, state),
-            CompoundCommand::While(command) => self.run_while(&command.condition, &command.body, true, command.span, state),
+            CompoundCommand::While(command) => {
+                self.run_while(&command.condition, &command.body, true, command.span, state)
+            }
             CompoundCommand::Until(command) => {
                 self.run_while(&command.condition, &command.body, false, command.span, state)
             }
@@ -184,7 +186,9 @@ impl Reader<'_> {
                 state.output = if same(&|other| other.output == first.output) {
                     first.output.clone()
                 } else {
-                    state.output.map(|text| text + &self.hole(&state.script.path, "the output of a subshell"))
+                    state
+                        .output
+                        .map(|text| text + &self.hole(&state.script.path, "the output of a subshell"))
                 };
             }
         }
@@ -238,7 +242,7 @@ impl Reader<'_> {
         let right = self.run_statement(&command.right, right);
         state.merge_touched(&right);
         state.status = match &*right {
-            [only] => only.status,
+            [only] if !state.options.contains(&ShellOption::PipeFail) => only.status,
             _ => None,
         };
         if let Some(output) = state.output.take() {
@@ -265,7 +269,12 @@ impl Reader<'_> {
         if is_end && started.all(|program| program.rank == Rank::Distribution) {
             if let Some(state) = states.first() {
                 let script = Rc::clone(&state.script);
-                self.assume("reaches", &script, span, "the script goes on here and reaches its program".to_owned());
+                self.assume(
+                    "reaches",
+                    &script,
+                    span,
+                    "the script goes on here and reaches its program".to_owned(),
+                );
             }
             return others(self);
         }
@@ -274,7 +283,10 @@ impl Reader<'_> {
 
     fn run_if(&mut self, command: &IfCommand, state: State) -> Vec<State> {
         let branches = command.elif_branches.iter().map(|(condition, body)| (condition, body));
-        let branches: Vec<_> = [(&command.condition, &command.then_branch)].into_iter().chain(branches).collect();
+        let branches: Vec<_> = [(&command.condition, &command.then_branch)]
+            .into_iter()
+            .chain(branches)
+            .collect();
         let states = self.run_branches(&branches, command.else_branch.as_ref(), state);
         self.join(states)
     }
@@ -317,10 +329,18 @@ impl Reader<'_> {
 
     fn run_case(&mut self, command: &CaseCommand, mut state: State) -> Vec<State> {
         let subject = self.word_text(&command.word, &mut state);
-        let falls = command.cases.iter().any(|item| item.terminator != CaseTerminator::Break);
+        let falls = command
+            .cases
+            .iter()
+            .any(|item| item.terminator != CaseTerminator::Break);
         if falls {
             let script = Rc::clone(&state.script);
-            self.assume("construct", &script, command.span, "the branches of `case` that go on keep the loader variables".into());
+            self.assume(
+                "construct",
+                &script,
+                command.span,
+                "the branches of `case` that go on keep the loader variables".into(),
+            );
         }
         let mut hits = Vec::new();
         let mut is_sure = false;
@@ -355,7 +375,11 @@ impl Reader<'_> {
         let place = state.place(command.span);
         let mut states = Vec::new();
         for (at, number) in hits.iter().enumerate() {
-            let span = command.cases.get(*number).and_then(|item| item.patterns.first()).map(|first| first.span);
+            let span = command
+                .cases
+                .get(*number)
+                .and_then(|item| item.patterns.first())
+                .map(|first| first.span);
             let place = span.map_or_else(|| place.clone(), |span| state.place(span));
             let mut through = vec![state.clone().branch(&place, true)];
             for next in hits.iter().skip(at).take(if falls { usize::MAX } else { 1 }) {
@@ -368,7 +392,11 @@ impl Reader<'_> {
         }
         if !is_sure {
             state.status = Some(true);
-            states.push(if hits.is_empty() { state } else { state.branch(&place, false) });
+            states.push(if hits.is_empty() {
+                state
+            } else {
+                state.branch(&place, false)
+            });
         }
         self.join(states)
     }
@@ -426,7 +454,11 @@ impl Reader<'_> {
             let place = state.place(command.span);
             let given = items.iter().any(|item| self.is_given_text(item));
             let reason = format!("{name}, one of an unknown list");
-            let hole = if given { self.given_hole(&place, &reason) } else { self.hole(&place, &reason) };
+            let hole = if given {
+                self.given_hole(&place, &reason)
+            } else {
+                self.hole(&place, &reason)
+            };
             state.set_text(&name, hole);
             return self.run_some_rounds(&command.body, state, command.span);
         }
@@ -473,7 +505,11 @@ impl Reader<'_> {
             states = if going.is_empty() { going } else { self.join(going) };
             states.iter_mut().for_each(|state| state.status = Some(true));
             // What changes nothing goes on for ever.
-            if !states.is_empty() && states.iter().all(|state| before.iter().any(|other| other.is_like(state))) {
+            if !states.is_empty()
+                && states
+                    .iter()
+                    .all(|state| before.iter().any(|other| other.is_like(state)))
+            {
                 states.iter_mut().for_each(|state| state.flow = Flow::Replaced);
                 left.append(&mut states);
                 return self.join(left);
@@ -484,7 +520,12 @@ impl Reader<'_> {
         }
         for state in states {
             let script = Rc::clone(&state.script);
-            self.assume("loop", &script, span, "the rounds of the loop are not counted".to_owned());
+            self.assume(
+                "loop",
+                &script,
+                span,
+                "the rounds of the loop are not counted".to_owned(),
+            );
             left.extend(self.run_some_rounds(body, state, span));
         }
         self.join(left)

@@ -24,7 +24,9 @@ impl Reader<'_> {
         let accounts = self.files.read("/etc/passwd").map(crate::value::clean_text)?;
         accounts.lines().find_map(|line| {
             let fields: Vec<&str> = line.split(':').collect();
-            let [name, _, uid, _, _, home, shell, ..] = *fields else { return None };
+            let [name, _, uid, _, _, home, shell, ..] = *fields else {
+                return None;
+            };
             (name == user || uid == user).then(|| Account {
                 uid: uid.to_owned(),
                 home: home.to_owned(),
@@ -45,17 +47,22 @@ impl Reader<'_> {
             None => NOBODY.to_owned(),
         };
         User {
-            name: if name.is_empty() { "0".to_owned() } else { name.to_owned() },
+            name: if name.is_empty() {
+                "0".to_owned()
+            } else {
+                name.to_owned()
+            },
             uid,
         }
     }
 
     /// The home of `~NAME`, or of `~` alone.
-    pub(crate) fn home_of(&self, name: &str, state: &State) -> String {
+    pub(crate) fn home_of(&mut self, name: &str, state: &State) -> String {
         if name.is_empty() {
             return state.text("HOME").unwrap_or("/root").to_owned();
         }
-        self.account(name).map_or_else(|| format!("~{name}"), |account| account.home)
+        let home = self.account(name).map(|account| account.home);
+        home.unwrap_or_else(|| self.hole(&state.script.path, &format!("the home of {name}")))
     }
 
     /// The home and shell of a user that a process becomes.
@@ -63,7 +70,7 @@ impl Reader<'_> {
         match self.account(user) {
             Some(account) if !account.shell.is_empty() => (account.home, account.shell),
             Some(account) => (account.home, "/bin/sh".to_owned()),
-            None if is_open(user) => (self.hole(place, &format!("the home of a user")), "/bin/sh".to_owned()),
+            None if is_open(user) => (self.hole(place, "the home of a user"), "/bin/sh".to_owned()),
             None => ("/".to_owned(), "/bin/sh".to_owned()),
         }
     }
@@ -126,7 +133,11 @@ impl Reader<'_> {
     }
 
     /// What `sudo` keeps of the environment (sudoers(5), "env_reset"): of the loader's variables nothing.
-    pub(crate) fn sudo_environment(&mut self, environment: BTreeMap<String, String>, place: &str) -> BTreeMap<String, String> {
+    pub(crate) fn sudo_environment(
+        &mut self,
+        environment: BTreeMap<String, String>,
+        place: &str,
+    ) -> BTreeMap<String, String> {
         let mut kept = BTreeMap::new();
         for (name, value) in environment {
             if matches!(name.as_str(), "PATH" | "TERM" | "LANG") {
@@ -142,7 +153,12 @@ impl Reader<'_> {
     pub(crate) fn assume_option(&mut self, words: &[String], option: &str, place: &str) {
         let (path, line) = crate::reader::split_place(place);
         let name = words.first().map_or("", |name| crate::commands::base_name(name));
-        self.assume_at("option", path, line, format!("`{name} {option}` keeps the loader variables"));
+        self.assume_at(
+            "option",
+            path,
+            line,
+            format!("`{name} {option}` keeps the loader variables"),
+        );
     }
 }
 

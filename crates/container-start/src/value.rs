@@ -60,7 +60,10 @@ impl From<&str> for Value {
     fn from(text: &str) -> Self {
         let pieces = Some(text).filter(|text| !text.is_empty());
         Self {
-            pieces: pieces.map(|text| ValuePiece::Text(text.to_owned())).into_iter().collect(),
+            pieces: pieces
+                .map(|text| ValuePiece::Text(text.to_owned()))
+                .into_iter()
+                .collect(),
         }
     }
 }

@@ -2,8 +2,12 @@
 
 use std::rc::Rc;
 
-use shuck_ast::{CommandSubstitutionSyntax, Heredoc, HeredocBodyPart, LiteralText, Pattern, PatternGroupKind, PatternPart, Span, StmtSeq, Word, WordPart, WordPartNode};
+use shuck_ast::{
+    CommandSubstitutionSyntax, Heredoc, HeredocBodyPart, LiteralText, Pattern, PatternGroupKind, PatternPart, Span,
+    StmtSeq, Word, WordPart, WordPartNode,
+};
 
+use crate::image_files::FileKind;
 use crate::parameters::Expansion;
 use crate::pattern::{escape_braces, escape_pattern, has_wildcard, unescape_pattern};
 use crate::reader::Reader;
@@ -40,7 +44,11 @@ pub(crate) enum Context {
 impl Context {
     /// Text of an expansion in this context.
     pub(crate) fn piece(self, text: String) -> Piece {
-        if self == Self::Plain { Piece::Expanded(text) } else { Piece::Quoted(text) }
+        if self == Self::Plain {
+            Piece::Expanded(text)
+        } else {
+            Piece::Quoted(text)
+        }
     }
 
     /// The source of a literal as the shell reads it, where a backslash keeps itself before most letters.
@@ -101,7 +109,11 @@ pub(crate) fn is_absent(word: &Word) -> bool {
 
 impl Reader<'_> {
     /// The fields of several words.
-    pub(crate) fn all_fields<'w>(&mut self, words: impl IntoIterator<Item = &'w Word>, state: &mut State) -> Vec<String> {
+    pub(crate) fn all_fields<'w>(
+        &mut self,
+        words: impl IntoIterator<Item = &'w Word>,
+        state: &mut State,
+    ) -> Vec<String> {
         words.into_iter().flat_map(|word| self.fields(word, state)).collect()
     }
 
@@ -110,7 +122,11 @@ impl Reader<'_> {
         let pieces = self.word_pieces(word, state);
         let mut fields = Vec::new();
         for pattern in self.split_pieces(&pieces, state) {
-            let words = if state.shell.is_bash() { self.expand_braces(&pattern, state) } else { vec![pattern] };
+            let words = if state.shell.is_bash() {
+                self.expand_braces(&pattern, state)
+            } else {
+                vec![pattern]
+            };
             for pattern in words {
                 fields.extend(self.expand_files(&pattern, state));
             }
@@ -192,7 +208,10 @@ impl Reader<'_> {
                             Piece::Quoted(self.hole(&state.place(part.span), "a text in quotes within quotes"))
                         }
                         (false, _) if context != Context::Plain => Piece::Quoted(format!("'{text}'")),
-                        (true, Shell::Dash) => Piece::Quoted(format!("${text}")),
+                        (true, Shell::Dash) => {
+                            let raw = part.span.slice(&state.script.text);
+                            Piece::Quoted(format!("${}", raw.trim_start_matches('$').trim_matches('\'')))
+                        }
                         (true, Shell::Busybox) => Piece::Quoted(self.hole(&state.place(part.span), "a text in $''")),
                         _ => Piece::Quoted(text),
                     });
@@ -235,14 +254,22 @@ impl Reader<'_> {
     }
 
     /// A literal without quotes: backslashes quote, a tilde at its beginning is a home.
-    fn literal_pieces(&mut self, text: &str, (is_first, is_whole): (bool, bool), state: &State, pieces: &mut Vec<Piece>) {
+    fn literal_pieces(
+        &mut self,
+        text: &str,
+        (is_first, is_whole): (bool, bool),
+        state: &State,
+        pieces: &mut Vec<Piece>,
+    ) {
         let mut rest = text;
         if is_first && let Some(after) = rest.strip_prefix('~') {
             let name = after.split(['/', ':']).next().unwrap_or_default();
             let behind = after.get(name.len()..).unwrap_or_default();
             if is_whole || !behind.is_empty() {
-                pieces.push(Piece::Quoted(self.home_of(name, state)));
-                rest = behind;
+                let home = self.home_of(name, state);
+                // busybox drops what follows an unknown user.
+                rest = if is_open(&home) { "" } else { behind };
+                pieces.push(Piece::Quoted(home));
             }
         }
         let mut letters = rest.chars();
@@ -269,6 +296,25 @@ impl Reader<'_> {
 
     /// The value of an assignment: nothing splits, and a tilde behind a colon is a home.
     pub(crate) fn assigned_text(&mut self, word: &Word, state: &mut State) -> String {
+        // HACK: shuck-parser 0.2.8 misplaces what follows `\"` in the value of an assignment, not in other words.
+        let source = word.span.slice(&state.script.text);
+        if source.contains("\\\"") && !source.starts_with(": ") {
+            let line = Some(state.script.line_of(word.span));
+            let script = Script::parse(&state.script.path, line, format!(": {source}"), state.shell);
+            if let Some((script, word)) = script
+                .as_ref()
+                .and_then(|script| Some((script, script.only_argument()?)))
+            {
+                let outer = std::mem::replace(&mut state.script, Rc::clone(script));
+                let text = self.plain_assigned_text(word, state);
+                state.script = outer;
+                return text;
+            }
+        }
+        self.plain_assigned_text(word, state)
+    }
+
+    fn plain_assigned_text(&mut self, word: &Word, state: &mut State) -> String {
         let pieces = self.word_pieces(word, state);
         let mut text = String::new();
         for piece in pieces {
@@ -278,8 +324,11 @@ impl Reader<'_> {
                         if number > 0 {
                             let name = part.split(['/', ':']).next().unwrap_or_default();
                             text.push(':');
-                            text += &self.home_of(name, state);
-                            text += part.get(name.len()..).unwrap_or_default();
+                            let home = self.home_of(name, state);
+                            text += &home;
+                            if !is_open(&home) {
+                                text += part.get(name.len()..).unwrap_or_default();
+                            }
                         } else {
                             text += part;
                         }
@@ -301,7 +350,10 @@ impl Reader<'_> {
                 PatternPart::AnyChar => text.push('?'),
                 PatternPart::CharClass(class) => text += class.slice(&state.script.text),
                 PatternPart::Group { kind, patterns } => {
-                    let inner: Vec<String> = patterns.iter().map(|pattern| self.case_pattern(pattern, state)).collect();
+                    let inner: Vec<String> = patterns
+                        .iter()
+                        .map(|pattern| self.case_pattern(pattern, state))
+                        .collect();
                     let sign = match kind {
                         PatternGroupKind::ZeroOrOne => '?',
                         PatternGroupKind::ZeroOrMore => '*',
@@ -353,7 +405,9 @@ impl Reader<'_> {
                     }
                     text += &self.hole(&state.place(part.span), "a number that is computed");
                 }
-                HeredocBodyPart::Variable(name) => text += &self.expanded_text(&Expansion::of_name(name), part.span, state),
+                HeredocBodyPart::Variable(name) => {
+                    text += &self.expanded_text(&Expansion::of_name(name), part.span, state)
+                }
                 HeredocBodyPart::Parameter(parameter) => {
                     text += &self.expanded_text(&Expansion::of_parameter(parameter), part.span, state);
                 }
@@ -384,7 +438,10 @@ impl Reader<'_> {
         inner.output = Some(String::new());
         inner.is_substitution = true;
         let ended = if syntax == CommandSubstitutionSyntax::Backtick {
-            let raw = span.slice(&state.script.text).trim_start_matches('`').trim_end_matches('`');
+            let raw = span
+                .slice(&state.script.text)
+                .trim_start_matches('`')
+                .trim_end_matches('`');
             let special = if context == Context::Quoted { "$`\\\"" } else { "$`\\" };
             let line = Some(state.script.line_of(span));
             let text = unescape_some(raw, special);
@@ -416,7 +473,9 @@ impl Reader<'_> {
         if !push_braces(pattern, &mut words) {
             return vec![self.hole(&state.script.path, "more words than are followed, from braces")];
         }
-        if words.len() > 1 { words.retain(|word| !word.is_empty()) }
+        if words.len() > 1 {
+            words.retain(|word| !word.is_empty())
+        }
         words
     }
 
@@ -427,6 +486,10 @@ impl Reader<'_> {
             return vec![text];
         }
         let place = state.script.path.clone();
+        let mut parts = pattern.split('/').filter(|part| has_wildcard(part));
+        if parts.any(|part| self.patterns.compile(part).is_none()) {
+            return vec![self.hole(&place, &format!("the files that match {text}"))];
+        }
         let begin = pattern.split(['*', '?', '[']).next().unwrap_or_default();
         let begin = begin.rsplit_once('/').map_or("", |(folder, _)| folder);
         let folder = state.absolute(&unescape_pattern(begin));
@@ -461,7 +524,10 @@ impl Reader<'_> {
                     continue;
                 }
                 let hidden = part.starts_with('.') || part.starts_with("\\.");
-                for name in self.files.list(&state.absolute(if folder.is_empty() && is_absolute { "/" } else { &folder })) {
+                for name in
+                    self.files
+                        .list(&state.absolute(if folder.is_empty() && is_absolute { "/" } else { &folder }))
+                {
                     if (hidden || !name.starts_with('.')) && self.patterns.matches(part, &name) == Some(true) {
                         next.push(join(&name));
                     }
@@ -472,8 +538,12 @@ impl Reader<'_> {
             }
             found = next;
         }
-        found.retain(|path| self.files.resolve(&state.absolute(path)).is_some());
-        if pattern.ends_with('/') {
+        let only_folders = pattern.ends_with('/');
+        found.retain(|path| {
+            let stat = self.files.stat(&state.absolute(path));
+            stat.is_some_and(|stat| !only_folders || stat.kind == FileKind::Directory)
+        });
+        if only_folders {
             found.iter_mut().for_each(|path| path.push('/'));
         }
         found
@@ -507,7 +577,11 @@ fn split_by<'t>(text: &'t str, separators: &str) -> Vec<Option<&'t str>> {
         let mut letters = behind.chars();
         let is_hard = letters.next().is_some_and(|letter| separators.contains(letter));
         parts.push(Some(part).filter(|part| !part.is_empty() || is_hard));
-        rest = if is_hard { letters.as_str().trim_start_matches(is_white) } else { behind };
+        rest = if is_hard {
+            letters.as_str().trim_start_matches(is_white)
+        } else {
+            behind
+        };
         if rest.is_empty() {
             parts.push(None);
             return parts;
@@ -559,9 +633,14 @@ fn push_braces(pattern: &str, words: &mut Vec<String>) -> bool {
     } else {
         let starts = [begin].into_iter().chain(commas.iter().copied());
         let ends = commas.iter().copied().chain([end]);
-        starts.zip(ends).map(|(from, to)| part(from + 1, to).to_owned()).collect()
+        starts
+            .zip(ends)
+            .map(|(from, to)| part(from + 1, to).to_owned())
+            .collect()
     };
-    items.iter().all(|item| push_braces(&format!("{before}{item}{after}"), words))
+    items
+        .iter()
+        .all(|item| push_braces(&format!("{before}{item}{after}"), words))
 }
 
 /// The items of `{1..3}`, `{01..10..2}` or `{a..e}`.
@@ -583,8 +662,13 @@ fn sequence(inner: &str) -> Option<Vec<String>> {
             (letter(first)?, letter(last)?, true)
         }
     };
-    let is_padded = |text: &str| text.trim_start_matches('-').starts_with('0') && text.trim_start_matches('-').len() > 1;
-    let width = if is_padded(first) || is_padded(last) { first.len().max(last.len()) } else { 0 };
+    let is_padded =
+        |text: &str| text.trim_start_matches('-').starts_with('0') && text.trim_start_matches('-').len() > 1;
+    let width = if is_padded(first) || is_padded(last) {
+        first.len().max(last.len())
+    } else {
+        0
+    };
     let numbers: Vec<i64> = if from <= to {
         (from..=to).step_by(step).take(BRACE_WORDS + 1).collect()
     } else {

@@ -28,7 +28,9 @@ use std::path::Path;
 
 use case_file::{Case, Shell, read_cases};
 use comparison::{Agreement, compare};
-use container_start::{ContainerCommand, ContainerStart, LOADER_VARIABLES, LauncherTable, Value, ValuePiece, read_start};
+use container_start::{
+    ContainerCommand, ContainerStart, LOADER_VARIABLES, LauncherTable, Value, ValuePiece, read_start,
+};
 use real_root::{RootFiles, resolve_in};
 use real_run::{Judge, RealStart, environment};
 use testkit::parallel::in_parallel;
@@ -56,8 +58,12 @@ fn starts_are_read_as_real_shells_make_them() {
 fn judge_cases(judge: &Judge, launchers: &LauncherTable, folder: &str) -> usize {
     let only = std::env::var("CONTAINER_START_CASE").ok();
     let cases = read_cases(folder);
-    let chosen = cases.iter().filter(|case| only.as_ref().is_none_or(|only| *only == case.name));
-    let runs: Vec<(&Case, Shell)> = chosen.flat_map(|case| case.shells.iter().map(move |shell| (case, *shell))).collect();
+    let chosen = cases
+        .iter()
+        .filter(|case| only.as_ref().is_none_or(|only| *only == case.name));
+    let runs: Vec<(&Case, Shell)> = chosen
+        .flat_map(|case| case.shells.iter().map(move |shell| (case, *shell)))
+        .collect();
     let outcomes = in_parallel(runs.len(), |number| {
         let (case, shell) = runs[number];
         run_case(judge, launchers, case, shell)
@@ -66,9 +72,10 @@ fn judge_cases(judge: &Judge, launchers: &LauncherTable, folder: &str) -> usize 
     let outcomes: Vec<Outcome> = outcomes.into_iter().flatten().collect();
     for outcome in &outcomes {
         let is_silent = outcome.agreement == Agreement::Silent;
-        let is_listed = only.is_some() || std::env::var("CONTAINER_START_LIST").is_ok_and(|list| {
-            list == format!("{:?}", outcome.agreement) || (list == "Nothing" && outcome.real.is_empty())
-        });
+        let is_listed = only.is_some()
+            || std::env::var("CONTAINER_START_LIST").is_ok_and(|list| {
+                list == format!("{:?}", outcome.agreement) || (list == "Nothing" && outcome.real.is_empty())
+            });
         if is_silent || is_listed {
             show(outcome);
         }
@@ -94,7 +101,11 @@ fn run_case<'a>(judge: &Judge, launchers: &LauncherTable, case: &'a Case, shell:
     let command = ContainerCommand {
         words: case.words.clone(),
         environment: environment(case).into_iter().collect::<BTreeMap<_, _>>(),
-        user: if case.user == 0 { String::new() } else { case.user.to_string() },
+        user: if case.user == 0 {
+            String::new()
+        } else {
+            case.user.to_string()
+        },
         directory: case.directory.clone(),
     };
     // Before the run: it may change the files.
@@ -155,21 +166,38 @@ fn show(outcome: &Outcome) {
     for real in &outcome.real {
         let variables = LOADER_VARIABLES.iter().zip(&real.variables);
         let variables = variables.filter_map(|(name, value)| Some(format!(" {name}={}", value.as_ref()?)));
-        println!("  real {} (user {}, in {}):{}", real.path, real.user, real.directory, variables.collect::<String>());
+        println!(
+            "  real {} (user {}, in {}):{}",
+            real.path,
+            real.user,
+            real.directory,
+            variables.collect::<String>()
+        );
     }
     for program in &start.programs {
         let words: Vec<String> = program.words.iter().map(text_of).collect();
-        println!("  read {:?} {words:?} from {}, {:?}", program.path, program.place, program.rank);
+        println!(
+            "  read {:?} {words:?} from {}, {:?}",
+            program.path, program.place, program.rank
+        );
         for environment in &program.environments {
-            let variables = LOADER_VARIABLES.iter().filter_map(|name| Some((name, environment.variables.get(*name)?)));
-            let variables: String = variables.map(|(name, value)| format!(" {name}={}", text_of(value))).collect();
+            let variables = LOADER_VARIABLES
+                .iter()
+                .filter_map(|name| Some((name, environment.variables.get(*name)?)));
+            let variables: String = variables
+                .map(|(name, value)| format!(" {name}={}", text_of(value)))
+                .collect();
             println!("    with{variables}");
         }
         for assumption in &program.assumptions {
             println!("    assumes {}: {}", assumption.id, assumption.text);
         }
     }
-    outcome.printed.lines().take(8).for_each(|line| println!("  said {line}"));
+    outcome
+        .printed
+        .lines()
+        .take(8)
+        .for_each(|line| println!("  said {line}"));
 }
 
 /// The value, with each hole in angle brackets.

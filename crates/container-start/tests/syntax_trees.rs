@@ -32,7 +32,11 @@ fn scripts_parse_as_in_their_shells() {
     let mut disagreements = Vec::new();
     for case in read_cases("idioms").into_iter().chain(read_cases("scripts")) {
         for shell in case.shells.iter().copied().filter(|shell| *shell != Shell::Busybox) {
-            for file in case.files_for(shell).iter().filter(|file| file.text.starts_with("#!/bin/")) {
+            for file in case
+                .files_for(shell)
+                .iter()
+                .filter(|file| file.text.starts_with("#!/bin/"))
+            {
                 let is_bash = file.text.starts_with("#!/bin/bash");
                 let program: &[&str] = match (is_bash, shell) {
                     (true, _) => &["bash", "-n"],
@@ -48,7 +52,9 @@ fn scripts_parse_as_in_their_shells() {
                 counts[usize::from(is_accepted)] += 1;
                 let key = (&*case.name, &*file.path, shell.name());
                 if is_accepted != is_clean && !KNOWN.contains(&key) {
-                    disagreements.push(format!("{key:?}: {program:?} accepts: {is_accepted}, parser: {is_clean}"));
+                    disagreements.push(format!(
+                        "{key:?}: {program:?} accepts: {is_accepted}, parser: {is_clean}"
+                    ));
                 }
             }
         }
@@ -61,7 +67,11 @@ fn scripts_parse_as_in_their_shells() {
 fn is_accepted(program: &[&str], text: &str) -> bool {
     let mut words = program.iter();
     let mut command = Command::new(words.next().unwrap());
-    command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     child.wait().unwrap().success()

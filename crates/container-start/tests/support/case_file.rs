@@ -169,7 +169,11 @@ fn read_file(path: &Path) -> Vec<Case> {
                 panic!("{}: `{line}` is not `file: PATH MODE <<END`", case.name)
             };
             let end = end.strip_prefix("<<").unwrap();
-            let text: String = lines.by_ref().take_while(|line| *line != end).flat_map(|line| [line, "\n"]).collect();
+            let text: String = lines
+                .by_ref()
+                .take_while(|line| *line != end)
+                .flat_map(|line| [line, "\n"])
+                .collect();
             case.files.push(CaseFile {
                 path: path.to_owned(),
                 mode: mode_of(mode),
@@ -203,7 +207,9 @@ fn new_case(head: &str) -> Case {
 
 /// Reads a line before the script; false where it is the script's first.
 fn read_directive(case: &mut Case, line: &str) -> bool {
-    let Some((key, value)) = line.split_once(':') else { return false };
+    let Some((key, value)) = line.split_once(':') else {
+        return false;
+    };
     let value = value.trim_start();
     match key {
         "env" => {

@@ -36,16 +36,31 @@ fn compare_one(start: &ContainerStart, real: &RealStart, roots: &[&Path]) -> Agr
         Some(called) => *called == real.path || (path.is_some() && resolve_in(roots, called) == path),
         None => program.words.first().is_none_or(|name| name.hole().is_some()),
     };
-    let best = start.programs.iter().filter(is_same).filter_map(|program| fit(program, real)).min();
+    let best = start
+        .programs
+        .iter()
+        .filter(is_same)
+        .filter_map(|program| fit(program, real))
+        .min();
     let has_assumption = start.is_cut_short || start.programs.iter().any(|program| !program.assumptions.is_empty());
-    best.unwrap_or(if has_assumption { Agreement::Assumed } else { Agreement::Silent })
+    best.unwrap_or(if has_assumption {
+        Agreement::Assumed
+    } else {
+        Agreement::Silent
+    })
 }
 
 /// How the program's environments fit the real one; `None` where none does.
 fn fit(program: &StartedProgram, real: &RealStart) -> Option<Agreement> {
-    let fitting: Vec<&Environment> = program.environments.iter().filter(|environment| is_fitting(environment, real)).collect();
+    let fitting: Vec<&Environment> = program
+        .environments
+        .iter()
+        .filter(|environment| is_fitting(environment, real))
+        .collect();
     let is_known = |environment: &&&Environment| {
-        let values = LOADER_VARIABLES.iter().filter_map(|name| environment.variables.get(*name));
+        let values = LOADER_VARIABLES
+            .iter()
+            .filter_map(|name| environment.variables.get(*name));
         values.into_iter().all(|value| value.hole().is_none())
     };
     let is_exact = fitting.iter().any(|environment| is_known(&environment)) && program.path.is_some();

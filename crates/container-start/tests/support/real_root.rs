@@ -64,11 +64,23 @@ impl Template {
         symlink(shell, path.join("usr/bin/sh")).unwrap();
         add_user(&path, "/bin/bash");
         let mut packaged = package_lists(debian);
-        let added = Command::new("find").arg(launchers).arg("-type").arg("f").output().unwrap();
+        let added = Command::new("find")
+            .arg(launchers)
+            .arg("-type")
+            .arg("f")
+            .output()
+            .unwrap();
         let added = String::from_utf8(added.stdout).unwrap();
-        packaged.extend(added.lines().filter_map(|line| line.strip_prefix(launchers.to_str().unwrap()).map(str::to_owned)));
+        packaged.extend(
+            added
+                .lines()
+                .filter_map(|line| line.strip_prefix(launchers.to_str().unwrap()).map(str::to_owned)),
+        );
         let resolved = packaged.iter().filter_map(|file| resolve_in(&[&path], file)).collect();
-        Self { path, packaged: resolved }
+        Self {
+            path,
+            packaged: resolved,
+        }
     }
 
     /// A root in which every program is `BusyBox`.
@@ -80,12 +92,18 @@ impl Template {
         let busybox = launchers.join("bin/busybox");
         fs::copy(&busybox, path.join("bin/busybox")).unwrap();
         let applets = Command::new(&busybox).arg("--list-full").output().unwrap();
-        for applet in String::from_utf8(applets.stdout).unwrap().lines().filter(|applet| *applet != "bin/busybox") {
+        for applet in String::from_utf8(applets.stdout)
+            .unwrap()
+            .lines()
+            .filter(|applet| *applet != "bin/busybox")
+        {
             symlink("/bin/busybox", path.join(applet)).unwrap();
         }
         let mut packaged = BTreeSet::from(["/bin/busybox".to_owned()]);
         for name in ["gosu", "tini-static", "s6-setuidgid"] {
-            let found = ["usr/sbin", "usr/bin"].iter().map(|folder| launchers.join(folder).join(name));
+            let found = ["usr/sbin", "usr/bin"]
+                .iter()
+                .map(|folder| launchers.join(folder).join(name));
             for from in found.filter(|from| name != "s6-setuidgid" && from.is_file()) {
                 let to = format!("usr/sbin/{name}");
                 fs::copy(from, path.join(&to)).unwrap();
@@ -173,7 +191,9 @@ fn make_folders(path: &Path) {
 /// Copies a file, folder or link, and what a link leads to.
 fn take(from: &Path, to: &Path, name: &str) {
     let source = from.join(name);
-    let Ok(facts) = fs::symlink_metadata(&source) else { return };
+    let Ok(facts) = fs::symlink_metadata(&source) else {
+        return;
+    };
     let target = to.join(name);
     if fs::symlink_metadata(&target).is_ok() && !facts.is_dir() {
         return;
@@ -182,7 +202,11 @@ fn take(from: &Path, to: &Path, name: &str) {
     if facts.is_dir() {
         fs::create_dir_all(&target).unwrap();
         for entry in fs::read_dir(&source).unwrap() {
-            take(from, to, &format!("{name}/{}", entry.unwrap().file_name().to_str().unwrap()));
+            take(
+                from,
+                to,
+                &format!("{name}/{}", entry.unwrap().file_name().to_str().unwrap()),
+            );
         }
     } else if facts.is_symlink() {
         let leads = fs::read_link(&source).unwrap();
@@ -219,17 +243,32 @@ fn overlay(from: &Path, to: &Path) {
 
 /// The libraries that the loader of the Debian finds for its programs.
 fn libraries(debian: &Path, files: &[String]) -> BTreeSet<String> {
-    let programs = files.iter().filter(|file| file.contains("bin/")).map(|file| format!("/{file}"));
+    let programs = files
+        .iter()
+        .filter(|file| file.contains("bin/"))
+        .map(|file| format!("/{file}"));
     let modules = "/usr/lib/x86_64-linux-gnu/security/";
-    let modules = ["pam_unix", "pam_limits", "pam_env", "pam_mail", "pam_rootok"].map(|name| format!("{modules}{name}.so"));
+    let modules =
+        ["pam_unix", "pam_limits", "pam_env", "pam_mail", "pam_rootok"].map(|name| format!("{modules}{name}.so"));
     let mut command = Command::new("chroot");
-    let output = command.arg(debian).arg("/usr/bin/ldd").args(programs).args(modules).output().unwrap();
+    let output = command
+        .arg(debian)
+        .arg("/usr/bin/ldd")
+        .args(programs)
+        .args(modules)
+        .output()
+        .unwrap();
     let output = String::from_utf8_lossy(&output.stdout).into_owned();
-    let paths = output.split_whitespace().filter(|word| word.starts_with('/') && word.contains(".so"));
+    let paths = output
+        .split_whitespace()
+        .filter(|word| word.starts_with('/') && word.contains(".so"));
     let mut found: BTreeSet<String> = paths.map(|path| path.trim_end_matches(':').to_owned()).collect();
     // What sudo needs besides.
     found.insert("/lib/x86_64-linux-gnu/libz.so.1".to_owned());
-    found.into_iter().filter_map(|path| resolve_parent(&[debian], &path)).collect()
+    found
+        .into_iter()
+        .filter_map(|path| resolve_parent(&[debian], &path))
+        .collect()
 }
 
 /// What the packages of a Debian say that they bring.
@@ -238,7 +277,9 @@ fn package_lists(debian: &Path) -> BTreeSet<String> {
     let lists = lists.map(|entry| entry.unwrap().path());
     let lists = lists.filter(|path| path.extension().is_some_and(|extension| extension == "list"));
     let texts = lists.map(|path| fs::read_to_string(path).unwrap());
-    texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+    texts
+        .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect()
 }
 
 fn add_user(path: &Path, shell: &str) {
@@ -321,7 +362,9 @@ impl ImageFiles for RootFiles<'_> {
     }
 
     fn list(&self, path: &str) -> Vec<String> {
-        let Some(path) = self.resolve(path) else { return Vec::new() };
+        let Some(path) = self.resolve(path) else {
+            return Vec::new();
+        };
         let folders = self.roots().map(|root| root.join(path.trim_start_matches('/')));
         let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

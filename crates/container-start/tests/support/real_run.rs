@@ -80,7 +80,10 @@ impl Judge {
 
     /// The overlay of a case: a folder with `upper`, what the case has over the template, `work` and `root`.
     pub fn overlay(&self, case: &Case, shell: Shell) -> tempfile::TempDir {
-        let folder = tempfile::Builder::new().prefix("case").tempdir_in(self.folder.path()).unwrap();
+        let folder = tempfile::Builder::new()
+            .prefix("case")
+            .tempdir_in(self.folder.path())
+            .unwrap();
         for name in ["upper", "work", "root"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
@@ -93,10 +96,20 @@ impl Judge {
     pub fn run(&self, overlay: &Path, case: &Case, shell: Shell) -> (Vec<RealStart>, String) {
         let mut command = Command::new(self.folder.path().join("launch"));
         let variables = environment(case);
-        command.arg(overlay).arg(&self.template(shell).path).arg(&case.directory).arg(case.user.to_string()).arg(TIME_LIMIT);
+        command
+            .arg(overlay)
+            .arg(&self.template(shell).path)
+            .arg(&case.directory)
+            .arg(case.user.to_string())
+            .arg(TIME_LIMIT);
         command.arg(variables.len().to_string());
-        command.args(variables.iter().map(|(name, value)| format!("{name}={value}"))).args(&case.words);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(variables.iter().map(|(name, value)| format!("{name}={value}")))
+            .args(&case.words);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let started = {
             let _shared = WRITING.read().unwrap();
             command.spawn().unwrap()
@@ -105,15 +118,23 @@ impl Judge {
         let printed = [output.stdout, output.stderr].concat();
         let printed = String::from_utf8_lossy(&printed).into_owned();
         let status = output.status.code();
-        assert!(!matches!(status, Some(124 | 125)), "{}: status {status:?}: {printed}", case.name);
+        assert!(
+            !matches!(status, Some(124 | 125)),
+            "{}: status {status:?}: {printed}",
+            case.name
+        );
         (read_log(&fs::read(overlay.join("upper/probe.log")).unwrap()), printed)
     }
 }
 
 /// The variables that the command gets.
 pub fn environment(case: &Case) -> Vec<(String, String)> {
-    let defaults = DEFAULTS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let mut variables: Vec<_> = defaults.filter(|(name, _)| case.environment.iter().all(|(own, _)| own != name)).collect();
+    let defaults = DEFAULTS
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let mut variables: Vec<_> = defaults
+        .filter(|(name, _)| case.environment.iter().all(|(own, _)| own != name))
+        .collect();
     variables.extend(case.environment.iter().cloned());
     variables
 }
@@ -122,7 +143,14 @@ fn compile(folder: &Path, source: &str, name: &str, flags: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/data/judge/{source}.c"));
     let to = folder.join(name);
     let mut command = Command::new("gcc");
-    let output = command.arg("-O1").arg("-o").arg(&to).arg(source).args(flags).output().unwrap();
+    let output = command
+        .arg("-O1")
+        .arg("-o")
+        .arg(&to)
+        .arg(source)
+        .args(flags)
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     to
 }
