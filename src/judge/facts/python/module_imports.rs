@@ -159,8 +159,8 @@ fn named_modules<'w>(words: &'w SourceWords<'_>, arranges: usize) -> Vec<NamedMo
     let mut modules = Vec::new();
     for (number, at) in words.lines.iter().enumerate() {
         let line = words.line(&words.code, number);
-        // What is indented is part of a condition, a function, or what catches its failure and may go on.
-        let is_sure = *at < arranges && !line.starts_with([' ', '\t']);
+        // A line that is indented or has a colon may be part of a condition, of a function, or of a `try`.
+        let is_sure = *at < arranges && !line.starts_with([' ', '\t']) && !line.contains(':');
         for statement in line.split(';').map(str::trim) {
             let named = |level, name, is_sure| NamedModule { level, name, is_sure };
             if let Some(names) = statement.strip_prefix("import ") {
@@ -279,6 +279,7 @@ mod tests {
             &[(0, "a", false)],
         );
         check("if TYPE_CHECKING:\n    from a import b", &[(0, "a", false)]);
+        check("if TYPE_CHECKING: x = 1; import a", &[(0, "a", false)]);
         for silent in [
             "'''\nimport a\n'''",
             "# import a",
