@@ -355,6 +355,36 @@ fn a_command_that_does_not_start_is_told_and_one_that_may_be_mounted_is_a_warnin
 }
 
 #[test]
+fn a_module_that_a_command_names_has_to_be_there_and_what_its_code_imports_is_not_asked() {
+    let told = |words: &[&str]| {
+        let layer = Layer::new()
+            .executable("usr/bin/python3.11", Elf::executable().build())
+            .symlink("usr/bin/python3", "python3.11")
+            .file("usr/lib/python3.11/os.py", "")
+            .file("usr/lib/python3.11/site-packages/there/__init__.py", "")
+            .file("usr/lib/python3.11/site-packages/there/__main__.py", "")
+            .file(
+                "app/main.py",
+                "import sys\nimport nosuch\nsys.exit(1)\nassert False\n(\n",
+            );
+        let command = [&["python3"], words].concat();
+        facts_by(layer, &command, &[])
+            .command_failure
+            .map(|failure| failure.words)
+    };
+    for (words, expected) in [
+        (&["-m", "nosuch"][..], Some("No module named 'nosuch'")),
+        (&["-m", "there.nosuch"], Some("No module named 'there.nosuch'")),
+        (&["-m", "there"], None),
+        (&["/app"], Some("can't find '__main__' module in a folder")),
+        (&["/app/main.py"], None),
+        (&["-c", "import nosuch"], None),
+    ] {
+        assert_eq!(told(words).as_deref(), expected, "{words:?}");
+    }
+}
+
+#[test]
 fn a_name_that_is_put_together_leaves_the_verdict_open_in_the_program_of_the_command_alone() {
     let program = || {
         Elf::executable()

@@ -5,7 +5,7 @@ use image_linkage::layer::{IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 59] = [
+const KEPT: [&str; 58] = [
     // Scripts that stand between the container's command and its program, by where they are in practice.
     "/*.sh",
     "/start",
@@ -21,7 +21,6 @@ const KEPT: [&str; 59] = [
     "**/*entrypoint.d/*",
     "/*.py",
     "*/*.py",
-    "**/__main__.py",
     // What such scripts and login shells read besides.
     "/*.env",
     "*/*.env",

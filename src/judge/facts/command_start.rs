@@ -5,10 +5,9 @@ use super::entry_environment::StartedBefore;
 use super::entry_problem::EntryProblem;
 use super::process_context::ProcessContext;
 use super::python::is_interpreter_name;
-use super::resolved_objects::{elf_at, unresolved_objects};
+use super::resolved_objects::elf_at;
 use super::start_failure::{StartFailure, permission_cure};
 use image_linkage::elf::ElfFacts;
-use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess, StartMode, UnresolvedRequest};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, FileUse};
 
@@ -98,7 +97,7 @@ fn launcher_failure(context: &ProcessContext) -> Option<(StartFailure, RootPath)
     })
 }
 
-/// What `python -m MODULE`, `python -c TEXT` or `python SCRIPT` does not find of its modules.
+/// What `python -m MODULE` does not find of its modules, or `python FOLDER` in its folder.
 fn missing_module(context: &ProcessContext, program: &RootPath) -> Option<StartFailure> {
     let mut words = context.entry.program.iter().map(String::as_str);
     words
@@ -106,29 +105,19 @@ fn missing_module(context: &ProcessContext, program: &RootPath) -> Option<StartF
         .filter(|name| is_interpreter_name(RootPath::from(*name).name()))?;
     let rootfs = &context.rootfs;
     let python = (program, context.entry.called.as_ref().unwrap_or(program));
-    let of_script = |code: &str, script: Option<&RootPath>| {
-        let words = context.python.missing_import(rootfs, python, code, script)?;
-        Some(StartFailure::of_import(&words))
-    };
-    let of_code = |code: &str| of_script(code, None);
     let module = loop {
         match words.next()? {
             "-m" => break words.next()?,
-            "-c" => return of_code(words.next()?),
             "-W" | "-X" => drop(words.next()),
             word if word.starts_with("-m") => break word.get(2..)?,
-            word if word.starts_with("-c") => return of_code(word.get(2..)?),
+            word if word.starts_with("-c") => return None,
             word if !word.starts_with('-') => {
+                // Of a folder, Python runs what is in it (runpy, `run_path`).
                 let path = context.path_in_working_dir(word.as_bytes());
-                if rootfs.file(&path).is_none() {
-                    // Of a folder, Python runs what is in it (runpy, `run_path`).
-                    let main = [&path, &b"/__main__.py"[..]].concat();
-                    let is_folder = rootfs.lookup(&path).is_ok() && rootfs.lookup(&main).is_err();
-                    return is_folder.then(|| StartFailure::of_import("can't find '__main__' module in a folder"));
-                }
-                let script = RootPath::new(&path);
-                let text = str::from_utf8(rootfs.content(&path)?).ok()?;
-                return of_script(text, Some(&script)).or_else(|| refused_extension(context, python, &script));
+                let main = [&path, &b"/__main__.py"[..]].concat();
+                let is_folder = rootfs.file(&path).is_none() && rootfs.lookup(&path).is_ok();
+                let lacks_main = is_folder && rootfs.lookup(&main).is_err();
+                return lacks_main.then(|| StartFailure::of_import("can't find '__main__' module in a folder"));
             }
             _ => {}
         }
@@ -140,32 +129,6 @@ fn missing_module(context: &ProcessContext, program: &RootPath) -> Option<StartF
     let main = format!("{module}.__main__");
     let is_missing = context.python.lacks_module(rootfs, python, &main);
     is_missing.then(|| StartFailure::of_import(&format!("No module named '{main}'")))
-}
-
-/// What an extension lacks that a script imports for sure, before anything else is opened.
-fn refused_extension(
-    context: &ProcessContext,
-    python: (&RootPath, &RootPath),
-    script: &RootPath,
-) -> Option<StartFailure> {
-    let extensions = context.python.loaded_extensions(&context.rootfs, python, script);
-    // What only a run could tell of the search paths may lead to what is missing.
-    let known = extensions.into_iter().filter(|_| context.entry.unknown.is_empty());
-    let run = |setup: &ProcessSetup<'_>| {
-        let mut process = SimulatedProcess::new(setup);
-        process.start(&python.0.absolute(), StartMode::Executed);
-        known.into_iter().find_map(|extension| {
-            let loaded = process.open_now(&extension.absolute(), None);
-            let is_needed = |failure: &&UnresolvedRequest| failure.outcome == RequestOutcome::NotFound;
-            let failures: Vec<UnresolvedRequest> = unresolved_objects(&loaded).filter(is_needed).cloned().collect();
-            // A library that lies elsewhere may be opened by its path before.
-            let is_gone = failures.iter().all(|failure| !context.has_library_named(&failure.name));
-            let failure = StartFailure::of_loader(&loaded, &failures).filter(|_| is_gone)?;
-            let words = format!("{} (imported as {extension})", failure.words);
-            Some(StartFailure { words, ..failure })
-        })
-    };
-    context.with_setup(run).flatten()
 }
 
 /// Whether an object is started as a program; one that was cut off tells it by its interpreter alone.

@@ -4,7 +4,7 @@ use super::consumers::{CuptiConsumer, is_served_after};
 use super::cupti_files::CuptiFiles;
 use super::opened_names::UndecidedOpener;
 use super::process_context::ProcessContext;
-use super::python::{ImportedObject, SourceText, import_object, read_source, source_fault};
+use super::python::{ImportedObject, SourceText, import_object, read_source};
 use crate::knowledge::{ConsumerProfile, LibraryProfile, RequestKind};
 use image_linkage::loader::RequestOutcome;
 use image_linkage::path::RootPath;
@@ -47,14 +47,9 @@ pub(super) fn find_source_openers(
         } else {
             content.to_vec()
         };
-        let mut text = read_source(&code, library);
-        // What no Python 3 compiles opens nothing; an older one may.
-        if str::from_utf8(&code).is_ok_and(|code| source_fault(code, None).is_some()) {
-            text.hints.append(&mut text.exact);
-        }
         SourceOpener {
             path: path.clone(),
-            text,
+            text: read_source(&code, library),
         }
     };
     let opens = |source: &SourceOpener| !(source.text.exact.is_empty() && source.text.hints.is_empty());

@@ -2,12 +2,8 @@
 
 use super::{CommandFollower, is_option};
 use crate::byte_search::contains_bytes;
-use crate::judge::facts::entry_problem::EntryProblem;
 use crate::judge::facts::opened_names::imports_any;
-use crate::judge::facts::python::{
-    PythonEnvironment, PythonSettings, PythonSurroundings, SettingSources, demanded_variables, end_of_module,
-    fails_as_module, is_too_long, sets_environment, source_fault,
-};
+use crate::judge::facts::python::{PythonEnvironment, PythonSettings, SettingSources, is_too_long};
 use crate::judge::facts::shell_script::{LOADER, ScriptFiles as _, VariableValue};
 use crate::knowledge::ProgramLauncher;
 use crate::knowledge::file_interest::ENVIRONMENT_CALLS;
@@ -76,40 +72,8 @@ impl CommandFollower<'_> {
         }
         let text = own.text_in(self);
         let script = own.script.clone().unwrap_or_else(|| "its text".to_owned());
-        let is_new = |path: RootPath| path.name().starts_with(b"python3");
-        if let Some(fault) = source_fault(&text, self.executable().as_ref().and_then(minor_of))
-            .filter(|_| self.executable().is_some_and(is_new))
-        {
-            self.fail(&script, &fault);
-            return false;
-        }
         let holds = |word: &&str| text.contains(*word);
         let script = escape::escape_bytes(script.as_bytes());
-        let lacks = |name: &&str| matches!(self.variables.get(*name), None | Some(VariableValue::Unset));
-        let is_own = |name: &&str| !["HOME", "HOSTNAME", "PATH", "TERM"].contains(name);
-        if let Some(name) = demanded_variables(&text).into_iter().filter(is_own).find(lacks) {
-            let name = escape::escape_bytes(name.as_bytes());
-            let ends = EntryProblem::EndsBefore(format!("the rest of {script}"), format!("{name} is not set"));
-            self.problem = Some(ends);
-        }
-        let process = PythonProcess {
-            follower: self,
-            variables: &self.variables,
-            command: &own,
-            program: self.executable(),
-            text: &text,
-        };
-        if let Some(end) = end_of_module(&text, &process) {
-            let why = escape::escape_bytes(end.why.as_bytes());
-            let rest = format!("the rest of {script}");
-            if end.is_sure {
-                self.problem = Some(EntryProblem::EndsBefore(rest, why));
-            } else {
-                let whether = "only a run could tell whether the container's command comes to";
-                self.doubt
-                    .get_or_insert_with(|| format!("{whether} {rest}: it may be that {why}"));
-            }
-        }
         self.doubt_text(&text, &script);
         if holds(&"os.chdir(") {
             self.directory = None;
@@ -199,78 +163,6 @@ impl PythonCommand {
     }
 }
 
-/// A process of a Python that a command or a script starts.
-struct PythonProcess<'p> {
-    follower: &'p CommandFollower<'p>,
-    variables: &'p BTreeMap<String, VariableValue>,
-    command: &'p PythonCommand,
-    /// The interpreter, without links.
-    program: Option<RootPath>,
-    /// What it runs, which may change what it has been given.
-    text: &'p str,
-}
-
-/// What makes files that a module may ask for later.
-const MAKES_FILES: [&str; 9] = [
-    "mkdir",
-    "makedirs",
-    "'w",
-    "\"w",
-    "shutil.",
-    "subprocess",
-    "os.system",
-    "symlink",
-    "download",
-];
-
-/// The minor version of a Python by the name of its program.
-fn minor_of(program: &RootPath) -> Option<i64> {
-    str::from_utf8(program.name())
-        .ok()?
-        .strip_prefix("python3.")?
-        .parse()
-        .ok()
-}
-
-impl PythonSurroundings for PythonProcess<'_> {
-    fn variable(&self, name: &str) -> Option<Option<String>> {
-        match self.variables.get(name) {
-            _ if sets_environment(self.text) => None,
-            Some(VariableValue::Text(text)) => Some(Some(text.clone())),
-            Some(VariableValue::Unknown) => None,
-            // What engines set by themselves.
-            _ if ["HOME", "HOSTNAME", "PATH", "TERM"].contains(&name) => None,
-            Some(VariableValue::Unset) | None => Some(None),
-        }
-    }
-
-    fn file_test(&self, letter: char, path: &str) -> Option<bool> {
-        let holds = self.follower.test(letter, &self.follower.absolute(path)?)?;
-        let may_come = || MAKES_FILES.iter().any(|word| self.text.contains(word));
-        Some(holds).filter(|holds| *holds || !may_come())
-    }
-
-    fn arguments(&self) -> Option<Vec<String>> {
-        let changes = ["sys.argv.", "sys.argv =", "sys.argv +"];
-        let is_kept = !changes.iter().any(|word| self.text.contains(word));
-        self.command.arguments.clone().filter(|_| is_kept)
-    }
-
-    fn module_text(&self, name: &str) -> Option<String> {
-        let script = self.follower.absolute(self.command.script.as_ref()?)?;
-        let (folder, _) = script.rsplit_once('/')?;
-        self.follower.kept_text(&format!("{folder}/{name}.py"))
-    }
-
-    fn user(&self) -> u32 {
-        self.follower.credentials().uid
-    }
-
-    fn minor_version(&self) -> Option<i64> {
-        minor_of(self.program.as_ref()?)
-    }
-}
-
 impl CommandFollower<'_> {
     /// Whether a Python that a script runs on its way fails for sure.
     pub(super) fn fails_as_python(
@@ -306,19 +198,7 @@ impl CommandFollower<'_> {
         let own = [RootPath::from(path)];
         let python = (&program, &RootPath::from(path));
         let environment = PythonEnvironment::read(self.rootfs, &own, &settings, &[]);
-        if let Some(module) = &command.module {
-            return environment.lacks_module(self.rootfs, python, module);
-        }
-        let text = command.text_in(self);
-        let process = PythonProcess {
-            follower: self,
-            variables,
-            command: &command,
-            program: Some(program.clone()),
-            text: &text,
-        };
-        source_fault(&text, minor_of(&program)).is_some()
-            || environment.missing_import(self.rootfs, python, &text, None).is_some()
-            || fails_as_module(&text, &process)
+        let module = command.module.as_ref();
+        module.is_some_and(|module| environment.lacks_module(self.rootfs, python, module))
     }
 }

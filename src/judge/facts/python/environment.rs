@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use super::file_names::{fits_version, is_source, module_tag};
 use super::interpreter::{BrokenPython, PythonInterpreter, SearchedFolder, is_importable, may_list};
-use super::module_imports::{KnownRuns, follow_import, is_nowhere, missing_import, opens_before_imports};
+use super::module_imports::{KnownRuns, is_nowhere};
 use super::settings::PythonSettings;
 use crate::judge::facts::python_distributions::PythonDistribution;
 use image_linkage::path::RootPath;
@@ -236,42 +236,6 @@ impl PythonEnvironment {
         !own.is_empty() && own.iter().all(lacks)
     }
 
-    /// What the code of a command imports, for sure, and the Python at `program` does not find, in its words; or what the
-    /// modules beside it do.
-    pub fn missing_import(
-        &self,
-        rootfs: &Rootfs,
-        python: (&RootPath, &RootPath),
-        code: &str,
-        script: Option<&RootPath>,
-    ) -> Option<String> {
-        let own = script.zip(self.called(python.0, python.1).into_iter().next());
-        let run = own.map(|(script, own)| follow_import(self, own, rootfs, &script.parent(), script));
-        if run.as_ref().is_some_and(|run| run.hooks) {
-            return None;
-        }
-        let of_others = || {
-            let lacks = run.as_ref()?.lacks.as_ref();
-            lacks.map(|(module, by)| format!("No module named '{module}', which {by} imports"))
-        };
-        missing_import(code, |module| self.lacks_module(rootfs, python, module)).or_else(of_others)
-    }
-
-    /// The extensions that a script loads for sure; none where something opens libraries before, which may be what they need.
-    pub fn loaded_extensions(
-        &self,
-        rootfs: &Rootfs,
-        python: (&RootPath, &RootPath),
-        script: &RootPath,
-    ) -> Vec<RootPath> {
-        let own = self.called(python.0, python.1).into_iter().next();
-        let text = rootfs.content(&script.absolute()).map(String::from_utf8_lossy);
-        let own = own.filter(|_| text.is_some_and(|text| !opens_before_imports(&text)));
-        let run = own.map(|own| follow_import(self, own, rootfs, &script.parent(), script));
-        let run = run.filter(|run| run.opens.as_ref().is_none_or(|opens| opens == script));
-        run.map(|run| run.extensions).unwrap_or_default()
-    }
-
     fn search(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter, object: &RootPath) -> ObjectSearch {
         let folders: Vec<&SearchedFolder> = self.folders(interpreter).collect();
         let site = self.site_of(object);
@@ -461,7 +425,7 @@ fn hidden_by(
 }
 
 /// What ends the names of modules, in the order in which they are looked for, and whether more may stand before `.so`.
-pub(super) fn extension_suffixes(version: &str) -> [(String, bool); 4] {
+fn extension_suffixes(version: &str) -> [(String, bool); 4] {
     let tag = format!(".cpython-{}-", version.replace('.', ""));
     [
         (tag, true),

@@ -6,7 +6,6 @@
 use super::source_words::{SourceString, SourceWords, read_words};
 use crate::knowledge::LibraryProfile;
 use image_linkage::elf::ByteString;
-use std::collections::BTreeSet;
 
 /// What opens a library by its name: ctypes, and `dlopen` of cffi.
 pub(super) const OPENERS: [&str; 4] = ["CDLL(", "LoadLibrary(", "PyDLL(", "dlopen("];
@@ -73,46 +72,6 @@ pub(in crate::judge::facts) fn read_source(source: &[u8], library: &LibraryProfi
 
 /// The names of openers in one module that are followed, its own among them.
 const RENAMED: usize = 16;
-/// What sets variables of the environment beside an assignment.
-const SETS: [&str; 5] = ["setdefault", "environ.update", "environ |=", "dotenv", "putenv"];
-
-/// Whether a module sets variables of the environment itself.
-pub(in crate::judge::facts) fn sets_environment(text: &str) -> bool {
-    let is_set = |rest: &str| {
-        let after = rest.split_once(']').map_or("", |(_, after)| after.trim_start());
-        after.starts_with('=') && !after.starts_with("==")
-    };
-    SETS.iter().any(|sets| text.contains(sets)) || text.split("environ[").skip(1).any(is_set)
-}
-
-/// The variables without which a module ends: `os.environ["NAME"]` in what it runs for sure.
-pub(in crate::judge::facts) fn demanded_variables(text: &str) -> Vec<&str> {
-    let words = read_words(text);
-    if SETS.iter().any(|sets| text.contains(sets)) {
-        return Vec::new();
-    }
-    let (mut demanded, mut set) = (Vec::new(), BTreeSet::new());
-    for string in &words.strings {
-        let before = words.code.get(..string.start).unwrap_or_default();
-        let rest = words
-            .code
-            .get(string.start..)
-            .filter(|_| before.ends_with("os.environ["));
-        let Some(rest) = rest.and_then(|rest| rest.trim_start().strip_prefix(']')) else {
-            continue;
-        };
-        let line = words.line(&words.code, string.line);
-        let is_sure =
-            !words.is_spent() && !line.starts_with([' ', '\t']) && !CONDITIONS.iter().any(|word| line.contains(word));
-        if rest.trim_start().starts_with('=') && !rest.trim_start().starts_with("==") {
-            set.insert(string.text);
-        } else if is_sure && !set.contains(string.text) {
-            demanded.push(string.text);
-        }
-    }
-    demanded
-}
-
 /// The words by which a line begins that runs what stands in it whenever it is reached.
 const PASSED: [&str; 3] = ["try:", "finally:", "with "];
 /// What makes a part of a line run at another time, or not at all.

@@ -14,8 +14,6 @@ pub(super) struct SourceString<'t> {
     pub is_statement: bool,
     /// Whether nothing is to be filled in: not behind `f`.
     pub is_plain: bool,
-    /// Whether its quotes are closed.
-    pub is_closed: bool,
 }
 
 /// The bytes of a text that is read; a longer one is taken to say nothing. The longest of a PyTorch 2.8 environment has
@@ -112,7 +110,6 @@ impl<'t> SourceWords<'t> {
             line,
             is_statement: after_blanks.is_none(),
             is_plain: !prefix.contains(['f', 'F', 't', 'T']),
-            is_closed: rest.get(inside..).is_some_and(|tail| tail.starts_with(end)),
         });
         rest.len().min(inside + quotes)
     }
@@ -125,23 +122,8 @@ impl<'t> SourceWords<'t> {
     }
 
     /// Whether no line is shown any more, as they were looked at too often.
-    pub fn is_spent(&self) -> bool {
+    fn is_spent(&self) -> bool {
         self.left.get() == 0
-    }
-
-    /// Whether a name stands in the code more than once; also where that is not looked at any more.
-    pub fn repeats(&self, name: &str) -> bool {
-        !self.spend(self.code.len()) || self.code.matches(name).nth(1).is_some()
-    }
-
-    /// The code in front of a text, without the blanks between them.
-    pub fn code_before(&self, string: &SourceString<'_>) -> &str {
-        let before = self.code.get(..string.start).unwrap_or_default();
-        let code = before.trim_end();
-        // Texts are blanks in the code, so that there may be many.
-        Some(code)
-            .filter(|_| self.spend(before.len() - code.len()))
-            .unwrap_or_default()
     }
 
     /// The numbers of the lines from one on, as far as they are shown.
