@@ -9,7 +9,9 @@
 #[path = "support/plain_image.rs"]
 mod plain_image;
 
-use cupti_audit::judge::facts::{CuptiStatus, GatherOptions, ImageFacts, ReadLayers, RequestOutcome, gather_facts};
+use cupti_audit::judge::facts::{
+    CuptiStatus, GatherOptions, ImageFacts, ReadLayers, RequestOutcome, StartOverrides, gather_facts,
+};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::file_interest::cupti_options;
 use image_linkage::layer::{self, ExpectedBlob};
@@ -41,6 +43,7 @@ fn facts(layer: &Layer) -> ImageFacts {
         environment: Vec::new(),
         cpu: CpuLevel::V3,
         limits: image_linkage::limits::Limits::default(),
+        start: StartOverrides::default(),
     };
     gather_facts(
         image_of("copies", layers.len(), ImageConfig::default()),

@@ -278,7 +278,7 @@ fn a_config_is_found_above_or_named_and_its_mistakes_stop_the_run() {
     assert!(findings(&reports(&output)[0]).contains(&("no-trace".to_owned(), false)));
     let bad = [
         "error: ../../bad.yaml:1:10: there is no value \"sometimes\"; there is error, warning, note, never",
-        "error: ../../bad.yaml:2:1: there is no key \"suppressions\"; there is fail-on, phases, tools, platform, format, outputs, cpu, env, insecure-registries, ca-cert, via, rules, profiles, suppress",
+        "error: ../../bad.yaml:2:1: there is no key \"suppressions\"; there is fail-on, phases, tools, platform, format, outputs, cpu, env, insecure-registries, ca-cert, via, rules, profiles, suppress, accept, strict",
     ];
     let output = below(&["--config", "../../bad.yaml", &image]);
     assert_eq!(errors(&output), bad);
@@ -452,14 +452,15 @@ fn the_page_on_the_config_shows_every_key_and_the_program_reads_its_examples() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/config.md");
     let page = fs::read_to_string(page).unwrap();
     let blocks = yaml_blocks(&page);
-    let [config, nightly, bundles, library] = blocks.as_slice() else {
-        panic!("four examples: {blocks:?}");
+    let [config, nightly, bundles, launchers, library] = blocks.as_slice() else {
+        panic!("five examples: {blocks:?}");
     };
     let rule = RULE.replace("tracing", "nightly");
     let project = Project::new(&[
         ("cupti-audit.yaml", config),
         ("audit/profiles/phases/nightly.yaml", nightly),
         ("audit/profiles/cupti/bundles.yaml", bundles),
+        ("audit/profiles/launchers.yaml", launchers),
         ("audit/profiles/libraries/nccl.yaml", library),
         ("audit/rules/no-trace.yaml", &rule),
         ("strange.yaml", "strange: 1\nsuppress: [{strange: 1}]\n"),
@@ -471,9 +472,12 @@ fn the_page_on_the_config_shows_every_key_and_the_program_reads_its_examples() {
     let said = errors(&project.run(&[], &["rules", "--config", "strange.yaml"])).join("\n");
     let lists = said.lines().filter_map(|line| line.split_once("; there is "));
     let keys: Vec<&str> = lists.flat_map(|(_, list)| list.split(", ")).collect();
-    assert_eq!(keys.len(), 19, "{said}");
+    assert_eq!(keys.len(), 21, "{said}");
     for key in keys {
-        assert!(config.contains(&format!("{key}: ")) || key == "suppress", "{key}");
+        assert!(
+            config.contains(&format!("{key}: ")) || ["suppress", "accept"].contains(&key),
+            "{key}"
+        );
         assert!(page.contains(&format!("| `{key}` |")), "{key}");
     }
 }

@@ -32,6 +32,9 @@ deb=libcupti11.8
 loaders=(libc6-amd64-i386-cross libc6-i386-amd64-cross libc6-i386-cross libc6-arm64-cross libc6-ppc64el-cross
   libc6-riscv64-cross)
 
+# What containers start their programs with, beside what Debian has anyway.
+start_programs=(busybox-static tini gosu dumb-init runit s6 execline libskarnet2.13 libs6-2.11 libexecline2.9 sudo)
+
 missing=0
 say() { printf 'parts: %s\n' "$*"; }
 cannot() {
@@ -207,11 +210,23 @@ from_debian() {
     cannot "$deb" 'it takes apt-get'
   else
     folder debs package "$deb" "$suite" non-free
+    folder launchers launchers
     # What is not released yet may be gone for a day: without it a test says that it did not ask it.
     local before=$missing
     folder cosign unreleased cosign
     missing=$before
   fi
+}
+
+# The programs that containers start others with, unpacked side by side.
+launchers() {
+  local package
+  update
+  (cd "$1" && quietly apt-get -o APT::Sandbox::User=root download "${start_programs[@]}") || return 1
+  for package in "$1"/*.deb; do
+    dpkg-deb --fsys-tarfile "$package" | tar -C "$1" -x --exclude=./usr/share || return 1
+    rm "$package"
+  done
 }
 
 # A Debian for arm64, unpacked: its packages' own scripts are not run, but its ldconfig is.

@@ -5,7 +5,7 @@
 #[path = "support/plain_image.rs"]
 mod plain_image;
 
-use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, gather_facts};
+use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, gather_facts};
 use cupti_audit::judge::rule::{image_subjects, judge_subjects};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::file_interest::cupti_options;
@@ -59,13 +59,13 @@ fn facts_of_whole(layer: &Layer, command: &[&str], environment: &[(&str, &str)])
         environment: given.collect(),
         cpu: CpuLevel::V3,
         limits: image_linkage::limits::Limits::default(),
+        start: StartOverrides::default(),
     };
     let layers = vec![Ok(index)];
     let image = image_of("case", 1, config);
     gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &options)
 }
 
-/// What a program gets, whether that is open, and whether it is open which copy it gets.
 fn word(facts: &ImageFacts, name: &str) -> (RequestOutcome, bool, bool) {
     let mut consumers = facts.consumers.iter();
     let consumer = consumers.find(|consumer| consumer.name == name).unwrap();
@@ -74,108 +74,6 @@ fn word(facts: &ImageFacts, name: &str) -> (RequestOutcome, bool, bool) {
         consumer.open.is_some(),
         consumer.other_copies.is_some(),
     )
-}
-
-/// An image with CUPTI in `/opt/cupti`, an entry script, and programs without and with a search path.
-fn with_script(text: &str, environment: &[(&str, &str)]) -> ImageFacts {
-    let opens = || Elf::executable().string("libcupti.so.12").import_weak("dlopen");
-    let programs = ["cat", "chmod", "chown", "cp", "ldconfig", "ln", "mkdir", "mv", "rm"];
-    let layer = programs.iter().fold(Layer::new(), |layer, name| {
-        layer.executable(format!("bin/{name}"), Elf::executable().build())
-    });
-    let layer = layer
-        .executable("opt/cupti/libcupti.so.12", Elf::library("libcupti.so.12").build())
-        .executable("usr/bin/app", opens().build())
-        .executable("usr/bin/own", opens().rpath("/opt/cupti").build())
-        .executable("entrypoint.sh", format!("#!/bin/sh\n{text}exec \"$@\"\n"));
-    facts_of(layer, environment)
-}
-
-#[test]
-fn what_an_unknown_environment_decides_is_open_and_what_it_does_not_is_not() {
-    use RequestOutcome::{Loaded, NotFound};
-    let unknown = with_script("eval \"$(cat /etc/x)\"\n", &[]);
-    assert_eq!(word(&unknown, "app"), (NotFound, true, false));
-    assert_eq!(word(&unknown, "own"), (Loaded, false, false));
-    // The loader here is a stub, which is a gap of its own.
-    let open = |facts: &ImageFacts| {
-        let gaps = facts.gaps.iter();
-        gaps.filter(|gap| gap.why.starts_with("it depends on")).count()
-    };
-    assert_eq!((unknown.status_is_open.is_some(), open(&unknown)), (true, 1));
-    // What was asked of a run is no longer unknown.
-    let given = [("LD_LIBRARY_PATH", "/opt/cupti"), ("LD_PRELOAD", "")];
-    let given = with_script("eval \"$(cat /etc/x)\"\n", &given);
-    assert_eq!(word(&given, "app"), (Loaded, false, false));
-    assert_eq!((open(&given), given.contexts.as_is.entry.unknown.len()), (0, 2));
-    let known = with_script("export LD_LIBRARY_PATH=/opt/gone\n", &[]);
-    assert_eq!(word(&known, "app"), (NotFound, false, false));
-    assert_eq!((open(&known), known.is_open()), (0, false));
-}
-
-#[test]
-fn a_program_that_makes_an_environment_and_may_start_itself_again_leaves_open_what_it_lacks() {
-    let gets = |calls: &[&str], path: Option<&str>| {
-        let opens = Elf::executable().string("libcupti.so.12").import_weak("dlopen");
-        let opens = opens.string("LD_LIBRARY_PATH").import_weak("setenv");
-        let opens = calls.iter().fold(opens, Elf::import_weak);
-        let program = path.into_iter().fold(opens, Elf::rpath);
-        let layer = Layer::new().executable("opt/cupti/libcupti.so.12", Elf::library("libcupti.so.12").build());
-        let layer = layer.executable("usr/bin/app", program.build());
-        word(&facts_by(layer, &["/usr/bin/app"], &[]), "app")
-    };
-    assert_eq!(gets(&["execv"], None), (RequestOutcome::NotFound, true, false));
-    assert_eq!(gets(&[], None), (RequestOutcome::NotFound, false, false));
-    assert_eq!(
-        gets(&["execv"], Some("/opt/cupti")),
-        (RequestOutcome::Loaded, false, false)
-    );
-}
-
-/// As the real one does: relative folders it refuses.
-#[test]
-fn the_folders_that_a_script_gives_to_ldconfig_are_searched() {
-    use RequestOutcome::{Loaded, NotFound};
-    for (text, expected) in [
-        ("ldconfig /opt/cupti\n", (Loaded, false, false)),
-        ("ldconfig /opt/other\n", (NotFound, false, false)),
-        ("ldconfig\n", (NotFound, false, false)),
-        ("ldconfig \"$FOLDER\"/lib -v\n", (NotFound, true, false)),
-    ] {
-        assert_eq!(word(&with_script(text, &[]), "app"), expected, "{text}");
-    }
-}
-
-/// What is at a path once a script has run is not what the image has there.
-#[test]
-fn a_script_that_changes_the_library_leaves_open_what_its_program_gets() {
-    let is_open = |text: &str| {
-        let facts = with_script(&format!("export LD_LIBRARY_PATH=/opt/cupti\n{text}\n"), &[]);
-        (word(&facts, "app").1, facts.is_open())
-    };
-    for text in [
-        "rm -rf /opt/cupti",
-        "mv /opt/cupti/libcupti.so.12 /tmp/",
-        "chmod 000 /opt/cupti/libcupti.so.12",
-        "cp /bin/cat /opt/cupti/libcupti.so.12",
-        "ln -sf /none /opt/cupti/libcupti.so.12",
-        ": > /opt/cupti/libcupti.so.12",
-        "ln -s /srv/cupti/libcupti.so.12 /usr/lib64/libcupti.so.12",
-        "[ -e /mnt/x ] && rm -r /opt",
-    ] {
-        assert_eq!(is_open(text), (true, true), "{text}");
-    }
-    for text in [
-        "rm -rf /opt/cuptix /var/cache",
-        "chmod 755 /opt/cupti/libcupti.so.12",
-        "chown -R 1000 /opt",
-        "cp /etc/x /opt/cupti.conf",
-        "mkdir -p /opt/cupti/more",
-        "[ -e /opt/none ] && rm -r /opt/cupti",
-        "cat /opt/cupti/x > /dev/null",
-    ] {
-        assert!(!is_open(text).0, "{text}");
-    }
 }
 
 #[test]
@@ -286,7 +184,7 @@ fn a_program_that_lacks_something_else_does_not_start_whether_it_links_or_opens_
 }
 
 #[test]
-fn a_command_that_does_not_start_is_told_and_one_that_may_be_mounted_is_a_warning() {
+fn a_command_that_does_not_start_is_told() {
     let program = Elf::executable().build();
     let told = |command: &[&str], script: &str| {
         let layer = Layer::new()
@@ -304,9 +202,9 @@ fn a_command_that_does_not_start_is_told_and_one_that_may_be_mounted_is_a_warnin
             .executable("run.sh", script);
         facts_by(layer, command, &[])
             .command_failure
-            .map(|failure| (failure.words, failure.is_sure))
+            .map(|failure| failure.words)
     };
-    let sure = |words: &str| Some((words.to_owned(), true));
+    let sure = |words: &str| Some(words.to_owned());
     assert_eq!(told(&["/run.sh"], "#!/bin/sh\n:\n"), None);
     assert_eq!(told(&["sh", "-c", "gone || :"], ""), None);
     // The kernel starts it without a loader.
@@ -330,7 +228,7 @@ fn a_command_that_does_not_start_is_told_and_one_that_may_be_mounted_is_a_warnin
     );
     let refused = |path: &str, why: &str| sure(&format!("{path}: {why}"));
     assert_eq!(told(&["/bin"], ""), refused("/bin", "is a directory"));
-    assert_eq!(told(&["/bin/sh/x"], ""), refused("/bin/sh/x", "not a directory"));
+    assert_eq!(told(&["/bin/sh/x"], ""), sure("exec: \"/bin/sh/x\": Not a directory"));
     let format = "exec format error: ";
     assert_eq!(
         told(&["/bin/empty"], ""),
@@ -350,38 +248,10 @@ fn a_command_that_does_not_start_is_told_and_one_that_may_be_mounted_is_a_warnin
     assert_eq!(told(&["/bin/arm"], ""), refused("/bin/arm", &other));
     let unbound = "undefined symbols: nothing in the process defines 1 of those that it imports";
     assert_eq!(told(&["/bin/lacks"], ""), refused("/bin/lacks", unbound));
-    let gone = "exec: \"gone\": executable file not found in $PATH, unless it is mounted when the container starts";
-    assert_eq!(told(&["gone"], ""), Some((gone.to_owned(), false)));
-}
-
-#[test]
-fn a_module_that_a_command_names_has_to_be_there_and_what_its_code_imports_is_not_asked() {
-    let told = |words: &[&str]| {
-        let layer = Layer::new()
-            .executable("usr/bin/python3.11", Elf::executable().build())
-            .symlink("usr/bin/python3", "python3.11")
-            .file("usr/lib/python3.11/os.py", "")
-            .file("usr/lib/python3.11/site-packages/there/__init__.py", "")
-            .file("usr/lib/python3.11/site-packages/there/__main__.py", "")
-            .file(
-                "app/main.py",
-                "import sys\nimport nosuch\nsys.exit(1)\nassert False\n(\n",
-            );
-        let command = [&["python3"], words].concat();
-        facts_by(layer, &command, &[])
-            .command_failure
-            .map(|failure| failure.words)
-    };
-    for (words, expected) in [
-        (&["-m", "nosuch"][..], Some("No module named 'nosuch'")),
-        (&["-m", "there.nosuch"], Some("No module named 'there.nosuch'")),
-        (&["-m", "there"], None),
-        (&["/app"], Some("can't find '__main__' module in a folder")),
-        (&["/app/main.py"], None),
-        (&["-c", "import nosuch"], None),
-    ] {
-        assert_eq!(told(words).as_deref(), expected, "{words:?}");
-    }
+    assert_eq!(
+        told(&["gone"], ""),
+        sure("exec: \"gone\": executable file not found in $PATH")
+    );
 }
 
 #[test]
@@ -457,85 +327,6 @@ fn a_stub_of_the_driver_is_told_where_the_loader_gets_to_it() {
     }
     for path in ["/opt/cuda", "/opt/cuda/${NONE}/stubs"] {
         assert_eq!(told(path), 0, "{path}");
-    }
-}
-
-/// What is known of the program that a launcher starts: its path, its words, two of its variables, and how many of those of
-/// the loader are not known.
-type Launched = (&'static str, &'static str, &'static str, &'static str, usize);
-
-/// The words of launchers, and what they lead to.
-const LAUNCHES: [(&str, Launched); 12] = [
-    (
-        "chpst -e /etc/env /usr/bin/app x",
-        ("/usr/bin/app", "/usr/bin/app x", "/opt/cupti/lib", "", 0),
-    ),
-    (
-        "s6-envdir /etc/env app",
-        ("/usr/bin/app", "app", "/opt/cupti/lib", "", 0),
-    ),
-    ("s6-envdir /etc/none app", ("/usr/bin/app", "app", "", "/x.so", 3)),
-    ("prlimit --nofile=9 app", ("/usr/bin/app", "app", "", "/x.so", 0)),
-    ("taskset -c 0 app", ("/usr/bin/app", "app", "", "/x.so", 0)),
-    (
-        "/opt/venv/bin/torchrun --nproc_per_node 2 --standalone /srv/train.py --lr 1",
-        (
-            "/usr/bin/python3",
-            "/usr/bin/python3 /srv/train.py --lr 1",
-            "",
-            "/x.so",
-            0,
-        ),
-    ),
-    (
-        "/opt/venv/bin/torchrun --no-python --nnodes 1 app",
-        ("/usr/bin/app", "app", "", "/x.so", 0),
-    ),
-    (
-        "/opt/venv/bin/torchrun -m own",
-        ("/usr/bin/python3", "/usr/bin/python3 -m own", "", "/x.so", 0),
-    ),
-    (
-        "python3 -m torch.distributed.run --nnodes=1 /srv/train.py",
-        ("/usr/bin/python3", "python3 /srv/train.py", "", "/x.so", 0),
-    ),
-    (
-        "/opt/conda/bin/conda run --no-capture-output -n own tool",
-        ("/opt/conda/envs/own/bin/tool", "tool", "", "/x.so", 0),
-    ),
-    ("/opt/conda/bin/conda run -n other tool", ("", "tool", "", "/x.so", 3)),
-    ("supervisord -n", ("", "supervisord -n", "", "/x.so", 3)),
-];
-
-#[test]
-fn the_words_of_a_launcher_lead_to_its_program_and_its_environment() {
-    let layer = || {
-        Layer::new()
-            .executable("usr/bin/app", Elf::executable().build())
-            .executable("usr/bin/python3.11", Elf::executable().build())
-            .symlink("usr/bin/python3", "python3.11")
-            .executable(
-                "opt/venv/bin/torchrun",
-                "#!/usr/bin/python3\n# as pip writes it: -script.pyw\n",
-            )
-            .executable("opt/conda/bin/conda", Elf::executable().build())
-            .executable("opt/conda/envs/own/bin/tool", Elf::executable().build())
-            .file("etc/env/LD_LIBRARY_PATH", "/opt/cupti/lib \nmore\n")
-            .file("etc/env/LD_PRELOAD", "")
-            .file("srv/train.py", "import ctypes\n")
-    };
-    for (words, expected) in LAUNCHES {
-        let words: Vec<&str> = words.split(' ').collect();
-        let entry = facts_by(layer(), &words, &[("LD_PRELOAD", "/x.so")])
-            .contexts
-            .as_is
-            .entry;
-        let value = |name: &str| entry.values.get(name).map_or("", String::as_str);
-        let called = entry.called.as_ref().map(ToString::to_string).unwrap_or_default();
-        let program = entry.program.join(" ");
-        let (path, preload) = (value("LD_LIBRARY_PATH"), value("LD_PRELOAD"));
-        let told = (called.as_str(), program.as_str(), path, preload, entry.unknown.len());
-        assert_eq!(told, expected, "{words:?}");
     }
 }
 
@@ -628,30 +419,6 @@ fn an_image_without_a_loader_of_the_system_is_judged_by_the_one_that_its_program
 }
 
 #[test]
-fn a_shell_that_lacks_a_library_starts_no_program() {
-    let failure = |has_library: bool, command: &[&str]| {
-        let layer = Layer::new()
-            .executable("bin/bash", Elf::executable().needed("libtinfo.so.6").build())
-            .executable("run.sh", "#!/bin/bash\nexec /usr/bin/app\n")
-            .executable("usr/bin/app", Elf::executable().build());
-        let layer = if has_library {
-            layer.executable("lib64/libtinfo.so.6", Elf::library("libtinfo.so.6").build())
-        } else {
-            layer
-        };
-        let failure = facts_by(layer, command, &[]).command_failure;
-        failure.map(|failure| (failure.words, failure.program.map(|program| program.to_string())))
-    };
-    let words = "libtinfo.so.6: cannot open shared object file: No such file or directory";
-    let expected = (words.to_owned(), Some("/bin/bash".to_owned()));
-    for command in [&["bash", "-c", "exec /usr/bin/app"][..], &["/run.sh"]] {
-        let shown = failure(false, command);
-        assert_eq!(shown.as_ref(), Some(&expected), "{command:?}");
-        assert_eq!(failure(true, command), None, "{command:?}");
-    }
-}
-
-#[test]
 fn another_loader_searches_what_each_environment_says() {
     let with = |text: &str| {
         let loader = b"\0/opt/own/lib/\0/opt/own/etc/ld.so.cache\0";
@@ -668,7 +435,7 @@ fn another_loader_searches_what_each_environment_says() {
     };
     // Whether the script sets it is for a run to tell, so that both environments are asked.
     let may = "if [ -f /mnt/cupti ]; then export LD_LIBRARY_PATH=/opt/cupti; fi\n";
-    assert_eq!(with(may), (RequestOutcome::NotFound, true, false));
+    assert_eq!(with(may), (RequestOutcome::Loaded, true, false));
     let does = "export LD_LIBRARY_PATH=/opt/cupti\n";
     assert_eq!(with(does), (RequestOutcome::Loaded, false, false));
     assert_eq!(with(""), (RequestOutcome::NotFound, false, false));

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use chroot::Root;
-use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, World, gather_facts};
+use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, World, gather_facts};
 use cupti_audit::knowledge::Knowledge;
 use cupti_layouts::{Layout, PROBE, Step};
 use image_linkage::loader::CpuLevel;
@@ -89,6 +89,7 @@ fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {
             environment: Vec::new(),
             cpu: CpuLevel::V3,
             limits: image_linkage::limits::Limits::default(),
+            start: StartOverrides::default(),
         },
     );
     let mut verdict = Verdict::default();

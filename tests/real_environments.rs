@@ -25,7 +25,7 @@ use cupti_audit::knowledge::file_interest::cupti_options;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use cupti_audit::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers};
+use cupti_audit::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers, StartOverrides};
 use cupti_audit::knowledge::Knowledge;
 use docker::Dockerd;
 use environment::{Environment, SITE, World};
@@ -319,6 +319,7 @@ fn facts_of(engine: &Dockerd, cpu: CpuLevel) -> ImageFacts {
         environment: Vec::new(),
         cpu,
         limits: image_linkage::limits::Limits::default(),
+        start: StartOverrides::default(),
     };
     let layers = layers.into_iter().map(Ok).collect();
     facts::gather_facts(opened.image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)

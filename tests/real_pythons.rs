@@ -29,7 +29,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use chroot::Root;
 use cupti_audit::judge::facts::{
-    CuptiConsumer, GatherOptions, ImageFacts, PythonUse, ReadLayers, RequestOutcome, UndecidedOpener, gather_facts,
+    CuptiConsumer, GatherOptions, ImageFacts, PythonUse, ReadLayers, RequestOutcome, StartOverrides, UndecidedOpener,
+    gather_facts,
 };
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::CpuLevel;
@@ -213,6 +214,7 @@ fn facts(case: &PythonCase, root: &Root) -> ImageFacts {
         environment: Vec::new(),
         cpu: CpuLevel::V3,
         limits: image_linkage::limits::Limits::default(),
+        start: StartOverrides::default(),
     };
     gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &options)
 }

@@ -15,7 +15,7 @@ mod plain_image;
 mod support;
 
 use chroot::Root;
-use cupti_audit::judge::facts::{ConsumerOutcome, GatherOptions, ReadLayers, gather_facts};
+use cupti_audit::judge::facts::{ConsumerOutcome, GatherOptions, ReadLayers, StartOverrides, gather_facts};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::{CpuLevel, RequestOutcome};
 use image_source::ImageConfig;
@@ -110,6 +110,7 @@ fn outcome(root: &Root, path: &str) -> ConsumerOutcome {
         environment: vec![("LD_LIBRARY_PATH".to_owned(), path.to_owned())],
         cpu: CpuLevel::V3,
         limits: image_linkage::limits::Limits::default(),
+        start: StartOverrides::default(),
     };
     let mut known = Knowledge::built_in();
     known.consumers.clear();

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::sync::LazyLock;
 
 use cupti_audit::judge::facts::installed_tools::find_installed_tools;
-use cupti_audit::judge::facts::{GatherOptions, HostFacts, ImageFacts};
+use cupti_audit::judge::facts::{GatherOptions, HostFacts, ImageFacts, StartOverrides};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::judge::plan::profilers::assess_tools;
 use cupti_audit::judge::plan::{self, PlanInput};
@@ -126,6 +126,7 @@ fn read(reference: &str, platform: &str, environment: &[(&str, &str)]) -> ImageF
                 .collect(),
             cpu: CpuLevel::V3,
             limits: image_linkage::limits::Limits::default(),
+            start: StartOverrides::default(),
         },
         index: cupti_options(),
         progress: &(),

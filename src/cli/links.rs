@@ -42,6 +42,8 @@ impl LinksArgs {
     /// The same as an audit takes it, and the objects that are asked.
     pub fn into_audit(self) -> (AuditArgs, Vec<String>) {
         let args = AuditArgs {
+            strict: false,
+            accept: Vec::new(),
             images: vec![self.image_name],
             purpose: PurposeArgs::default(),
             report: self.report,

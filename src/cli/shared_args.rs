@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, ValueEnum};
 
 use super::cache::CacheFolderArgs;
 use super::option_values::{FailOnArg, LimitArg, OutputFile, PlatformArg, ReportFormat};
+use crate::judge::facts::StartOverrides;
 use crate::knowledge::DEFAULT_LIBRARY;
 use image_linkage::loader::CpuLevel;
 
@@ -107,6 +108,8 @@ pub struct ImageArgs {
     /// A variable over those of the image (repeatable)
     #[arg(long = "env", short = 'e', value_name = "KEY=VALUE", value_parser = key_value)]
     pub environment: Vec<(String, String)>,
+    #[command(flatten)]
+    pub start: StartArgs,
     /// The processor's level, for glibc-hwcaps folders and ISA checks [default: x86-64-v3]
     #[arg(long, value_name = "LEVEL", value_parser = CpuLevel::parse, env = "CUPTI_AUDIT_CPU", hide_short_help = true)]
     pub cpu: Option<CpuLevel>,
@@ -165,6 +168,85 @@ pub struct ImageArgs {
     /// Read every layer, also those that were read before, and keep nothing of them
     #[arg(long, env = "CUPTI_AUDIT_NO_CACHE", value_parser = FalseyValueParser::new(), hide_short_help = true)]
     pub no_cache: bool,
+}
+
+/// How the container is started where that is not as the image says.
+#[derive(Debug, Clone, Default, Args)]
+pub struct StartArgs {
+    /// File of variables, one KEY=VALUE per line, as `docker run --env-file` (repeatable)
+    #[arg(long, value_name = "FILE", value_parser = read_env_file, hide_short_help = true)]
+    pub env_file: Vec<EnvFile>,
+    /// Arguments in place of the image's Cmd (Kubernetes' args)
+    #[arg(
+        long = "args", value_name = "WORDS", value_parser = shell_words, allow_hyphen_values = true, hide_short_help = true)]
+    pub cmd_words: Option<StartWords>,
+    /// Command in place of Entrypoint and Cmd (Kubernetes' command)
+    #[arg(long = "command", value_name = "WORDS", value_parser = shell_words, hide_short_help = true)]
+    pub command_words: Option<StartWords>,
+    /// User in place of the image's, as `docker run --user`
+    #[arg(long, value_name = "USER[:GROUP]", hide_short_help = true)]
+    pub user: Option<String>,
+    /// Working directory in place of the image's
+    #[arg(long, value_name = "DIR", value_parser = absolute_directory, hide_short_help = true)]
+    pub workdir: Option<String>,
+}
+
+/// The variables of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvFile(pub Vec<(String, String)>);
+
+/// Reads a file of variables as `docker run --env-file` does: a line with `#` in front is a comment, a name alone takes the
+/// value that it has here.
+#[expect(clippy::disallowed_methods, reason = "the file and the variables are the user's own")]
+fn read_env_file(path: &str) -> Result<EnvFile, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let mut variables = Vec::new();
+    let text = text.strip_prefix('\u{FEFF}').unwrap_or(&text);
+    for line in text
+        .lines()
+        .map(str::trim_start)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
+        match line.split_once('=') {
+            Some((name, _)) if name.is_empty() || name.contains(char::is_whitespace) => {
+                return Err(format!("expected KEY=VALUE: {line}"));
+            }
+            Some((name, value)) => variables.push((name.to_owned(), value.to_owned())),
+            None => variables.extend(std::env::var(line).ok().map(|value| (line.to_owned(), value))),
+        }
+    }
+    Ok(EnvFile(variables))
+}
+
+/// The words of a command, split as a shell splits them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartWords(pub Vec<String>);
+
+impl StartArgs {
+    /// What they put in the place of the image's own.
+    pub(super) fn overrides(&self) -> StartOverrides {
+        let words = |words: &Option<StartWords>| words.as_ref().map(|words| words.0.clone());
+        StartOverrides {
+            command: words(&self.command_words),
+            arguments: words(&self.cmd_words),
+            user: self.user.clone(),
+            working_dir: self.workdir.clone(),
+        }
+    }
+}
+
+fn absolute_directory(path: &str) -> Result<String, String> {
+    let is_absolute = path.starts_with('/');
+    is_absolute
+        .then(|| path.to_owned())
+        .ok_or_else(|| "expected an absolute path, such as /workspace".to_owned())
+}
+
+fn shell_words(text: &str) -> Result<StartWords, String> {
+    match shlex::split(text).ok_or("a quote is not closed, or the text ends in a backslash")? {
+        words if words.is_empty() => Err("expected at least one word".to_owned()),
+        words => Ok(StartWords(words)),
+    }
 }
 
 /// What a command takes that is about CUPTI's phases and tools: the variable that asks audits about another library is

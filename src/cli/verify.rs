@@ -44,6 +44,8 @@ impl VerifyArgs {
     /// The same as an audit takes it.
     pub fn into_audit(self) -> AuditArgs {
         AuditArgs {
+            strict: false,
+            accept: Vec::new(),
             images: vec!["rootfs:/".to_owned()],
             purpose: self.purpose,
             report: self.report,

@@ -45,6 +45,7 @@ pub fn judge_image(
         mended_by: None,
         tools: Vec::new(),
         links: None,
+        is_strict: false,
     }
 }
 
@@ -112,5 +113,6 @@ pub fn judge_links(mut facts: ImageFacts, knowledge: &Knowledge, chosen: &[Strin
         mended_by: None,
         tools: Vec::new(),
         links: Some(links),
+        is_strict: false,
     })
 }

@@ -24,6 +24,30 @@ pub struct AuditedImage {
     pub tools: Vec<AskedTool>,
     /// What the objects of the image lack, where that was asked in place of all else.
     pub links: Option<ObjectLinks>,
+    /// Whether an answer that rests on assumptions counts as open.
+    pub is_strict: bool,
+}
+
+/// How sure a verdict is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VerdictLevel {
+    /// Every environment gets the same answer, and nothing is assumed.
+    Proved,
+    /// The same, if the listed assumptions hold.
+    Assumed,
+    /// The image does not decide it.
+    Open,
+}
+
+impl VerdictLevel {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Proved => "proved",
+            Self::Assumed => "assumed",
+            Self::Open => "open",
+        }
+    }
 }
 
 /// A profiling tool that a run was asked about.
@@ -99,9 +123,27 @@ impl AuditedImage {
         match () {
             // But a layer that was not read may take away what was found, or bring what was missed.
             () if self.facts.unread.is_some() && fail_on != FailOn::Never => RunExit::Open,
+            () if self.is_strict && !self.facts.assumptions.is_empty() && fail_on != FailOn::Never => RunExit::Open,
             () if fails => RunExit::Findings,
             () if !self.facts.gaps.is_empty() && fail_on != FailOn::Never => RunExit::Open,
             () => RunExit::Clean,
+        }
+    }
+
+    /// Whether the image does not decide the answer, whatever is assumed.
+    fn is_undecided(&self) -> bool {
+        let facts = &self.facts;
+        facts.unread.is_some() || !facts.gaps.is_empty() || facts.is_open()
+    }
+
+    /// How sure the verdict is.
+    pub fn level(&self) -> VerdictLevel {
+        let facts = &self.facts;
+        match () {
+            () if self.is_undecided() => VerdictLevel::Open,
+            () if facts.assumptions.is_empty() || self.links.is_some() => VerdictLevel::Proved,
+            () if self.is_strict => VerdictLevel::Open,
+            () => VerdictLevel::Assumed,
         }
     }
 
@@ -127,6 +169,16 @@ impl AuditedImage {
         if let Some(links) = &self.links {
             return links.verdict();
         }
+        let words = self.unassumed_verdict();
+        match self.facts.assumptions.len() {
+            0 => words,
+            _ if self.is_undecided() => words,
+            1 => format!("{words}, if 1 assumption holds"),
+            count => format!("{words}, if {count} assumptions hold"),
+        }
+    }
+
+    fn unassumed_verdict(&self) -> String {
         let words = self.had_and_lost();
         let errors = self.counting().filter(|finding| finding.severity == Severity::Error);
         let mut rules: Vec<&str> = errors.map(|finding| finding.rule.as_str()).collect();

@@ -5,7 +5,7 @@ use image_linkage::layer::{IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 58] = [
+const KEPT: [&str; 64] = [
     // Scripts that stand between the container's command and its program, by where they are in practice.
     "/*.sh",
     "/start",
@@ -35,6 +35,13 @@ const KEPT: [&str; 58] = [
     ".bash_profile",
     ".bash_login",
     "**/bin/activate",
+    // What conda's activation runs and sets.
+    "**/activate.d/*",
+    "**/conda-meta/state",
+    "**/setvars.sh",
+    "*.bash",
+    "*.envsh",
+    "**/etc/*.sh",
     // A folder of variables, as envdir and s6-envdir read it.
     "**/LD_LIBRARY_PATH",
     "**/LD_PRELOAD",

@@ -13,7 +13,6 @@ pub mod driver_libraries;
 pub mod file_interest;
 pub mod host_conditions;
 mod knowledge_base;
-mod launchers;
 mod library;
 mod library_file;
 mod library_release;
@@ -41,7 +40,6 @@ pub use consumer_profile::{
 };
 pub(crate) use consumer_profile::{is_known_part, opens_library};
 pub use knowledge_base::Knowledge;
-pub use launchers::{LaunchEnvironment, LaunchedProgram, ProgramLauncher};
 pub use library::{
     DEFAULT_LIBRARY, FamilyLibrary, HeaderVersion, InstallPlaces, LibraryProfile, OwnVersion, SonameRule, WheelNames,
     WheelOwner, WheelPackage, fill_version,

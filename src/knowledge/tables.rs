@@ -8,7 +8,6 @@ use super::catalog::{DataFile, DataKind, FileIds, FileMistake};
 use super::dead_weight::{DeadWeightKind, DeadWeightTable};
 use super::driver_libraries::DriverCapability;
 use super::host_conditions::HostCondition;
-use super::launchers::ProgramLauncher;
 use super::library::LibraryProfile;
 use super::library_release::version_numbers;
 use super::minimum_driver::{MinimumDriver, ToolkitVersion};
@@ -17,10 +16,11 @@ use super::release_table::{ReleaseFile, ReleaseTable};
 use super::shared_folders::SharedFolders;
 use super::table_reader::TableReader;
 use super::wheel_table::{ListedWheel, WheelTable};
+use container_start::LauncherTable;
 use image_linkage::escape;
 
 /// The names of the tables of `profiles/cupti`.
-pub const TABLE_FILES: [&str; 15] = [
+pub const TABLE_FILES: [&str; 14] = [
     "apis.yaml",
     "dead-weight.yaml",
     "bundles.yaml",
@@ -29,7 +29,6 @@ pub const TABLE_FILES: [&str; 15] = [
     "file-names.yaml",
     "frameworks.yaml",
     "host.yaml",
-    "launchers.yaml",
     "packages.yaml",
     "releases.csv",
     "shared-folders.yaml",
@@ -38,8 +37,8 @@ pub const TABLE_FILES: [&str; 15] = [
     "wheels.csv",
 ];
 
-/// The name of the one table beside the folders.
-pub const ADVICE_FILE: &str = "advice.yaml";
+/// The names of the tables beside the folders.
+pub const TOP_FILES: [&str; 2] = ["advice.yaml", "launchers.yaml"];
 
 const DRIVERS: [&str; 3] = ["cuda", "driver", "minor_compatibility"];
 const RELEASES: [&str; 6] = ["sha256", "versions", "bundle", "arch", "file", "bytes"];
@@ -60,7 +59,7 @@ pub struct KnowledgeTables {
     /// What decides on the host.
     pub host: Vec<HostCondition>,
     /// The programs that start others.
-    pub launchers: Vec<ProgramLauncher>,
+    pub launchers: LauncherTable,
     /// The places that CUPTI is had from.
     pub sources: Vec<InstallSource>,
     /// What holds whatever the tool is.
@@ -193,9 +192,7 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
         // No key: a user's row may add libraries to a capability of the program's.
         driver_libraries: reader.rows("driver-libraries", |_| None),
         host: reader.rows("host", |host: &HostCondition| Some(host.id.clone())),
-        launchers: reader.rows("launchers", |launcher: &ProgramLauncher| {
-            launcher.names.first().cloned()
-        }),
+        launchers: LauncherTable::default(),
         // No key: one way of installing has a row for each CUDA or system that it differs for.
         sources: reader.rows("sources", |_| None),
         advice: GeneralAdvice::default(),
@@ -239,6 +236,10 @@ fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, kn
         let mistakes = advice.mistakes(document, &known.of(DataKind::Phase), &known.of(DataKind::Profiler));
         tables.advice.add(advice);
         mistakes
+    });
+    reader.documents("launchers", |_, launchers: LauncherTable| {
+        tables.launchers.add(launchers);
+        Vec::new()
     });
     reader.documents("packages", |_, packages: PackageFile| {
         tables.packages.add(packages);

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use super::catalog::{DataFile, DataKind, FileMistake};
-use super::tables::{ADVICE_FILE, TABLE_FILES};
+use super::tables::{TABLE_FILES, TOP_FILES};
 use image_linkage::escape;
 use yaml_mistakes::{TextPosition, YamlMistake};
 
@@ -52,9 +52,9 @@ impl UserFolders {
         let known = PROFILES.map(|(name, _)| name);
         let mut found = false;
         for (name, path) in names {
-            if name == ADVICE_FILE {
+            if TOP_FILES.contains(&name.as_str()) {
                 found = true;
-                self.add_file(&path, DataKind::Table, "advice");
+                self.add_file(&path, DataKind::Table, name.trim_end_matches(".yaml"));
                 continue;
             }
             // A README beside the folders is no mistake.

@@ -18,7 +18,7 @@ use super::slim::original_image::OriginalImage;
 use super::slim::supplier::CuptiSupplier;
 use crate::judge::audit::judge_image;
 use crate::judge::facts::installed_tools::find_installed_tools;
-use crate::judge::facts::{ApiAvailability, CuptiConsumer, GatherOptions, ImageFacts};
+use crate::judge::facts::{ApiAvailability, CuptiConsumer, GatherOptions, ImageFacts, StartOverrides};
 use crate::judge::image_reading::ReadOptions;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit};
 use crate::judge::plan::advice::advise_on_tools;
@@ -253,6 +253,7 @@ fn conditions() -> GatherOptions {
         environment: Vec::new(),
         cpu: CpuLevel::V3,
         limits: image_linkage::limits::Limits::default(),
+        start: StartOverrides::default(),
     }
 }
 

@@ -93,7 +93,7 @@ mod tests {
     use testkit::layer::Layer;
 
     use super::check_still_works;
-    use crate::judge::facts::{ByWorld, GatherOptions, ProcessContext, ReadLayers, gather_facts};
+    use crate::judge::facts::{ByWorld, GatherOptions, ProcessContext, ReadLayers, StartOverrides, gather_facts};
     use crate::knowledge::Knowledge;
     use crate::knowledge::file_interest::cupti_options;
     use image_linkage::layer::{ExpectedBlob, index_layer};
@@ -111,6 +111,7 @@ mod tests {
             environment: env.iter().map(pair).collect(),
             cpu: CpuLevel::V3,
             limits: image_linkage::limits::Limits::default(),
+            start: StartOverrides::default(),
         };
         let image = Image {
             reference: "x".to_owned(),

@@ -3,9 +3,9 @@
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Value, json};
 
-use super::ReportWriter;
 use super::json_parts::{gap_reports, image_identity, map_worlds, program_version, without_nulls};
 use super::links::links_json;
+use super::{ReportWriter, command};
 use crate::judge::facts::{
     ByWorld, CompanionLookup, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts, LayerSize, PythonUse,
 };
@@ -79,6 +79,9 @@ impl Serialize for ImageReport<'_> {
         fields.serialize_entry("schema", SCHEMA)?;
         fields.serialize_entry("tool", &program_version())?;
         fields.serialize_entry("verdict", &audit.verdict())?;
+        fields.serialize_entry("verdict_level", audit.level().name())?;
+        fields.serialize_entry("assumptions", &command::assumptions_json(facts))?;
+        fields.serialize_entry("programs", &command::programs_json(facts))?;
         fields.serialize_entry("exit_code", &(audit.exit(*fail_on) as u8))?;
         fields.serialize_entry("asked_phases", &audit.phases)?;
         fields.serialize_entry("asked_tools", &JsonList(|| audit.tools.iter().map(asked_tool)))?;

@@ -4,7 +4,6 @@
 
 use std::fmt::Write as _;
 
-use super::ReportWriter;
 use super::blocks::markdown_table;
 use super::links::asked_words;
 use super::markdown_escape::escape_markdown;
@@ -12,6 +11,7 @@ use super::text_layout::count_words;
 use super::words::{
     ReportTone, consumer_outcome, image_name, layer_words, layers_words, request_words, suppression_words,
 };
+use super::{ReportWriter, command};
 use crate::judge::facts::{CuptiConsumer, ImageFacts};
 use crate::judge::outcome::{AuditedImage, UnreadImage};
 use crate::judge::plan::Plan;
@@ -60,6 +60,15 @@ fn head(out: &mut String, audit: &AuditedImage) {
         let _ = write!(out, "  \n`{digest}`");
     }
     out.push_str("\n\n");
+    if !facts.assumptions.is_empty() && audit.links.is_none() {
+        out.push_str("Assumed:\n\n");
+        for assumption in &facts.assumptions {
+            let line = escape_markdown(&command::assumption_line(assumption));
+            let settling = escape_markdown(&command::settling_words(assumption));
+            let _ = writeln!(out, "- {line} (to settle it: {settling})");
+        }
+        out.push('\n');
+    }
     if let Some(command) = &audit.mended_by {
         let command = escape::escape_bytes(command.as_bytes());
         let fence = fence(std::slice::from_ref(&command));

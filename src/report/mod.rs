@@ -7,6 +7,7 @@ pub(crate) mod advice;
 pub(crate) mod attestation;
 mod blocks;
 pub(crate) mod build_file;
+mod command;
 pub(crate) mod diff;
 pub(crate) mod fleet;
 pub(crate) mod github;

@@ -10,10 +10,10 @@ use std::io;
 
 use serde_json::{Value, json};
 
-use super::ReportWriter;
 use super::json_parts::without_nulls;
 use super::markdown_escape::escape_markdown;
 use super::words::{gap_words, image_name, layer_words, suppression_words};
+use super::{ReportWriter, command};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::{Evidence, Finding, FindingLocation, Rule, Severity};
@@ -91,6 +91,10 @@ impl ReportWriter for SarifReport {
         }
         let gaps = gap_words(facts).map(|gap| notification("gap", "warning", &format!("{reference}: {gap}")));
         self.notifications.extend(gaps);
+        let assumed = facts.assumptions.iter().map(command::assumption_line);
+        let assumed =
+            assumed.map(|words| notification("assumption", "note", &format!("{reference}: assumed: {words}")));
+        self.notifications.extend(assumed);
         self.images.push(image(audit));
         String::new()
     }
@@ -114,6 +118,7 @@ impl ReportWriter for SarifReport {
                 "rules": take.rules,
                 "notifications": [
                     {"id": "gap", "shortDescription": message("something could not be checked")},
+                    {"id": "assumption", "shortDescription": message("the verdict holds if this does")},
                     {"id": "not-audited", "shortDescription": message("an image could not be audited")},
                 ],
             }},
@@ -182,6 +187,7 @@ fn image(audit: &AuditedImage) -> Value {
         "digest": facts.image.digest.as_ref().map(ToString::to_string),
         "platform": facts.image.platform.to_string(),
         "verdict": audit.verdict(),
+        "verdictLevel": audit.level().name(),
         "phases": phases.map(|plan| (plan.phase.clone(), plan.verdict.name())).collect::<Value>(),
     })
 }

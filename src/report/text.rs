@@ -9,7 +9,7 @@ pub(crate) use super::text_layout::{TextDetail, TextLayout};
 use super::words::{
     ReportTone, gap_lines, image_name, layer_words, layers_words, platform_name, split_evidence, suppression_words,
 };
-use super::{ReportWriter, inventory, phases};
+use super::{ReportWriter, command, inventory, phases};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::rule::{Finding, Severity, SuppressionMark};
@@ -50,6 +50,9 @@ fn report(audit: &AuditedImage, layout: TextLayout) -> String {
     let verdict = format!("{} {}", tone.mark(), audit.verdict());
     out.push_str(&wrap_line(&styled(tone.style(), verdict), layout.width));
     headline(&mut out, facts);
+    if layout.detail > TextDetail::Findings || !audit.facts.assumptions.is_empty() {
+        assumptions(&mut out, audit, layout);
+    }
     findings(&mut out, audit, layout);
     if let Some(links) = &audit.links {
         for line in asked_words(links) {
@@ -70,6 +73,7 @@ fn report(audit: &AuditedImage, layout: TextLayout) -> String {
         }
     }
     if layout.detail == TextDetail::All {
+        programs(&mut out, facts, layout);
         inventory::write_layers_and_loader(&mut out, facts);
     }
     out.push_str(&gap_lines(facts, layout.width));
@@ -85,6 +89,38 @@ fn headline(out: &mut String, facts: &ImageFacts) {
     let _ = writeln!(out, "{name}  {platform}  {layers}");
     if let Some(digest) = &facts.image.digest {
         let _ = writeln!(out, "{}", styled(DIM, digest));
+    }
+    out.push('\n');
+}
+
+/// What the container's command starts.
+fn programs(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
+    let lines = command::program_lines(facts);
+    if lines.is_empty() {
+        return;
+    }
+    out.push_str("the command starts\n");
+    for line in lines {
+        out.push_str(&wrap_line(&format!("  {line}"), layout.width));
+    }
+    out.push('\n');
+}
+
+/// What the verdict assumes, each with how it is settled.
+fn assumptions(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
+    let assumptions = &audit.facts.assumptions;
+    if assumptions.is_empty() || audit.links.is_some() {
+        return;
+    }
+    out.push_str("assumed\n");
+    for assumption in assumptions {
+        out.push_str(&wrap_paragraph(
+            "  ",
+            &command::assumption_line(assumption),
+            layout.width,
+        ));
+        let settling = styled(DIM, command::settling_words(assumption));
+        out.push_str(&wrap_paragraph("    to settle it: ", &settling, layout.width));
     }
     out.push('\n');
 }

@@ -12,7 +12,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cupti_audit::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers};
+use cupti_audit::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers, StartOverrides};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::file_interest::cupti_options;
 use image_linkage::layer::{ExpectedBlob, index_layer};
@@ -475,6 +475,7 @@ pub fn facts(case: &Case, root: &Path) -> ImageFacts {
         environment: Vec::new(),
         cpu: CpuLevel::V1,
         limits: image_linkage::limits::Limits::default(),
+        start: StartOverrides::default(),
     };
     let layers = vec![Ok(index)];
     facts::gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)

@@ -6,7 +6,7 @@ use cupti_audit::knowledge::file_interest::cupti_options;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cupti_audit::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers};
+use cupti_audit::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers, StartOverrides};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::loader::{CpuLevel, RequestOutcome};
@@ -133,6 +133,7 @@ impl Environment {
             environment: path.into_iter().collect(),
             cpu: self.cpu,
             limits: image_linkage::limits::Limits::default(),
+            start: StartOverrides::default(),
         };
         facts::gather_facts(image, ReadLayers { layers }, &Knowledge::built_in(), &conditions)
     }

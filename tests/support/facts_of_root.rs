@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test target uses its own part of this module")]
 
-use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, gather_facts};
+use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, gather_facts};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::CpuLevel;
 use image_source::ImageConfig;
@@ -18,6 +18,7 @@ pub fn facts(root: &Root, working_dir: &str, environment: &[(&str, &str)], comma
         environment: environment.iter().map(pair).collect(),
         cpu: CpuLevel::V3,
         limits: image_linkage::limits::Limits::default(),
+        start: StartOverrides::default(),
     };
     let config = ImageConfig {
         working_dir: Some(working_dir.to_owned()),

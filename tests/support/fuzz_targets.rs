@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use cupti_audit::cli::fuzz_entries;
 use cupti_audit::judge::audit::judge_image;
-use cupti_audit::judge::facts::{GatherOptions, ReadLayers, gather_facts};
+use cupti_audit::judge::facts::{GatherOptions, ReadLayers, StartOverrides, gather_facts};
 use cupti_audit::knowledge::file_interest::cupti_options;
 use cupti_audit::knowledge::path_glob::compile_glob;
 use cupti_audit::knowledge::rule::compile_rule;
@@ -460,6 +460,7 @@ fn judge(layers: &[&Layer], command: &[String], environment: &str) {
         environment: Vec::new(),
         cpu: CpuLevel::V3,
         limits: options().limits.clone(),
+        start: StartOverrides::default(),
     };
     let facts = gather_facts(image, ReadLayers { layers: indexed }, knowledge, &conditions);
     let audit = judge_image(facts, knowledge, &["training".to_owned()], &[]);

@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ProcessContext};
+use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ProcessContext, StartOverrides};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::{CpuLevel, LoadResolution};
@@ -43,6 +43,7 @@ pub fn read(reference: &str, cpu: CpuLevel) -> ImageFacts {
             environment: Vec::new(),
             cpu,
             limits: image_linkage::limits::Limits::default(),
+            start: StartOverrides::default(),
         },
         index: cupti_options(),
         progress: &(),

@@ -11,6 +11,9 @@ use crate::script::{Script, Shell};
 use crate::state::{Flow, ShellOption, ShellValue, State};
 use crate::value::{is_hole, is_open};
 
+/// Where `getopts` stands within a word; no script can name it.
+const OPTION_STAND: &str = "getopts ";
+
 impl Reader<'_> {
     pub(crate) fn run_builtin(&mut self, call: &Call, mut state: State) -> Vec<State> {
         let place = &call.place;
@@ -28,7 +31,16 @@ impl Reader<'_> {
                 let holds = self.decide_test(&call.words, &state);
                 state.finish(holds)
             }
-            "[[" | "let" => state.finish(None),
+            "[[" => state.finish(None),
+            "let" => {
+                let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+                for word in words {
+                    let name = word.trim_start_matches(['+', '-']);
+                    let end = name.find(|letter| !is_letter(letter)).unwrap_or(name.len());
+                    self.set_unknown(name.get(..end).unwrap_or_default(), &mut state, place);
+                }
+                state.finish(None)
+            }
             "break" | "continue" | "return" | "exit" => self.control(&call.words, state),
             "echo" => self.echo(words, state, place),
             "printf" => self.printf(words, state, place),
@@ -43,11 +55,7 @@ impl Reader<'_> {
                 self.set_unknown(name, &mut state, place);
                 state.finish(Some(true))
             }
-            "getopts" => {
-                let name = words.get(1).map_or("REPLY", String::as_str);
-                self.set_unknown(name, &mut state, place);
-                state.finish(None)
-            }
+            "getopts" => self.next_option(words, state, place),
             "alias" => self.alias(words, state, place),
             "unset" => self.unset_names(words, state, place),
             "cd" | "pushd" | "popd" => self.change_directory(name, words, state, place),
@@ -96,19 +104,21 @@ impl Reader<'_> {
     }
 
     fn printf(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
-        if let [option, name, ..] = words
-            && option == "-v"
-        {
-            self.set_unknown(name, &mut state, place);
-            return state.finish(Some(true));
-        }
-        let text = match words {
-            [format, word] if format == "%s" => word.clone(),
-            [format, word] if format == "%s\\n" => format!("{word}\n"),
-            [format] if !format.contains(['%', '\\']) => format.clone(),
-            _ => self.output_hole(place, "printf"),
+        let (target, words) = match words {
+            [option, name, rest @ ..] if option == "-v" && state.shell.is_bash() => (Some(name), rest),
+            [option, ..] if option == "-v" => return state.finish(Some(false)),
+            words => (None, words),
         };
-        self.print(state, &text, Some(true))
+        let text = words.split_first().and_then(|(format, words)| formatted(format, words));
+        let text = text.unwrap_or_else(|| self.output_hole(place, "printf"));
+        match target {
+            Some(name) if is_open(name) || !crate::declarations::is_name(name) => {
+                self.set_unknown(name, &mut state, place);
+            }
+            Some(name) => state.set_text(name, text),
+            None => return self.print(state, &text, Some(true)),
+        }
+        state.finish(Some(true))
     }
 
     fn working_directory(&mut self, words: &[String], state: State, place: &str) -> Vec<State> {
@@ -121,26 +131,129 @@ impl Reader<'_> {
         self.print(state, &(text + "\n"), Some(true))
     }
 
+    /// `read`: of a known standard input the next line, else what is not known.
     fn read_line(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
-        // What is left of a known input is not counted.
-        state.input = state
-            .input
-            .as_ref()
-            .map(|_| self.hole(place, "the rest of the standard input"));
+        let (mut names, mut list, mut is_plain, mut is_raw) = (Vec::new(), None, true, false);
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match word.strip_prefix('-') {
-                Some(letters) if letters.ends_with(['d', 'i', 'n', 'N', 'p', 't', 'u']) => drop(words.next()),
-                Some(letters) if letters.ends_with('a') => {
-                    if let Some(name) = words.next() {
-                        self.set_unknown(name, &mut state, place);
+                Some("r") => is_raw = true,
+                Some("a" | "ra") if state.shell.is_bash() => {
+                    is_raw |= word.contains('r');
+                    list = words.next().cloned();
+                }
+                Some(letters) => {
+                    is_plain = false;
+                    if letters.ends_with(['d', 'i', 'n', 'N', 'p', 't', 'u']) {
+                        words.next();
                     }
                 }
-                Some(_) => {}
-                None => self.set_unknown(word, &mut state, place),
+                None => names.push(word.clone()),
             }
         }
-        state.finish(None)
+        let is_known = is_plain && !names.iter().any(|name| is_open(name));
+        let input = state
+            .input
+            .clone()
+            .filter(|text| is_known && !is_open(text) && (is_raw || !text.contains('\\')));
+        let separators = match state.value("IFS") {
+            None => Some(" \t\n".to_owned()),
+            Some(ShellValue::Text(text)) if !is_open(text) => Some(text.clone()),
+            Some(_) => None,
+        };
+        let (Some(input), Some(separators)) = (input, separators) else {
+            // What is left of a known input is not counted.
+            state.input = state
+                .input
+                .as_ref()
+                .map(|_| self.hole(place, "the rest of the standard input"));
+            for name in names.iter().chain(&list) {
+                self.set_unknown(name, &mut state, place);
+            }
+            return state.finish(None);
+        };
+        let (line, rest, is_whole) = match input.split_once('\n') {
+            Some((line, rest)) => (line, rest, true),
+            None => (input.as_str(), "", false),
+        };
+        if let Some(list) = list {
+            let items = crate::words::split_fields(line, &separators, usize::MAX);
+            state.set(&list, ShellValue::List(items));
+        } else {
+            let names = if names.is_empty() {
+                vec!["REPLY".to_owned()]
+            } else {
+                names
+            };
+            let items = crate::words::split_fields(line, &separators, names.len());
+            for (number, name) in names.iter().enumerate() {
+                state.set_text(name, items.get(number).cloned().unwrap_or_default());
+            }
+        }
+        state.input = Some(rest.to_owned());
+        state.finish(Some(is_whole))
+    }
+
+    /// `getopts`: of known arguments the next option (POSIX getopts(1)).
+    fn next_option(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
+        let [letters, name, rest @ ..] = words else {
+            return state.finish(Some(false));
+        };
+        let list = if rest.is_empty() {
+            state.arguments.get(1..).unwrap_or_default().to_vec()
+        } else {
+            rest.to_vec()
+        };
+        let index = match state.value("OPTIND") {
+            None => Some(1),
+            Some(ShellValue::Text(text)) => text.parse::<usize>().ok().filter(|index| *index > 0),
+            Some(ShellValue::List(_)) => None,
+        };
+        let Some(mut index) = index.filter(|_| !list.iter().chain([letters, name]).any(|word| is_open(word))) else {
+            for name in [name.as_str(), "OPTARG", "OPTIND"] {
+                self.set_unknown(name, &mut state, place);
+            }
+            return state.finish(None);
+        };
+        // Where it stands within one word, as long as nobody sets OPTIND.
+        let stand = state
+            .text(OPTION_STAND)
+            .and_then(|text| text.strip_prefix(&format!("{index}:"))?.parse().ok());
+        let at = stand.unwrap_or(1);
+        let word = list.get(index - 1).map_or("", String::as_str);
+        let Some(letter) = word.chars().nth(at).filter(|_| word.starts_with('-') && word != "--") else {
+            state.set_text("OPTIND", (index + usize::from(word == "--")).to_string());
+            state.set_text(name, "?");
+            return state.finish(Some(false));
+        };
+        let behind: String = word.chars().skip(at + 1).collect();
+        let known = letters.find(letter).filter(|_| letter != ':');
+        let takes = known.is_some_and(|found| letters.get(found + 1..).is_some_and(|rest| rest.starts_with(':')));
+        let mut found = if known.is_some() { letter } else { '?' };
+        state.unset("OPTARG");
+        if takes {
+            index += 1;
+            match list.get(index - 1) {
+                _ if !behind.is_empty() => state.set_text("OPTARG", behind),
+                Some(value) => {
+                    state.set_text("OPTARG", value.clone());
+                    index += 1;
+                }
+                None => found = if letters.starts_with(':') { ':' } else { '?' },
+            }
+            state.unset(OPTION_STAND);
+        } else if behind.is_empty() {
+            index += 1;
+            state.unset(OPTION_STAND);
+        } else {
+            state.set_text(OPTION_STAND, format!("{index}:{}", at + 1));
+        }
+        if matches!(found, '?' | ':') && letters.starts_with(':') {
+            state.set_text("OPTARG", letter.to_string());
+        }
+        state.set_text("OPTIND", index.to_string());
+        state.set_text(name, found.to_string());
+        state.finish(Some(true))
     }
 
     fn alias(&mut self, words: &[String], state: State, place: &str) -> Vec<State> {
@@ -195,14 +308,23 @@ impl Reader<'_> {
             return state.finish(None);
         }
         let path = state.absolute(&target);
-        let resolved = self.files.resolve(&path);
-        let status = resolved.as_ref().map(|_| true);
+        let Some(resolved) = self.files.resolve(&path) else {
+            // What the image has not may be mounted or made.
+            let may_come = self.is_given || is_volatile(&path) || state.is_touched(&path);
+            let failed = state.clone().finish(Some(false));
+            state.directory = path;
+            return if may_come {
+                state.finish(Some(true)).into_iter().chain(failed).collect()
+            } else {
+                failed
+            };
+        };
         state.directory = if words.iter().any(|word| word == "-P") {
-            resolved.unwrap_or(path)
+            resolved
         } else {
             path
         };
-        state.finish(status)
+        state.finish(Some(true))
     }
 
     fn shift(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
@@ -247,6 +369,10 @@ impl Reader<'_> {
                         Some("allexport") => Some(ShellOption::AllExport),
                         Some("errexit") => Some(ShellOption::ErrExit),
                         Some("pipefail") => Some(ShellOption::PipeFail),
+                        Some("posix") if is_on && state.shell == Shell::Bash => {
+                            state.shell = Shell::BashPosix;
+                            None
+                        }
                         Some("noglob") => Some(ShellOption::NoGlob),
                         _ => None,
                     });
@@ -380,6 +506,20 @@ impl Reader<'_> {
         let before = self.programs.len();
         self.launch(words.to_vec(), environment, &state, &call.place);
         let is_main = !state.is_copy;
+        let missing = self.programs.iter().skip(before).find(|program| program.path.is_none());
+        let missing = missing
+            .and_then(|program| program.words.first())
+            .filter(|name| !is_open(name))
+            .cloned();
+        if let Some(name) = missing.filter(|_| is_main) {
+            let (path, line) = split_place(&call.place);
+            self.assume_at(
+                "missing",
+                path,
+                line,
+                format!("{name}, which is not in the image, is there when it starts"),
+            );
+        }
         for program in self.programs.iter_mut().skip(before) {
             program.rank = match program.rank {
                 crate::Rank::Started if is_main => crate::Rank::Main,
@@ -392,6 +532,9 @@ impl Reader<'_> {
 
     /// `eval`, and what a trap runs.
     pub(crate) fn evaluate(&mut self, text: &str, mut state: State, place: &str) -> Vec<State> {
+        if self.is_given && text.trim().is_empty() && !self.unset.is_empty() {
+            self.lose_to_given(&mut state, place);
+        }
         let (path, line) = split_place(place);
         let parsed = if is_open(text) {
             None
@@ -410,6 +553,13 @@ impl Reader<'_> {
         self.depth -= 1;
         states.iter_mut().for_each(|state| state.script = Rc::clone(&outer));
         states
+    }
+
+    /// A variable that only a run sets names what is evaluated or sourced.
+    fn lose_to_given(&mut self, state: &mut State, place: &str) {
+        let reason = format!("LD_LIBRARY_PATH, which `{}` may set", self.snippet);
+        let hole = self.given_hole(place, &reason);
+        self.lose_search_path(state, hole);
     }
 
     /// Text that is not known is evaluated: hooks of activation tools are looked at, other text is assumed to be harmless.
@@ -475,6 +625,9 @@ impl Reader<'_> {
     /// `.` and `source`: another file runs in this shell.
     pub(crate) fn source(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
         let Some(name) = words.first().cloned() else {
+            if self.is_given && !self.unset.is_empty() {
+                self.lose_to_given(&mut state, place);
+            }
             return state.finish(Some(false));
         };
         if is_open(&name) {
@@ -484,8 +637,11 @@ impl Reader<'_> {
         let path = self.sourced_path(&name, &state);
         let text = self.file_text(&state, &path);
         let Some(text) = text else {
-            let is_written = state.touched.contains(&path) || is_volatile(&path);
-            if is_written {
+            let is_written = state.touched.contains_key(&path) || is_volatile(&path);
+            if state.touched.contains_key(&path) {
+                let hole = self.hole(place, &format!("LD_LIBRARY_PATH, which {path} may set"));
+                self.lose_search_path(&mut state, hole);
+            } else if is_written {
                 self.meet_unknown_text("written", "", &mut state, place);
             } else if self.is_given {
                 let hole = self.given_hole(place, &format!("LD_LIBRARY_PATH, which {path} may set"));
@@ -548,6 +704,38 @@ impl Reader<'_> {
         let found = folders.map(|folder| state.absolute(&format!("{folder}/{name}")));
         let mut found = found.filter(|path| self.files.stat(path).is_some());
         found.next().unwrap_or_else(|| state.absolute(name))
+    }
+}
+
+/// What `printf` prints of strings and plain escapes; `None` for other formats.
+fn formatted(format: &str, words: &[String]) -> Option<String> {
+    if is_open(format) {
+        return None;
+    }
+    let (mut text, mut words) = (String::new(), words.iter());
+    loop {
+        let before = words.len();
+        let mut letters = format.chars();
+        while let Some(letter) = letters.next() {
+            match letter {
+                '\\' => match letters.next()? {
+                    'n' => text.push('\n'),
+                    't' => text.push('\t'),
+                    '\\' => text.push('\\'),
+                    _ => return None,
+                },
+                '%' => match letters.next()? {
+                    's' => text += words.next().map_or("", String::as_str),
+                    '%' => text.push('%'),
+                    _ => return None,
+                },
+                letter => text.push(letter),
+            }
+        }
+        // The format serves for all words.
+        if words.len() == 0 || words.len() == before {
+            return Some(text);
+        }
     }
 }
 

@@ -39,10 +39,8 @@ const OF_BASH: [&str; 10] = [
     "popd",
 ];
 
-/// Programs that change the files which they are given.
-const CHANGERS: [&str; 11] = [
-    "ldconfig", "rm", "mv", "ln", "cp", "sed", "tee", "install", "unlink", "tar", "rsync",
-];
+/// The bytes of a command's words.
+const COMMAND_BYTES: usize = 128 << 10;
 
 /// The variables in front of a command.
 pub(crate) type Prefix = BTreeMap<String, ShellValue>;
@@ -57,7 +55,7 @@ pub(crate) struct Call {
 
 impl Reader<'_> {
     pub(crate) fn run_simple(&mut self, command: &SimpleCommand, mut state: State) -> Vec<State> {
-        self.snippet = state.script.snippet(command.span);
+        self.begin_statement(&Rc::clone(&state.script), command.span);
         let place = state.place(command.span);
         state.status = Some(true);
         if crate::words::is_absent(&command.name) && command.args.is_empty() {
@@ -70,6 +68,15 @@ impl Reader<'_> {
             return vec![state];
         }
         let words = self.command_words(command, &mut state);
+        let bytes = words.iter().map(|word| word.len() + 1).sum();
+        if !self.spend(bytes) || bytes > COMMAND_BYTES {
+            // Nothing is known of what so many words do.
+            self.lose_variables(&mut state, &place, "more words than are followed");
+            let hole = self.hole(&place, "the arguments");
+            state.arguments.truncate(1);
+            state.arguments.push(hole);
+            return state.finish(None);
+        }
         let before = Rc::clone(&state.variables);
         let prefix = self.put_assignments(&command.assignments, &mut state);
         if !words.is_empty() {
@@ -163,8 +170,8 @@ impl Reader<'_> {
                 state.variable_mut(name).is_exported |= state.shell == Shell::BashPosix;
             }
         }
-        // In bash they hold for what is evaluated, and no longer.
-        if matches!(name.as_str(), "eval" | "." | "source") && !stays && !call.prefix.is_empty() {
+        // Elsewhere they hold for the builtin alone.
+        if !stays && !call.prefix.is_empty() {
             let old = put_prefix(&call.prefix, &mut state);
             let mut states = self.run_builtin(&call, state);
             states.iter_mut().for_each(|state| restore_all(state, &old));
@@ -221,7 +228,6 @@ impl Reader<'_> {
         if let Some(text) = self.program_output(&call.words, &state) {
             return self.print(state, &text, Some(true));
         }
-        self.note_changes(&name, call, &mut state);
         let mut environment = state.environment();
         for (name, value) in &call.prefix {
             if let ShellValue::Text(text) = value {
@@ -231,15 +237,18 @@ impl Reader<'_> {
         let is_open_path = environment.get("PATH").is_some_and(|path| is_open(path)) || is_open(&state.directory);
         let before = std::mem::take(&mut self.written);
         self.launch(call.words.clone(), environment, &state, &call.place);
+        if state.input.is_some() {
+            state.input = Some(self.hole(&call.place, "what a program leaves of the standard input"));
+        }
         let written = std::mem::replace(&mut self.written, before);
-        for path in written {
-            self.written.insert(path.clone());
-            state.touch(path);
+        for (path, text) in written {
+            self.written.insert(path.clone(), text.clone());
+            state.write(&path, text, false);
         }
         let is_absent = !is_open(&called) && !is_open_path && self.find_program(&called, &state).is_none();
         let may_come = self.launchers.is_driver_tool(&name)
             || self.is_given
-            || state.touched.iter().any(|path| base_name(path) == name);
+            || state.touched.keys().any(|path| base_name(path) == name);
         if is_absent && !may_come {
             // It is nowhere in the image, and prints nothing.
             return state.finish(Some(false));
@@ -248,24 +257,34 @@ impl Reader<'_> {
         self.print(state, &output, None)
     }
 
-    fn note_changes(&mut self, name: &str, call: &Call, state: &mut State) {
-        let words = call
-            .words
-            .iter()
-            .skip(1)
-            .filter(|word| !word.starts_with('-') && !is_open(word));
-        let paths: Vec<String> = words
-            .filter(|word| word.contains(['/', '.']))
-            .map(|word| state.absolute(word))
-            .collect();
-        if name == "ldconfig" && !call.words.iter().any(|word| word == "-p" || word == "--print-cache") {
-            self.changed.insert(("/etc/ld.so.cache".to_owned(), call.place.clone()));
-            state.touch("/etc/ld.so.cache".to_owned());
-        } else if CHANGERS.contains(&name) {
-            self.changed
-                .extend(paths.iter().map(|path| (path.clone(), call.place.clone())));
+    /// Notes the files of the image that a program may change.
+    pub(crate) fn note_changes(&mut self, name: &str, words: &[String], state: &State, place: &str) {
+        let own = words.iter().skip(1);
+        if name == "ldconfig" && !own.clone().any(|word| word == "-p" || word == "--print-cache") {
+            self.ldconfig.get_or_insert_with(|| place.to_owned());
+            // Folders of its own, or another configuration.
+            if words.len() > 1 && own.clone().any(|word| word != "-v" && word != "-X") {
+                self.changed.insert(("/etc/ld.so.conf".to_owned(), place.to_owned()));
+            }
+            return;
         }
-        paths.into_iter().for_each(|path| state.touch(path));
+        let deletes = name == "find" && own.clone().any(|word| word == "-delete");
+        if !self.launchers.may_write(name) && !deletes {
+            return;
+        }
+        let is_changer = self.launchers.is_utility(name);
+        for word in own.filter(|word| !word.starts_with('-')) {
+            if is_open(word) && is_changer {
+                // What it is given may be any file.
+                self.changed.insert(("/".to_owned(), place.to_owned()));
+            } else if word.contains(['/', '.']) && !is_open(word) {
+                let path = state.absolute(word);
+                if is_changer || deletes {
+                    self.changed.insert((path.clone(), place.to_owned()));
+                }
+                self.written.insert(path, None);
+            }
+        }
     }
 
     /// The path of a program as execvp(3) finds it.

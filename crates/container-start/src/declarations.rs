@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use shuck_ast::{ArrayElem, ArrayKind, Assignment, AssignmentValue, DeclClause, DeclOperand};
 
-use crate::reader::Reader;
+use crate::reader::{Reader, VALUE_LENGTH};
 use crate::script::Shell;
 use crate::state::{ShellValue, State};
-use crate::value::is_open;
+use crate::value::{HoleKind, is_open};
 
 /// One operand of a declaration, its words expanded.
 #[derive(Debug, Clone)]
@@ -76,6 +76,9 @@ impl Reader<'_> {
                     Some(ShellValue::List(_)) => {
                         Some(ShellValue::Text(self.hole(&place, &format!("{name}, an array"))))
                     }
+                    Some(ShellValue::Text(before)) if self.holes.kinds(&before).contains(&&HoleKind::Typed) => {
+                        Some(ShellValue::Text(before))
+                    }
                     Some(ShellValue::Text(before)) => Some(ShellValue::Text(self.bounded(state, before + &text))),
                     None => Some(ShellValue::Text(text)),
                 }
@@ -105,7 +108,9 @@ impl Reader<'_> {
                         list.extend(self.fields(&value.word, state));
                     }
                 }
-                Some(if is_plain {
+                let bytes = list.iter().map(String::len).sum();
+                let is_short = self.spend(bytes) && bytes <= VALUE_LENGTH;
+                Some(if is_plain && is_short {
                     ShellValue::List(list)
                 } else {
                     ShellValue::Text(self.hole(&place, &format!("{name}, an array")))
@@ -115,7 +120,7 @@ impl Reader<'_> {
     }
 
     pub(crate) fn run_declaration(&mut self, declaration: &DeclClause, mut state: State) -> Vec<State> {
-        self.snippet = state.script.snippet(declaration.span);
+        self.begin_statement(&Rc::clone(&state.script), declaration.span);
         if state.shell != Shell::Bash {
             self.put_assignments(&declaration.assignments, &mut state);
         }
@@ -156,6 +161,11 @@ impl Reader<'_> {
         if kind == "local" && state.frames.is_empty() {
             return state.finish(Some(false));
         }
+        if operands.iter().all(|operand| matches!(operand, Operand::Flags(_))) {
+            // It lists what there is.
+            let output = self.output_hole(place, kind);
+            return self.print(state, &output, Some(true));
+        }
         let mut flags = String::new();
         for operand in operands {
             match operand {
@@ -184,14 +194,17 @@ impl Reader<'_> {
             if let Some(frame) = state.frames.last_mut() {
                 frame.entry(name.to_owned()).or_insert(old);
             }
-            if value.is_none() && state.shell != Shell::Dash {
+            if value.is_none() && !state.frames.is_empty() && state.shell != Shell::Dash {
                 state.variable_mut(name).value = None;
             }
         }
         let is_declared = value.is_some();
         if let Some(value) = value {
             let value = if flags.starts_with('-') && flags.contains(['i', 'u', 'l', 'A']) {
-                ShellValue::Text(self.hole(place, &format!("{name}, which has a type")))
+                ShellValue::Text(
+                    self.holes
+                        .add(HoleKind::Typed, place, &format!("{name}, which has a type")),
+                )
             } else {
                 value
             };

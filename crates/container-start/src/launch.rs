@@ -14,6 +14,8 @@ use crate::{LOADER_VARIABLES, Rank};
 const CHAIN: usize = 24;
 /// The names of shells.
 pub(crate) const SHELLS: [&str; 5] = ["sh", "bash", "dash", "ash", "rbash"];
+/// The bits by which a program takes on the user or group of its file.
+const SET_ID: u32 = 0o6000;
 /// The bytes of a file in which a loader variable is looked for.
 const MENTION_BYTES: usize = 64 << 10;
 /// Where coreutils has the library that stdbuf preloads.
@@ -119,7 +121,7 @@ impl Reader<'_> {
         let wanted = found.clone().unwrap_or_else(|| state.absolute(called));
         let is_written = state
             .touched
-            .iter()
+            .keys()
             .any(|touched| *touched == wanted || base_name(touched) == name);
         if is_written {
             self.assume_keeps("written", place);
@@ -130,6 +132,10 @@ impl Reader<'_> {
         };
         let is_packaged = self.is_packaged(&path);
         if (stat.kind == FileKind::Object || is_packaged) && self.may_start_others(name, process, state) {
+            if stat.mode & SET_ID != 0 {
+                // What it starts is executed securely, or not.
+                self.lose_environment(process, place);
+            }
             let (script, line) = split_place(place);
             let text = format!(
                 "`{}` starts what it starts with the variables that it has itself",
@@ -139,9 +145,13 @@ impl Reader<'_> {
         }
         let text = self.file_text(state, &path);
         let first_line = text.as_deref().and_then(|text| text.strip_prefix("#!")).map(first_line);
-        let interprets_python = first_line.is_some_and(|line| line.contains("python") || line.contains("pypy"));
+        let is_followed = place == "config"
+            || first_line.is_some_and(|line| line.contains("python") || line.contains("pypy"))
+            || text
+                .as_deref()
+                .is_some_and(|text| LOADER_VARIABLES.iter().any(|name| text.contains(name)));
         match first_line {
-            _ if stat.kind == FileKind::Object || is_packaged && !(interprets_python || place == "config") => {
+            _ if stat.kind == FileKind::Object || is_packaged && !is_followed => {
                 self.note_program(Some(path), process, state, place);
                 false
             }
@@ -161,16 +171,6 @@ impl Reader<'_> {
                     Some((interpreter, argument)) => (interpreter, Some(argument.trim())),
                     None => (line.trim(), None),
                 };
-                let runs = match argument {
-                    Some(argument) if base_name(interpreter) == "env" => {
-                        argument.trim_start_matches("-S").split_whitespace().next()
-                    }
-                    _ => Some(interpreter),
-                };
-                if runs.is_some_and(|name| is_python(base_name(name))) {
-                    self.note_program(Some(path), process, state, place);
-                    return false;
-                }
                 let rest = process.words.split_off(1);
                 let begin = [Some(interpreter), argument].into_iter().flatten().map(str::to_owned);
                 process.words = begin.chain([path]).chain(rest).collect();
@@ -194,6 +194,11 @@ impl Reader<'_> {
 
     /// Whether a program starts others that its words do not show, or show in a way that no table knows.
     fn may_start_others(&self, name: &str, process: &Process, state: &State) -> bool {
+        let mentions = |word: &str| {
+            let content = self.files.read(&state.absolute(word)).unwrap_or_default();
+            let begin = String::from_utf8_lossy(content.get(..MENTION_BYTES).unwrap_or(content));
+            LOADER_VARIABLES.iter().any(|name| begin.contains(name))
+        };
         let names_program = |word: &String| {
             if LOADER_VARIABLES.iter().any(|name| word.contains(name)) || SHELLS.contains(&base_name(word)) {
                 return true;
@@ -203,12 +208,15 @@ impl Reader<'_> {
             }
             let path = state.absolute(word);
             let is_object = self.files.stat(&path).is_some_and(|stat| stat.kind == FileKind::Object);
-            let text = self.files.read(&path).unwrap_or_default();
-            let begin = String::from_utf8_lossy(text.get(..MENTION_BYTES).unwrap_or(text));
-            is_object || begin.starts_with("#!") || LOADER_VARIABLES.iter().any(|name| begin.contains(name))
+            let is_script = self.files.read(&path).is_some_and(|content| content.starts_with(b"#!"));
+            is_object || is_script || mentions(word)
         };
-        let is_quiet = self.launchers.is_utility(name) || is_python(name);
-        !is_quiet && (self.launchers.is_starter(name) || process.words.iter().skip(1).any(names_program))
+        let mut words = process.words.iter().skip(1);
+        if is_python(name) {
+            // Its source is not followed; one that names a loader variable may start a program with another one.
+            return words.any(|word| !is_open(word) && !word.starts_with('-') && mentions(word));
+        }
+        !self.launchers.is_utility(name) && (self.launchers.is_starter(name) || words.any(names_program))
     }
 
     /// `ld.so [OPTION]… PROGRAM`: the loader itself is told what to run (ld.so(8)).
@@ -284,6 +292,15 @@ impl Reader<'_> {
 
     fn pass_launcher(&mut self, launcher: &Launcher, process: &mut Process, state: &mut State, place: &str) -> bool {
         let name = process.words.first().cloned().unwrap_or_default();
+        if self.find_program(&name, state).is_none() {
+            let (path, line) = split_place(place);
+            self.assume_at(
+                "missing",
+                path,
+                line,
+                format!("{name}, which is not in the image, is there when it starts"),
+            );
+        }
         if launcher.environment == LaunchEnvironment::Sudo {
             process.environment = self.sudo_environment(std::mem::take(&mut process.environment), place);
             state.user = self.user("root");
@@ -439,6 +456,10 @@ impl Reader<'_> {
                 OptionEffect::Export => export_list(value, environment),
                 OptionEffect::Directory => state.directory = state.absolute(value),
                 OptionEffect::User => state.user = self.user(value),
+                OptionEffect::Group => {
+                    let user = state.user.name.split(':').next().unwrap_or_default();
+                    state.user.name = format!("{user}:{value}");
+                }
                 OptionEffect::Reset => {
                     let (home, _) = self.home_and_shell(&state.user.name.clone(), place);
                     let kept = environment.remove("TERM").map(|term| ("TERM".to_owned(), term));
@@ -535,6 +556,9 @@ impl Reader<'_> {
     /// Remembers a program that starts.
     pub(crate) fn note_program(&mut self, path: Option<String>, process: &Process, state: &State, place: &str) {
         let name = process.words.first().map_or("", |name| base_name(name));
+        let called = name.to_owned();
+        self.note_changes(&called, &process.words, state, place);
+        let name = called.as_str();
         let is_distributions = path.as_deref().is_some_and(|path| self.is_packaged(path)) && !is_python(name);
         let is_inside = state.is_substitution || self.conditions > 0 || path.is_none();
         self.programs.push(SeenProgram {

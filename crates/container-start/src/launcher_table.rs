@@ -9,16 +9,25 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub struct LauncherTable {
     /// Programs whose words name the program that they start.
+    #[serde(default)]
     pub launchers: Vec<Launcher>,
     /// Programs that start what their own files or other processes name.
+    #[serde(default)]
     pub starters: Vec<String>,
     /// Programs that start nothing.
+    #[serde(default)]
     pub utilities: Vec<String>,
+    /// Those among them that change the files which their words name.
+    #[serde(default)]
+    pub writers: Vec<String>,
     /// Programs whose output or hooks set variables in the shell that asks them.
+    #[serde(default)]
     pub activators: Vec<String>,
     /// Programs that the driver brings.
+    #[serde(default)]
     pub driver_tools: Vec<String>,
     /// Shell patterns of paths that the driver brings.
+    #[serde(default)]
     pub driver_files: Vec<String>,
 }
 
@@ -72,6 +81,8 @@ pub enum OptionEffect {
     Directory,
     /// Changes the user.
     User,
+    /// Changes the group of the user.
+    Group,
     /// Makes the user's own environment.
     Reset,
     /// Splits its word into further words.
@@ -137,6 +148,17 @@ pub enum LaunchEnvironment {
 }
 
 impl LauncherTable {
+    /// Adds the rows of another table; of launchers with one name the last counts.
+    pub fn add(&mut self, more: Self) {
+        self.launchers.splice(0..0, more.launchers);
+        self.starters.extend(more.starters);
+        self.utilities.extend(more.utilities);
+        self.writers.extend(more.writers);
+        self.activators.extend(more.activators);
+        self.driver_tools.extend(more.driver_tools);
+        self.driver_files.extend(more.driver_files);
+    }
+
     /// The launcher that these words call.
     pub(crate) fn find(&self, name: &str, next: Option<&str>) -> Option<&Launcher> {
         self.launchers.iter().find(|launcher| {
@@ -149,8 +171,14 @@ impl LauncherTable {
         is_listed(&self.starters, name)
     }
 
-    pub(crate) fn is_utility(&self, name: &str) -> bool {
+    /// Whether a program, which a version may follow, starts no other.
+    pub fn is_utility(&self, name: &str) -> bool {
         is_listed(&self.utilities, name)
+    }
+
+    /// Whether a program may change the files that its words name.
+    pub(crate) fn may_write(&self, name: &str) -> bool {
+        !self.is_utility(name) || is_listed(&self.writers, name)
     }
 
     pub(crate) fn is_activator(&self, name: &str) -> bool {

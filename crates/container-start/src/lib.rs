@@ -8,6 +8,21 @@
 //! The crate knows no library and touches no host: files come through [`ImageFiles`], launchers through
 //! [`LauncherTable`].
 
+#![expect(
+    clippy::needless_for_each,
+    clippy::format_collect,
+    clippy::format_push_string,
+    clippy::similar_names,
+    clippy::unused_self,
+    clippy::match_same_arms,
+    clippy::assigning_clones,
+    clippy::needless_pass_by_value,
+    clippy::too_many_lines,
+    clippy::struct_excessive_bools,
+    reason = "one method per construct of the shells, one arm per form; states are taken and given back by value"
+)]
+
+mod arithmetic;
 mod builtins;
 mod commands;
 mod conditions;
@@ -50,6 +65,8 @@ pub struct ContainerCommand {
     pub user: String,
     /// The absolute working directory.
     pub directory: String,
+    /// What `uname -m` prints: `x86_64`, `aarch64`; empty where it is not known.
+    pub machine: String,
 }
 
 /// What a container starts.
@@ -61,6 +78,8 @@ pub struct ContainerStart {
     pub when_given: Vec<StartedProgram>,
     /// The files of the image that scripts change before or beside the programs.
     pub changed_files: Vec<ChangedFile>,
+    /// Where ldconfig runs before or beside the programs.
+    pub ldconfig: Option<String>,
     /// Whether the budget ended before the scripts did: programs may be missing.
     pub is_cut_short: bool,
 }
@@ -121,8 +140,10 @@ pub struct Assumption {
     pub line: usize,
     /// What is assumed, the end of a sentence that begins with the place: "`source $CONF` keeps LD_LIBRARY_PATH".
     pub text: String,
-    /// The variables that it is about; empty for all loader variables.
+    /// The loader variables that it is about.
     pub variables: Vec<String>,
+    /// The variables that are not set and decide it: whoever passes them settles it.
+    pub unset: Vec<String>,
 }
 
 /// A file of the image that a script changes.

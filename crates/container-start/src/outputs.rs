@@ -32,6 +32,13 @@ impl Reader<'_> {
                 Some(format!("{}\n", cut.unwrap_or(name)))
             }
             ("uname", [] | ["-s"]) => Some("Linux\n".to_owned()),
+            ("uname", ["-m"]) if !self.machine.is_empty() => Some(format!("{}\n", self.machine)),
+            ("id", ["-un"]) | ("whoami", []) => {
+                let name = state.user.name.split(':').next().unwrap_or_default();
+                let name = if state.user.uid == "0" { "root" } else { name };
+                let is_name = !name.bytes().all(|byte| byte.is_ascii_digit());
+                is_name.then(|| format!("{name}\n"))
+            }
             ("id", ["-u"]) => Some(format!("{}\n", state.user.uid)),
             ("realpath" | "readlink", ["-f" | "-e" | "-m", path]) | ("realpath", [path]) if !path.starts_with('-') => {
                 let path = state.absolute(path);
@@ -45,16 +52,53 @@ impl Reader<'_> {
                     .filter(|text| is_known && text.len() <= FILE_BYTES)
             }
             ("cat", []) => input.map(str::to_owned),
+            ("printenv", [name]) => {
+                let variable = state.variables.get(*name).filter(|variable| variable.is_exported);
+                variable
+                    .and_then(|_| state.text(name))
+                    .filter(|text| !is_open(text))
+                    .map(|text| format!("{text}\n"))
+            }
+            ("grep", words) => self.filter_lines(words, state),
             ("tr", words) => input.and_then(|text| translate(words, text)),
             ("cut", words) => input.and_then(|text| cut_fields(words, text)),
             ("head" | "tail", words) => input.and_then(|text| some_lines(base_name(name), words, text)),
             ("sort", words) => input.and_then(|text| sort_lines(words, text)),
-            ("xargs", []) => input.and_then(|text| {
+            ("xargs", []) if self.find_program("echo", state).is_some() => input.and_then(|text| {
                 let plain = !text.contains(['"', '\'', '\\']);
                 plain.then(|| text.split_whitespace().collect::<Vec<_>>().join(" ") + "\n")
             }),
             _ => None,
         }
+    }
+
+    /// `grep [-v] PATTERN [FILE]` of patterns that basic and extended expressions read alike.
+    fn filter_lines(&self, words: &[&str], state: &State) -> Option<String> {
+        let (is_kept, words) = match words {
+            ["-v" | "-vE" | "-Ev", rest @ ..] => (false, rest),
+            ["-E", rest @ ..] => (true, rest),
+            rest => (true, rest),
+        };
+        let (pattern, text) = match words {
+            [pattern] => (pattern, state.input.clone()?),
+            [pattern, path] => (pattern, self.file_text(state, &state.absolute(path))?),
+            _ => return None,
+        };
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "^$#_=:/- .".contains(letter);
+        let pattern = pattern.replace("\\s", " ").replace("[[:space:]]", " ");
+        let (pattern, may_begin_blank) = match pattern.strip_prefix("^ *") {
+            Some(rest) => (format!("^{rest}"), true),
+            None => (pattern, false),
+        };
+        if is_open(&text) || pattern.starts_with('-') || !pattern.chars().all(is_plain) {
+            return None;
+        }
+        let regex = regex_automata::meta::Regex::new(&pattern).ok()?;
+        let matches = |line: &&str| {
+            let line = if may_begin_blank { line.trim_start() } else { line };
+            regex.is_match(line) == is_kept
+        };
+        Some(text.lines().filter(matches).map(|line| format!("{line}\n")).collect())
     }
 }
 
@@ -101,14 +145,16 @@ fn cut_fields(words: &[&str], text: &str) -> Option<String> {
     if words.len() != 2 || separator.chars().count() != 1 {
         return None;
     }
-    let cut = |line: &str| match line.contains(separator) {
-        true => line
-            .split(separator)
-            .nth(field.checked_sub(1)?)
-            .unwrap_or_default()
-            .to_owned()
-            .into(),
-        false => Some(line.to_owned()),
+    let cut = |line: &str| {
+        if line.contains(separator) {
+            line.split(separator)
+                .nth(field.checked_sub(1)?)
+                .unwrap_or_default()
+                .to_owned()
+                .into()
+        } else {
+            Some(line.to_owned())
+        }
     };
     let lines: Option<Vec<String>> = text.lines().map(cut).collect();
     Some(lines?.into_iter().map(|line| line + "\n").collect())

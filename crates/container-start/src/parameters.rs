@@ -1,12 +1,12 @@
 //! `$NAME`, `${NAME…}` and what arithmetic assigns.
 
 use shuck_ast::{
-    ArithmeticExpr, ArithmeticExprNode, ArithmeticLvalue, ArithmeticUnaryOp, BourneParameterExpansion, Name,
-    ParameterExpansion, ParameterExpansionSyntax, ParameterOp, Span, Subscript, SubscriptSelector, VarRef, Word,
-    WordPart,
+    BourneParameterExpansion, Name, ParameterExpansion, ParameterExpansionSyntax, ParameterOp, Span, Subscript,
+    SubscriptSelector, VarRef, Word, WordPart,
 };
 
 use crate::LOADER_VARIABLES;
+use crate::pattern::{has_wildcard, unescape_pattern};
 use crate::reader::Reader;
 use crate::script::Shell;
 use crate::state::{ShellOption, ShellValue, State};
@@ -25,7 +25,9 @@ enum Form<'a> {
     Length,
     Slice(&'a Word, Option<&'a Word>),
     Operation(&'a ParameterOp, Option<&'a Word>, bool),
-    /// Keys, names, indirection, transformations: what is not followed.
+    /// The value of the parameter that the value names.
+    Indirect,
+    /// Keys, names, transformations: what is not followed.
     Unknown,
 }
 
@@ -62,6 +64,11 @@ impl<'a> Expansion<'a> {
                 reference,
                 Form::Operation(operator, operand_word_ast.as_deref(), *colon_variant),
             ),
+            Bourne::Indirect {
+                reference,
+                operator: None,
+                ..
+            } => Self::of(reference, Form::Indirect),
             Bourne::Indices { reference }
             | Bourne::Indirect { reference, .. }
             | Bourne::Transformation { reference, .. } => Self::of(reference, Form::Unknown),
@@ -129,8 +136,13 @@ impl<'a> Expansion<'a> {
     }
 }
 
+/// The bytes of a value in which patterns are replaced.
+const MATCHED_BYTES: usize = 256;
+/// The bytes of a value that is trimmed.
+const TRIMMED_BYTES: usize = 4096;
+
 /// The parameters whose values only the shell that runs knows, by their beginnings where they end in `*`.
-const OF_SHELL: [&str; 32] = [
+const OF_SHELL: [&str; 31] = [
     "BASH*",
     "RANDOM",
     "SRANDOM",
@@ -162,7 +174,6 @@ const OF_SHELL: [&str; 32] = [
     "?",
     "$",
     "!",
-    "-",
 ];
 
 /// Those among them that bash alone has.
@@ -199,6 +210,7 @@ impl Reader<'_> {
             }
             "#" => return text(&state.arguments.len().saturating_sub(1).to_string()),
             "PWD" => return text(&state.directory),
+            "-" => return text(&option_letters(state)),
             _ => {}
         }
         let known = state.value(name).cloned();
@@ -216,7 +228,12 @@ impl Reader<'_> {
             _ if self.is_given && self.conditions > 0 => Some(ShellValue::Text(
                 self.given_hole(&place, &format!("${name}, which the image does not set")),
             )),
-            _ => None,
+            _ => {
+                if !self.unset.iter().any(|known| known == name) {
+                    self.unset.push(name.to_owned());
+                }
+                None
+            }
         }
     }
 
@@ -239,7 +256,15 @@ impl Reader<'_> {
         let wrap = |text: String| context.piece(text);
         let place = state.place(span);
         let reason = format!("`{}`", state.script.snippet(span));
-        let value = self.parameter(expansion.name, state);
+        let mut value = self.parameter(expansion.name, state);
+        if matches!(expansion.form, Form::Indirect) {
+            value = match &value {
+                Some(ShellValue::Text(name)) if crate::declarations::is_name(name) && !is_open(name) => {
+                    self.parameter(name, state)
+                }
+                _ => Some(ShellValue::Text(self.hole(&place, &reason))),
+            };
+        }
         let value = match value {
             _ if matches!(expansion.form, Form::Unknown) => return vec![wrap(self.hole(&place, &reason))],
             Some(ShellValue::List(list)) => match self.list_value(expansion, list, state, context) {
@@ -254,7 +279,7 @@ impl Reader<'_> {
             None => None,
         };
         match &expansion.form {
-            Form::Value | Form::Unknown => vec![wrap(value.unwrap_or_default())],
+            Form::Value | Form::Indirect | Form::Unknown => vec![wrap(value.unwrap_or_default())],
             Form::Length => {
                 let value = value.unwrap_or_default();
                 let known = !is_open(&value);
@@ -293,19 +318,20 @@ impl Reader<'_> {
         let selector = match (expansion.name, expansion.subscript) {
             ("@", _) => Some(SubscriptSelector::At),
             ("*", _) => Some(SubscriptSelector::Star),
-            (_, Some(subscript)) => match subscript.selector() {
-                Some(selector) => Some(selector),
-                None => {
+            (_, Some(subscript)) => {
+                if let Some(selector) = subscript.selector() {
+                    Some(selector)
+                } else {
                     let Some(number) = self.index_of(subscript, state) else {
                         return ListValue::Unknown;
                     };
                     return ListValue::Text(list.get(number).cloned());
                 }
-            },
+            }
             (_, None) => return ListValue::Text(list.first().cloned()),
         };
         let list = match &expansion.form {
-            Form::Value => list,
+            Form::Value | Form::Indirect => list,
             Form::Length if list.iter().any(|item| is_open(item)) => return ListValue::Unknown,
             Form::Length => return ListValue::Pieces(vec![Piece::Quoted(list.len().to_string())]),
             Form::Slice(offset, length) => match self.list_slice(expansion.name, list, offset, *length, state) {
@@ -333,10 +359,10 @@ impl Reader<'_> {
         let mut pieces = Vec::new();
         for (number, item) in list.into_iter().enumerate() {
             if number > 0 {
-                pieces.push(if context != Context::Plain {
-                    Piece::Break
-                } else {
+                pieces.push(if context == Context::Plain {
                     Piece::Expanded(" ".to_owned())
+                } else {
+                    Piece::Break
                 });
             }
             pieces.push(context.piece(item));
@@ -346,7 +372,7 @@ impl Reader<'_> {
 
     fn index_of(&mut self, subscript: &Subscript, state: &mut State) -> Option<usize> {
         if let Some(expression) = &subscript.arithmetic_ast {
-            self.assign_arithmetic(expression, state);
+            self.evaluate_number(expression, state);
         }
         let word = subscript.word_ast()?;
         let text = self.word_text(word, state);
@@ -493,6 +519,9 @@ impl Reader<'_> {
         let regex = Some(&pattern)
             .filter(|pattern| !is_open(pattern))
             .and_then(|pattern| self.patterns.compile(pattern))?;
+        if value.len() > TRIMMED_BYTES {
+            return None;
+        }
         let mut cuts: Vec<usize> = value.char_indices().map(|(at, _)| at).chain([value.len()]).collect();
         // From the cut that takes least to the one that takes most, or the other way.
         if is_prefix == is_long {
@@ -515,8 +544,16 @@ impl Reader<'_> {
             Some('%') if !is_all => (&pattern[1..], false, true),
             Some(_) => (pattern, false, false),
         };
-        // Longer values cost the square of their length.
-        if value.len() > 4096 {
+        if !has_wildcard(pattern) && !at_begin && !at_end {
+            let plain = unescape_pattern(pattern);
+            return Some(if is_all {
+                value.replace(&plain, by)
+            } else {
+                value.replacen(&plain, by, 1)
+            });
+        }
+        // Longer values cost the cube of their length.
+        if value.len() > MATCHED_BYTES {
             return None;
         }
         let regex = self.patterns.compile(pattern)?;
@@ -526,68 +563,18 @@ impl Reader<'_> {
             let end = ends
                 .filter(|end| !at_end || *end == rest.len())
                 .find(|end| regex.is_match(&rest[..*end]));
-            match end {
-                Some(end) => {
-                    replaced += by;
-                    rest = &rest[end..];
-                    is_done = !is_all;
-                }
-                None => {
-                    let letter = rest.chars().next()?;
-                    replaced.push(letter);
-                    rest = &rest[letter.len_utf8()..];
-                    is_done = at_begin;
-                }
+            if let Some(end) = end {
+                replaced += by;
+                rest = &rest[end..];
+                is_done = !is_all;
+            } else {
+                let letter = rest.chars().next()?;
+                replaced.push(letter);
+                rest = &rest[letter.len_utf8()..];
+                is_done = at_begin;
             }
         }
         Some(replaced + rest)
-    }
-
-    /// Makes holes of the variables that an expression assigns.
-    pub(crate) fn assign_arithmetic(&mut self, expression: &ArithmeticExprNode, state: &mut State) {
-        use ArithmeticExpr as Expr;
-        let mut assign = |reader: &mut Self, name: &str| {
-            let hole = reader.hole(&state.place(expression.span), &format!("{name}, which is computed"));
-            state.set_text(name, hole);
-        };
-        match &expression.kind {
-            Expr::Number(_) | Expr::Variable(_) => {}
-            Expr::Indexed { index, .. } => self.assign_arithmetic(index, state),
-            Expr::ShellWord(word) => drop(self.word_text(word, state)),
-            Expr::Parenthesized { expression } => self.assign_arithmetic(expression, state),
-            Expr::Unary { op, expr } => {
-                let is_step = matches!(op, ArithmeticUnaryOp::PreIncrement | ArithmeticUnaryOp::PreDecrement);
-                match &expr.kind {
-                    Expr::Variable(name) if is_step => assign(self, name),
-                    _ => self.assign_arithmetic(expr, state),
-                }
-            }
-            Expr::Postfix { expr, .. } => match &expr.kind {
-                Expr::Variable(name) => assign(self, name),
-                _ => self.assign_arithmetic(expr, state),
-            },
-            Expr::Binary { left, right, .. } => {
-                self.assign_arithmetic(left, state);
-                self.assign_arithmetic(right, state);
-            }
-            Expr::Conditional {
-                condition,
-                then_expr,
-                else_expr,
-            } => {
-                for part in [condition, then_expr, else_expr] {
-                    self.assign_arithmetic(part, state);
-                }
-            }
-            Expr::Assignment {
-                target: ArithmeticLvalue::Variable(name) | ArithmeticLvalue::Indexed { name, .. },
-                value,
-                ..
-            } => {
-                assign(self, name);
-                self.assign_arithmetic(value, state);
-            }
-        }
     }
 }
 
@@ -604,6 +591,20 @@ struct Operation<'a> {
     colon: bool,
     place: &'a str,
     reason: &'a str,
+}
+
+/// `$-`, as far as scripts ask for its letters.
+fn option_letters(state: &State) -> String {
+    let letters = [
+        (ShellOption::AllExport, 'a'),
+        (ShellOption::ErrExit, 'e'),
+        (ShellOption::NoGlob, 'f'),
+        (ShellOption::Interactive, 'i'),
+    ];
+    let set = letters.iter().filter(|(option, _)| state.options.contains(option));
+    set.map(|(_, letter)| *letter)
+        .chain(state.shell.is_bash().then_some('B'))
+        .collect()
 }
 
 /// Whether the index of an expansion is 0, `@` or `*`: the value itself, of what is no list.

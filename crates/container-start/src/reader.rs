@@ -8,7 +8,7 @@ use shuck_ast::Span;
 use crate::image_files::ImageFiles;
 use crate::launcher_table::LauncherTable;
 use crate::pattern::PatternCache;
-use crate::script::Script;
+use crate::script::{SCRIPT_BYTES, Script};
 use crate::state::{Branch, Flow, Function, ShellValue, State, User, Variable, is_below};
 use crate::value::{HoleKind, HoleTable, is_open};
 use crate::{Assumption, LOADER_VARIABLES, Rank};
@@ -48,12 +48,16 @@ pub(crate) struct Reader<'f> {
     pub launchers: &'f LauncherTable,
     /// Whether variables and files that the image has not may be there: the second reading.
     pub is_given: bool,
+    /// What `uname -m` prints.
+    pub machine: String,
     pub holes: HoleTable,
     pub patterns: PatternCache,
     pub programs: Vec<SeenProgram>,
     pub assumptions: BTreeMap<String, Assumption>,
     /// The files that commands change, with the places.
     pub changed: BTreeSet<(String, String)>,
+    /// Where ldconfig runs.
+    pub ldconfig: Option<String>,
     /// How deep scripts and functions lie in each other.
     pub depth: usize,
     /// How many conditions are being evaluated.
@@ -61,12 +65,13 @@ pub(crate) struct Reader<'f> {
     /// The scripts that are running, to end those that start themselves again.
     pub running: Vec<RunningScript>,
     /// What processes of their own have written.
-    pub written: BTreeSet<String>,
+    pub written: BTreeMap<String, Option<String>>,
     /// The functions that `export -f` hands to shells, by the names of their variables.
     pub exported_functions: BTreeMap<String, Rc<Function>>,
     /// The statement that is being read, for the words of assumptions.
     pub snippet: String,
-    /// Whether the word that is being read has had to be a driver's.
+    /// The unset variables that its words name.
+    pub unset: Vec<String>,
     steps: usize,
     bytes: usize,
 }
@@ -80,17 +85,20 @@ impl<'f> Reader<'f> {
             files,
             launchers,
             is_given,
+            machine: String::new(),
             holes: HoleTable::default(),
             patterns: PatternCache::default(),
             programs: Vec::new(),
             assumptions: BTreeMap::new(),
             changed: BTreeSet::new(),
+            ldconfig: None,
             depth: 0,
             conditions: 0,
             running: Vec::new(),
-            written: BTreeSet::new(),
+            written: BTreeMap::new(),
             exported_functions: BTreeMap::new(),
             snippet: String::new(),
+            unset: Vec::new(),
             steps: 0,
             bytes: 0,
         }
@@ -107,6 +115,12 @@ impl<'f> Reader<'f> {
         !self.is_spent()
     }
 
+    /// Begins a statement, whose text assumptions quote.
+    pub(crate) fn begin_statement(&mut self, script: &Script, span: Span) {
+        self.snippet = script.snippet(span);
+        self.unset.clear();
+    }
+
     /// Counts the bytes of a new value; one that is too long becomes a hole.
     pub(crate) fn bounded(&mut self, state: &State, text: String) -> String {
         self.bytes += text.len();
@@ -115,6 +129,12 @@ impl<'f> Reader<'f> {
         } else {
             text
         }
+    }
+
+    /// Takes bytes of values; whether the budget has room for them.
+    pub(crate) fn spend(&mut self, bytes: usize) -> bool {
+        self.bytes += bytes;
+        !self.is_spent()
     }
 
     pub(crate) fn hole(&mut self, place: &str, reason: &str) -> String {
@@ -154,7 +174,8 @@ impl<'f> Reader<'f> {
             path: path.to_owned(),
             line,
             text,
-            variables: Vec::new(),
+            variables: LOADER_VARIABLES.map(str::to_owned).to_vec(),
+            unset: self.unset.clone(),
         });
     }
 
@@ -183,8 +204,13 @@ impl<'f> Reader<'f> {
 
     /// The text of a file; nothing of a file that a command may have changed.
     pub(crate) fn file_text(&self, state: &State, path: &str) -> Option<String> {
-        let is_known = !is_open(path) && !state.touched.contains(path);
-        let content = is_known.then(|| self.files.read(path)).flatten()?;
+        if let Some(written) = state.touched.get(path) {
+            return written.clone().filter(|text| !is_open(text));
+        }
+        let content = (!is_open(path)).then(|| self.files.read(path)).flatten()?;
+        if content.len() > SCRIPT_BYTES {
+            return None;
+        }
         Some(crate::value::clean_text(content))
     }
 

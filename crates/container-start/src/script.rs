@@ -38,12 +38,12 @@ pub(crate) struct Script {
 }
 
 /// The bytes of a script that are parsed.
-const SCRIPT_BYTES: usize = 1 << 20;
+pub(crate) const SCRIPT_BYTES: usize = 1 << 20;
 
 impl Script {
     /// The tree of a text; `None` if it does not parse.
     pub(crate) fn parse(path: &str, line: Option<usize>, text: String, shell: Shell) -> Option<Rc<Self>> {
-        if text.len() > SCRIPT_BYTES {
+        if text.len() > SCRIPT_BYTES || nesting(&text) > NESTING {
             return None;
         }
         // busybox knows `[[`, `function` and more of bash's grammar.
@@ -114,6 +114,27 @@ impl Script {
             None => text.to_owned(),
         }
     }
+}
+
+/// The expansions within each other that are parsed: the parser takes twice as long for each.
+const NESTING: usize = 40;
+
+/// How deep `${` and `$(` lie within each other, at most.
+fn nesting(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let mut before = ' ';
+    for letter in text.chars() {
+        match letter {
+            '{' | '(' if before == '$' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            '}' | ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        before = letter;
+    }
+    deepest
 }
 
 /// The characters of a statement that an assumption quotes.

@@ -46,6 +46,7 @@ impl Reader<'_> {
             shell,
             files,
             exports_all: options.exports_all,
+            is_interactive: options.is_interactive,
             place: place.to_owned(),
         };
         if options.has_code {
@@ -70,26 +71,23 @@ impl Reader<'_> {
         if !file.contains('/') && self.files.stat(&path).is_none() {
             path = self.find_program(file, state).unwrap_or(path);
         }
-        if state.touched.contains(&path) || is_open(file) {
+        if state.touched.contains_key(&path) || is_open(file) {
             self.assume_keeps("written", place);
             return self.note_program(None, process, state, place);
         }
-        match self.file_text(state, &path) {
-            Some(text) => {
-                start.path = path.clone();
-                start.line = None;
-                start.text = text;
-                if let Some(first) = start.arguments.first_mut().filter(|first| !first.contains('/')) {
-                    *first = path;
-                }
-                self.run_script(start, process, state);
+        if let Some(text) = self.file_text(state, &path) {
+            start.path = path.clone();
+            start.line = None;
+            start.text = text;
+            if let Some(first) = start.arguments.first_mut().filter(|first| !first.contains('/')) {
+                *first = path;
             }
-            None => {
-                if self.files.stat(&path).is_some() {
-                    self.assume_keeps("script", place);
-                }
-                self.note_program(None, process, state, place);
+            self.run_script(start, process, state);
+        } else {
+            if self.files.stat(&path).is_some() {
+                self.assume_keeps("script", place);
             }
+            self.note_program(None, process, state, place);
         }
     }
 
@@ -177,7 +175,7 @@ impl Reader<'_> {
                 &["~/.profile"]
             };
             let mut own = own.iter().map(|file| expand(file));
-            files.extend(own.find(|file| self.files.stat(file).is_some() || state.touched.contains(file)));
+            files.extend(own.find(|file| self.files.stat(file).is_some() || state.touched.contains_key(file)));
         }
         let variable = match (shell, options.is_interactive) {
             (Shell::Bash, true) => {
@@ -196,15 +194,16 @@ impl Reader<'_> {
             }
             files.push(file);
         }
-        files.retain(|file| self.files.stat(file).is_some() || state.touched.contains(file));
+        files.retain(|file| self.files.stat(file).is_some() || state.touched.contains_key(file));
         files
     }
 
     /// Runs a script as a process of its own.
     fn run_script(&mut self, start: ShellStart, process: &Process, state: &State) {
-        let script = match is_open(&start.text) {
-            true => None,
-            false => Script::parse(&start.path, start.line, start.text.clone(), start.shell),
+        let script = if is_open(&start.text) {
+            None
+        } else {
+            Script::parse(&start.path, start.line, start.text.clone(), start.shell)
         };
         let Some(script) = script else {
             self.assume_keeps("unparsed", &start.place);
@@ -251,7 +250,8 @@ impl Reader<'_> {
         self.conditions = conditions;
         self.running.pop();
         for state in &states {
-            self.written.extend(state.touched.iter().cloned());
+            self.written
+                .extend(state.touched.iter().map(|(path, text)| (path.clone(), text.clone())));
         }
         if inherited {
             let inner = self.programs.iter_mut().skip(before);
@@ -291,6 +291,9 @@ impl Reader<'_> {
         if start.exports_all {
             options.insert(crate::state::ShellOption::AllExport);
         }
+        if start.is_interactive {
+            options.insert(crate::state::ShellOption::Interactive);
+        }
         State {
             variables: Rc::new(process.environment.iter().map(variable).collect()),
             functions: Rc::new(exported.collect()),
@@ -319,5 +322,6 @@ struct ShellStart {
     shell: Shell,
     files: Vec<String>,
     exports_all: bool,
+    is_interactive: bool,
     place: String,
 }

@@ -22,6 +22,7 @@ pub fn read_start(command: &ContainerCommand, files: &dyn ImageFiles, launchers:
         programs: plain.programs,
         when_given: given.programs,
         changed_files: plain.changed,
+        ldconfig: plain.ldconfig,
         is_cut_short: plain.is_spent || given.is_spent,
     }
 }
@@ -29,11 +30,13 @@ pub fn read_start(command: &ContainerCommand, files: &dyn ImageFiles, launchers:
 struct Reading {
     programs: Vec<StartedProgram>,
     changed: Vec<ChangedFile>,
+    ldconfig: Option<String>,
     is_spent: bool,
 }
 
 fn read_once(command: &ContainerCommand, files: &dyn ImageFiles, launchers: &LauncherTable, is_given: bool) -> Reading {
     let mut reader = Reader::new(files, launchers, is_given);
+    reader.machine.clone_from(&command.machine);
     let mut environment = command.environment.clone();
     if let Some(account) = reader.account(if command.user.is_empty() { "root" } else { &command.user }) {
         // An engine sets HOME where nothing else does.
@@ -95,6 +98,7 @@ fn read_once(command: &ContainerCommand, files: &dyn ImageFiles, launchers: &Lau
             .cloned()
             .map(|(path, place)| ChangedFile { path, place })
             .collect(),
+        ldconfig: reader.ldconfig.clone(),
         is_spent: reader.is_spent(),
     }
 }

@@ -63,6 +63,7 @@ pub(crate) enum ShellOption {
     PipeFail,
     NoCaseMatch,
     ExpandAliases,
+    Interactive,
     /// Unknown text was evaluated: what was unset may be set.
     Clouded,
 }
@@ -99,8 +100,8 @@ pub(crate) struct State {
     /// How many files are being sourced.
     pub sourced: usize,
     pub options: BTreeSet<ShellOption>,
-    /// The paths that commands may have changed.
-    pub touched: Rc<BTreeSet<String>>,
+    /// The paths that commands may have changed, with what they wrote where that is known.
+    pub touched: Rc<BTreeMap<String, Option<String>>>,
     /// The last conditions that were not decided.
     pub branches: Vec<Branch>,
     /// What `trap … EXIT` runs.
@@ -160,20 +161,38 @@ impl State {
     }
 
     pub(crate) fn touch(&mut self, path: String) {
-        Rc::make_mut(&mut self.touched).insert(path);
+        Rc::make_mut(&mut self.touched).insert(path, None);
     }
 
     /// Whether a command may have changed the path, something below it or a folder above.
     pub(crate) fn is_touched(&self, path: &str) -> bool {
         self.touched
-            .iter()
+            .keys()
             .any(|touched| is_below(path, touched) || is_below(touched, path))
+    }
+
+    /// Notes what a command has written to a file.
+    pub(crate) fn write(&mut self, path: &str, text: Option<String>, appends: bool) {
+        let before = self.touched.get(path).cloned().flatten();
+        let text = match (appends, before) {
+            (false, _) => text,
+            (true, Some(before)) => text.map(|text| before + &text),
+            (true, None) => None,
+        };
+        Rc::make_mut(&mut self.touched).insert(path.to_owned(), text);
     }
 
     pub(crate) fn merge_touched(&mut self, others: &[State]) {
         for other in others {
             if !Rc::ptr_eq(&other.touched, &self.touched) {
-                Rc::make_mut(&mut self.touched).extend(other.touched.iter().cloned());
+                let touched = Rc::make_mut(&mut self.touched);
+                for (path, text) in other.touched.iter() {
+                    match touched.get_mut(path) {
+                        Some(known) if known != text => *known = None,
+                        Some(_) => {}
+                        None => drop(touched.insert(path.clone(), text.clone())),
+                    }
+                }
             }
         }
     }

@@ -8,13 +8,25 @@ use shuck_ast::{
 };
 
 use crate::Rank;
-use crate::reader::{ROUNDS, Reader};
+use crate::reader::{ROUNDS, Reader, is_volatile};
+use crate::script::Shell;
 use crate::state::{Flow, Function, ShellOption, State};
 use crate::value::is_open;
+
+/// The branches of one `if` or `case` that are followed.
+const BRANCHES: usize = 200;
 
 impl Reader<'_> {
     /// Runs a list in each of these states.
     pub(crate) fn run_list(&mut self, list: &StmtSeq, mut states: Vec<State>) -> Vec<State> {
+        if self.is_spent() {
+            // Loops within loops end with the budget, too.
+            let place = states.first().map(|state| state.place(list.span)).unwrap_or_default();
+            for state in &mut states {
+                self.lose_variables(state, &place, "the script is too long to be followed");
+            }
+            return states;
+        }
         for statement in list.iter() {
             let mut next = Vec::new();
             for state in states {
@@ -35,30 +47,41 @@ impl Reader<'_> {
             return vec![state];
         }
         let input = state.input.clone();
-        let has_input = self.redirect(&statement.redirects, &mut state);
+        let redirection = self.redirect(&statement.redirects, &mut state);
+        if redirection == Redirection::Failed {
+            state.input = input;
+            return state.finish(Some(false));
+        }
+        let has_input = redirection == Redirection::Input;
         // bash prints the file of `$(<FILE)`.
         if has_input && state.shell.is_bash() && is_bare(&statement.command) && state.output.is_some() {
             let text = state.input.take().unwrap_or_default();
             state.input = input;
             return self.print(state, &text, Some(true));
         }
+        // dash reads `cmd &> FILE` as `cmd & > FILE`.
+        let is_cut = state.shell == Shell::Dash
+            && statement
+                .redirects
+                .iter()
+                .any(|redirect| redirect.kind == RedirectKind::OutputBoth);
         let mut states = match statement.terminator {
+            _ if is_cut => {
+                let ended = self.run_command(&statement.command, state.copied());
+                state.merge_touched(&ended);
+                state.finish(Some(true))
+            }
             Some(StmtTerminator::Background(_)) => {
                 let ended = self.run_command(&statement.command, state.copied());
                 state.merge_touched(&ended);
                 state.finish(Some(true))
             }
-            _ => {
-                let collected = state.output.clone();
-                let mut ended = self.run_command(&statement.command, state);
-                if statement.redirects.iter().any(leaves_output) {
-                    ended.iter_mut().for_each(|state| state.output.clone_from(&collected));
-                }
-                ended
-            }
+            _ => self.run_redirected(statement, state),
         };
         for state in &mut states {
-            state.input.clone_from(&input);
+            if has_input {
+                state.input.clone_from(&input);
+            }
             if statement.negated {
                 state.status = state.status.map(|status| !status);
             }
@@ -66,36 +89,74 @@ impl Reader<'_> {
         states
     }
 
-    /// Notes what the redirections read and write; whether one sets the standard input.
-    fn redirect(&mut self, redirects: &[Redirect], state: &mut State) -> bool {
-        let mut has_input = false;
+    /// Runs a command; what it prints goes where the redirections say.
+    fn run_redirected(&mut self, statement: &Stmt, mut state: State) -> Vec<State> {
+        let Some(redirect) = statement
+            .redirects
+            .iter()
+            .rev()
+            .find(|redirect| leaves_output(redirect))
+        else {
+            return self.run_command(&statement.command, state);
+        };
+        let collected = state.output.take();
+        let file = match (&redirect.target, redirect.kind) {
+            (RedirectTarget::Word(word), kind) if kind != RedirectKind::DupOutput => {
+                let name = self.word_text(word, &mut state);
+                Some(state.absolute(&name)).filter(|path| !is_open(path) && !path.starts_with("/dev/"))
+            }
+            _ => None,
+        };
+        state.output = file.as_ref().map(|_| String::new());
+        let mut ended = self.run_command(&statement.command, state);
+        for state in &mut ended {
+            let text = std::mem::replace(&mut state.output, collected.clone());
+            if let Some(path) = &file {
+                state.write(path, text, redirect.kind == RedirectKind::Append);
+            }
+        }
+        ended
+    }
+
+    /// Notes what the redirections read and write.
+    fn redirect(&mut self, redirects: &[Redirect], state: &mut State) -> Redirection {
+        let mut redirection = Redirection::Plain;
         for redirect in redirects {
             match (&redirect.target, redirect.kind) {
                 (RedirectTarget::Heredoc(heredoc), _) => {
                     state.input = Some(self.heredoc_text(heredoc, state));
-                    has_input = true;
+                    redirection = Redirection::Input;
                 }
                 (RedirectTarget::Word(word), RedirectKind::HereString) => {
                     state.input = Some(self.word_text(word, state) + "\n");
-                    has_input = true;
+                    redirection = Redirection::Input;
                 }
                 (RedirectTarget::Word(word), RedirectKind::Input) => {
                     let name = self.word_text(word, state);
+                    let path = state.absolute(&name);
+                    let may_come = self.is_given || is_volatile(&path) || is_open(&name) || state.is_touched(&path);
+                    if !may_come && self.files.stat(&path).is_none() {
+                        return Redirection::Failed;
+                    }
                     if redirect.fd.unwrap_or(0) == 0 {
                         state.input = self.file_input(&name, state, redirect.span);
-                        has_input = true;
+                        redirection = Redirection::Input;
                     }
                 }
                 (RedirectTarget::Word(_), RedirectKind::DupInput | RedirectKind::DupOutput) => {}
                 (RedirectTarget::Word(word), _) => {
                     let name = self.word_text(word, state);
                     if !is_open(&name) {
-                        state.touch(state.absolute(&name));
+                        let path = state.absolute(&name);
+                        if !is_volatile(&path) {
+                            self.changed.insert((path.clone(), state.place(redirect.span)));
+                        }
+                        state.touch(path);
                     }
                 }
             }
         }
-        has_input
+        redirection
     }
 
     fn file_input(&mut self, name: &str, state: &State, span: Span) -> Option<String> {
@@ -130,7 +191,7 @@ impl Reader<'_> {
             CompoundCommand::ArithmeticFor(command) => {
                 let parts = [&command.init_ast, &command.condition_ast, &command.step_ast];
                 for part in parts.into_iter().flatten() {
-                    self.assign_arithmetic(part, &mut state);
+                    self.evaluate_number(part, &mut state);
                 }
                 self.run_some_rounds(&command.body, state, command.span)
             }
@@ -142,10 +203,11 @@ impl Reader<'_> {
             CompoundCommand::BraceGroup(list) => self.run_list(list, vec![state]),
             CompoundCommand::Subshell(list) => self.run_subshell(list, state),
             CompoundCommand::Arithmetic(command) => {
-                if let Some(expression) = &command.expr_ast {
-                    self.assign_arithmetic(expression, &mut state);
-                }
-                state.finish(None)
+                let number = command
+                    .expr_ast
+                    .as_ref()
+                    .and_then(|expression| self.evaluate_number(expression, &mut state));
+                state.finish(number.map(|number| number != 0))
             }
             CompoundCommand::Conditional(command) => {
                 self.conditions += 1;
@@ -281,7 +343,12 @@ impl Reader<'_> {
         states
     }
 
-    fn run_if(&mut self, command: &IfCommand, state: State) -> Vec<State> {
+    fn run_if(&mut self, command: &IfCommand, mut state: State) -> Vec<State> {
+        if command.elif_branches.len() > BRANCHES {
+            let place = state.place(command.span);
+            self.lose_variables(&mut state, &place, "more branches than are followed");
+            return state.finish(None);
+        }
         let branches = command.elif_branches.iter().map(|(condition, body)| (condition, body));
         let branches: Vec<_> = [(&command.condition, &command.then_branch)]
             .into_iter()
@@ -329,6 +396,11 @@ impl Reader<'_> {
 
     fn run_case(&mut self, command: &CaseCommand, mut state: State) -> Vec<State> {
         let subject = self.word_text(&command.word, &mut state);
+        if command.cases.len() > BRANCHES {
+            let place = state.place(command.span);
+            self.lose_variables(&mut state, &place, "more branches than are followed");
+            return state.finish(None);
+        }
         let falls = command
             .cases
             .iter()
@@ -480,6 +552,7 @@ impl Reader<'_> {
         let (mut states, mut left) = (vec![state], Vec::new());
         for _ in 0..ROUNDS {
             let mut entering = Vec::new();
+            let before = states.clone();
             for state in std::mem::take(&mut states) {
                 self.conditions += 1;
                 let decided = self.run_list(condition, vec![state]);
@@ -499,7 +572,6 @@ impl Reader<'_> {
             if entering.is_empty() {
                 return self.join(left);
             }
-            let before = entering.clone();
             let (going, leaving) = self.run_round(body, entering);
             left.extend(leaving);
             states = if going.is_empty() { going } else { self.join(going) };
@@ -536,6 +608,16 @@ impl Reader<'_> {
         let pieces = self.word_pieces(word, state);
         crate::words::joined_text(&pieces)
     }
+}
+
+/// What the redirections of a command come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Redirection {
+    Plain,
+    /// They set the standard input.
+    Input,
+    /// A file is not there, so that the command does not run.
+    Failed,
 }
 
 fn define_function(function: &FunctionDef, mut state: State) -> Vec<State> {

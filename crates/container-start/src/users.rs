@@ -132,7 +132,7 @@ impl Reader<'_> {
         self.launch(command, environment, state, place);
     }
 
-    /// What `sudo` keeps of the environment (sudoers(5), "env_reset"): of the loader's variables nothing.
+    /// What `sudo` keeps of the environment (sudoers(5), "`env_reset")`: of the loader's variables nothing.
     pub(crate) fn sudo_environment(
         &mut self,
         environment: BTreeMap<String, String>,

@@ -75,6 +75,8 @@ pub(crate) enum HoleKind {
     Given,
     /// The output of a program by this name.
     Output(String),
+    /// The value of a variable with a type, to which `+=` adds as the type has it.
+    Typed,
     /// Anything else.
     Other,
 }

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use shuck_ast::{
-    CommandSubstitutionSyntax, Heredoc, HeredocBodyPart, LiteralText, Pattern, PatternGroupKind, PatternPart, Span,
-    StmtSeq, Word, WordPart, WordPartNode,
+    ArithmeticExprNode, CommandSubstitutionSyntax, Heredoc, HeredocBodyPart, LiteralText, Pattern, PatternGroupKind,
+    PatternPart, Span, StmtSeq, Word, WordPart, WordPartNode,
 };
 
 use crate::image_files::FileKind;
@@ -231,10 +231,8 @@ impl Reader<'_> {
                     pieces.push(context.piece(output));
                 }
                 WordPart::ArithmeticExpansion { expression_ast, .. } => {
-                    if let Some(expression) = expression_ast {
-                        self.assign_arithmetic(expression, state);
-                    }
-                    pieces.push(context.piece(self.hole(&state.place(part.span), "a number that is computed")));
+                    let number = self.computed_text(expression_ast.as_deref(), part.span, state);
+                    pieces.push(context.piece(number));
                 }
                 WordPart::ProcessSubstitution { body, .. } => {
                     let ended = self.run_list(body, vec![state.copied()]);
@@ -400,13 +398,10 @@ impl Reader<'_> {
                     text += &self.substitute(body, *syntax, part.span, state, Context::Heredoc);
                 }
                 HeredocBodyPart::ArithmeticExpansion { expression_ast, .. } => {
-                    if let Some(expression) = expression_ast {
-                        self.assign_arithmetic(expression, state);
-                    }
-                    text += &self.hole(&state.place(part.span), "a number that is computed");
+                    text += &self.computed_text(expression_ast.as_deref(), part.span, state);
                 }
                 HeredocBodyPart::Variable(name) => {
-                    text += &self.expanded_text(&Expansion::of_name(name), part.span, state)
+                    text += &self.expanded_text(&Expansion::of_name(name), part.span, state);
                 }
                 HeredocBodyPart::Parameter(parameter) => {
                     text += &self.expanded_text(&Expansion::of_parameter(parameter), part.span, state);
@@ -422,6 +417,15 @@ impl Reader<'_> {
 
     fn expanded_text(&mut self, expansion: &Expansion<'_>, span: Span, state: &mut State) -> String {
         joined_text(&self.expand_parameter(expansion, span, state, Context::Heredoc))
+    }
+
+    /// A number that is computed, or a hole.
+    fn computed_text(&mut self, expression: Option<&ArithmeticExprNode>, span: Span, state: &mut State) -> String {
+        let number = expression.and_then(|expression| self.evaluate_number(expression, state));
+        number.map_or_else(
+            || self.hole(&state.place(span), "a number that is computed"),
+            |number| number.to_string(),
+        )
     }
 
     /// What a list prints, without the newlines at its end. The tree of a list in backticks is of its raw text: the shell
@@ -474,7 +478,7 @@ impl Reader<'_> {
             return vec![self.hole(&state.script.path, "more words than are followed, from braces")];
         }
         if words.len() > 1 {
-            words.retain(|word| !word.is_empty())
+            words.retain(|word| !word.is_empty());
         }
         words
     }
@@ -493,7 +497,7 @@ impl Reader<'_> {
         let begin = pattern.split(['*', '?', '[']).next().unwrap_or_default();
         let begin = begin.rsplit_once('/').map_or("", |(folder, _)| folder);
         let folder = state.absolute(&unescape_pattern(begin));
-        if state.touched.iter().any(|touched| is_below(touched, &folder)) {
+        if state.touched.keys().any(|touched| is_below(touched, &folder)) {
             return vec![self.hole(&place, &format!("the files that match {text}"))];
         }
         // The driver's files are there or not.
@@ -589,6 +593,35 @@ fn split_by<'t>(text: &'t str, separators: &str) -> Vec<Option<&'t str>> {
     }
 }
 
+/// The fields that `read` makes of a line: the last of `count` takes the rest, without white space at its ends.
+pub(crate) fn split_fields(line: &str, separators: &str, count: usize) -> Vec<String> {
+    let is_white = |letter: char| letter.is_ascii_whitespace() && separators.contains(letter);
+    let mut fields = Vec::new();
+    let mut rest = line.trim_matches(is_white);
+    while !rest.is_empty() {
+        let end = rest
+            .find(|letter| separators.contains(letter))
+            .filter(|_| fields.len() + 1 < count);
+        let Some(end) = end else {
+            fields.push(rest.to_owned());
+            break;
+        };
+        let (field, behind) = rest.split_at(end);
+        fields.push(field.to_owned());
+        let behind = behind.trim_start_matches(is_white);
+        let mut letters = behind.chars();
+        let is_hard = letters
+            .next()
+            .is_some_and(|letter| separators.contains(letter) && !is_white(letter));
+        rest = if is_hard {
+            letters.as_str().trim_start_matches(is_white)
+        } else {
+            behind
+        };
+    }
+    fields
+}
+
 /// The places of a pattern's first brace expression: its `{`, its commas and its `}`.
 fn find_braces(pattern: &str) -> Option<(usize, Vec<usize>, usize)> {
     let mut open: Vec<(usize, Vec<usize>)> = Vec::new();
@@ -652,15 +685,14 @@ fn sequence(inner: &str) -> Option<Vec<String>> {
     if parts.next().is_some() {
         return None;
     }
-    let (from, to, is_letters) = match (first.parse::<i64>(), last.parse::<i64>()) {
-        (Ok(from), Ok(to)) => (from, to, false),
-        _ => {
-            let letter = |text: &str| match text.as_bytes() {
-                [byte] if byte.is_ascii_alphabetic() => Some(i64::from(*byte)),
-                _ => None,
-            };
-            (letter(first)?, letter(last)?, true)
-        }
+    let (from, to, is_letters) = if let (Ok(from), Ok(to)) = (first.parse::<i64>(), last.parse::<i64>()) {
+        (from, to, false)
+    } else {
+        let letter = |text: &str| match text.as_bytes() {
+            [byte] if byte.is_ascii_alphabetic() => Some(i64::from(*byte)),
+            _ => None,
+        };
+        (letter(first)?, letter(last)?, true)
     };
     let is_padded =
         |text: &str| text.trim_start_matches('-').starts_with('0') && text.trim_start_matches('-').len() > 1;

@@ -107,6 +107,7 @@ fn run_case<'a>(judge: &Judge, launchers: &LauncherTable, case: &'a Case, shell:
             case.user.to_string()
         },
         directory: case.directory.clone(),
+        machine: std::env::consts::ARCH.to_owned(),
     };
     // Before the run: it may change the files.
     let start = read_start(&command, &files, launchers);
@@ -130,7 +131,7 @@ fn summarize(folder: &str, outcomes: &[Outcome], skipped: usize) -> usize {
     let changed = outcomes.iter().filter(|outcome| is_changed(outcome)).count();
     let without = outcomes.iter().filter(|outcome| outcome.real.is_empty()).count();
     println!(
-        "{folder}: {} cases in {} shells, {} runs: proved {}, one of several {}, assumed right {}, open {}, assumed {}, \
+        "{folder}: {} cases in {} shells, {} runs: proved {}, one of several {}, assumed right {}, open {}, open misfit {}, assumed {}, \
          silent {}; {changed} change a loader variable, {without} start nothing, {skipped} skipped",
         cases.len(),
         shells.len(),
@@ -139,6 +140,7 @@ fn summarize(folder: &str, outcomes: &[Outcome], skipped: usize) -> usize {
         count(Agreement::OneOfSeveral),
         count(Agreement::AssumedRight),
         count(Agreement::Open),
+        count(Agreement::OpenMisfit),
         count(Agreement::Assumed),
         count(Agreement::Silent),
     );
@@ -165,7 +167,7 @@ fn show(outcome: &Outcome) {
     }
     for real in &outcome.real {
         let variables = LOADER_VARIABLES.iter().zip(&real.variables);
-        let variables = variables.filter_map(|(name, value)| Some(format!(" {name}={}", value.as_ref()?)));
+        let variables = variables.filter_map(|(name, value)| Some(format!(" {name}={:?}", value.as_ref()?)));
         println!(
             "  real {} (user {}, in {}):{}",
             real.path,
@@ -184,10 +186,9 @@ fn show(outcome: &Outcome) {
             let variables = LOADER_VARIABLES
                 .iter()
                 .filter_map(|name| Some((name, environment.variables.get(*name)?)));
-            let variables: String = variables
-                .map(|(name, value)| format!(" {name}={}", text_of(value)))
-                .collect();
-            println!("    with{variables}");
+            let variables = variables.map(|(name, value)| format!("{name}={:?}", text_of(value)));
+            let variables: Vec<String> = variables.collect();
+            println!("    with {}", variables.join(" "));
         }
         for assumption in &program.assumptions {
             println!("    assumes {}: {}", assumption.id, assumption.text);

@@ -18,9 +18,13 @@ use shuck_parser::parser::{ParseStatus, Parser, ShellDialect};
 use testkit::parts::have_all;
 
 /// The scripts that the parser may judge otherwise than the shell, by case, path and shell.
-const KNOWN: [(&str, &str, &str); 1] = [
+const KNOWN: [(&str, &str, &str); 3] = [
     // `bash -n` does not run the `shopt -s extglob` in front.
     ("extglob", "/entry.sh", "bash"),
+    // The parser takes arrays in the POSIX dialect too.
+    ("an array in dash is a syntax error", "/entry.sh", "dash"),
+    // A command named `[[` for dash; the parser refuses the conditional.
+    ("double brackets in dash are no command", "/entry.sh", "dash"),
 ];
 
 #[test]

@@ -19,6 +19,7 @@ impl ProjectConfig {
         if args.report.outputs.is_empty() {
             args.report.outputs.clone_from(&self.outputs);
         }
+        args.strict |= self.strict;
         if args.purpose.tools.is_empty() {
             args.purpose.tools.clone_from(&self.tools);
         }
@@ -53,6 +54,8 @@ impl ProjectConfig {
         let given = std::mem::take(&mut args.environment);
         args.environment.clone_from(&self.environment);
         // Behind the config's, because of two values for one name the last counts.
+        let files = args.start.env_file.iter().flat_map(|file| file.0.iter().cloned());
+        args.environment.extend(files);
         args.environment.extend(given);
         if args.insecure_registries.is_empty() {
             args.insecure_registries.clone_from(&self.insecure_registries);

@@ -80,6 +80,7 @@ impl ImageReader {
             environment: self.options.environment.clone(),
             cpu: self.options.cpu.unwrap_or(CpuLevel::V3),
             limits: self.index.limits.clone(),
+            start: self.options.start.overrides(),
         }
     }
 

@@ -45,6 +45,10 @@ pub struct ProjectConfig {
     /// `profiles`, each from the config's folder.
     pub profiles: Vec<PathBuf>,
     pub suppressions: Vec<Suppression>,
+    /// `accept`: assumptions that hold, by their ids.
+    pub accepted: Vec<Suppression>,
+    /// Whether an answer that rests on an assumption counts as open.
+    pub strict: bool,
 }
 
 /// A config with the places of what it says.

@@ -45,6 +45,10 @@ struct ConfigSource {
     profiles: Vec<String>,
     #[serde(default)]
     suppress: Vec<SuppressionSource>,
+    #[serde(default)]
+    accept: Vec<AcceptSource>,
+    #[serde(default)]
+    strict: bool,
 }
 
 #[derive(Deserialize)]
@@ -53,6 +57,15 @@ struct SuppressionSource {
     rule: String,
     image: Option<String>,
     path: Option<String>,
+    reason: String,
+    until: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct AcceptSource {
+    id: String,
+    image: Option<String>,
     reason: String,
     until: Option<String>,
 }
@@ -131,6 +144,7 @@ impl ConfigChecker<'_> {
             self.mistakes.push(self.document.mistake(&[key], what));
         }
         let suppressions = source.suppress.into_iter().enumerate();
+        let accepted = source.accept.into_iter().enumerate();
         ProjectConfig {
             fail_on: self.one(&["fail-on"], source.fail_on.as_deref(), word),
             phases: source.phases,
@@ -148,6 +162,10 @@ impl ConfigChecker<'_> {
             suppressions: suppressions
                 .filter_map(|(number, source)| self.suppression(&number.to_string(), source))
                 .collect(),
+            accepted: accepted
+                .filter_map(|(number, source)| self.accepted(&number.to_string(), source))
+                .collect(),
+            strict: source.strict,
         }
     }
 
@@ -163,6 +181,23 @@ impl ConfigChecker<'_> {
             rule: source.rule,
             image,
             path,
+            reason,
+            until,
+            line: place.line,
+        })
+    }
+
+    /// An accepted assumption, which is kept as a suppression is.
+    fn accepted(&mut self, number: &str, source: AcceptSource) -> Option<Suppression> {
+        let at = |key| ["accept", number, key];
+        let image = self.one(&at("image"), source.image.as_deref(), GlobPattern::new);
+        let until = self.one(&at("until"), source.until.as_deref(), date);
+        let reason = self.one(&at("reason"), Some(&*source.reason), reason)?;
+        let place = self.document.mistake(&at("id"), String::new()).place;
+        Some(Suppression {
+            rule: source.id,
+            image,
+            path: None,
             reason,
             until,
             line: place.line,

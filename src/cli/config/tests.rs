@@ -42,6 +42,11 @@ suppress:
     path: /usr/local/**
     reason: the build stage needs them
     until: 2027-06-30
+accept:
+  - id: source@/entry.sh:12
+    reason: our own file
+    until: 2027-06-30
+strict: true
 ";
 
 #[test]
@@ -76,6 +81,15 @@ fn a_config_is_read_whole_and_its_paths_begin_at_its_folder() {
             until: chrono::NaiveDate::from_ymd_opt(2027, 6, 30),
             line: 15,
         }],
+        accepted: vec![Suppression {
+            rule: "source@/entry.sh:12".to_owned(),
+            image: None,
+            path: None,
+            reason: "our own file".to_owned(),
+            until: chrono::NaiveDate::from_ymd_opt(2027, 6, 30),
+            line: 21,
+        }],
+        strict: true,
     };
     let file = read(WHOLE).unwrap();
     assert_eq!(file.config, expected);
@@ -90,7 +104,7 @@ fn all_mistakes_in_a_config_are_told_at_once() {
     assert_eq!(
         said(read(text).err()),
         [
-            "c.yaml:1:1: there is no key \"fail_on\"; did you mean \"fail-on\"?; there is fail-on, phases, tools, platform, format, outputs, cpu, env, insecure-registries, ca-cert, via, rules, profiles, suppress",
+            "c.yaml:1:1: there is no key \"fail_on\"; did you mean \"fail-on\"?; there is fail-on, phases, tools, platform, format, outputs, cpu, env, insecure-registries, ca-cert, via, rules, profiles, suppress, accept, strict",
             "c.yaml:2:10: there is no value \"fatal\"; there is error, warning, note, never",
             "c.yaml:3:11: invalid platform \"a/b/c/d\": expected os/architecture[/variant], such as linux/amd64 or linux/arm64",
             "c.yaml:4:6: expected x86-64-v1, x86-64-v2, x86-64-v3 or x86-64-v4",

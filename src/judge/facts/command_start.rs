@@ -1,15 +1,15 @@
-//! Whether the container's own command starts.
+//! Whether the first program of the container's command starts, as far as that is certain before any code runs.
 
 use super::consumers::CuptiConsumer;
-use super::entry_environment::StartedBefore;
-use super::entry_problem::EntryProblem;
+use super::default_path::DEFAULT_PATH;
 use super::process_context::ProcessContext;
-use super::python::is_interpreter_name;
 use super::resolved_objects::elf_at;
 use super::start_failure::{StartFailure, permission_cure};
-use image_linkage::elf::ElfFacts;
+use image_linkage::elf::{ElfFacts, ElfProblem};
+use image_linkage::escape;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{FileCredentials, FileUse};
+use image_linkage::rootfs::{FileUse, LookupError, NodeKind};
+use image_source::ImageConfig;
 
 /// Why the container's command does not start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,120 +18,240 @@ pub struct CommandFailure {
     pub words: String,
     /// What is to be done about it.
     pub cure: String,
-    /// Whether it is so for sure: what is not in the image may be mounted when the container starts.
-    pub is_sure: bool,
     /// The program or script, where the image has it.
     pub program: Option<RootPath>,
 }
 
+/// The bytes of a file that the kernel reads to tell what it is (`BINPRM_BUF_SIZE`).
+const FIRST_BLOCK: usize = 256;
+/// The scripts that it takes for interpreters of each other (Linux fs/exec.c, `exec_binprm`).
+const INTERPRETERS: usize = 5;
+/// The bytes of a word or a variable that the kernel takes, with its NUL (`MAX_ARG_STRLEN` of Linux).
+const WORD: usize = 128 << 10;
+/// Folders that an engine or a host fills when the container starts.
+const FILLED: [&str; 8] = [
+    "/proc",
+    "/sys",
+    "/dev",
+    "/run",
+    "/mnt",
+    "/tmp",
+    "/usr/local/nvidia",
+    "/host",
+];
+
 /// Why the command does not start; `None` where nothing shows that, and where a program that asks for the library tells.
-pub(super) fn find_command_failure(context: &ProcessContext, consumers: &[CuptiConsumer]) -> Option<CommandFailure> {
-    let entry = &context.entry;
-    if let Some(absent) = &entry.absent {
-        return Some(CommandFailure {
-            words: format!("{absent}, unless it is mounted when the container starts"),
-            cure: "put it into the image, or see that it is mounted before the container starts".to_owned(),
-            is_sure: false,
-            program: None,
-        });
+pub(super) fn find_command_failure(
+    context: &ProcessContext,
+    config: &ImageConfig,
+    consumers: &[CuptiConsumer],
+) -> Option<CommandFailure> {
+    let first = context.with_environment(&context.commands.environment);
+    let start = CommandStart {
+        context: &first,
+        config,
+    };
+    let failure = start.failure()?;
+    let mut told = consumers.iter().filter(|consumer| consumer.start_failure().is_some());
+    let is_told = failure.program.is_some() && told.any(|consumer| consumer.program == failure.program);
+    (!is_told).then_some(failure)
+}
+
+struct CommandStart<'c> {
+    context: &'c ProcessContext,
+    config: &'c ImageConfig,
+}
+
+impl CommandStart<'_> {
+    fn failure(&self) -> Option<CommandFailure> {
+        let mut name = self.config.command.first()?.clone();
+        let variables = self.context.commands.environment.iter();
+        let variables = variables.map(|(name, value)| name.len() + 1 + value.len());
+        if self
+            .config
+            .command
+            .iter()
+            .map(String::len)
+            .chain(variables)
+            .any(|bytes| bytes >= WORD)
+        {
+            return Some(plain_failure("argument list too long".to_owned(), None));
+        }
+        let mut script = None;
+        for _ in 0..=INTERPRETERS {
+            let path = match self.find(&name, script.as_ref()) {
+                Ok(path) => path?,
+                Err(failure) => return Some(failure),
+            };
+            let file = self.context.rootfs.lookup(&path).ok()?;
+            if let Some(failure) = self.refused(&path, &file.path) {
+                return Some(failure);
+            }
+            if let Some(elf) = elf_at(&self.context.rootfs, &file.path) {
+                let failure = StartFailure::of_machine(self.context, &file.path);
+                // One that was cut off tells by its interpreter alone that it is a program.
+                let starts = elf.is_program() || elf.interp.is_some();
+                let failure =
+                    failure.or_else(|| StartFailure::of_program(self.context, &file.path).filter(|_| starts))?;
+                return Some(CommandFailure {
+                    words: failure.words,
+                    cure: failure.cure,
+                    program: Some(file.path),
+                });
+            }
+            if let Some(failure) = self.unreadable(&path, &file.path) {
+                return Some(failure);
+            }
+            let content = self.context.rootfs.content(&path)?;
+            name = match interpreter(content, script.is_none()) {
+                Ok(name) => name?,
+                Err(why) => return Some(plain_failure(format!("{}: {why}", shown(&path)), Some(file.path))),
+            };
+            script = Some(path);
+        }
+        let why = "too many levels of symbolic links: scripts are each other's interpreters";
+        Some(plain_failure(format!("{}: {why}", shown(&script?)), None))
     }
-    let program = entry.executable.clone();
-    let is_told = |consumer: &&CuptiConsumer| consumer.program == program && consumer.start_failure().is_some();
-    if program.is_some() && consumers.iter().any(|consumer| is_told(&consumer)) {
-        return None;
+
+    /// The path of a program or interpreter; nothing where a run may bring it.
+    fn find(&self, name: &str, script: Option<&Vec<u8>>) -> Result<Option<Vec<u8>>, CommandFailure> {
+        let rootfs = &self.context.rootfs;
+        let shown_name = escape::escape_bytes(name.as_bytes());
+        let path = if name.contains('/') {
+            self.context.path_in_working_dir(name.as_bytes())
+        } else {
+            let path = self
+                .context
+                .commands
+                .environment
+                .get("PATH")
+                .map_or(DEFAULT_PATH, String::as_str);
+            let folders = path
+                .split(':')
+                .map(|folder| if folder.is_empty() { "." } else { folder });
+            let places = folders.map(|folder| self.context.path_in_working_dir(format!("{folder}/{name}").as_bytes()));
+            let mut places = places.filter(|place| rootfs.file(place).is_some());
+            match places.next() {
+                Some(path) => path,
+                None if path.split(':').any(|folder| self.is_filled(folder.as_bytes())) => return Ok(None),
+                None => {
+                    let words = format!("exec: \"{shown_name}\": executable file not found in $PATH");
+                    return Err(plain_failure(words, None));
+                }
+            }
+        };
+        if self.is_filled(&path) {
+            return Ok(None);
+        }
+        match (rootfs.lookup(&path), script) {
+            (Ok(_) | Err(LookupError::Denied(_)), _) => Ok(Some(path)),
+            (Err(_), Some(script)) => {
+                let script = shown(script);
+                let why = format!("No such file or directory: its interpreter {shown_name} is not in the image");
+                let program = rootfs.lookup(script.as_bytes()).ok().map(|found| found.path);
+                Err(plain_failure(format!("{script}: {why}"), program))
+            }
+            (Err(error), None) => Err(plain_failure(format!("exec: \"{shown_name}\": {error}"), None)),
+        }
     }
-    // Who starts the container may give a script what it ends for want of.
-    let ends = matches!(entry.problem, Some(EntryProblem::EndsBefore(..)));
-    let (words, cure) = if ends {
-        let given = "give it what it asks for, in the image or when the container starts";
-        (entry.problem.as_ref()?.failure()?, given.to_owned())
-    } else if let Some(problem) = &entry.problem {
-        let ways = [FileUse::Execute, FileUse::Read];
-        let cure = program.iter().find_map(|path| permission_cure(context, path, &ways));
-        let mend = || "mend the file that is named, or let the command name another one".to_owned();
-        (problem.failure()?, cure.unwrap_or_else(mend))
-    } else {
-        if let Some((failure, path)) = launcher_failure(context) {
+
+    /// Whether a path lies where an engine or a host puts files: in a folder of theirs, or in a volume.
+    fn is_filled(&self, path: &[u8]) -> bool {
+        let path = RootPath::new(path).absolute();
+        let volumes = self.config.settings.volumes.iter().map(String::as_str);
+        let mut folders = FILLED.iter().copied().chain(volumes);
+        folders.any(|folder| {
+            let rest = path.strip_prefix(folder.trim_end_matches('/').as_bytes());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        })
+    }
+
+    /// Why the interpreter of a script cannot read it.
+    fn unreadable(&self, path: &[u8], file: &RootPath) -> Option<CommandFailure> {
+        let opened = self
+            .context
+            .rootfs
+            .open_as(path, &self.context.user.credentials, FileUse::Read);
+        let Err(LookupError::Denied(denial)) = opened else {
+            return None;
+        };
+        let cure = permission_cure(self.context, file, &[FileUse::Read])?;
+        Some(CommandFailure {
+            words: format!("{}: its interpreter cannot read it: {denial}", shown(path)),
+            cure,
+            program: Some(file.clone()),
+        })
+    }
+
+    /// Why the kernel does not execute what lies at a path.
+    fn refused(&self, path: &[u8], file: &RootPath) -> Option<CommandFailure> {
+        let rootfs = &self.context.rootfs;
+        if let Err(LookupError::Denied(_)) = rootfs.open_as(path, &self.context.user.credentials, FileUse::Execute) {
+            let cure = permission_cure(self.context, file, &[FileUse::Execute]);
+            let failure = plain_failure(format!("{}: Permission denied", shown(path)), Some(file.clone()));
             return Some(CommandFailure {
-                words: failure.words,
-                cure: failure.cure,
-                is_sure: true,
-                program: Some(path),
+                cure: cure.unwrap_or_else(|| failure.cure.clone()),
+                ..failure
             });
         }
-        let path = program.as_ref()?;
-        // What only a run could tell of the search paths may lead to what is missing.
-        let is_known = entry.unknown.is_empty() && elf_at(&context.rootfs, path).is_some_and(starts);
-        let failure = missing_module(context, path)
-            .or_else(|| StartFailure::of_machine(context, path))
-            .or_else(|| StartFailure::of_program(context, path).filter(|_| is_known))?;
-        (failure.words, failure.cure)
-    };
-    Some(CommandFailure {
-        words,
-        cure,
-        is_sure: !ends,
-        program,
-    })
-}
-
-/// What keeps a shell or a launcher from starting that is to start the program, and which.
-fn launcher_failure(context: &ProcessContext) -> Option<(StartFailure, RootPath)> {
-    let entry = &context.entry;
-    let before = entry
-        .started
-        .iter()
-        .filter(|started| entry.executable.as_ref() != Some(&started.path));
-    let is_program = |started: &&StartedBefore| elf_at(&context.rootfs, &started.path).is_some_and(starts);
-    before.filter(is_program).find_map(|started| {
-        let text = |value: &Option<String>| value.as_ref().map(|value| value.as_bytes().into());
-        let mut then = context.clone();
-        then.environment.library_path = text(&started.library_path);
-        then.environment.preload = text(&started.preload);
-        if entry.user.is_some() {
-            // Who takes on another user was root before, to whom no file is closed.
-            then.user.credentials = FileCredentials::default();
-        }
-        let failure = StartFailure::of_program(&then, &started.path)?;
-        Some((failure, started.path.clone()))
-    })
-}
-
-/// What `python -m MODULE` does not find of its modules, or `python FOLDER` in its folder.
-fn missing_module(context: &ProcessContext, program: &RootPath) -> Option<StartFailure> {
-    let mut words = context.entry.program.iter().map(String::as_str);
-    words
-        .next()
-        .filter(|name| is_interpreter_name(RootPath::from(*name).name()))?;
-    let rootfs = &context.rootfs;
-    let python = (program, context.entry.called.as_ref().unwrap_or(program));
-    let module = loop {
-        match words.next()? {
-            "-m" => break words.next()?,
-            "-W" | "-X" => drop(words.next()),
-            word if word.starts_with("-m") => break word.get(2..)?,
-            word if word.starts_with("-c") => return None,
-            word if !word.starts_with('-') => {
-                // Of a folder, Python runs what is in it (runpy, `run_path`).
-                let path = context.path_in_working_dir(word.as_bytes());
-                let main = [&path, &b"/__main__.py"[..]].concat();
-                let is_folder = rootfs.file(&path).is_none() && rootfs.lookup(&path).is_ok();
-                let lacks_main = is_folder && rootfs.lookup(&main).is_err();
-                return lacks_main.then(|| StartFailure::of_import("can't find '__main__' module in a folder"));
-            }
-            _ => {}
-        }
-    };
-    if context.python.lacks_module(rootfs, python, module) {
-        return Some(StartFailure::of_import(&format!("No module named '{module}'")));
+        let why = match &rootfs.node(rootfs.lookup(path).ok()?.node).kind {
+            NodeKind::Directory(_) => "is a directory".to_owned(),
+            NodeKind::File(facts) if facts.bytes == 0 => "exec format error: it is empty".to_owned(),
+            NodeKind::File(facts) => format!("exec format error: {}", facts.elf.as_deref().and_then(object_fault)?),
+            _ => return None,
+        };
+        Some(plain_failure(format!("{}: {why}", shown(path)), Some(file.clone())))
     }
-    // A package is run by its module `__main__` (runpy, `_get_module_details`).
-    let main = format!("{module}.__main__");
-    let is_missing = context.python.lacks_module(rootfs, python, &main);
-    is_missing.then(|| StartFailure::of_import(&format!("No module named '{main}'")))
 }
 
-/// Whether an object is started as a program; one that was cut off tells it by its interpreter alone.
-fn starts(elf: &ElfFacts) -> bool {
-    elf.is_program() || elf.interp.is_some()
+/// The interpreter that the first line of a script names (Linux `fs/binfmt_script.c`); nothing of what is no script and a
+/// shell may still run.
+fn interpreter(content: &[u8], is_first: bool) -> Result<Option<String>, &'static str> {
+    let Some(line) = content.strip_prefix(b"#!") else {
+        let why = "exec format error: its first line names no interpreter";
+        return if is_first && !content.is_empty() {
+            Err(why)
+        } else {
+            Ok(None)
+        };
+    };
+    let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let begin = line.trim_ascii_start();
+    let name: &[u8] = begin.split(|byte| b" \t".contains(byte)).next().unwrap_or_default();
+    if line.len() - begin.len() + name.len() + 2 >= FIRST_BLOCK {
+        return Err("exec format error: its first line is longer than the kernel reads");
+    }
+    if line.ends_with(b"\r") {
+        return Err("No such file or directory: its first line ends in a carriage return");
+    }
+    Ok(String::from_utf8(name.to_vec()).ok().filter(|name| !name.is_empty()))
+}
+
+/// Why the kernel takes an object for no program (Linux `fs/binfmt_elf.c`, `load_elf_binary`).
+fn object_fault(elf: &ElfFacts) -> Option<&'static str> {
+    let is_cut = |problem: &ElfProblem| match problem {
+        ElfProblem::Truncated { what, .. } => ["the header", "the program headers"].contains(what),
+        _ => false,
+    };
+    match elf.kind {
+        _ if elf.problems.iter().any(is_cut) => Some("the object is cut off"),
+        EXECUTABLE | MOVABLE => None,
+        _ => Some("the object is no program"),
+    }
+}
+
+/// `ET_EXEC` and `ET_DYN`.
+const EXECUTABLE: u16 = 2;
+const MOVABLE: u16 = 3;
+
+fn shown(path: &[u8]) -> String {
+    escape::escape_bytes(path)
+}
+
+fn plain_failure(words: String, program: Option<RootPath>) -> CommandFailure {
+    CommandFailure {
+        words,
+        cure: "put the named file into the image, or name another program in ENTRYPOINT or CMD".to_owned(),
+        program,
+    }
 }

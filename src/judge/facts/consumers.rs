@@ -245,10 +245,9 @@ fn consumer(
             outcome = ByWorld::map(contexts, |context| ask(context, &asker));
         }
     }
-    let (open, other_copies) = circumstances
-        .variants
-        .open_reasons(object, &outcome.as_is, |context| ask(context, &asker));
-    let open = open.or_else(|| contexts.as_is.budget_end());
+    let variants = circumstances.variants;
+    let answer = variants.judge_outcome(&outcome.as_is, |context| ask(context, &asker));
+    let open = answer.open.or_else(|| contexts.as_is.budget_end());
     let nobody = asker.user.is_none() && matches!(loader, ObjectLoader::Unknown | ObjectLoader::Nobody(_));
     let links = circumstances.links.that_move(&contexts.as_is.rootfs, object);
     let by_link = |link| {
@@ -287,7 +286,8 @@ fn consumer(
         python,
         outcome,
         open,
-        other_copies,
+        other_copies: answer.other_copies,
+        basis: answer.basis,
     }
 }
 

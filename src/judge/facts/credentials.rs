@@ -4,7 +4,7 @@ use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::SearchStep;
 use image_linkage::rootfs::{AccessDenial, FileCredentials, Rootfs};
-use image_source::{ImageConfig, find_user};
+use image_source::find_user;
 
 /// The user that an engine starts the image's processes as.
 #[derive(Debug, Clone)]
@@ -15,26 +15,8 @@ pub(super) struct ImageUser {
     pub problem: Option<String>,
 }
 
-/// The home directory in the line that `/etc/passwd` has for a user, which engines and those who change the user take for
-/// `HOME`; root's for nobody.
-pub(super) fn home_of(user: &str, rootfs: &Rootfs) -> Option<String> {
-    let user = user.split(':').next().unwrap_or_default();
-    let user = if user.is_empty() { "0" } else { user };
-    let passwd = String::from_utf8_lossy(rootfs.content(b"/etc/passwd").unwrap_or_default());
-    let mut lines = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let own = lines.find(|fields| fields.first() == Some(&user) || fields.get(2) == Some(&user))?;
-    own.get(5).map(|home| (*home).to_owned())
-}
-
-/// The user of the config, or the one that its command goes on as, looked up in the image's own files; with another
-/// effective user and group where the command takes them on.
-pub(super) fn image_user(
-    config: &ImageConfig,
-    changed: Option<&str>,
-    effective: &(Option<String>, Option<String>),
-    rootfs: &Rootfs,
-) -> ImageUser {
-    let spec = changed.or(config.user.as_deref()).unwrap_or_default();
+/// A user as image configs name one, looked up in the image's own files; an empty name is root.
+pub(super) fn find_image_user(spec: &str, rootfs: &Rootfs) -> ImageUser {
     let known = |problem: Option<String>, credentials| ImageUser { credentials, problem };
     let unread = |path: &&[u8]| rootfs.file(path).is_some_and(|file| file.kept.is_none());
     let files: [&[u8]; 2] = [b"/etc/passwd", b"/etc/group"];
@@ -48,19 +30,7 @@ pub(super) fn image_user(
     }
     let [passwd, group] = files.map(|path| rootfs.content(path).unwrap_or_default());
     match find_user(spec, passwd, group) {
-        Ok(mut credentials) => {
-            let real = (credentials.uid, credentials.gid);
-            let named = |spec: String| find_user(&spec, passwd, group).ok();
-            let (user, group) = effective;
-            if let Some(user) = user.clone().and_then(named) {
-                (credentials.uid, credentials.reads_all, credentials.name) = (user.uid, user.uid == 0, user.name);
-            }
-            if let Some(of_group) = group.as_ref().and_then(|group| named(format!("0:{group}"))) {
-                credentials.gid = of_group.gid;
-            }
-            credentials.real = Some(real).filter(|real| *real != (credentials.uid, credentials.gid));
-            known(None, credentials)
-        }
+        Ok(credentials) => known(None, credentials),
         Err(why) => known(Some(format!("no container starts: {why}")), FileCredentials::default()),
     }
 }
@@ -102,11 +72,10 @@ fn tried_path(step: &SearchStep) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::image_user;
+    use super::find_image_user;
     use image_linkage::layer::{ExpectedBlob, index_layer};
     use image_linkage::limits::Limits;
     use image_linkage::rootfs::merge_layers;
-    use image_source::ImageConfig;
     use testkit::layer::Layer;
 
     #[test]
@@ -118,11 +87,7 @@ mod tests {
                 ..Limits::default()
             };
             let index = index_layer("x", layer.tar().as_slice(), &ExpectedBlob::default(), &options).unwrap();
-            let config = ImageConfig {
-                user: user.map(str::to_owned),
-                ..ImageConfig::default()
-            };
-            let found = image_user(&config, None, &(None, None), &merge_layers([&index]).0);
+            let found = find_image_user(user.unwrap_or_default(), &merge_layers([&index]).0);
             assert_eq!(
                 (found.credentials.to_string().as_str(), found.problem.as_deref()),
                 expected

@@ -89,7 +89,7 @@ fn of_unknown_environment<'f>(
     library: &'f LibraryProfile,
     files: &'f [DeadWeightFile],
 ) -> impl Iterator<Item = FileReference> + 'f {
-    let is_unknown = context.entry.unknown.iter().any(|name| name == LIBRARY_PATH);
+    let is_unknown = context.entry.unknown.contains_key(LIBRARY_PATH);
     let copies = files
         .iter()
         .filter(move |file| is_unknown && library.is_name(file.path.name()));

@@ -55,11 +55,12 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
 
 /// Gathers the facts of an image from its merged file system.
 pub fn gather_from_rootfs(
-    image: Image,
+    mut image: Image,
     layers: MergedLayers,
     knowledge: &Knowledge,
     conditions: &GatherOptions,
 ) -> ImageFacts {
+    conditions.start.apply(&mut image.config);
     let MergedLayers {
         rootfs,
         sizes,
@@ -123,6 +124,7 @@ fn join_facts(
         consumers: asked.consumers,
         undecided: asked.undecided,
         command_failure: asked.command_failure,
+        assumptions: asked.assumptions,
         apis: asked.apis,
         dead_weight: scan.weight.files,
         dead_weight_uses: uses,

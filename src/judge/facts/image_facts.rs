@@ -16,6 +16,7 @@ use super::process_context::ProcessContext;
 use super::related_software::RelatedSoftware;
 use super::world::ByWorld;
 use crate::knowledge::{KnowledgeTables, LibraryProfile};
+use container_start::Assumption;
 use image_linkage::loader::RequestOutcome;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::ApplyProblem;
@@ -86,6 +87,8 @@ pub struct ImageFacts {
     pub undecided: Vec<UndecidedOpener>,
     /// Why the container's own command does not start.
     pub command_failure: Option<CommandFailure>,
+    /// What the answers rest on and the image does not show.
+    pub assumptions: Vec<Assumption>,
     /// Which APIs of CUPTI a process without search paths and each consumer can use, in this order.
     pub apis: Vec<CuptiProcess>,
     /// The files that may be dead weight, by path.

@@ -21,10 +21,9 @@ const VARIABLES: [&str; 2] = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"];
 /// The injected libraries that a process of the image cannot load.
 pub fn find_injections(context: &ProcessContext) -> Vec<InjectedLibrary> {
     let named = VARIABLES.into_iter().filter_map(|variable| {
-        let library = context.entry.values.get(variable)?;
-        let is_unknown = |name: &str| context.entry.unknown.iter().any(|unknown| unknown == name);
+        let library = context.entry.variables.get(variable)?;
         // A path needs no search path to be found.
-        let is_open = is_unknown(variable) || !library.contains('/') && is_unknown("LD_LIBRARY_PATH");
+        let is_open = !library.contains('/') && context.entry.unknown.contains_key("LD_LIBRARY_PATH");
         Some((variable, library)).filter(|(_, library)| !library.is_empty() && !is_open)
     });
     named

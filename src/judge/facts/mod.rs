@@ -2,10 +2,12 @@
 //!
 //! Everything is computed from the merged file system and the loader; nothing is judged here.
 
+mod command_entry;
 mod command_start;
 mod companions;
 mod consumer_outcome;
 mod consumers;
+mod container_files;
 mod copies;
 mod copy_version;
 pub mod counted_contents;
@@ -15,8 +17,6 @@ mod cupti_access;
 mod cupti_files;
 mod dead_weight;
 mod default_path;
-mod entry_environment;
-mod entry_problem;
 mod expected_soname;
 mod file_owner;
 mod file_references;
@@ -41,13 +41,12 @@ mod related_software;
 pub mod release_mismatch;
 mod resolved_objects;
 pub mod search_path;
-mod shell_script;
-mod shell_words;
 mod source_openers;
 mod start_failure;
 mod world;
 
 pub use crate::knowledge::{FailureImpact, RequestKind};
+pub use command_entry::{CommandEntry, CommandReading};
 pub use command_start::CommandFailure;
 pub use companions::CompanionLookup;
 pub use consumer_outcome::ConsumerOutcome;
@@ -58,8 +57,6 @@ pub use cupti_access::{ApiAvailability, CuptiAccess, CuptiProcess};
 pub use cupti_files::DanglingLink;
 pub(crate) use dead_weight::dead_weight_kind;
 pub use dead_weight::{DeadWeightFile, DeadWeightUse};
-pub use entry_environment::{EntryEnvironment, WorkingDirectory};
-pub use entry_problem::EntryProblem;
 pub use file_owner::{FileOwner, OwnerKind};
 pub use file_references::{
     FileReference, FileReferrer, PROVENANCE_PLACE, ReferenceKind, is_for_processor, keep_referenced, retained_files,
@@ -70,7 +67,8 @@ pub use host_facts::{HostFacts, read_host_facts};
 pub use image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};
 pub use opened_names::UndecidedOpener;
 pub use plain_open::PlainOpen;
-pub use process_context::{GatherOptions, ProcessContext};
+pub use process_context::{GatherOptions, ProcessContext, StartOverrides};
+pub use process_variants::AnswerBasis;
 pub use python::PythonUse;
 pub use related_software::RelatedSoftware;
 pub use resolved_objects::{is_unforetold, opened_object, unresolved_objects};

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use super::credentials::{ImageUser, image_user};
-use super::entry_environment::{CacheChange, EntryEnvironment, WorkingDirectory, entry_environment};
+use super::command_entry::{CommandEntry, CommandReading, read_command};
+use super::credentials::{ImageUser, find_image_user};
 use super::library_aliases::last_part;
 use super::other_loaders::{OtherLoaders, find_named_loader};
 use super::python::{PythonEnvironment, PythonSettings, SettingSources};
@@ -22,8 +22,8 @@ use image_linkage::loader::{
     SYSTEM_CACHE, SearchStage, SimulatedProcess, StartMode, UnresolvedRequest, run_ldconfig,
 };
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{FileCredentials, FileUse, LookupError, NodeKind, Rootfs};
-use image_source::Image;
+use image_linkage::rootfs::{FileUse, LookupError, NodeKind, Rootfs};
+use image_source::{Image, ImageConfig};
 
 /// How the loader is to be set up, beyond what the image says.
 #[derive(Debug, Clone)]
@@ -34,6 +34,35 @@ pub struct GatherOptions {
     pub cpu: CpuLevel,
     /// The bounds on what the loader is asked.
     pub limits: Limits,
+    /// What the container is started with in place of what the image says.
+    pub start: StartOverrides,
+}
+
+/// What an engine is told to start in place of what the image says.
+#[derive(Debug, Clone, Default)]
+pub struct StartOverrides {
+    /// The words in place of Entrypoint and Cmd.
+    pub command: Option<Vec<String>>,
+    /// The words in place of Cmd.
+    pub arguments: Option<Vec<String>>,
+    /// The user, as `docker run --user` takes it.
+    pub user: Option<String>,
+    /// The working directory.
+    pub working_dir: Option<String>,
+}
+
+impl StartOverrides {
+    /// Puts them into an image config.
+    pub(super) fn apply(&self, config: &mut ImageConfig) {
+        let own = || config.settings.entrypoint.clone();
+        config.command = match (&self.command, &self.arguments) {
+            (None, None) => config.command.clone(),
+            (Some(command), arguments) => command.iter().chain(arguments.iter().flatten()).cloned().collect(),
+            (None, Some(arguments)) => own().into_iter().chain(arguments.iter().cloned()).collect(),
+        };
+        config.user = self.user.clone().or(config.user.take());
+        config.working_dir = self.working_dir.clone().or(config.working_dir.take());
+    }
 }
 
 /// The steps of the loader that a start may take which is asked for by itself.
@@ -54,8 +83,16 @@ pub struct ProcessContext {
     pub relinked: LinkChanges,
     /// What the loader reads of the environment.
     pub environment: LoaderEnvironment,
-    /// What the container's command makes of the environment of the config.
-    pub entry: EntryEnvironment,
+    /// The process of the container's command that this is.
+    pub entry: CommandEntry,
+    /// All that the command may come to.
+    pub commands: Arc<CommandReading>,
+    /// The user of the image itself.
+    image_user: ImageUser,
+    /// The working directory of the config.
+    config_directory: ByteString,
+    /// The cache of the image itself, where its command runs ldconfig.
+    own_cache: Option<DynamicLoader>,
     /// The user that the processes are started as.
     pub(super) user: ImageUser,
     /// The level of the processor, which decides on glibc-hwcaps.
@@ -81,12 +118,29 @@ pub fn build_contexts(
 ) -> ByWorld<ProcessContext> {
     let arch = Arch::of_platform(&image.platform.architecture);
     let capabilities = variable(image, conditions, "NVIDIA_DRIVER_CAPABILITIES");
-    let mut entry = entry_environment(
+    let environment = container_environment(image, conditions);
+    let machine = match image.platform.architecture.as_str() {
+        "amd64" => "x86_64",
+        "arm64" => "aarch64",
+        other => other,
+    };
+    let image_user = match &image.config.running {
+        // Who asks for itself is known.
+        Some(credentials) => ImageUser {
+            credentials: credentials.clone(),
+            problem: None,
+        },
+        None => find_image_user(image.config.user.as_deref().unwrap_or_default(), rootfs),
+    };
+    let commands = read_command(
         &image.config,
         rootfs,
-        &container_environment(image, conditions),
-        &tables.launchers,
+        &environment,
+        &conditions.environment,
+        (machine, &image_user.credentials),
+        tables,
     );
+    let entry = commands.entries.first().cloned().unwrap_or_default();
     let linker = arch.and_then(|arch| {
         DynamicLoader::find_default(rootfs, arch, conditions.cpu)
             .or_else(|| find_named_loader(rootfs, arch, conditions.cpu, entry.executable.as_ref()))
@@ -96,42 +150,32 @@ pub fn build_contexts(
         budget: Arc::clone(&budget),
         ..linker
     });
-    // Who gives the value of a variable has asked a run for it.
-    let is_given = |name: &String| conditions.environment.iter().any(|(given, _)| given == name);
-    entry.unknown.retain(|name| !is_given(name));
-    let credentials = match &image.config.running {
-        // Who asks for itself is known; who its command goes on as is looked up.
-        Some(credentials) if entry.user.is_none() => ImageUser {
-            credentials: credentials.clone(),
-            problem: None,
-        },
-        _ => image_user(&image.config, entry.user.as_deref(), &entry.effective, rootfs),
-    };
-    let user = ImageUser {
-        credentials: FileCredentials {
-            no_new_privileges: entry.no_new_privileges,
-            ..credentials.credentials
-        },
-        ..credentials
-    };
     let mut as_is = ProcessContext {
         world: World::AsIs,
         rootfs: Arc::clone(rootfs),
         linker,
         budget,
         relinked: LinkChanges::default(),
-        environment: process_environment(image, &entry),
-        user,
-        entry,
+        environment: LoaderEnvironment::default(),
+        user: image_user.clone(),
+        entry: CommandEntry::default(),
+        commands: Arc::new(commands),
+        image_user,
+        config_directory: image.config.working_dir.as_deref().unwrap_or("/").as_bytes().into(),
+        own_cache: None,
         cpu: conditions.cpu,
         capabilities: capabilities.map(str::to_owned),
         tables,
         python: Arc::default(),
         library_names: Arc::default(),
         other_loaders: Arc::default(),
-    };
-    if as_is.entry.cache == CacheChange::Remade {
-        as_is = with_new_cache(&as_is, image.layers.len());
+    }
+    .with_entry(&entry);
+    if as_is.commands.ldconfig_place().is_some() {
+        as_is = ProcessContext {
+            own_cache: as_is.linker.clone(),
+            ..with_new_cache(&as_is, image.layers.len())
+        };
     }
     if image.config.running.is_some() {
         // What the container runtime brings is there already, or never will be.
@@ -150,9 +194,7 @@ fn with_new_cache(as_is: &ProcessContext, layers: usize) -> ProcessContext {
     let mut context = as_is.clone();
     context.other_loaders = Arc::default();
     if let Some(linker) = &mut context.linker {
-        let folders = as_is.entry.cache_folders.iter();
-        let folders = folders.map(|folder| folder.as_bytes().into()).collect();
-        let made = run_ldconfig(&as_is.rootfs, linker, folders);
+        let made = run_ldconfig(&as_is.rootfs, linker, Vec::new());
         if made.relinked != LinkChanges::default() {
             // Without new links both worlds share one file system in memory.
             context.rootfs = Arc::new(made.apply(&as_is.rootfs, layers));
@@ -185,10 +227,9 @@ pub(super) fn python_settings(image: &Image, context: &ProcessContext) -> Python
     PythonSettings::read(
         &context.rootfs,
         SettingSources {
-            variables: &entry.all,
+            variables: &entry.variables,
             command: command.unwrap_or(&config.command),
             working_dir: config.working_dir.as_deref().unwrap_or("/"),
-            user: entry.user.as_deref().or(config.user.as_deref()).unwrap_or_default(),
             credentials: &context.user.credentials,
         },
     )
@@ -200,23 +241,52 @@ fn container_environment(image: &Image, conditions: &GatherOptions) -> BTreeMap<
     all.cloned().collect()
 }
 
-/// The environment of the program, as the loader sees it.
-fn process_environment(image: &Image, entry: &EntryEnvironment) -> LoaderEnvironment {
-    let value = |key: &str| entry.values.get(key).map(|value| value.as_bytes().into());
+/// The environment of a program, as the loader sees it.
+fn loader_environment(variables: &BTreeMap<String, String>, working_dir: Option<&str>) -> LoaderEnvironment {
+    let value = |key: &str| variables.get(key).map(|value| value.as_bytes().into());
     LoaderEnvironment {
         library_path: value("LD_LIBRARY_PATH"),
         preload: value("LD_PRELOAD"),
-        binds_now: entry.all.get("LD_BIND_NOW").is_some_and(|value| !value.is_empty()),
-        tunables: entry.all.get("GLIBC_TUNABLES").map(|value| value.as_bytes().into()),
-        working_dir: match &entry.working_dir {
-            WorkingDirectory::Known(path) => path.as_bytes().into(),
-            // Engines start a process in `/` where the config names no folder.
-            _ => image.config.working_dir.as_deref().unwrap_or("/").as_bytes().into(),
-        },
+        binds_now: variables.get("LD_BIND_NOW").is_some_and(|value| !value.is_empty()),
+        tunables: value("GLIBC_TUNABLES"),
+        working_dir: working_dir.unwrap_or("/").as_bytes().into(),
     }
 }
 
 impl ProcessContext {
+    /// The same image with another process of its command.
+    pub(super) fn with_entry(&self, entry: &CommandEntry) -> Self {
+        Self {
+            environment: loader_environment(&entry.variables, entry.working_dir.as_deref()),
+            user: match &entry.user {
+                Some(user) => find_image_user(user, &self.rootfs),
+                None => self.image_user.clone(),
+            },
+            entry: entry.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// The first process of the command: the image's user, with these variables.
+    pub(super) fn with_environment(&self, variables: &BTreeMap<String, String>) -> Self {
+        let directory = String::from_utf8_lossy(&self.config_directory).into_owned();
+        Self {
+            environment: loader_environment(variables, Some(&directory)),
+            user: self.image_user.clone(),
+            entry: CommandEntry::default(),
+            ..self.clone()
+        }
+    }
+
+    /// The same with the cache that the image has, where its command runs ldconfig.
+    pub(super) fn with_own_cache(&self) -> Self {
+        Self {
+            linker: self.own_cache.clone().or_else(|| self.linker.clone()),
+            other_loaders: Arc::default(),
+            ..self.clone()
+        }
+    }
+
     /// What could not be read of the loader's own files.
     pub fn problems(&self) -> impl Iterator<Item = String> {
         let own = self.linker.iter().flat_map(|linker| linker.problems.iter().cloned());

@@ -1,204 +1,237 @@
-//! The ways in which the processes of an image may start, where what its command makes of the environment is not
-//! known: an outcome that is not the same in all of them can be told by a run alone.
+//! The ways in which the processes of an image may start: an answer that is not the same in all of them is open, and one
+//! that no environment changes needs no assumption.
+
+use std::collections::BTreeSet;
+
+use container_start::{Assumption, Hole, Value};
 
 use super::consumer_outcome::ConsumerOutcome;
 use super::cupti_files::CuptiFiles;
-use super::entry_environment::{CacheChange, FileChange, WorkingDirectory};
 use super::process_context::ProcessContext;
 use super::resolved_objects::elf_at;
-use crate::knowledge::file_interest::EXECUTES;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::{LoadedObject, RequestOutcome, SearchStage, SimulatedProcess};
 use image_linkage::path::RootPath;
-use std::collections::BTreeSet;
 
 /// How else the processes of an image may start.
 #[derive(Debug, Default)]
 pub(super) struct ProcessVariants {
-    /// The image as it is with other environments.
-    pub contexts: Vec<ProcessContext>,
-    /// What decides which of them it is, in words.
-    why: String,
-    /// Why none of them starts, or none in this root, if that is known.
+    /// The other environments of the command's programs, each with what decides on it.
+    contexts: Vec<(ProcessContext, String)>,
+    /// The environments where an engine passes or mounts more than the image has.
+    when_given: Vec<ProcessContext>,
+    /// The poorest environment and the one that leads to every copy, where something was assumed of the command.
+    extremes: Vec<ProcessContext>,
+    /// Why nothing is known of any process, if so.
     never: Option<String>,
-    /// The program that is started as it is known, and starts others as it likes.
-    launcher: Option<RootPath>,
-    /// Whether one of those may be itself.
-    may_restart: bool,
 }
 
-/// The folders that are put on a search path, or may be the working directory.
+/// What an answer rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AnswerBasis {
+    /// Whether another environment would change it.
+    pub environment: bool,
+    /// Whether what an engine passes or mounts beside the image's own would change it.
+    pub given: bool,
+}
+
+impl AnswerBasis {
+    /// What either of two answers rests on.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self {
+            environment: self.environment || other.environment,
+            given: self.given || other.given,
+        }
+    }
+}
+
+/// What the other environments make of one answer.
+#[derive(Debug, Default)]
+pub(super) struct VariantAnswer {
+    /// Why it is open.
+    pub open: Option<String>,
+    /// Why it may be another copy, where it is one in any case.
+    pub other_copies: Option<String>,
+    pub basis: AnswerBasis,
+}
+
+/// The folders that are put on a search path.
 const FOLDERS: usize = 16;
 
 impl ProcessVariants {
     /// The variants of a context, by the places of the library.
     pub(super) fn new(context: &ProcessContext, found: &CuptiFiles) -> Self {
-        let entry = &context.entry;
-        let never = entry
-            .problem
-            .as_ref()
-            .map(ToString::to_string)
-            .or_else(|| entry.doubt.clone());
-        let never = never
-            .or_else(|| changed_file(context, found))
-            .or_else(|| own_dlopen(context));
-        let is_unknown = |name: &str| entry.unknown.iter().any(|unknown| unknown == name);
-        let unknown = ["LD_LIBRARY_PATH", "LD_PRELOAD"].map(is_unknown);
-        let is_lost = entry.working_dir == WorkingDirectory::Unknown;
-        let is_remade = entry.cache == CacheChange::Unknown;
-        let what: Vec<&str> = [
-            unknown.first().filter(|unknown| **unknown).map(|_| "LD_LIBRARY_PATH"),
-            unknown.last().filter(|unknown| **unknown).map(|_| "LD_PRELOAD"),
-            is_lost.then_some("the working directory"),
-            is_remade.then_some("ld.so.cache"),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        let by = entry.by.as_deref().unwrap_or("the container's command");
-        let why = format!("it depends on {}, which {by} may set at run time", what.join(", "));
         let mut variants = Self {
-            contexts: Vec::new(),
-            why,
-            never,
-            may_restart: entry.launcher.as_ref().is_some_and(|path| executes(context, path)),
-            launcher: entry.launcher.clone(),
+            // Without a copy nobody gets one, whatever happens before.
+            never: if found.files.is_empty() {
+                None
+            } else {
+                own_dlopen(context)
+            },
+            ..Self::default()
         };
-        if unknown.contains(&true) {
-            variants.add_environments(context, found, unknown);
-        } else if is_remade {
-            // What ldconfig may find anywhere, a search path that leads to every copy finds as well.
-            variants.add_environments(context, found, [true, false]);
+        let files = found.files.iter().take(FOLDERS).map(|(file, _)| file);
+        let folders: BTreeSet<Vec<u8>> = files.clone().map(|file| file.parent().absolute()).collect();
+        let rich = Vec::from_iter(folders).join(&b':');
+        for entry in context.commands.entries.iter().skip(1) {
+            let variant = context.with_entry(entry);
+            variants.contexts.push((
+                variant,
+                branch_words(entry.branches.last().map(|branch| branch.place.as_str())),
+            ));
         }
-        if is_lost {
-            variants.add_directories(context, found);
+        for entry in context
+            .commands
+            .entries
+            .iter()
+            .filter(|entry| !entry.unknown.is_empty())
+        {
+            let why = entry
+                .first_hole()
+                .map_or_else(String::new, |(name, hole)| hole_words(name, hole));
+            for text in [String::new(), String::from_utf8_lossy(&rich).into_owned()] {
+                let mut filled = entry.clone();
+                for (name, value) in &entry.unknown {
+                    filled.variables.insert((*name).to_owned(), fill_elements(value, &text));
+                }
+                variants.contexts.push((context.with_entry(&filled), why.clone()));
+            }
         }
-        // Each program is asked in each of them.
-        if found.askers.len() > MANY {
-            variants.contexts.truncate(2);
+        if let Some(place) = context.commands.ldconfig_place() {
+            variants
+                .contexts
+                .push((context.with_own_cache(), format!("{place} runs ldconfig")));
+            if context.commands.changes_configuration() {
+                let mut all_found = context.clone();
+                all_found.environment.library_path = Some(ByteString::from(rich.clone()));
+                let why = format!("{place} runs ldconfig with a configuration of its own");
+                variants.contexts.push((all_found, why));
+            }
+        }
+        variants.when_given = context
+            .commands
+            .when_given
+            .iter()
+            .map(|entry| context.with_entry(entry))
+            .collect();
+        if !context.commands.assumptions().is_empty() {
+            variants.extremes = [None, Some(ByteString::from(rich))]
+                .into_iter()
+                .map(|library_path| {
+                    let mut variant = context.clone();
+                    variant.environment.library_path = library_path;
+                    variant.environment.preload = None;
+                    variant
+                })
+                .collect();
         }
         variants
     }
 
-    /// The poorest environment, and the one that leads to every copy.
-    fn add_environments(&mut self, context: &ProcessContext, found: &CuptiFiles, [path, preload]: [bool; 2]) {
-        let files = found.files.iter().take(FOLDERS).map(|(file, _)| file);
-        let folders: BTreeSet<Vec<u8>> = files.clone().map(|file| file.parent().absolute()).collect();
-        let folders: Vec<Vec<u8>> = folders.into_iter().collect();
-        let files: Vec<Vec<u8>> = files.map(RootPath::absolute).collect();
-        for lists in [None, Some([folders, files])] {
-            let mut variant = context.clone();
-            let joined = |at: usize| {
-                let list = lists.as_ref()?.get(at)?;
-                Some(ByteString::from(list.join(&b':')))
-            };
-            if path {
-                variant.environment.library_path = joined(0);
-            }
-            if preload {
-                variant.environment.preload = joined(1);
-            }
-            self.contexts.push(variant);
-        }
-    }
-
-    /// A working directory in which nothing lies, and those above each copy.
-    fn add_directories(&mut self, context: &ProcessContext, found: &CuptiFiles) {
-        let mut folders: BTreeSet<Vec<u8>> = BTreeSet::from([b"/proc".to_vec()]);
-        for (file, _) in found.files.iter().take(FOLDERS) {
-            let mut folder = file.parent();
-            while !folder.as_bytes().is_empty() && folders.len() < FOLDERS {
-                folders.insert(folder.absolute());
-                folder = folder.parent();
-            }
-        }
-        self.contexts.extend(folders.into_iter().map(|folder| {
-            let mut variant = context.clone();
-            variant.environment.working_dir = folder.into();
-            variant
-        }));
-    }
-
-    /// Why only a run could tell whether a program gets the library, and else which copy; nothing where it is the same
-    /// in all variants.
-    pub(super) fn open_reasons(
+    /// What the variants make of what a program gets.
+    pub(super) fn judge_outcome(
         &self,
-        object: &RootPath,
         gets: &ConsumerOutcome,
         ask: impl Fn(&ProcessContext) -> ConsumerOutcome,
-    ) -> (Option<String>, Option<String>) {
+    ) -> VariantAnswer {
         let is_loaded = |gets: &ConsumerOutcome| gets.outcome == RequestOutcome::Loaded;
-        let is_known = self.launcher.as_ref() == Some(object) && (is_loaded(gets) || !self.may_restart);
-        let contexts = self.contexts.iter().filter(|_| !is_known);
-        let others: Vec<ConsumerOutcome> = contexts.map(ask).collect();
-        let differs = others.iter().any(|other| is_loaded(other) != is_loaded(gets));
+        let mut answer = self.judge(is_loaded(gets), |context| is_loaded(&ask(context)));
         // Who does not start in any of them is lost, whoever starts it.
-        let never = self.never.clone().filter(|_| gets.start_failure.is_none());
-        let open = never.or_else(|| differs.then(|| self.why.clone()));
-        let is_other = |other: &ConsumerOutcome| other.real_path != gets.real_path;
-        let which = open.is_none() && is_loaded(gets) && others.iter().any(is_other);
-        (
-            open,
-            which.then(|| format!("which copy it gets is not known: {}", self.why)),
-        )
-    }
-
-    /// Why only a run could tell whether something is so.
-    pub(super) fn difference(&self, is_so: bool, ask: impl Fn(&ProcessContext) -> bool) -> Option<String> {
-        if let Some(never) = &self.never {
-            return Some(never.clone());
+        if gets.start_failure.is_some() && self.contexts.is_empty() {
+            answer.open = None;
         }
+        if answer.open.is_none() && is_loaded(gets) {
+            let mut others = self.contexts.iter();
+            let other = others.find(|(context, _)| ask(context).real_path != gets.real_path);
+            answer.other_copies = other.map(|(_, why)| format!("which copy it gets is not known: {why}"));
+        }
+        answer
+    }
+
+    /// What the variants make of an answer.
+    pub(super) fn judge(&self, is_so: bool, ask: impl Fn(&ProcessContext) -> bool) -> VariantAnswer {
         let mut contexts = self.contexts.iter();
-        contexts.any(|context| ask(context) != is_so).then(|| self.why.clone())
+        let other = contexts
+            .find(|(context, _)| ask(context) != is_so)
+            .map(|(_, why)| why.clone());
+        let differs = |contexts: &[ProcessContext]| contexts.iter().any(|context| ask(context) != is_so);
+        VariantAnswer {
+            open: self.never.clone().or(other),
+            other_copies: None,
+            basis: AnswerBasis {
+                environment: differs(&self.extremes),
+                given: differs(&self.when_given),
+            },
+        }
     }
 }
 
-/// Whether a program takes another in its own place (exec(3)).
-fn executes(context: &ProcessContext, program: &RootPath) -> bool {
-    let mut symbols = elf_at(&context.rootfs, program)
-        .into_iter()
-        .flat_map(|elf| &elf.symbols);
-    symbols.any(|symbol| EXECUTES.iter().any(|name| name.as_bytes() == &*symbol.name))
+/// A list of folders whose elements with unknown parts are `by`, whatever else they hold: links may lead anywhere.
+fn fill_elements(value: &Value, by: &str) -> String {
+    let mark = "\0";
+    let text = value.filled(mark);
+    let elements = text
+        .split(':')
+        .map(|element| if element.contains(mark) { by } else { element });
+    elements.collect::<Vec<_>>().join(":")
 }
 
-/// A script that removes or replaces a copy, its folder or one that is searched, or lets others read what they may not.
-fn changed_file(context: &ProcessContext, found: &CuptiFiles) -> Option<String> {
-    let files = found.files.iter().map(|(file, _)| file);
-    let is_of_files = |path: &str, is_content: bool| {
-        let real = context.rootfs.lookup(path.as_bytes()).ok();
-        let real = real.and_then(|found| String::from_utf8(found.path.absolute()).ok());
-        let paths = [Some(path.to_owned()), real].into_iter().flatten();
-        let covers = |path: String, file: &RootPath| {
-            let change = FileChange { path, is_content };
-            let is_above = String::from_utf8(file.absolute()).is_ok_and(|file| change.covers(&file));
-            is_above && (is_content || context.is_unreadable(file))
+/// Which condition decides.
+fn branch_words(place: Option<&str>) -> String {
+    match place {
+        Some(place) => format!("it depends on the condition in {place}"),
+        None => "the programs that the command starts have different environments".to_owned(),
+    }
+}
+
+/// What is not known of a variable.
+fn hole_words(name: &str, hole: &Hole) -> String {
+    let Hole { place, reason } = hole;
+    escape::escape_bytes(format!("{place} sets {name} to a value that is known only at run time ({reason})").as_bytes())
+}
+
+/// The assumption that nothing more is passed or mounted.
+pub(super) fn given_assumption() -> Assumption {
+    Assumption {
+        id: "given@config".to_owned(),
+        path: "config".to_owned(),
+        line: 0,
+        text: "nothing else is passed or mounted that the command tests".to_owned(),
+        variables: Vec::new(),
+        unset: Vec::new(),
+    }
+}
+
+/// The assumptions that files of the library, or of the loader, stay as they are.
+pub(super) fn file_assumptions(context: &ProcessContext, found: &CuptiFiles) -> Vec<Assumption> {
+    let is_of_library = |path: &str| {
+        let changed = RootPath::new(path.as_bytes());
+        let is_below = |file: &RootPath| {
+            let (file, changed) = (file.absolute(), changed.absolute());
+            file == changed || changed == b"/" || file.starts_with(&[&*changed, b"/"].concat())
         };
-        let mut paths = paths;
-        paths.any(|path| files.clone().any(|file| covers(path.clone(), file)))
+        let mut files = found.files.iter();
+        path.starts_with("/etc/ld.so") || files.any(|(file, _)| is_below(file))
     };
-    let folders = context.environment.library_path.as_deref().unwrap_or_default();
-    let is_searched = |change: &FileChange| {
-        let mut folders = folders.split(|byte| *byte == b':');
-        folders.any(|folder| str::from_utf8(folder).is_ok_and(|folder| !folder.is_empty() && change.covers(folder)))
+    let start = context.commands.start();
+    let changes = start.changed_files.iter();
+    let changes = changes.filter(|change| is_of_library(&change.path) && !found.files.is_empty());
+    let assumption = |change: &container_start::ChangedFile| {
+        let (path, line) = match change.place.rsplit_once(':') {
+            Some((path, line)) => (path, line.parse().unwrap_or(0)),
+            None => (change.place.as_str(), 0),
+        };
+        Assumption {
+            id: format!("files:{}@{}", change.path, change.place),
+            path: path.to_owned(),
+            line,
+            text: format!("what is done to {} changes no library", change.path),
+            variables: Vec::new(),
+            unset: Vec::new(),
+        }
     };
-    // Under the begin of its name, another of its versions may be put anywhere.
-    let stem = files
-        .clone()
-        .next()
-        .and_then(|file| str::from_utf8(file.name()).ok()?.split('.').next());
-    let is_named = |change: &FileChange| {
-        let name = change.path.rsplit('/').next().unwrap_or_default();
-        stem.is_some_and(|stem| name.starts_with(stem))
-    };
-    let mut changes = context.entry.changes.iter();
-    let change = changes.find(|change| {
-        is_of_files(&change.path, change.is_content) || change.is_content && (is_searched(change) || is_named(change))
-    })?;
-    let path = escape::escape_bytes(change.path.as_bytes());
-    Some(format!(
-        "the container's command changes {path} before it starts its program"
-    ))
+    changes.map(assumption).collect()
 }
 
 /// A preloaded object that stands in for dlopen: what that does nobody knows.
@@ -215,6 +248,3 @@ fn own_dlopen(context: &ProcessContext) -> Option<String> {
         object.real_path
     ))
 }
-
-/// The programs from which on an image has many.
-const MANY: usize = 100;

@@ -122,12 +122,6 @@ impl StartFailure {
         })
     }
 
-    /// Python does not find what is to run, or what that imports, in its words.
-    pub(super) fn of_import(words: &str) -> Self {
-        let cure = "install the package that brings it into the Python that runs it".to_owned();
-        Self::new(escape::escape_bytes(words.as_bytes()), cure, RequestOutcome::NotFound)
-    }
-
     fn new(words: String, cure: String, outcome: RequestOutcome) -> Self {
         Self {
             words,

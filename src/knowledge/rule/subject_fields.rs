@@ -250,9 +250,7 @@ pub(super) const START: &[SubjectField] = &[
 pub(super) const COMMAND: &[SubjectField] = &[
     text("words"),
     text("cure"),
-    // Whether it is so for sure: what is not in the image may be mounted.
-    flag("sure"),
-    // Whether it starts, and no program that could ask.
+    // Whether it starts, and is a tool that starts nothing.
     flag("idle"),
 ];
 
@@ -292,13 +290,7 @@ pub(super) const LD_CACHE: &[SubjectField] = &[
 
 pub(super) const EMPTY_ELEMENT: &[SubjectField] = &[text("of"), text("value"), text("working_dir")];
 
-pub(super) const ENVIRONMENT: &[SubjectField] = &[
-    text("variables"),
-    // The command or script that sets them.
-    text("by"),
-    // Whether their values can be told without running it.
-    flag("known"),
-];
+pub(super) const ENVIRONMENT: &[SubjectField] = &[text("variables")];
 
 pub(super) const INJECTION: &[SubjectField] = &[
     word("variable", INJECTION_VARIABLE),

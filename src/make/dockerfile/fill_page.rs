@@ -7,8 +7,8 @@ use super::phase_page::{
     RemovalGroupPage, RemovalPage, RepositoryPage, SearchPathPage,
 };
 use super::{config_instructions, quote};
+use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::site_packages_of;
-use crate::judge::facts::{ImageFacts, WorkingDirectory};
 use crate::judge::plan::Plan;
 use crate::knowledge::LibraryProfile;
 use crate::knowledge::file_interest::LIBRARY_PATH;
@@ -350,13 +350,14 @@ fn build_check_page(facts: &ImageFacts, check: &BuildCheck) -> Result<BuildCheck
         })
     };
     let entry = &facts.contexts.as_is.entry;
-    let is_known = |name: &&String| *name == LIBRARY_PATH && !entry.unknown.contains(name);
-    let changed = entry.changed.iter().find(is_known);
+    let value = entry.variables.get(LIBRARY_PATH);
+    let before = facts.contexts.as_is.commands.environment.get(LIBRARY_PATH);
+    let is_changed = value != before && !entry.unknown.contains_key(LIBRARY_PATH);
     // The loader takes an empty one for none (glibc elf/rtld.c, `process_envvars`).
-    let library_path = changed.map(|name| entry.values.get(name).cloned().unwrap_or_default());
+    let library_path = is_changed.then(|| value.cloned().unwrap_or_default());
     let library_path = library_path.map(|value| match &entry.working_dir {
-        WorkingDirectory::Known(folder) => absolute_elements(&value, folder),
-        WorkingDirectory::Configured | WorkingDirectory::Unknown => value,
+        Some(folder) => absolute_elements(&value, folder),
+        None => value,
     });
     Ok(BuildCheckPage {
         loader: quote::require_plain("the path of the loader", &check.loader)?,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::judge::facts::{GatherOptions, ImageFacts};
+use crate::judge::facts::{GatherOptions, ImageFacts, StartOverrides};
 use crate::judge::image_reading::{self, ReadOptions};
 use crate::knowledge::file_interest::cupti_options;
 use crate::knowledge::{Knowledge, Phase};
@@ -20,6 +20,7 @@ fn facts(image: &str) -> ImageFacts {
             environment: Vec::new(),
             cpu: CpuLevel::V3,
             limits: image_linkage::limits::Limits::default(),
+            start: StartOverrides::default(),
         },
         index: cupti_options(),
         progress: &(),

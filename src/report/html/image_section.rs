@@ -15,6 +15,7 @@ use crate::judge::facts::{CuptiCopy, ImageFacts};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::judge::rule::{Finding, Rule};
+use crate::report::command;
 use crate::size::format_size;
 use image_linkage::escape;
 use image_linkage::loader::TraceLine;
@@ -45,6 +46,7 @@ pub(super) fn image_section(
             }
             // Above all else: what could not be checked may change what follows.
             (gaps(facts))
+            (assumptions(audit))
             @if let Some(command) = &audit.mended_by {
                 p { b { "To mend it: " } code { (escape::escape_bytes(command.as_bytes())) } }
             }
@@ -81,6 +83,20 @@ fn inventory(audit: &AuditedImage, number: usize) -> Markup {
         }
         (copies(facts))
         (consumers(facts))
+    }
+}
+
+fn assumptions(audit: &AuditedImage) -> Markup {
+    let assumptions = &audit.facts.assumptions;
+    html! {
+        @if !assumptions.is_empty() && audit.links.is_none() {
+            h3 { "Assumed" }
+            ul.gaps {
+                @for assumption in assumptions {
+                    li { (command::assumption_line(assumption)) " (to settle it: " (command::settling_words(assumption)) ")" }
+                }
+            }
+        }
     }
 }
 

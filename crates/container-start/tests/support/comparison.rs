@@ -18,6 +18,8 @@ pub enum Agreement {
     AssumedRight,
     /// The real environment fits around unknown parts.
     Open,
+    /// Some variables are partly unknown and their known parts do not fit; all others are the real ones.
+    OpenMisfit,
     /// Another environment, or no such program, but an assumption says so.
     Assumed,
     /// Another environment, or no such program, and not a word about it.
@@ -34,8 +36,12 @@ fn compare_one(start: &ContainerStart, real: &RealStart, roots: &[&Path]) -> Agr
     let path = resolve_in(roots, &real.path);
     let is_same = |program: &&StartedProgram| match &program.path {
         Some(called) => *called == real.path || (path.is_some() && resolve_in(roots, called) == path),
-        None => program.words.first().is_none_or(|name| name.hole().is_some()),
+        None => is_unknown_name(program, real),
     };
+    let is_misfit = start.programs.iter().filter(is_same).any(|program| {
+        let mut environments = program.environments.iter();
+        environments.any(|environment| is_fitting(environment, real, is_unknown_or))
+    });
     let best = start
         .programs
         .iter()
@@ -45,8 +51,22 @@ fn compare_one(start: &ContainerStart, real: &RealStart, roots: &[&Path]) -> Agr
     let has_assumption = start.is_cut_short || start.programs.iter().any(|program| !program.assumptions.is_empty());
     best.unwrap_or(if has_assumption {
         Agreement::Assumed
+    } else if is_misfit {
+        Agreement::OpenMisfit
     } else {
         Agreement::Silent
+    })
+}
+
+/// Whether a program without a path may be this one: a part of its name, or of the folder that it starts from, is unknown.
+fn is_unknown_name(program: &StartedProgram, real: &RealStart) -> bool {
+    program.words.first().is_none_or(|name| match name.text() {
+        Some(name) => {
+            program.directory.hole().is_some()
+                && name.contains('/')
+                && real.path.ends_with(name.trim_start_matches('.'))
+        }
+        None => true,
     })
 }
 
@@ -55,7 +75,7 @@ fn fit(program: &StartedProgram, real: &RealStart) -> Option<Agreement> {
     let fitting: Vec<&Environment> = program
         .environments
         .iter()
-        .filter(|environment| is_fitting(environment, real))
+        .filter(|environment| is_fitting(environment, real, is_value))
         .collect();
     let is_known = |environment: &&&Environment| {
         let values = LOADER_VARIABLES
@@ -73,15 +93,20 @@ fn fit(program: &StartedProgram, real: &RealStart) -> Option<Agreement> {
     }
 }
 
-fn is_fitting(environment: &Environment, real: &RealStart) -> bool {
+fn is_fitting(environment: &Environment, real: &RealStart, is_equal: fn(&Value, &str) -> bool) -> bool {
     let mut pairs = LOADER_VARIABLES.iter().zip(&real.variables);
     pairs.all(|(name, real)| match (environment.variables.get(*name), real) {
         (None, None) => true,
-        (Some(value), Some(real)) => is_value(value, real),
+        (Some(value), Some(real)) => is_equal(value, real),
         // A variable that is unknown as a whole may be unset.
         (Some(value), None) => matches!(&*value.pieces, [ValuePiece::Hole(_)]),
         (None, Some(_)) => false,
     })
+}
+
+/// Whether the text is this value, or a part of the value is unknown.
+fn is_unknown_or(value: &Value, text: &str) -> bool {
+    value.hole().is_some() || is_value(value, text)
 }
 
 /// Whether the text can be this value: its known pieces stand in it in their order, with anything in the holes.

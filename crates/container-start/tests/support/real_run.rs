@@ -26,7 +26,7 @@ static WRITING: RwLock<()> = RwLock::new(());
 /// A program that a real run started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RealStart {
-    /// The absolute path as it was called.
+    /// The absolute path, links resolved.
     pub path: String,
     /// The number of its user.
     pub user: String,

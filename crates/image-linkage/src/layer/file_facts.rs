@@ -26,6 +26,8 @@ pub(crate) struct FileReader<'a> {
     words: Option<&'a NameMatcher>,
     /// What it has to hold if it turns out to be a script, and how large it may be.
     script: (Option<&'a NameMatcher>, u64),
+    /// Whether it is kept for what a shell may read of it alone.
+    for_shell: bool,
     hasher: Option<Sha256>,
     head_limit: usize,
 }
@@ -46,13 +48,19 @@ impl<'a> FileReader<'a> {
         let words = (!keeps_content).then(|| interest.wanted_words(path)).flatten();
         let is_open = !keeps_content && words.is_none();
         let script_words = is_open.then(|| interest.script_words(path)).flatten();
+        let for_shell = script_words.is_some();
         Self {
             bytes: 0,
             mode,
+            for_shell,
             shape: ContentKind::Unknown(Vec::new()),
             names: interest.names(),
-            kept: (keeps_content || words.is_some()).then(Vec::new),
-            kept_limit: words.map_or(limits.kept_file, |_| limits.searched_file),
+            kept: (keeps_content || words.is_some() || for_shell).then(Vec::new),
+            kept_limit: match words {
+                _ if for_shell => SHELL_TEXT,
+                Some(_) => limits.searched_file,
+                None => limits.kept_file,
+            },
             words,
             script: (script_words, limits.searched_file),
             hasher: interest.needs_digest(path).then(Sha256::new),
@@ -74,6 +82,10 @@ impl<'a> FileReader<'a> {
         {
             kept.extend_from_slice(bytes);
         }
+        let is_long = self.kept.as_ref().is_some_and(|kept| kept.len() as u64 > SHELL_TEXT);
+        if self.for_shell && is_long {
+            self.kept = None;
+        }
         match &mut self.shape {
             ContentKind::Elf(stream) => stream.push(bytes),
             ContentKind::Other => {}
@@ -85,7 +97,7 @@ impl<'a> FileReader<'a> {
                     && start.starts_with(b"#!")
                 {
                     (self.words, self.kept_limit, self.kept) = (words, limit, Some(start.clone()));
-                    self.script.0 = None;
+                    (self.script.0, self.for_shell) = (None, false);
                 }
                 self.shape = shape(start, self.names, self.head_limit);
             }
@@ -124,7 +136,12 @@ impl<'a> FileReader<'a> {
             let is_text = !matches!(self.shape, ContentKind::Elf(_));
             self.kept = self
                 .kept
-                .filter(|kept| is_text && kept.len() as u64 <= limit && words.holds_prefix(kept));
+                .filter(|kept| is_text && kept.len() as u64 <= limit)
+                .filter(|kept| is_shell_script(kept) || words.holds_prefix(kept));
+        }
+        if self.for_shell {
+            let is_text = !matches!(self.shape, ContentKind::Elf(_));
+            self.kept = self.kept.filter(|kept| is_text && names_loader_variable(kept));
         }
         let elf = match self.shape {
             ContentKind::Elf(stream) => Some(Box::new(stream.finish())),
@@ -223,6 +240,26 @@ pub(super) fn plain_file(entry: &LayerEntry) -> Option<PlainFile> {
     }
 }
 
+/// The bytes of a text that is kept for what a shell may read of it.
+const SHELL_TEXT: u64 = 64 << 10;
+
+/// Whether a text, whatever its name, names a variable of the loader: a script may read it.
+fn names_loader_variable(text: &[u8]) -> bool {
+    let names = [&b"LD_LIBRARY_PATH"[..], b"LD_PRELOAD"];
+    names.iter().any(|name| memchr::memmem::find(text, name).is_some())
+}
+
+/// Whether a file is a script for a shell: it may stand between a container's command and its program.
+fn is_shell_script(content: &[u8]) -> bool {
+    let first = content.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let mut words = first
+        .strip_prefix(b"#!")
+        .unwrap_or_default()
+        .split(|byte| b" \t/".contains(byte));
+    let is_shell = |word: &[u8]| [&b"sh"[..], b"bash", b"dash", b"ash"].contains(&word);
+    content.len() as u64 <= SHELL_TEXT && words.any(is_shell)
+}
+
 fn shape(start: Vec<u8>, names: &NameMatcher, head_limit: usize) -> ContentKind<'_> {
     // The first region of a sparse file may be shorter than the magic number.
     if start.len() < 4 {
@@ -251,6 +288,9 @@ pub fn read_file_facts(
     let mut start = Vec::new();
     reader.take(START).read_to_end(&mut start)?;
     file.push(&start);
+    if file.for_shell && bytes.is_some_and(|bytes| bytes > SHELL_TEXT) {
+        (file.for_shell, file.kept) = (false, None);
+    }
     match bytes {
         Some(bytes) if !file.reads_content() => file.skip(bytes.saturating_sub(file.bytes)),
         _ => file.read_to_end(reader)?,

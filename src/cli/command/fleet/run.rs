@@ -90,6 +90,8 @@ pub(super) fn run_share(args: FleetRunArgs) -> Result<RunExit, CommandError> {
 /// The arguments of an audit of one image after the other.
 fn audit_args(args: FleetRunArgs) -> AuditArgs {
     AuditArgs {
+        strict: false,
+        accept: Vec::new(),
         images: Vec::new(),
         purpose: args.purpose,
         report: ReportArgs {

@@ -1,6 +1,7 @@
 //! An object that asks for the library, and what it gets.
 
 use crate::judge::facts::consumer_outcome::ConsumerOutcome;
+use crate::judge::facts::process_variants::AnswerBasis;
 use crate::judge::facts::python::{PythonUse, is_source};
 use crate::judge::facts::start_failure::StartFailure;
 use crate::judge::facts::world::ByWorld;
@@ -35,6 +36,8 @@ pub struct CuptiConsumer {
     pub open: Option<String>,
     /// Why it may get another copy than that, where it gets one for sure.
     pub other_copies: Option<String>,
+    /// What the outcome in the image as it is rests on.
+    pub basis: AnswerBasis,
 }
 
 impl CuptiConsumer {

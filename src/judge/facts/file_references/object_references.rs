@@ -101,7 +101,7 @@ fn names_platform(context: &ProcessContext, inventory: &ObjectInventory) -> bool
         paths.any(|path| contains_bytes(path, b"PLATFORM"))
     };
     let mut objects = inventory.objects.iter().filter_map(|(_, facts)| facts.elf.as_ref());
-    let of_environment = context.entry.values.get("LD_LIBRARY_PATH");
+    let of_environment = context.entry.variables.get("LD_LIBRARY_PATH");
     of_environment.is_some_and(|value| value.contains("PLATFORM")) || objects.any(|elf| in_elf(elf))
 }
 

@@ -10,10 +10,12 @@ use crate::judge::facts::expected_soname;
 use crate::judge::facts::image_facts::CuptiStatus;
 use crate::judge::facts::opened_names::UndecidedOpener;
 use crate::judge::facts::plain_open::{PlainOpen, open_first};
-use crate::judge::facts::process_variants::ProcessVariants;
+use crate::judge::facts::process_context::ProcessContext;
+use crate::judge::facts::process_variants::{AnswerBasis, ProcessVariants, file_assumptions, given_assumption};
 use crate::judge::facts::resolved_objects::{is_unforetold, unresolved_objects};
 use crate::judge::facts::world::ByWorld;
 use crate::knowledge::{ConsumerProfile, Knowledge};
+use container_start::Assumption;
 use image_linkage::rootfs::Rootfs;
 use image_source::Image;
 
@@ -22,6 +24,7 @@ pub(super) struct AskedProcesses {
     pub consumers: Vec<CuptiConsumer>,
     pub undecided: Vec<UndecidedOpener>,
     pub command_failure: Option<CommandFailure>,
+    pub assumptions: Vec<Assumption>,
     pub plain: ByWorld<PlainOpen>,
     pub status: ByWorld<CuptiStatus>,
     pub status_is_open: Option<String>,
@@ -62,16 +65,21 @@ pub(super) fn ask_processes(
     let expected = expected_soname::expected_sonames(image, rootfs, knowledge, found, &consumers);
     let plain = ByWorld::map(contexts, |context| open_first(context, library, &expected));
     let is_loadable = |plain: &PlainOpen| plain.resolution.loads();
-    let status_is_open = variants.difference(is_loadable(&plain.as_is), |context| {
+    let answer = variants.judge(is_loadable(&plain.as_is), |context| {
         is_loadable(&open_first(context, library, &expected))
     });
-    let status_is_open = status_is_open.or_else(|| contexts.as_is.budget_end());
+    let basis = consumers
+        .iter()
+        .fold(answer.basis, |basis, consumer| basis.or(consumer.basis));
+    let assumptions = rested_assumptions(&contexts.as_is, found, basis);
+    let status_is_open = answer.open.or_else(|| contexts.as_is.budget_end());
     let damaged = unresolved_objects(&plain.as_is.resolution).find(|missing| is_unforetold(&missing.trace));
     let status_is_open = status_is_open.or_else(|| damaged.map(|missing| missing.message.clone()));
     let copies = copies::describe_copies(knowledge, contexts, found, &plain, &consumers);
     let apis = cupti_access::find_cupti_access(contexts, knowledge.apis(), &consumers, &copies, &plain, wanted);
     AskedProcesses {
-        command_failure: find_command_failure(&contexts.as_is, &consumers),
+        command_failure: find_command_failure(&contexts.as_is, &image.config, &consumers),
+        assumptions,
         status: ByWorld::map(&plain, |plain| status_of(plain, knowledge, found)),
         consumers,
         undecided,
@@ -80,6 +88,17 @@ pub(super) fn ask_processes(
         copies,
         apis,
     }
+}
+
+/// The assumptions that an answer rests on.
+fn rested_assumptions(context: &ProcessContext, found: &CuptiFiles, basis: AnswerBasis) -> Vec<Assumption> {
+    let of_command = context.commands.assumptions().into_iter().filter(|_| basis.environment);
+    let given = basis.given.then(given_assumption);
+    let mut assumptions: Vec<Assumption> = of_command.chain(given).collect();
+    assumptions.extend(file_assumptions(context, found));
+    assumptions.sort();
+    assumptions.dedup();
+    assumptions
 }
 
 fn status_of(plain: &PlainOpen, knowledge: &Knowledge, found: &CuptiFiles) -> CuptiStatus {

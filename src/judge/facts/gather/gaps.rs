@@ -42,9 +42,10 @@ pub(super) fn find_gaps(
         .filter(|opener| contexts.as_is.is_commands(&opener.object));
     let unknown = "only a run could tell whether it opens it, and by which name";
     gaps.extend(own.map(|opener| gap(format!("what {} opens", opener.object), unknown)));
-    let absent = contexts.as_is.entry.absent.iter();
-    let mounted = |absent: &String| format!("{absent}, unless it is mounted when the container starts");
-    gaps.extend(absent.map(|absent| gap("what the container's command starts".to_owned(), &mounted(absent))));
+    if contexts.as_is.commands.start().is_cut_short {
+        let what = "what the container's command starts".to_owned();
+        gaps.push(gap(what, "its scripts are too long to be followed to their end"));
+    }
     gaps
 }
 

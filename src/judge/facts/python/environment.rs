@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use super::file_names::{fits_version, is_source, module_tag};
 use super::interpreter::{BrokenPython, PythonInterpreter, SearchedFolder, is_importable, may_list};
-use super::module_imports::{KnownRuns, is_nowhere};
+use super::module_imports::KnownRuns;
 use super::settings::PythonSettings;
 use crate::judge::facts::python_distributions::PythonDistribution;
 use image_linkage::path::RootPath;
@@ -216,24 +216,6 @@ impl PythonEnvironment {
     /// Whether an interpreter may find a module or a package of this name.
     pub(super) fn is_importable(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter, top: &[u8]) -> bool {
         is_importable(rootfs, self.start.iter().chain(&interpreter.search_path), top)
-    }
-
-    /// The interpreters of the Python at `program`, without links, that is called by another path: of one that several
-    /// environments have, that beside which it is called.
-    fn called(&self, program: &RootPath, called: &RootPath) -> Vec<&PythonInterpreter> {
-        let own = self.interpreters.iter().filter(|python| python.program == *program);
-        let (beside, others): (Vec<_>, Vec<_>) = own.partition(|python| python.path.parent() == called.parent());
-        if beside.is_empty() { others } else { beside }
-    }
-
-    /// Whether the Python at `program` finds a module for sure not.
-    pub fn lacks_module(&self, rootfs: &Rootfs, (program, called): (&RootPath, &RootPath), module: &str) -> bool {
-        let own = self.called(program, called);
-        let lacks = |python: &&PythonInterpreter| {
-            let is_known = python.code.is_none() && python.rearranges.is_none();
-            is_known && is_nowhere(self, python, rootfs, module)
-        };
-        !own.is_empty() && own.iter().all(lacks)
     }
 
     fn search(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter, object: &RootPath) -> ObjectSearch {

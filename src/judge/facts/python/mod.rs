@@ -23,4 +23,3 @@ pub(super) use file_names::{is_interpreter_name, is_source};
 pub(super) use import::{ImportedObject, import_object};
 pub(super) use settings::{PythonSettings, SettingSources};
 pub(super) use source_text::{SourceText, read_source};
-pub(super) use source_words::is_too_long;

@@ -76,21 +76,6 @@ pub(super) fn follow_import(
     run
 }
 
-/// Whether a Python finds a module for sure not.
-pub(super) fn is_nowhere(
-    environment: &PythonEnvironment,
-    interpreter: &PythonInterpreter,
-    rootfs: &Rootfs,
-    name: &str,
-) -> bool {
-    let module = NamedModule {
-        level: 0,
-        name,
-        is_sure: true,
-    };
-    find_module(environment, interpreter, rootfs, &RootPath::default(), &module).is_err()
-}
-
 fn run_import(
     environment: &PythonEnvironment,
     interpreter: &PythonInterpreter,

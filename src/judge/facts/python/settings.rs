@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::file_names::is_interpreter_name;
-use crate::judge::facts::credentials::home_of;
 use crate::judge::facts::default_path::DEFAULT_PATH;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, Rootfs};
@@ -42,8 +41,6 @@ pub(in crate::judge::facts) struct SettingSources<'s> {
     pub command: &'s [String],
     /// The folder in which the command starts.
     pub working_dir: &'s str,
-    /// The user that it runs as, by name or number.
-    pub user: &'s str,
     /// What the kernel compares of that user.
     pub credentials: &'s FileCredentials,
 }
@@ -83,7 +80,7 @@ impl PythonSettings {
             if let Some(base) = variable("PYTHONUSERBASE") {
                 return below(&working_dir, base.as_bytes());
             }
-            let home = variable("HOME").cloned().or_else(|| home_of(sources.user, rootfs));
+            let home = variable("HOME").cloned();
             RootPath::from(home.unwrap_or_default().as_str()).join(b".local")
         };
         let without_start = options.without_start || own_variable("PYTHONSAFEPATH").is_some();

@@ -45,7 +45,6 @@ fn check_started(
             variables: &env.iter().map(pair).collect(),
             command: &command,
             working_dir: "/",
-            user: "",
             credentials: &FileCredentials::default(),
         },
     );

@@ -1,42 +1,29 @@
-//! Variables of the loader or the driver that the container's command sets, or may set.
+//! Variables of the loader that the container's command sets.
 
 use super::evidence::Evidence;
-use super::rule_subject::{RuleSubject, escaped, flag};
-use crate::judge::facts::{ImageFacts, WorkingDirectory};
+use super::rule_subject::{RuleSubject, escaped};
+use crate::judge::facts::ImageFacts;
 use crate::knowledge::rule::SubjectKind;
+use container_start::LOADER_VARIABLES;
+use image_linkage::escape;
 
-/// One subject for what is set, and one for what only a run could tell.
+/// One subject where the program's variables are known and other than the image's own.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
-    let entry = &facts.contexts.as_is.entry;
-    let by = entry.by.as_deref().unwrap_or_default();
-    let value = |name: &String| {
-        Evidence::Words(match entry.values.get(name) {
-            Some(value) => image_linkage::escape::escape_bytes(format!("{name}={value}").as_bytes()),
+    let context = &facts.contexts.as_is;
+    let (entry, before) = (&context.entry, &context.commands.environment);
+    let is_changed =
+        |name: &&str| entry.variables.get(*name) != before.get(*name) && !entry.unknown.contains_key(*name);
+    let changed: Vec<&str> = LOADER_VARIABLES.into_iter().filter(is_changed).collect();
+    // Of a command that does not start nothing else is told.
+    if changed.is_empty() || facts.command_failure.is_some() {
+        return Vec::new();
+    }
+    let value = |name: &&str| {
+        Evidence::Words(match entry.variables.get(*name) {
+            Some(value) => escape::escape_bytes(format!("{name}={value}").as_bytes()),
             None => format!("{name} is not set"),
         })
     };
-    // What nothing depends on is not told: a working directory matters to few.
-    let is_lost = entry.working_dir == WorkingDirectory::Unknown && facts.is_open() && entry.unknown.is_empty();
-    let directory = is_lost.then(|| "the working directory".to_owned());
-    let unknown: Vec<String> = entry.unknown.iter().cloned().chain(directory).collect();
-    [(&entry.changed, true), (&unknown, false)]
-        .into_iter()
-        .filter(|(variables, _)| !variables.is_empty())
-        .map(|(variables, is_known)| {
-            SubjectKind::Environment
-                .subject([
-                    ("variables", escaped(&in_words(variables))),
-                    ("by", escaped(by)),
-                    ("known", flag(is_known)),
-                ])
-                .shown_by(variables.iter().filter(|_| is_known).map(value))
-        })
-        .collect()
-}
-
-/// A few names in words: those that the driver and NVTX look at matter to few.
-fn in_words(variables: &[String]) -> String {
-    let (shown, more) = variables.split_at(variables.len().min(2));
-    let more = if more.is_empty() { "" } else { " and others" };
-    shown.join(if more.is_empty() { " and " } else { ", " }) + more
+    let subject = SubjectKind::Environment.subject([("variables", escaped(&changed.join(" and ")))]);
+    vec![subject.shown_by(changed.iter().map(value))]
 }

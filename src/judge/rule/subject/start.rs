@@ -41,26 +41,32 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer, failure: &StartFail
         .shown_by(steps.into_iter().map(Evidence::Searched))
 }
 
-/// The container's own command, where it does not start, or starts nothing that could ask.
+/// The container's own command, where it does not start, or is a tool that starts nothing.
 pub(super) fn of_command(facts: &ImageFacts) -> Vec<RuleSubject> {
-    let idle = facts.contexts.as_is.entry.idle.iter();
-    let idle = idle.filter(|_| !facts.consumers.is_empty()).map(|words| {
+    let subject = |words: &str, cure: &str, is_idle: bool| {
         SubjectKind::Command.subject([
-            ("words", text(words.clone())),
-            ("cure", text(String::new())),
-            ("sure", flag(true)),
-            ("idle", flag(true)),
+            ("words", text(words.to_owned())),
+            ("cure", text(cure.to_owned())),
+            ("idle", flag(is_idle)),
         ])
-    });
-    let failure = facts.command_failure.iter();
-    let subject = failure.map(|failure| {
-        let subject = SubjectKind::Command.subject([
-            ("words", text(failure.words.clone())),
-            ("cure", text(failure.cure.clone())),
-            ("sure", flag(failure.is_sure)),
-            ("idle", flag(false)),
-        ]);
+    };
+    let idle = idle_program(facts).filter(|_| !facts.consumers.is_empty());
+    let idle = idle.map(|name| subject(&escaped_text(&name), "", true));
+    let failure = facts.command_failure.iter().map(|failure| {
+        let subject = subject(&failure.words, &failure.cure, false);
         subject.at(failure.program.iter().map(|program| (program, None)))
     });
-    subject.chain(idle).collect()
+    failure.chain(idle).collect()
+}
+
+/// The tool that the command is, such as `sleep`: other programs are started beside it.
+fn idle_program(facts: &ImageFacts) -> Option<String> {
+    let context = &facts.contexts.as_is;
+    let name = context.entry.program.first()?.rsplit('/').next()?.to_owned();
+    let is_alone = context.commands.start().programs.len() == 1 && facts.command_failure.is_none();
+    (is_alone && context.tables.launchers.is_utility(&name)).then_some(name)
+}
+
+fn escaped_text(words: &str) -> String {
+    image_linkage::escape::escape_bytes(words.as_bytes())
 }

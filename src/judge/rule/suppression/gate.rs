@@ -1,6 +1,7 @@
 //! What counts: the suppressions of a project over all images of a run.
 
 use chrono::NaiveDate;
+use container_start::Assumption;
 
 use super::Suppression;
 use crate::judge::rule::{Finding, RuleSubject};
@@ -47,6 +48,22 @@ impl<'a> SuppressionGate<'a> {
                     // Of several for one finding, the first of the config gives the reason.
                     finding.suppressed.get_or_insert_with(|| suppression.mark());
                 }
+            }
+        }
+    }
+
+    /// Takes away the assumptions of the image `image` that the project accepts by their ids, unless that is over.
+    pub fn accept_assumptions(&mut self, image: &str, assumptions: &mut Vec<Assumption>) {
+        let today = self.today;
+        for state in self
+            .suppressions
+            .iter_mut()
+            .filter(|state| state.suppression.is_for(image))
+        {
+            let accepted = |assumption: &Assumption| assumption.id == state.suppression.rule;
+            state.used |= assumptions.iter().any(accepted);
+            if !state.suppression.is_over(today) {
+                assumptions.retain(|assumption| !accepted(assumption));
             }
         }
     }

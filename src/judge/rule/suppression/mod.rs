@@ -18,7 +18,7 @@ pub const SUPPRESSION_RULES: [&str; 2] = ["expired-suppression", "unused-suppres
 /// A finding that is known and shall not fail a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suppression {
-    /// The rule whose findings it is for.
+    /// The rule whose findings it is for, or the id of an assumption.
     pub rule: String,
     /// The images it is for, as they are named on the command line; all of them without it.
     pub image: Option<GlobPattern>,

@@ -1,0 +1,160 @@
+//! What the container's command starts, and what the verdict assumes of it: as lines and as JSON.
+
+use container_start::{Assumption, Environment, Rank, StartedProgram, Value, ValuePiece};
+use serde_json::{Map, json};
+
+use crate::judge::facts::ImageFacts;
+use image_linkage::escape::escape_bytes;
+
+/// The variables of a program that reports show: those that decide on libraries and modules.
+const SHOWN: [&str; 9] = [
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "GLIBC_TUNABLES",
+    "CUDA_INJECTION64_PATH",
+    "NVTX_INJECTION64_PATH",
+    "PATH",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+];
+
+/// The variables of a line in a text.
+const IN_LINES: usize = 4;
+
+/// An assumption in a line: the place and what is assumed there.
+pub(super) fn assumption_line(assumption: &Assumption) -> String {
+    let place = match assumption.line {
+        0 => assumption.path.clone(),
+        line => format!("{}:{line}", assumption.path),
+    };
+    escaped(&format!("{place}: {}", assumption.text))
+}
+
+/// How an assumption is settled: by passing what decides it, or by accepting it.
+pub(super) fn settling_words(assumption: &Assumption) -> String {
+    let accept = format!("--accept {}", assumption.id);
+    escaped(&match closing_option(assumption) {
+        Some(option) => format!("pass {option}, or {accept}"),
+        None => accept,
+    })
+}
+
+/// The options that settle it by saying what a run passes.
+fn closing_option(assumption: &Assumption) -> Option<String> {
+    let options: Vec<String> = assumption
+        .unset
+        .iter()
+        .map(|name| format!("--env {name}=VALUE"))
+        .collect();
+    (!options.is_empty()).then(|| options.join(" "))
+}
+
+/// The assumptions of a report.
+pub(super) fn assumptions_json(facts: &ImageFacts) -> serde_json::Value {
+    let assumption = |assumption: &Assumption| {
+        json!({
+            "id": escaped(&assumption.id),
+            "path": escaped(&assumption.path),
+            "line": assumption.line,
+            "text": escaped(&assumption.text),
+            "variables": assumption.variables,
+            "closes": closing_option(assumption).map(|option| escaped(&option)),
+        })
+    };
+    facts.assumptions.iter().map(assumption).collect()
+}
+
+/// What the container's command starts.
+pub(super) fn programs_json(facts: &ImageFacts) -> serde_json::Value {
+    let start = facts.contexts.as_is.commands.start();
+    let program = |program: &StartedProgram| {
+        json!({
+            "path": program.path.as_deref().map(escaped),
+            "words": program.words.iter().map(value_json).collect::<Vec<_>>(),
+            "user": value_json(&program.user),
+            "directory": value_json(&program.directory),
+            "rank": rank_name(program.rank),
+            "started_at": escaped(&program.place),
+            "environments": program.environments.iter().map(environment_json).collect::<Vec<_>>(),
+        })
+    };
+    start.programs.iter().map(program).collect()
+}
+
+fn environment_json(environment: &Environment) -> serde_json::Value {
+    let mut variables = Map::new();
+    for name in SHOWN {
+        let value = environment.variables.get(name).map(value_json);
+        // The search path is shown where it is not set, too: that is an answer.
+        if value.is_some() || name == "LD_LIBRARY_PATH" {
+            variables.insert(name.to_owned(), value.unwrap_or_default());
+        }
+    }
+    variables.into()
+}
+
+/// A value as text, or its parts where some are not known.
+fn value_json(value: &Value) -> serde_json::Value {
+    match value.text() {
+        Some(text) => json!(escaped(text)),
+        None => json!({"unknown_parts": value.pieces.iter().map(piece_json).collect::<Vec<_>>()}),
+    }
+}
+
+fn piece_json(piece: &ValuePiece) -> serde_json::Value {
+    match piece {
+        ValuePiece::Text(text) => json!(escaped(text)),
+        ValuePiece::Hole(hole) => json!({"at": escaped(&hole.place), "what": escaped(&hole.reason)}),
+    }
+}
+
+fn rank_name(rank: Rank) -> &'static str {
+    match rank {
+        Rank::Main => "main",
+        Rank::Started => "before",
+        Rank::Inside => "inside",
+        Rank::Distribution => "distribution",
+    }
+}
+
+/// The programs as lines, each with what its loader sees.
+pub(super) fn program_lines(facts: &ImageFacts) -> Vec<String> {
+    let start = facts.contexts.as_is.commands.start();
+    let mut lines = Vec::new();
+    for program in &start.programs {
+        let words: Vec<String> = program.words.iter().map(value_text).collect();
+        let (user, directory) = (value_text(&program.user), value_text(&program.directory));
+        let place = escaped(&program.place);
+        lines.push(format!(
+            "{}  (user {user}, in {directory}, from {place})",
+            words.join(" ")
+        ));
+        for environment in &program.environments {
+            let shown = SHOWN.iter().take(IN_LINES).filter_map(|name| {
+                let value = environment.variables.get(*name)?;
+                Some(format!("{name}={}", value_text(value)))
+            });
+            let shown: Vec<String> = shown.collect();
+            let shown = if shown.is_empty() {
+                "no LD_LIBRARY_PATH".to_owned()
+            } else {
+                shown.join(" ")
+            };
+            lines.push(format!("  with {shown}"));
+        }
+    }
+    lines
+}
+
+fn value_text(value: &Value) -> String {
+    let pieces = value.pieces.iter().map(|piece| match piece {
+        ValuePiece::Text(text) => escaped(text),
+        ValuePiece::Hole(hole) => format!("<{}>", escaped(&hole.reason)),
+    });
+    pieces.collect()
+}
+
+fn escaped(text: &str) -> String {
+    escape_bytes(text.as_bytes())
+}
