@@ -5,7 +5,6 @@ use std::rc::Rc;
 use crate::LOADER_VARIABLES;
 use crate::commands::{Call, base_name, is_builtin, is_harmless};
 use crate::declarations::Operand;
-use crate::parameters::reads_backslashes;
 use crate::reader::{DEPTH, Reader, is_volatile, split_place};
 use crate::script::{Script, Shell};
 use crate::state::{Flow, ShellOption, ShellValue, State};
@@ -75,7 +74,7 @@ impl Reader<'_> {
 
     fn echo(&mut self, words: &[String], state: State, place: &str) -> Vec<State> {
         let mut words = words;
-        let (mut end, mut escapes) = ("\n", reads_backslashes(state.shell));
+        let (mut end, mut escapes) = ("\n", state.shell == Shell::Dash);
         while let Some((option, rest)) = words.split_first() {
             let is_option = if state.shell == Shell::Dash {
                 option == "-n" && !end.is_empty()

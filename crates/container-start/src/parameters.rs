@@ -8,7 +8,6 @@ use shuck_ast::{
 use crate::LOADER_VARIABLES;
 use crate::pattern::{has_wildcard, unescape_pattern};
 use crate::reader::Reader;
-use crate::script::Shell;
 use crate::state::{ShellOption, ShellValue, State};
 use crate::value::{is_hole, is_open};
 use crate::words::{Context, Piece, joined_text};
@@ -60,10 +59,7 @@ impl<'a> Expansion<'a> {
                 operand_word_ast,
                 colon_variant,
                 ..
-            } => Self::of(
-                reference,
-                Form::Operation(operator, operand_word_ast.as_deref(), *colon_variant),
-            ),
+            } => Self::of_operation(reference, operator, operand_word_ast.as_deref(), *colon_variant),
             Bourne::Indirect {
                 reference,
                 operator: None,
@@ -87,10 +83,7 @@ impl<'a> Expansion<'a> {
                 operand_word_ast,
                 colon_variant,
                 ..
-            } => Self::of(
-                reference,
-                Form::Operation(operator, operand_word_ast.as_deref(), *colon_variant),
-            ),
+            } => Self::of_operation(reference, operator, operand_word_ast.as_deref(), *colon_variant),
             WordPart::Length(reference) | WordPart::ArrayLength(reference) => Self::of(reference, Form::Length),
             WordPart::ArrayAccess(reference) => Self::of(reference, Form::Value),
             WordPart::Substring {
@@ -117,6 +110,10 @@ impl<'a> Expansion<'a> {
             | WordPart::ArithmeticExpansion { .. }
             | WordPart::ProcessSubstitution { .. } => Self::unknown(""),
         }
+    }
+
+    fn of_operation(reference: &'a VarRef, operator: &'a ParameterOp, operand: Option<&'a Word>, colon: bool) -> Self {
+        Self::of(reference, Form::Operation(operator, operand, colon))
     }
 
     fn of(reference: &'a VarRef, form: Form<'a>) -> Self {
@@ -612,9 +609,4 @@ fn is_zero(expansion: &Expansion<'_>, state: &State) -> bool {
     expansion.subscript.is_some_and(|subscript| {
         subscript.selector().is_some() || subscript.text.slice(&state.script.text).trim() == "0"
     })
-}
-
-/// Whether a shell reads backslashes in the words of `echo`.
-pub(crate) fn reads_backslashes(shell: Shell) -> bool {
-    shell == Shell::Dash
 }

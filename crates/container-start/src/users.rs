@@ -40,8 +40,7 @@ impl Reader<'_> {
         let short = name.split(':').next().unwrap_or_default();
         let is_number = !short.is_empty() && short.bytes().all(|byte| byte.is_ascii_digit());
         let uid = match self.account(short) {
-            _ if is_open(short) => short.to_owned(),
-            _ if is_number => short.to_owned(),
+            _ if is_open(short) || is_number => short.to_owned(),
             Some(account) => account.uid,
             None if short.is_empty() || short == "root" => "0".to_owned(),
             None => NOBODY.to_owned(),
