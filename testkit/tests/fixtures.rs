@@ -50,9 +50,8 @@ fn expectations_agree_with_themselves() {
             for rule in findings {
                 assert!(rules().contains(rule), "{name}: {rule}");
             }
-            // Notes and warnings do not fail a run.
-            assert!(expect.exit == 0 || !findings.is_empty(), "{name}");
-            // 2 where only a run could tell what the program gets.
+            // Notes and warnings do not fail a run, and 2 may come of the verdict alone: only a run could tell.
+            assert!(expect.exit != 1 || !findings.is_empty(), "{name}");
             assert!((0..=2).contains(&expect.exit), "{name}: {}", expect.exit);
             if expect.status == Status::Loadable {
                 assert_eq!(expect.status_nvidia, Status::Loadable, "{name}");
