@@ -1,13 +1,11 @@
 //! Assignments, and the commands that declare variables: `export`, `local`, `readonly`, `declare`, `typeset`.
 
-use std::rc::Rc;
-
-use shuck_ast::{ArrayElem, ArrayKind, Assignment, AssignmentValue, DeclClause, DeclOperand};
+use shuck_ast::{ArrayElem, ArrayExpr, ArrayKind, Assignment, AssignmentValue, DeclClause, DeclOperand};
 
 use crate::reader::{Reader, VALUE_LENGTH};
 use crate::script::Shell;
 use crate::state::{ShellValue, State};
-use crate::value::{HoleKind, is_open};
+use crate::value::is_open;
 
 /// One operand of a declaration, its words expanded.
 #[derive(Debug, Clone)]
@@ -26,28 +24,20 @@ impl Operand {
         if word.starts_with(['-', '+']) && word.len() > 1 {
             return Self::Flags(word.to_owned());
         }
-        let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (word, None),
-        };
-        let (name, is_added) = match name.strip_suffix('+') {
-            Some(name) if state.shell.is_bash() => (name, true),
-            _ => (name, false),
-        };
-        if is_open(name) || !is_name(name) {
+        let (name, value) = word
+            .split_once('=')
+            .map_or((word, None), |(name, value)| (name, Some(value)));
+        let added = name.strip_suffix('+').filter(|_| state.shell.is_bash());
+        let name = added.unwrap_or(name);
+        if !is_name(name) {
             return Self::Unknown;
         }
-        let before = state.text(name).filter(|_| is_added).unwrap_or_default();
+        let before = state.text(name).filter(|_| added.is_some()).unwrap_or_default();
         Self::Name(
             name.to_owned(),
             value.map(|value| ShellValue::Text(format!("{before}{value}"))),
         )
     }
-}
-
-/// Whether bash makes several words of an operand: an assignment of its own has no braces that count.
-fn has_braces(assignment: &Assignment) -> bool {
-    matches!(&assignment.value, AssignmentValue::Scalar(word) if word.has_active_brace_expansion())
 }
 
 /// Whether a word is the name of a variable.
@@ -59,68 +49,61 @@ pub(crate) fn is_name(word: &str) -> bool {
 impl Reader<'_> {
     /// The value that an assignment gives; `None` where the shell does not take it for one.
     pub(crate) fn assignment_value(&mut self, assignment: &Assignment, state: &mut State) -> Option<ShellValue> {
-        let name = assignment.target.name.to_string();
-        let place = state.place(assignment.span);
         // dash and busybox take `A+=x` for the name of a command.
         if assignment.append && !state.shell.is_bash() {
             return None;
         }
-        if assignment.target.subscript.is_some() {
-            return Some(ShellValue::Text(self.hole(&place, &format!("{name}, an array"))));
-        }
-        let before = state.value(&name).cloned().filter(|_| assignment.append);
-        match &assignment.value {
-            AssignmentValue::Scalar(word) => {
+        let name = &assignment.target.name;
+        let place = state.place(assignment.span);
+        let before = state.value(name).cloned().filter(|_| assignment.append);
+        let value = match (&assignment.value, before) {
+            _ if assignment.target.subscript.is_some() => None,
+            (AssignmentValue::Scalar(_), Some(ShellValue::List(_))) => None,
+            (AssignmentValue::Scalar(word), before) => {
                 let text = self.assigned_text(word, state);
-                match before {
-                    Some(ShellValue::List(_)) => {
-                        Some(ShellValue::Text(self.hole(&place, &format!("{name}, an array"))))
-                    }
-                    Some(ShellValue::Text(before)) if self.holes.kinds(&before).contains(&&HoleKind::Typed) => {
-                        Some(ShellValue::Text(before))
-                    }
-                    Some(ShellValue::Text(before)) => Some(ShellValue::Text(self.bounded(state, before + &text))),
-                    None => Some(ShellValue::Text(text)),
-                }
+                let before = if let Some(ShellValue::Text(before)) = before {
+                    before
+                } else {
+                    String::new()
+                };
+                Some(ShellValue::Text(self.bounded(state, before + &text)))
             }
-            AssignmentValue::Compound(array) => {
+            (AssignmentValue::Compound(array), before) => {
                 if !state.shell.is_bash() {
-                    let script = Rc::clone(&state.script);
                     self.assume(
                         "unparsed",
-                        &script,
-                        assignment.span,
+                        &place,
                         "the shell goes on where it knows no arrays".to_owned(),
                     );
                 }
-                let mut list = match before {
-                    Some(ShellValue::List(list)) => list,
-                    Some(ShellValue::Text(text)) => vec![text],
-                    None => Vec::new(),
-                };
-                let is_plain = array.kind != ArrayKind::Associative
-                    && array
-                        .elements
-                        .iter()
-                        .all(|element| matches!(element, ArrayElem::Sequential(_)));
-                for element in &array.elements {
-                    if let ArrayElem::Sequential(value) = element {
-                        list.extend(self.fields(&value.word, state));
-                    }
+                self.array(array, before, state).map(ShellValue::List)
+            }
+        };
+        Some(value.unwrap_or_else(|| ShellValue::Text(self.hole(&place, &format!("{name}, an array")))))
+    }
+
+    /// The elements of an array without keys.
+    fn array(&mut self, array: &ArrayExpr, before: Option<ShellValue>, state: &mut State) -> Option<Vec<String>> {
+        let mut list = match before {
+            Some(ShellValue::List(list)) => list,
+            Some(ShellValue::Text(text)) => vec![text],
+            None => Vec::new(),
+        };
+        for element in &array.elements {
+            match element {
+                ArrayElem::Sequential(value) if array.kind != ArrayKind::Associative => {
+                    list.extend(self.fields(&value.word, state));
                 }
-                let bytes = list.iter().map(String::len).sum();
-                let is_short = self.spend(bytes) && bytes <= VALUE_LENGTH;
-                Some(if is_plain && is_short {
-                    ShellValue::List(list)
-                } else {
-                    ShellValue::Text(self.hole(&place, &format!("{name}, an array")))
-                })
+                _ => return None,
             }
         }
+        let bytes: usize = list.iter().map(String::len).sum();
+        self.bytes += bytes;
+        Some(list).filter(|_| bytes <= VALUE_LENGTH && !self.is_spent())
     }
 
     pub(crate) fn run_declaration(&mut self, declaration: &DeclClause, mut state: State) -> Vec<State> {
-        self.begin_statement(&Rc::clone(&state.script), declaration.span);
+        self.begin_statement(&state, declaration.span);
         if state.shell != Shell::Bash {
             self.put_assignments(&declaration.assignments, &mut state);
         }
@@ -131,16 +114,16 @@ impl Reader<'_> {
                 DeclOperand::Flag(word) => operands.push(Operand::Flags(self.word_text(word, &mut state))),
                 DeclOperand::Name(reference) => operands.push(Operand::Name(reference.name.to_string(), None)),
                 DeclOperand::Assignment(assignment) => {
+                    let name = &assignment.target.name;
                     let mut value = self.assignment_value(assignment, &mut state);
-                    if state.shell.is_bash() && has_braces(assignment) {
-                        let name = &assignment.target.name;
-                        let hole = self.hole(
-                            &state.place(assignment.span),
-                            &format!("{name}, which braces give several values"),
-                        );
-                        value = Some(ShellValue::Text(hole));
+                    // bash makes several words of an operand with braces.
+                    if state.shell.is_bash()
+                        && matches!(&assignment.value, AssignmentValue::Scalar(word) if word.has_active_brace_expansion())
+                    {
+                        let reason = format!("{name}, which braces give several values");
+                        value = Some(ShellValue::Text(self.hole(&state.place(assignment.span), &reason)));
                     }
-                    operands.push(Operand::Name(assignment.target.name.to_string(), value));
+                    operands.push(Operand::Name(name.to_string(), value));
                 }
                 DeclOperand::Dynamic(word) => {
                     let words = self.fields(word, &mut state);
@@ -149,16 +132,14 @@ impl Reader<'_> {
             }
         }
         let place = state.place(declaration.span);
+        self.snippet = state.script.snippet(declaration.span);
         self.declare(&declaration.variant, operands, state, &place)
     }
 
     /// Carries out a declaration; its status is that of the declaration, not of its substitutions.
     pub(crate) fn declare(&mut self, kind: &str, operands: Vec<Operand>, mut state: State, place: &str) -> Vec<State> {
         let is_bashs = matches!(kind, "declare" | "typeset");
-        if is_bashs && !state.shell.is_bash() {
-            return state.finish(Some(false));
-        }
-        if kind == "local" && state.frames.is_empty() {
+        if is_bashs && !state.shell.is_bash() || kind == "local" && state.frames.is_empty() {
             return state.finish(Some(false));
         }
         if operands.iter().all(|operand| matches!(operand, Operand::Flags(_))) {
@@ -173,68 +154,30 @@ impl Reader<'_> {
                 Operand::Unknown => self.assume_keeps("name", place),
                 Operand::Name(..) if flags.contains('n') && kind != "export" => self.assume_keeps("nameref", place),
                 Operand::Name(name, _) if flags.contains('f') => self.declare_function(kind, &name, &flags, &mut state),
-                Operand::Name(name, value) => self.declare_variable(kind, &name, value, &flags, &mut state, place),
+                Operand::Name(name, value) => {
+                    if flags.starts_with('-') && flags.contains(['i', 'u', 'l', 'A']) {
+                        // What is assigned to a variable with a type becomes something else.
+                        self.assume_keeps("typed", place);
+                        let hole = self.hole(place, &format!("{name}, which has a type"));
+                        declare_variable(kind, &name, value.map(|_| ShellValue::Text(hole)), &flags, &mut state);
+                    } else {
+                        declare_variable(kind, &name, value, &flags, &mut state);
+                    }
+                }
             }
         }
         state.finish(Some(true))
     }
 
-    fn declare_variable(
-        &mut self,
-        kind: &str,
-        name: &str,
-        value: Option<ShellValue>,
-        flags: &str,
-        state: &mut State,
-        place: &str,
-    ) {
-        let is_local = kind == "local" || matches!(kind, "declare" | "typeset") && !flags.contains('g');
-        if is_local {
-            let old = state.variables.get(name).cloned();
-            if let Some(frame) = state.frames.last_mut() {
-                frame.entry(name.to_owned()).or_insert(old);
-            }
-            if value.is_none() && !state.frames.is_empty() && state.shell != Shell::Dash {
-                state.variable_mut(name).value = None;
-            }
-        }
-        let is_declared = value.is_some();
-        if let Some(value) = value {
-            let value = if flags.starts_with('-') && flags.contains(['i', 'u', 'l', 'A']) {
-                ShellValue::Text(
-                    self.holes
-                        .add(HoleKind::Typed, place, &format!("{name}, which has a type")),
-                )
-            } else {
-                value
-            };
-            state.set(name, value);
-        }
-        let hides = kind == "export" && flags.contains('n') && (state.shell.is_bash() || !is_declared);
-        let takes_export = hides || flags.contains("+x");
-        let exports = kind == "export" && !flags.contains('n') || flags.contains('x');
-        if takes_export || exports || is_declared || kind == "readonly" {
-            let variable = state.variable_mut(name);
-            variable.is_exported = !takes_export && (exports || variable.is_exported);
-            variable.is_readonly |= kind == "readonly" || flags.contains('r');
-        }
-    }
-
     /// `export -f NAME`: child shells know the function.
     fn declare_function(&mut self, kind: &str, name: &str, flags: &str, state: &mut State) {
-        let exports = (kind == "export" || flags.contains('x')) && !flags.contains('n');
-        let Some(function) = state
-            .functions
-            .get(name)
-            .cloned()
-            .filter(|_| exports && state.shell.is_bash())
-        else {
-            return;
-        };
-        let variable = format!("BASH_FUNC_{name}%%");
-        self.exported_functions.insert(variable.clone(), function);
-        state.set_text(&variable, "()");
-        state.variable_mut(&variable).is_exported = true;
+        let exports = (kind == "export" || flags.contains('x')) && !flags.contains('n') && state.shell.is_bash();
+        if let Some(function) = state.functions.get(name).cloned().filter(|_| exports) {
+            let variable = format!("BASH_FUNC_{name}%%");
+            state.set_text(&variable, "()");
+            state.variable_mut(&variable).is_exported = true;
+            self.exported_functions.insert(variable, function);
+        }
     }
 
     /// Sets a variable whose name is a word to what is not known.
@@ -246,5 +189,28 @@ impl Reader<'_> {
             let hole = self.hole(place, &format!("{name}, which is read"));
             state.set_text(name, hole);
         }
+    }
+}
+
+fn declare_variable(kind: &str, name: &str, value: Option<ShellValue>, flags: &str, state: &mut State) {
+    let is_local = kind == "local" || matches!(kind, "declare" | "typeset") && !flags.contains('g');
+    let old = state.variables.get(name).cloned();
+    if let Some(frame) = state.frames.last_mut().filter(|_| is_local) {
+        frame.entry(name.to_owned()).or_insert(old);
+        if value.is_none() && state.shell != Shell::Dash {
+            state.variable_mut(name).value = None;
+        }
+    }
+    let is_declared = value.is_some();
+    if let Some(value) = value {
+        state.set(name, value);
+    }
+    let hides = kind == "export" && flags.contains('n') && (state.shell.is_bash() || !is_declared);
+    let takes_export = hides || flags.contains("+x");
+    let exports = kind == "export" && !flags.contains('n') || flags.contains('x');
+    if takes_export || exports || is_declared || kind == "readonly" {
+        let variable = state.variable_mut(name);
+        variable.is_exported = !takes_export && (exports || variable.is_exported);
+        variable.is_readonly |= kind == "readonly" || flags.contains('r');
     }
 }

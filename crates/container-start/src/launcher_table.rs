@@ -6,60 +6,45 @@ use serde::Deserialize;
 
 /// All that is known of programs that start other programs, and of those that do not.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct LauncherTable {
     /// Programs whose words name the program that they start.
-    #[serde(default)]
     pub launchers: Vec<Launcher>,
     /// Programs that start what their own files or other processes name.
-    #[serde(default)]
     pub starters: Vec<String>,
     /// Programs that start nothing.
-    #[serde(default)]
     pub utilities: Vec<String>,
     /// Those among them that change the files which their words name.
-    #[serde(default)]
     pub writers: Vec<String>,
     /// Programs whose output or hooks set variables in the shell that asks them.
-    #[serde(default)]
     pub activators: Vec<String>,
     /// Programs that the driver brings.
-    #[serde(default)]
     pub driver_tools: Vec<String>,
     /// Shell patterns of paths that the driver brings.
-    #[serde(default)]
     pub driver_files: Vec<String>,
 }
 
 /// A program whose words name the program that it starts, with its options as getopt(3) reads them.
 #[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub struct Launcher {
     /// What it is called.
     pub names: Vec<String>,
     /// The first word that makes it a launcher: `run` of `conda run`.
-    #[serde(default)]
     pub command: Option<String>,
     /// The options that take no word.
-    #[serde(default)]
     pub flags: Vec<String>,
     /// The options that take a word.
-    #[serde(default)]
     pub valued: Vec<String>,
     /// The options that take two words.
-    #[serde(default)]
     pub paired: Vec<String>,
     /// What options do, beside those that do nothing to the program.
-    #[serde(default)]
     pub effects: BTreeMap<String, OptionEffect>,
     /// What its own words are that stand in front of the program.
-    #[serde(default)]
     pub operands: Operands,
     /// Whether long options may begin with one dash.
-    #[serde(default)]
     pub has_short_dashes: bool,
     /// What it does to the environment beside its options.
-    #[serde(default)]
     pub environment: LaunchEnvironment,
 }
 
@@ -103,6 +88,10 @@ pub enum OptionEffect {
     KeepList,
     /// Makes an environment that nobody knows.
     Unknown,
+    /// The loader's own `LD_LIBRARY_PATH`.
+    LibraryPath,
+    /// The loader's own `LD_PRELOAD`.
+    Preload,
 }
 
 /// The words of a launcher in front of the program.
@@ -141,6 +130,10 @@ pub enum LaunchEnvironment {
     Assumed,
     /// What sudo(8) keeps of it.
     Sudo,
+    /// What su(1) and runuser(1) keep of it.
+    Account,
+    /// Nothing: the dynamic loader, told what to run (ld.so(8)).
+    Loader,
     /// Programs of the project's `.venv` come first.
     Project,
     /// Hooks of a named environment set variables.
@@ -162,7 +155,10 @@ impl LauncherTable {
     /// The launcher that these words call.
     pub(crate) fn find(&self, name: &str, next: Option<&str>) -> Option<&Launcher> {
         self.launchers.iter().find(|launcher| {
-            let is_called = launcher.names.iter().any(|known| known == name);
+            let is_called = launcher.names.iter().any(|known| match known.strip_suffix('*') {
+                Some(begin) => name.starts_with(begin),
+                None => known == name,
+            });
             is_called && (launcher.command.is_none() || launcher.command.as_deref() == next)
         })
     }
@@ -219,20 +215,21 @@ impl Launcher {
                 given.is_ended = true;
                 break;
             }
-            let (name, value) = match word.split_once('=') {
-                Some((name, value)) => (name, Some(value)),
-                None => (word.as_str(), None),
-            };
-            if word.starts_with("--") || self.has_short_dashes && (self.takes(name).is_some() || name.len() > 2) {
+            let (name, value) = word
+                .split_once('=')
+                .map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
+            let is_long =
+                word.starts_with("--") || self.has_short_dashes && (self.takes(name).is_some() || name.len() > 2);
+            if is_long {
                 let full = self.long_name(name);
                 let takes = full.as_deref().and_then(|full| self.takes(full));
-                if takes.is_none() {
-                    given.unknown.get_or_insert_with(|| word.clone());
-                }
                 let wanted = if value.is_some() { 0 } else { takes.unwrap_or(0) };
-                let mut taken: Vec<&str> = value.into_iter().collect();
-                taken.extend(words.by_ref().take(wanted).map(String::as_str));
-                given.note(self, full.as_deref().unwrap_or(name), taken.join("\0"));
+                let values: Vec<&str> = value
+                    .into_iter()
+                    .chain(words.by_ref().take(wanted).map(String::as_str))
+                    .collect();
+                let option = full.as_deref().filter(|_| takes.is_some());
+                given.note(self, option, word, &values.join("\0"));
             } else {
                 self.read_letters(word, &mut words, &mut given);
             }
@@ -250,63 +247,56 @@ impl Launcher {
 
     /// Short options in one word: `-xvf FILE`, `-ofile`.
     fn read_letters<'w>(&self, word: &str, words: &mut impl Iterator<Item = &'w String>, given: &mut GivenOptions) {
+        let is_number = word.bytes().skip(1).all(|byte| byte.is_ascii_digit());
         for (at, letter) in word.char_indices().skip(1) {
             let option = format!("-{letter}");
             let takes = self.takes(&option);
-            let is_number = word.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
-            if takes.is_none() && !is_number {
-                given.unknown.get_or_insert_with(|| word.to_owned());
+            if takes.unwrap_or(0) > 0 {
+                let joined = word.get(at + letter.len_utf8()..).filter(|joined| !joined.is_empty());
+                let value = joined.or_else(|| words.next().map(String::as_str));
+                return given.note(self, Some(&option), word, value.unwrap_or_default());
             }
-            if takes.unwrap_or(0) == 0 {
-                given.note(self, &option, String::new());
-                continue;
-            }
-            let joined = word.get(at + letter.len_utf8()..).unwrap_or_default();
-            let value = if joined.is_empty() {
-                words.next().cloned().unwrap_or_default()
-            } else {
-                joined.to_owned()
-            };
-            given.note(self, &option, value);
-            break;
+            given.note(
+                self,
+                Some(&option)
+                    .filter(|_| takes.is_some() || is_number)
+                    .map(String::as_str),
+                word,
+                "",
+            );
         }
     }
 
     /// How many words an option takes; `None` if it is not known.
     fn takes(&self, option: &str) -> Option<usize> {
-        let has = |list: &[String]| list.iter().any(|known| known == option);
-        match () {
-            () if has(&self.flags) => Some(0),
-            () if has(&self.valued) => Some(1),
-            () if has(&self.paired) => Some(2),
-            () => None,
-        }
+        let lists = [&self.flags, &self.valued, &self.paired];
+        lists.iter().position(|list| list.iter().any(|known| known == option))
     }
 
     /// The whole name of a long option, which may be shortened to what no other begins with.
     fn long_name(&self, name: &str) -> Option<String> {
-        let own = [&self.flags, &self.valued, &self.paired].into_iter().flatten();
-        let own: Vec<&String> = own.collect();
-        let stripped = |option: &str| option.trim_start_matches('-').to_owned();
         // Python's programs know a long option by `_` and by `-`.
-        let name = stripped(&name.replace('_', "-"));
-        if let Some(exact) = own.iter().find(|option| stripped(option) == name) {
-            return Some((*exact).clone());
-        }
-        let mut begun = own
-            .iter()
-            .filter(|option| option.len() > 2 && stripped(option).starts_with(&name));
-        match (begun.next(), begun.next()) {
-            (Some(full), None) => Some((*full).clone()),
-            _ => None,
-        }
+        let name = name.replace('_', "-");
+        let name = name.trim_start_matches('-');
+        let own = || [&self.flags, &self.valued, &self.paired].into_iter().flatten();
+        let mut begun = own().filter(|option| option.len() > 2 && option.trim_start_matches('-').starts_with(name));
+        let only = begun.next().filter(|_| begun.next().is_none());
+        own()
+            .find(|option| option.trim_start_matches('-') == name)
+            .or(only)
+            .cloned()
     }
 }
 
 impl GivenOptions {
-    fn note(&mut self, launcher: &Launcher, option: &str, value: String) {
-        self.effects
-            .extend(launcher.effects.get(option).map(|effect| (*effect, value)));
+    /// Notes an option with its value; one that is not known is noted as it stands.
+    fn note(&mut self, launcher: &Launcher, option: Option<&str>, word: &str, value: &str) {
+        match option {
+            None => drop(self.unknown.get_or_insert_with(|| word.to_owned())),
+            Some(option) => self
+                .effects
+                .extend(launcher.effects.get(option).map(|effect| (*effect, value.to_owned()))),
+        }
     }
 
     /// The word of the last option with an effect.

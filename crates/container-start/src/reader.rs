@@ -8,10 +8,10 @@ use shuck_ast::Span;
 use crate::image_files::ImageFiles;
 use crate::launcher_table::LauncherTable;
 use crate::pattern::PatternCache;
-use crate::script::{SCRIPT_BYTES, Script};
-use crate::state::{Branch, Flow, Function, ShellValue, State, User, Variable, is_below};
-use crate::value::{HoleKind, HoleTable, is_open};
-use crate::{Assumption, LOADER_VARIABLES, Rank};
+use crate::script::SCRIPT_BYTES;
+use crate::state::{Flow, Function, ShellValue, State, User, Variable, is_below};
+use crate::value::{HoleKind, HoleTable, clean_text, is_open};
+use crate::{Assumption, LOADER_VARIABLES, StartedProgram};
 
 /// The states that are followed side by side.
 pub(crate) const WIDTH: usize = 8;
@@ -28,20 +28,6 @@ pub(crate) const DEPTH: usize = 30;
 /// The folders whose files belong to a host or a run, not to the image.
 const VOLATILE: [&str; 7] = ["/proc", "/sys", "/dev", "/tmp", "/run", "/var/run", "/mnt"];
 
-/// A program that was seen to start, with its values as the reading has them.
-#[derive(Debug, Clone)]
-pub(crate) struct SeenProgram {
-    pub path: Option<String>,
-    pub words: Vec<String>,
-    pub environment: BTreeMap<String, String>,
-    pub branches: Vec<Branch>,
-    pub directory: String,
-    pub user: User,
-    pub rank: Rank,
-    pub is_loader_argument: bool,
-    pub place: String,
-}
-
 /// A reading in progress.
 pub(crate) struct Reader<'f> {
     pub files: &'f dyn ImageFiles,
@@ -49,10 +35,11 @@ pub(crate) struct Reader<'f> {
     /// Whether variables and files that the image has not may be there: the second reading.
     pub is_given: bool,
     /// What `uname -m` prints.
-    pub machine: String,
+    pub machine: &'f str,
     pub holes: HoleTable,
     pub patterns: PatternCache,
-    pub programs: Vec<SeenProgram>,
+    /// The programs, each with the one environment of its path.
+    pub programs: Vec<StartedProgram>,
     pub assumptions: BTreeMap<String, Assumption>,
     /// The files that commands change, with the places.
     pub changed: BTreeSet<(String, String)>,
@@ -64,46 +51,22 @@ pub(crate) struct Reader<'f> {
     pub conditions: usize,
     /// The scripts that are running, to end those that start themselves again.
     pub running: Vec<RunningScript>,
-    /// What processes of their own have written.
-    pub written: BTreeMap<String, Option<String>>,
+    /// The paths that processes of their own have written to.
+    pub written: BTreeSet<String>,
     /// The functions that `export -f` hands to shells, by the names of their variables.
     pub exported_functions: BTreeMap<String, Rc<Function>>,
     /// The statement that is being read, for the words of assumptions.
     pub snippet: String,
     /// The unset variables that its words name.
     pub unset: Vec<String>,
-    steps: usize,
-    bytes: usize,
+    pub steps: usize,
+    pub bytes: usize,
 }
 
 /// What tells a script that starts itself again: its path, text, user, arguments and environment.
 pub(crate) type RunningScript = (String, String, User, Vec<String>, BTreeMap<String, String>);
 
-impl<'f> Reader<'f> {
-    pub(crate) fn new(files: &'f dyn ImageFiles, launchers: &'f LauncherTable, is_given: bool) -> Self {
-        Self {
-            files,
-            launchers,
-            is_given,
-            machine: String::new(),
-            holes: HoleTable::default(),
-            patterns: PatternCache::default(),
-            programs: Vec::new(),
-            assumptions: BTreeMap::new(),
-            changed: BTreeSet::new(),
-            ldconfig: None,
-            depth: 0,
-            conditions: 0,
-            running: Vec::new(),
-            written: BTreeMap::new(),
-            exported_functions: BTreeMap::new(),
-            snippet: String::new(),
-            unset: Vec::new(),
-            steps: 0,
-            bytes: 0,
-        }
-    }
-
+impl Reader<'_> {
     /// Whether the budget has ended.
     pub(crate) fn is_spent(&self) -> bool {
         self.steps > STEPS || self.bytes > VALUE_BYTES
@@ -116,25 +79,20 @@ impl<'f> Reader<'f> {
     }
 
     /// Begins a statement, whose text assumptions quote.
-    pub(crate) fn begin_statement(&mut self, script: &Script, span: Span) {
-        self.snippet = script.snippet(span);
+    pub(crate) fn begin_statement(&mut self, state: &State, span: Span) {
+        self.snippet = state.script.snippet(span);
         self.unset.clear();
     }
 
     /// Counts the bytes of a new value; one that is too long becomes a hole.
     pub(crate) fn bounded(&mut self, state: &State, text: String) -> String {
         self.bytes += text.len();
-        if text.len() > VALUE_LENGTH {
-            self.hole(&state.script.path, "a value that is too long")
-        } else {
+        let fits = text.len() <= VALUE_LENGTH;
+        if fits {
             text
+        } else {
+            self.hole(&state.script.path, "a value that is too long")
         }
-    }
-
-    /// Takes bytes of values; whether the budget has room for them.
-    pub(crate) fn spend(&mut self, bytes: usize) -> bool {
-        self.bytes += bytes;
-        !self.is_spent()
     }
 
     pub(crate) fn hole(&mut self, place: &str, reason: &str) -> String {
@@ -147,28 +105,31 @@ impl<'f> Reader<'f> {
 
     /// The output of a program, which only a run can tell.
     pub(crate) fn output_hole(&mut self, place: &str, program: &str) -> String {
-        let reason = format!("the output of `{program}`");
-        self.holes.add(HoleKind::Output(program.to_owned()), place, &reason)
+        self.holes.add(
+            HoleKind::Output(program.to_owned()),
+            place,
+            &format!("the output of `{program}`"),
+        )
     }
 
-    /// Notes what is taken for granted at a node of a state's script; `text` follows the place.
-    pub(crate) fn assume(&mut self, kind: &str, script: &Script, span: Span, text: String) {
-        self.assume_at(kind, &script.path, script.line_of(span), text);
-    }
-
-    /// The same, said of the statement that is being read.
+    /// Notes that the statement which is being read is taken to keep the loader variables.
     pub(crate) fn assume_keeps(&mut self, kind: &str, place: &str) {
-        let (path, line) = split_place(place);
-        let text = format!("`{}` keeps the loader variables", self.snippet);
-        self.assume_at(kind, path, line, text);
+        self.assume(kind, place, format!("`{}` keeps the loader variables", self.snippet));
     }
 
-    pub(crate) fn assume_at(&mut self, kind: &str, path: &str, line: usize, text: String) {
-        let id = if line == 0 {
-            format!("{kind}@{path}")
-        } else {
-            format!("{kind}@{path}:{line}")
-        };
+    /// Notes that a program is there which the image has not.
+    pub(crate) fn assume_present(&mut self, name: &str, place: &str) {
+        self.assume(
+            "missing",
+            place,
+            format!("{name}, which is not in the image, is there when it starts"),
+        );
+    }
+
+    /// Notes what is taken for granted at a place; `text` follows the place.
+    pub(crate) fn assume(&mut self, kind: &str, place: &str, text: String) {
+        let (path, line) = split_place(place);
+        let id = format!("{kind}@{place}");
         self.assumptions.entry(id.clone()).or_insert_with(|| Assumption {
             id,
             path: path.to_owned(),
@@ -181,37 +142,20 @@ impl<'f> Reader<'f> {
 
     /// Whether the kinds of a text's holes include one that a run gives.
     pub(crate) fn is_given_text(&self, text: &str) -> bool {
-        self.holes.kinds(text).contains(&&HoleKind::Given)
-    }
-
-    /// The programs whose output is a part of the text.
-    pub(crate) fn output_programs(&self, text: &str) -> Vec<String> {
-        let kinds = self.holes.kinds(text).into_iter();
-        let programs = kinds.filter_map(|kind| match kind {
-            HoleKind::Output(program) => Some(program.clone()),
-            _ => None,
-        });
-        programs.collect()
+        self.holes.kinds(text).any(|kind| *kind == HoleKind::Given)
     }
 
     /// Whether the file is a part of the driver, or of the folders where it is mounted.
     pub(crate) fn is_of_driver(&mut self, path: &str) -> bool {
-        let patterns = &self.launchers.driver_files;
-        patterns
-            .iter()
-            .any(|pattern| self.patterns.matches(pattern, path) == Some(true))
+        let mut patterns = self.launchers.driver_files.iter();
+        patterns.any(|pattern| self.patterns.matches(pattern, path) == Some(true))
     }
 
     /// The text of a file; nothing of a file that a command may have changed.
     pub(crate) fn file_text(&self, state: &State, path: &str) -> Option<String> {
-        if let Some(written) = state.touched.get(path) {
-            return written.clone().filter(|text| !is_open(text));
-        }
-        let content = (!is_open(path)).then(|| self.files.read(path)).flatten()?;
-        if content.len() > SCRIPT_BYTES {
-            return None;
-        }
-        Some(crate::value::clean_text(content))
+        let is_known = !is_open(path) && !state.touched.contains(path);
+        let content = is_known.then(|| self.files.read(path)).flatten()?;
+        (content.len() <= SCRIPT_BYTES && !content.starts_with(b"\x7fELF")).then(|| clean_text(content))
     }
 
     /// The states that go on, joined where they cannot be told apart, at most [`WIDTH`] of them.
@@ -219,106 +163,111 @@ impl<'f> Reader<'f> {
         let is_over = |state: &State| matches!(state.flow, Flow::Exit | Flow::Replaced);
         let all_over = states.iter().all(is_over);
         let mut joined: Vec<State> = Vec::new();
-        for state in states {
-            // A path with a trap still has something to run.
-            if is_over(&state) && !all_over && state.exit_trap.is_none() {
-                continue;
-            }
+        // A path with a trap still has something to run.
+        for state in states
+            .into_iter()
+            .filter(|state| !is_over(state) || all_over || state.exit_trap.is_some())
+        {
             match joined.iter_mut().find(|other| other.is_like(&state)) {
                 Some(other) => other.merge_touched(&[state]),
                 None => joined.push(state),
             }
         }
-        if joined.len() <= WIDTH {
-            return joined;
+        if joined.len() > WIDTH {
+            joined = self.merge(joined, |one, other| one.loader_key() == other.loader_key());
         }
+        if joined.len() > WIDTH {
+            // What the loader sees is not known.
+            let goes_on = joined.iter().any(|state| state.flow == Flow::Next);
+            joined = self.merge(joined, |_, _| true);
+            for state in &mut joined {
+                state.status = None;
+                state.flow = if goes_on { Flow::Next } else { state.flow };
+            }
+        }
+        joined
+    }
+
+    /// Makes one state of those that are alike, which forgets in what they differ.
+    fn merge(&mut self, states: Vec<State>, are_alike: fn(&State, &State) -> bool) -> Vec<State> {
         let mut groups: Vec<State> = Vec::new();
-        for state in joined {
-            match groups.iter_mut().find(|other| other.loader_key() == state.loader_key()) {
+        for state in states {
+            match groups.iter_mut().find(|group| are_alike(group, &state)) {
                 Some(group) => self.forget_difference(group, &state),
                 None => groups.push(state),
             }
         }
-        if groups.len() > WIDTH {
-            vec![self.forget_all(&groups)]
-        } else {
-            groups
-        }
+        groups
     }
 
-    /// Makes holes of the variables in which a state differs from another one.
+    /// Makes holes of what differs between a state and another one.
     fn forget_difference(&mut self, state: &mut State, other: &State) {
+        let place = state.script.path.clone();
         let names: BTreeSet<&String> = state.variables.keys().chain(other.variables.keys()).collect();
-        let differ = |name: &&String| state.variables.get(*name) != other.variables.get(*name);
-        let names: Vec<String> = names.into_iter().filter(differ).cloned().collect();
+        let differ = |name: &&&String| state.variables.get(**name) != other.variables.get(**name);
+        let names: Vec<String> = names.iter().filter(differ).map(|name| (**name).clone()).collect();
         for name in names {
-            let hole = self.hole(
-                &state.script.path,
-                &format!("{name}, of which there are too many values"),
-            );
-            let exported = other.variables.get(&name).is_some_and(|variable| variable.is_exported);
+            let hole = self.hole(&place, &format!("{name}, of which there are too many values"));
             let variable = state.variable_mut(&name);
             variable.value = Some(ShellValue::Text(hole));
-            variable.is_exported |= exported;
+            variable.is_exported |= other.variables.get(&name).is_some_and(|variable| variable.is_exported);
         }
         if state.directory != other.directory {
-            state.directory = self.hole(&state.script.path, "the working directory");
+            state.directory = self.hole(&place, "the working directory");
         }
         if state.arguments != other.arguments {
-            let hole = self.hole(&state.script.path, "the arguments");
-            state.arguments.truncate(1);
-            state.arguments.push(hole);
+            self.lose_arguments(state, &place);
         }
+        let functions = Rc::make_mut(&mut state.functions);
         for (name, function) in other.functions.iter() {
-            Rc::make_mut(&mut state.functions)
-                .entry(name.clone())
-                .or_insert_with(|| Rc::clone(function));
+            functions.entry(name.clone()).or_insert_with(|| Rc::clone(function));
         }
         state.merge_touched(std::slice::from_ref(other));
-    }
-
-    /// One state for too many: what the loader sees is not known.
-    fn forget_all(&mut self, states: &[State]) -> State {
-        let Some((first, others)) = states.split_first() else {
-            unreachable!("only more states than the width are forgotten")
-        };
-        let mut state = first.clone();
-        for other in others {
-            self.forget_difference(&mut state, other);
-        }
-        state.status = None;
-        if states.iter().any(|state| state.flow == Flow::Next) {
-            state.flow = Flow::Next;
-        }
-        state
     }
 
     /// After the budget: the loader variables are not known.
     pub(crate) fn lose_variables(&mut self, state: &mut State, place: &str, reason: &str) {
         let hole = self.hole(place, reason);
         for name in LOADER_VARIABLES {
-            *state.variable_mut(name) = Variable {
-                value: Some(ShellValue::Text(hole.clone())),
-                is_exported: true,
-                is_readonly: false,
-            };
+            *state.variable_mut(name) = Variable::exported(&hole);
         }
     }
 
-    /// Makes a hole of the search path.
-    pub(crate) fn lose_search_path(&mut self, state: &mut State, hole: String) {
-        let variable = state.variable_mut("LD_LIBRARY_PATH");
-        variable.value = Some(ShellValue::Text(hole));
-        variable.is_exported = true;
+    /// Makes a hole of the search path, because of what may set it.
+    pub(crate) fn lose_search_path(&mut self, state: &mut State, place: &str, setter: &str, kind: HoleKind) {
+        let hole = self
+            .holes
+            .add(kind, place, &format!("LD_LIBRARY_PATH, which {setter} may set"));
+        *state.variable_mut("LD_LIBRARY_PATH") = Variable::exported(&hole);
+    }
+
+    pub(crate) fn lose_arguments(&mut self, state: &mut State, place: &str) {
+        let hole = self.hole(place, "the arguments");
+        state.set_arguments([hole]);
     }
 
     /// Writes to descriptor 1.
     pub(crate) fn print(&mut self, mut state: State, text: &str, status: Option<bool>) -> Vec<State> {
-        if let Some(mut output) = state.output.take() {
-            output.push_str(text);
-            state.output = Some(self.bounded(&state, output));
+        if let Some(output) = state.output.take() {
+            state.output = Some(self.bounded(&state, output + text));
         }
         state.finish(status)
+    }
+
+    /// The one text of several; a hole where they differ.
+    pub(crate) fn only_text<'t>(
+        &mut self,
+        texts: impl IntoIterator<Item = &'t str>,
+        place: &str,
+        reason: &str,
+    ) -> String {
+        let mut texts = texts.into_iter();
+        let first = texts.next().unwrap_or_default();
+        if texts.all(|text| text == first) {
+            first.to_owned()
+        } else {
+            self.hole(place, reason)
+        }
     }
 }
 
@@ -333,4 +282,9 @@ pub(crate) fn split_place(place: &str) -> (&str, usize) {
         Some((path, line)) if let Ok(line) = line.parse() => (path, line),
         _ => (place, 0),
     }
+}
+
+/// Whether a text names a variable of the loader.
+pub(crate) fn mentions_loader(text: &str) -> bool {
+    LOADER_VARIABLES.iter().any(|name| text.contains(name))
 }

@@ -2,16 +2,17 @@
 
 use std::rc::Rc;
 
-use shuck_ast::{Command, Span, Stmt, StmtSeq, Word};
+use shuck_ast::{Span, StmtSeq};
 use shuck_parser::ShellDialect;
 use shuck_parser::parser::{ParseStatus, Parser};
 
 /// The shell that runs a script.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Shell {
     Bash,
     /// Bash called as `sh`.
     BashPosix,
+    #[default]
     Dash,
     Busybox,
 }
@@ -31,7 +32,6 @@ pub(crate) struct Script {
     line: Option<usize>,
     /// The text that the tree's spans are of.
     pub text: String,
-    /// The statements.
     pub body: StmtSeq,
     /// Whether the shell's own grammar refuses it, and it was read by bash's.
     pub is_foreign: bool,
@@ -39,6 +39,29 @@ pub(crate) struct Script {
 
 /// The bytes of a script that are parsed.
 pub(crate) const SCRIPT_BYTES: usize = 1 << 20;
+/// The expansions within each other that are parsed: the parser takes twice as long for each.
+const NESTING: usize = 40;
+/// The characters of a statement that an assumption quotes.
+const SNIPPET: usize = 60;
+
+/// A script without statements, for what the config starts itself.
+impl Default for Script {
+    fn default() -> Self {
+        let stmts = StmtSeq {
+            leading_comments: Vec::new(),
+            stmts: Vec::new(),
+            trailing_comments: Vec::new(),
+            span: Span::new(),
+        };
+        Self {
+            path: "config".to_owned(),
+            line: Some(0),
+            text: String::new(),
+            body: stmts,
+            is_foreign: false,
+        }
+    }
+}
 
 impl Script {
     /// The tree of a text; `None` if it does not parse.
@@ -47,50 +70,19 @@ impl Script {
             return None;
         }
         // busybox knows `[[`, `function` and more of bash's grammar.
-        let own = if shell == Shell::Dash {
-            ShellDialect::Posix
-        } else {
-            ShellDialect::Bash
-        };
-        let body = parse_as(&text, own);
-        let is_foreign = body.is_none() && own == ShellDialect::Posix;
-        let body = body.or_else(|| is_foreign.then(|| parse_as(&text, ShellDialect::Bash)).flatten())?;
+        let own = (shell == Shell::Dash)
+            .then(|| parse_as(&text, ShellDialect::Posix))
+            .flatten();
+        let is_foreign = shell == Shell::Dash && own.is_none();
+        let body = own.or_else(|| parse_as(&text, ShellDialect::Bash))?;
+        let path = path.to_owned();
         Some(Rc::new(Self {
-            path: path.to_owned(),
+            path,
             line,
             text,
             body,
             is_foreign,
         }))
-    }
-
-    /// A script without statements, for what the config starts itself.
-    pub(crate) fn config() -> Rc<Self> {
-        Rc::new(Self {
-            path: "config".to_owned(),
-            line: Some(0),
-            text: String::new(),
-            body: StmtSeq {
-                leading_comments: Vec::new(),
-                stmts: Vec::new(),
-                trailing_comments: Vec::new(),
-                span: Span::new(),
-            },
-            is_foreign: false,
-        })
-    }
-
-    /// The one word of `: WORD`.
-    pub(crate) fn only_argument(&self) -> Option<&Word> {
-        match self.body.as_slice() {
-            [
-                Stmt {
-                    command: Command::Simple(simple),
-                    ..
-                },
-            ] => simple.args.first().filter(|_| simple.args.len() == 1),
-            _ => None,
-        }
     }
 
     /// The line of a node, counted from one.
@@ -116,29 +108,19 @@ impl Script {
     }
 }
 
-/// The expansions within each other that are parsed: the parser takes twice as long for each.
-const NESTING: usize = 40;
-
 /// How deep `${` and `$(` lie within each other, at most.
 fn nesting(text: &str) -> usize {
-    let (mut depth, mut deepest) = (0_usize, 0);
-    let mut before = ' ';
+    let (mut depth, mut deepest, mut before) = (0_usize, 0, ' ');
     for letter in text.chars() {
         match letter {
-            '{' | '(' if before == '$' => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
+            '{' | '(' if before == '$' => depth += 1,
             '}' | ')' => depth = depth.saturating_sub(1),
             _ => {}
         }
-        before = letter;
+        (deepest, before) = (deepest.max(depth), letter);
     }
     deepest
 }
-
-/// The characters of a statement that an assumption quotes.
-const SNIPPET: usize = 60;
 
 fn parse_as(text: &str, dialect: ShellDialect) -> Option<StmtSeq> {
     let parsed = Parser::with_dialect(text, dialect).parse();

@@ -7,10 +7,10 @@ use shuck_ast::{Span, StmtSeq};
 
 use crate::LOADER_VARIABLES;
 use crate::script::{Script, Shell};
-use crate::value::is_open;
+use crate::value::{is_hole, is_open};
 
 /// The value of a variable.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ShellValue {
     Text(String),
     /// An indexed array.
@@ -18,11 +18,23 @@ pub(crate) enum ShellValue {
 }
 
 /// A variable of a shell; one without a value is unset, and may be exported once it is set.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Variable {
     pub value: Option<ShellValue>,
     pub is_exported: bool,
     pub is_readonly: bool,
+}
+
+impl Variable {
+    /// A variable as processes get them.
+    pub(crate) fn exported(text: &str) -> Self {
+        let value = Some(ShellValue::Text(text.to_owned()));
+        Self {
+            value,
+            is_exported: true,
+            is_readonly: false,
+        }
+    }
 }
 
 /// A function with the script that its body is of.
@@ -33,7 +45,7 @@ pub(crate) struct Function {
 }
 
 /// Who a process runs as.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct User {
     /// A name or number with a group behind a colon, as the image config has it.
     pub name: String,
@@ -42,8 +54,9 @@ pub(crate) struct User {
 }
 
 /// Where a list of statements goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Flow {
+    #[default]
     Next,
     Break(usize),
     Continue(usize),
@@ -78,7 +91,7 @@ pub struct Branch {
 }
 
 /// One way that a shell may have come.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct State {
     pub variables: Rc<BTreeMap<String, Variable>>,
     pub functions: Rc<BTreeMap<String, Rc<Function>>>,
@@ -100,8 +113,8 @@ pub(crate) struct State {
     /// How many files are being sourced.
     pub sourced: usize,
     pub options: BTreeSet<ShellOption>,
-    /// The paths that commands may have changed, with what they wrote where that is known.
-    pub touched: Rc<BTreeMap<String, Option<String>>>,
+    /// The paths that commands may have changed.
+    pub touched: Rc<BTreeSet<String>>,
     /// The last conditions that were not decided.
     pub branches: Vec<Branch>,
     /// What `trap … EXIT` runs.
@@ -120,15 +133,36 @@ impl State {
         self.script.place_of(span)
     }
 
+    pub(crate) fn has(&self, option: ShellOption) -> bool {
+        self.options.contains(&option)
+    }
+
+    pub(crate) fn switch(&mut self, option: ShellOption, is_on: bool) {
+        if is_on {
+            self.options.insert(option)
+        } else {
+            self.options.remove(&option)
+        };
+    }
+
     pub(crate) fn value(&self, name: &str) -> Option<&ShellValue> {
         self.variables.get(name).and_then(|variable| variable.value.as_ref())
     }
 
     /// The text of a variable that is no array.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
-        match self.value(name) {
-            Some(ShellValue::Text(text)) => Some(text),
-            _ => None,
+        match self.value(name)? {
+            ShellValue::Text(text) => Some(text),
+            ShellValue::List(_) => None,
+        }
+    }
+
+    /// What separates fields; `None` if it is not known.
+    pub(crate) fn separators(&self) -> Option<String> {
+        match self.value("IFS") {
+            None => Some(" \t\n".to_owned()),
+            Some(ShellValue::Text(text)) if !is_open(text) => Some(text.clone()),
+            Some(_) => None,
         }
     }
 
@@ -137,7 +171,7 @@ impl State {
     }
 
     pub(crate) fn set(&mut self, name: &str, value: ShellValue) {
-        let exports = self.options.contains(&ShellOption::AllExport);
+        let exports = self.has(ShellOption::AllExport);
         let variable = self.variable_mut(name);
         if !variable.is_readonly {
             variable.value = Some(value);
@@ -149,50 +183,35 @@ impl State {
         self.set(name, ShellValue::Text(text.into()));
     }
 
-    pub(crate) fn unset(&mut self, name: &str) {
-        Rc::make_mut(&mut self.variables).remove(name);
-    }
-
     pub(crate) fn restore(&mut self, name: &str, old: Option<Variable>) {
+        let variables = Rc::make_mut(&mut self.variables);
         match old {
-            Some(old) => drop(Rc::make_mut(&mut self.variables).insert(name.to_owned(), old)),
-            None => self.unset(name),
+            Some(old) => drop(variables.insert(name.to_owned(), old)),
+            None => drop(variables.remove(name)),
         }
     }
 
-    pub(crate) fn touch(&mut self, path: String) {
-        Rc::make_mut(&mut self.touched).insert(path, None);
+    /// The words behind `$0` become others.
+    pub(crate) fn set_arguments(&mut self, words: impl IntoIterator<Item = String>) {
+        self.arguments.truncate(1);
+        self.arguments.extend(words);
+    }
+
+    pub(crate) fn touch(&mut self, paths: impl IntoIterator<Item = String>) {
+        Rc::make_mut(&mut self.touched).extend(paths);
     }
 
     /// Whether a command may have changed the path, something below it or a folder above.
     pub(crate) fn is_touched(&self, path: &str) -> bool {
         self.touched
-            .keys()
+            .iter()
             .any(|touched| is_below(path, touched) || is_below(touched, path))
     }
 
-    /// Notes what a command has written to a file.
-    pub(crate) fn write(&mut self, path: &str, text: Option<String>, appends: bool) {
-        let before = self.touched.get(path).cloned().flatten();
-        let text = match (appends, before) {
-            (false, _) => text,
-            (true, Some(before)) => text.map(|text| before + &text),
-            (true, None) => None,
-        };
-        Rc::make_mut(&mut self.touched).insert(path.to_owned(), text);
-    }
-
-    pub(crate) fn merge_touched(&mut self, others: &[State]) {
+    pub(crate) fn merge_touched(&mut self, others: &[Self]) {
         for other in others {
-            if !Rc::ptr_eq(&other.touched, &self.touched) {
-                let touched = Rc::make_mut(&mut self.touched);
-                for (path, text) in other.touched.iter() {
-                    match touched.get_mut(path) {
-                        Some(known) if known != text => *known = None,
-                        Some(_) => {}
-                        None => drop(touched.insert(path.clone(), text.clone())),
-                    }
-                }
+            if other.touched != self.touched {
+                self.touch(other.touched.iter().cloned());
             }
         }
     }
@@ -222,55 +241,50 @@ impl State {
 
     /// The path from the root of a word, which a leading hole leaves as it is.
     pub(crate) fn absolute(&self, path: &str) -> String {
-        if path.starts_with('/') || path.starts_with(crate::value::is_hole) {
+        if path.starts_with('/') || path.starts_with(is_hole) {
             normalize(path)
         } else {
             normalize(&format!("{}/{path}", self.directory))
         }
     }
 
-    /// The environment that its programs get.
-    pub(crate) fn environment(&self) -> BTreeMap<String, String> {
-        let exported = self.variables.iter().filter(|(_, variable)| variable.is_exported);
-        let mut environment: BTreeMap<String, String> = exported
-            .filter_map(|(name, variable)| match &variable.value {
-                Some(ShellValue::Text(text)) => Some((name.clone(), text.clone())),
-                _ => None,
-            })
-            .collect();
+    /// The environment that its programs get, with the variables in front of a command.
+    pub(crate) fn environment(&self, prefix: &BTreeMap<String, ShellValue>) -> BTreeMap<String, String> {
+        let mut environment = BTreeMap::new();
         // `local X` without a value leaves the children the outer one, but in dash, where it keeps the value itself.
-        for name in LOADER_VARIABLES.iter().filter(|name| self.value(name).is_none()) {
-            let outer = self.frames.iter().rev().find_map(|frame| frame.get(*name));
-            if self.shell.is_bash()
-                && let Some(Some(Variable {
-                    value: Some(ShellValue::Text(text)),
-                    is_exported: true,
-                    ..
-                })) = outer
-            {
-                environment.insert((*name).to_owned(), text.clone());
+        let frames = self.frames.iter().flatten().filter(|_| self.shell.is_bash());
+        let outer = frames.filter(|(name, _)| LOADER_VARIABLES.contains(&name.as_str()) && self.value(name).is_none());
+        let outer = outer.filter_map(|(name, variable)| Some((name, variable.as_ref()?)));
+        for (name, variable) in outer
+            .chain(self.variables.iter())
+            .filter(|(_, variable)| variable.is_exported)
+        {
+            if let Some(ShellValue::Text(text)) = &variable.value {
+                environment.insert(name.clone(), text.clone());
+            }
+        }
+        for (name, value) in prefix {
+            if let ShellValue::Text(text) = value {
+                environment.insert(name.clone(), text.clone());
             }
         }
         environment
     }
 
-    /// What a later statement may see of it.
-    fn key(&self) -> impl PartialEq + '_ {
-        let functions: Vec<&String> = self.functions.keys().collect();
-        let flow = (self.flow, self.status, &self.options);
-        let words = (&self.arguments, &self.directory, &self.output, &self.input, &self.user);
-        (&self.variables, functions, flow, words)
-    }
-
     /// What the loader may see of it.
-    pub(crate) fn loader_key(&self) -> (Vec<Option<Variable>>, Flow, Option<bool>, Option<String>) {
-        let variables = LOADER_VARIABLES.iter().map(|name| self.variables.get(*name).cloned());
-        (variables.collect(), self.flow, self.status, self.output.clone())
+    pub(crate) fn loader_key(&self) -> impl PartialEq + use<> {
+        let variables = LOADER_VARIABLES.map(|name| self.variables.get(name).cloned());
+        (variables, self.flow, self.status, self.output.clone())
     }
 
     /// Whether two states go on alike.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
-        self.key() == other.key()
+        let same_words =
+            self.arguments == other.arguments && self.directory == other.directory && self.user == other.user;
+        let same_streams = self.output == other.output && self.input == other.input;
+        let same_flow = self.flow == other.flow && self.status == other.status && self.options == other.options;
+        let same_functions = self.functions.keys().eq(other.functions.keys());
+        same_words && same_streams && same_flow && same_functions && self.variables == other.variables
     }
 }
 
@@ -278,6 +292,11 @@ impl State {
 pub(crate) fn is_below(path: &str, folder: &str) -> bool {
     let rest = path.strip_prefix(folder);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || folder.ends_with('/'))
+}
+
+/// The last part of a path.
+pub(crate) fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 /// A path without `.`, `..` and empty parts, as os.path.normpath has it.
@@ -291,9 +310,6 @@ pub(crate) fn normalize(path: &str) -> String {
         }
     }
     let joined = parts.join("/");
-    if is_open(parts.first().copied().unwrap_or_default()) && !path.starts_with('/') {
-        joined
-    } else {
-        format!("/{joined}")
-    }
+    let begins_unknown = !path.starts_with('/') && parts.first().is_some_and(|part| is_open(part));
+    if begins_unknown { joined } else { format!("/{joined}") }
 }

@@ -1,11 +1,11 @@
 //! The image's users: `/etc/passwd`, `su` and `sudo`.
 
-use std::collections::BTreeMap;
-
+use crate::launch::{DEFAULT_PATH, Process};
 use crate::launcher_table::{GivenOptions, Launcher, OptionEffect};
+use crate::launchers::is_assignment;
 use crate::reader::Reader;
 use crate::state::{State, User};
-use crate::value::is_open;
+use crate::value::{clean_text, is_open};
 
 /// A line of `/etc/passwd`.
 pub(crate) struct Account {
@@ -14,23 +14,24 @@ pub(crate) struct Account {
     pub shell: String,
 }
 
-/// The user that a number without an account stands for.
+/// The user that a name without an account stands for.
 const NOBODY: &str = "65534";
 
 impl Reader<'_> {
     /// The account of a name or number; a group behind a colon does not count.
     pub(crate) fn account(&self, user: &str) -> Option<Account> {
         let user = user.split(':').next().unwrap_or_default();
-        let accounts = self.files.read("/etc/passwd").map(crate::value::clean_text)?;
+        let accounts = self.files.read("/etc/passwd").map(clean_text)?;
         accounts.lines().find_map(|line| {
             let fields: Vec<&str> = line.split(':').collect();
             let [name, _, uid, _, _, home, shell, ..] = *fields else {
                 return None;
             };
-            (name == user || uid == user).then(|| Account {
-                uid: uid.to_owned(),
-                home: home.to_owned(),
-                shell: shell.to_owned(),
+            let [uid_text, home, shell] = [uid, home, shell].map(str::to_owned);
+            (name == user || uid == user).then_some(Account {
+                uid: uid_text,
+                home,
+                shell,
             })
         })
     }
@@ -45,14 +46,8 @@ impl Reader<'_> {
             None if short.is_empty() || short == "root" => "0".to_owned(),
             None => NOBODY.to_owned(),
         };
-        User {
-            name: if name.is_empty() {
-                "0".to_owned()
-            } else {
-                name.to_owned()
-            },
-            uid,
-        }
+        let name = if name.is_empty() { "0" } else { name }.to_owned();
+        User { name, uid }
     }
 
     /// The home of `~NAME`, or of `~` alone.
@@ -66,99 +61,114 @@ impl Reader<'_> {
 
     /// The home and shell of a user that a process becomes.
     pub(crate) fn home_and_shell(&mut self, user: &str, place: &str) -> (String, String) {
+        let shell = "/bin/sh".to_owned();
         match self.account(user) {
             Some(account) if !account.shell.is_empty() => (account.home, account.shell),
-            Some(account) => (account.home, "/bin/sh".to_owned()),
-            None if is_open(user) => (self.hole(place, "the home of a user"), "/bin/sh".to_owned()),
-            None => ("/".to_owned(), "/bin/sh".to_owned()),
+            Some(account) => (account.home, shell),
+            None if is_open(user) => (self.hole(place, "the home of a user"), shell),
+            None => ("/".to_owned(), shell),
         }
     }
 
     /// `su` and `runuser` (util-linux): what they start, and with which environment.
-    pub(crate) fn switch_user(
-        &mut self,
-        launcher: &Launcher,
-        words: &[String],
-        environment: BTreeMap<String, String>,
-        state: &mut State,
-        place: &str,
-    ) {
-        let (given, mut own) = read_between(launcher, words);
+    pub(crate) fn switch_user(&mut self, launcher: &Launcher, process: &Process, state: &mut State) {
+        let place = &process.place;
+        let name = process.words.first().map_or("", String::as_str);
+        let (given, mut own) = read_between(launcher, &process.words);
         if let Some(option) = &given.unknown {
-            self.assume_option(words, option, place);
+            self.assume_option(name, option, place);
         }
-        let is_login = given.has(OptionEffect::Login) || own.first().is_some_and(|word| word == "-");
-        if own.first().is_some_and(|word| word == "-") {
-            own.remove(0);
-        }
-        let named = given.value_of(OptionEffect::User).map(str::to_owned);
-        let starts_program = named.is_some() && words.first().is_some_and(|name| name.ends_with("runuser"));
-        let user = match &named {
-            Some(user) => user.clone(),
-            None if own.is_empty() => "root".to_owned(),
-            None => own.remove(0),
-        };
+        let has_dash = own.first().is_some_and(|word| word == "-");
+        own.drain(..usize::from(has_dash));
+        let is_login = given.has(OptionEffect::Login) || has_dash;
+        let named = given.value_of(OptionEffect::User);
+        let begin = usize::from(named.is_none() && !own.is_empty());
+        let first = own.drain(..begin).next();
+        let user = named.map(str::to_owned).or(first).unwrap_or_else(|| "root".to_owned());
         let (home, mut shell) = self.home_and_shell(&user, place);
-        let kept = given.value_of(OptionEffect::KeepList).unwrap_or_default();
-        let kept: Vec<&str> = kept.split(',').collect();
-        let is_kept = |name: &String| !is_login || kept.contains(&name.as_str()) || name == "TERM";
-        let keeps_all = given.has(OptionEffect::Keep) && !is_login;
-        let mut environment: BTreeMap<String, String> =
-            environment.into_iter().filter(|(name, _)| is_kept(name)).collect();
-        if keeps_all {
-            shell = environment.get("SHELL").cloned().unwrap_or(shell);
+        let kept: Vec<&str> = given
+            .value_of(OptionEffect::KeepList)
+            .unwrap_or("TERM")
+            .split(',')
+            .collect();
+        let mut next = Process::new(own, process.environment.clone(), place);
+        next.environment
+            .retain(|name, _| !is_login || name == "TERM" || kept.contains(&name.as_str()));
+        if given.has(OptionEffect::Keep) && !is_login {
+            shell = next.environment.get("SHELL").cloned().unwrap_or(shell);
         } else {
-            environment.insert("HOME".to_owned(), home);
+            next.environment.insert("HOME".to_owned(), home);
         }
         if is_login {
-            environment.insert("PATH".to_owned(), crate::commands::DEFAULT_PATH.to_owned());
+            next.environment.insert("PATH".to_owned(), DEFAULT_PATH.to_owned());
         }
-        let settings = self.file_text(state, "/etc/environment");
-        if settings.is_some_and(|text| text.contains("LD_")) {
+        if self
+            .file_text(state, "/etc/environment")
+            .is_some_and(|text| text.contains("LD_"))
+        {
             self.assume_keeps("launcher", place);
         }
         state.user = self.user(&user);
-        if starts_program {
-            return self.launch(own, environment, state, place);
+        if named.is_none() || !name.ends_with("runuser") {
+            let shell = given.value_of(OptionEffect::Shell).map_or(shell, str::to_owned);
+            next.words
+                .splice(0..0, shell_words(shell, is_login, given.value_of(OptionEffect::Code)));
         }
-        let shell = given.value_of(OptionEffect::Shell).map_or(shell, str::to_owned);
-        let mut command = vec![shell];
-        command.extend(is_login.then(|| "-l".to_owned()));
-        if let Some(code) = given.value_of(OptionEffect::Code) {
-            command.extend(["-c".to_owned(), code.to_owned()]);
-        }
-        command.extend(own);
-        self.launch(command, environment, state, place);
+        self.launch(next, state);
     }
 
-    /// What `sudo` keeps of the environment (sudoers(5), "`env_reset")`: of the loader's variables nothing.
-    pub(crate) fn sudo_environment(
-        &mut self,
-        environment: BTreeMap<String, String>,
-        place: &str,
-    ) -> BTreeMap<String, String> {
-        let mut kept = BTreeMap::new();
-        for (name, value) in environment {
-            if matches!(name.as_str(), "PATH" | "TERM" | "LANG") {
-                kept.insert(name, value);
-            } else if !name.starts_with("LD_") {
-                let hole = self.hole(place, &format!("{name}, which sudo may keep"));
-                kept.insert(name, hole);
+    /// What `sudo` keeps of the environment (sudoers(5), `env_reset`): of the loader's variables nothing.
+    pub(crate) fn become_root(&mut self, process: &mut Process, state: &mut State) {
+        process.environment.retain(|name, _| !name.starts_with("LD_"));
+        for (name, value) in &mut process.environment {
+            if !matches!(name.as_str(), "PATH" | "TERM" | "LANG") {
+                *value = self.hole(&process.place, &format!("{name}, which sudo may keep"));
             }
         }
-        kept
+        state.user = self.user("root");
     }
 
-    pub(crate) fn assume_option(&mut self, words: &[String], option: &str, place: &str) {
-        let (path, line) = crate::reader::split_place(place);
-        let name = words.first().map_or("", |name| crate::commands::base_name(name));
-        self.assume_at(
-            "option",
-            path,
-            line,
-            format!("`{name} {option}` keeps the loader variables"),
-        );
+    /// What `sudo` starts: a command with variables in front, or a shell.
+    pub(crate) fn sudo_words(
+        &mut self,
+        given: &GivenOptions,
+        mut words: Vec<String>,
+        process: &mut Process,
+        state: &State,
+    ) -> Vec<String> {
+        let (home, shell) = self.home_and_shell(&state.user.name, &process.place);
+        process.environment.insert("HOME".to_owned(), home);
+        let end = words
+            .iter()
+            .position(|word| !is_assignment(word))
+            .unwrap_or(words.len());
+        let variables = words.drain(..end);
+        process.environment.extend(variables.filter_map(|word| {
+            word.split_once('=')
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        }));
+        let is_login = given.has(OptionEffect::Login);
+        if !is_login && !given.has(OptionEffect::Shell) {
+            return words;
+        }
+        let code = Some(words.join(" ")).filter(|code| !code.is_empty());
+        shell_words(shell, is_login, code.as_deref())
     }
+
+    pub(crate) fn assume_option(&mut self, tool: &str, option: &str, place: &str) {
+        self.assume("option", place, format!("`{tool} {option}` keeps the loader variables"));
+    }
+}
+
+/// The words that start a shell.
+fn shell_words(shell: String, is_login: bool, code: Option<&str>) -> Vec<String> {
+    let login = is_login.then_some("-l");
+    let words = login
+        .into_iter()
+        .chain(code.map(|_| "-c"))
+        .chain(code)
+        .map(str::to_owned);
+    [shell].into_iter().chain(words).collect()
 }
 
 /// Options and words in any order, up to `--`.

@@ -58,13 +58,9 @@ impl Value {
 
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
-        let pieces = Some(text).filter(|text| !text.is_empty());
-        Self {
-            pieces: pieces
-                .map(|text| ValuePiece::Text(text.to_owned()))
-                .into_iter()
-                .collect(),
-        }
+        let pieces = Some(text.to_owned()).filter(|text| !text.is_empty());
+        let pieces = pieces.map(ValuePiece::Text).into_iter().collect();
+        Self { pieces }
     }
 }
 
@@ -75,8 +71,6 @@ pub(crate) enum HoleKind {
     Given,
     /// The output of a program by this name.
     Output(String),
-    /// The value of a variable with a type, to which `+=` adds as the type has it.
-    Typed,
     /// Anything else.
     Other,
 }
@@ -94,13 +88,8 @@ const LAST: u32 = 0xF_FFFD;
 impl HoleTable {
     /// The text of a hole; the same reason at the same place is the same hole.
     pub(crate) fn add(&mut self, kind: HoleKind, place: &str, reason: &str) -> String {
-        let record = (
-            Hole {
-                place: place.to_owned(),
-                reason: reason.to_owned(),
-            },
-            kind,
-        );
+        let (place, reason) = (place.to_owned(), reason.to_owned());
+        let record = (Hole { place, reason }, kind);
         let known = self.records.iter().position(|other| *other == record);
         let number = known.unwrap_or_else(|| {
             // Beyond the last character the last record serves for all.
@@ -109,15 +98,17 @@ impl HoleTable {
             }
             self.records.len() - 1
         });
-        char::from_u32(FIRST + u32::try_from(number).unwrap_or_default())
-            .unwrap_or_default()
-            .to_string()
+        let letter = u32::try_from(number)
+            .ok()
+            .and_then(|number| char::from_u32(FIRST + number));
+        letter.unwrap_or_default().to_string()
     }
 
     /// The kinds of the holes in a text.
-    pub(crate) fn kinds(&self, text: &str) -> Vec<&HoleKind> {
-        let records = text.chars().filter_map(|letter| self.record(letter));
-        records.map(|(_, kind)| kind).collect()
+    pub(crate) fn kinds(&self, text: &str) -> impl Iterator<Item = &HoleKind> {
+        text.chars()
+            .filter_map(|letter| self.record(letter))
+            .map(|(_, kind)| kind)
     }
 
     /// The text as the caller sees it.
@@ -134,8 +125,7 @@ impl HoleTable {
     }
 
     fn record(&self, letter: char) -> Option<&(Hole, HoleKind)> {
-        let number = (letter as u32).checked_sub(FIRST)?;
-        self.records.get(number as usize).filter(|_| is_hole(letter))
+        self.records.get((letter as u32).checked_sub(FIRST)? as usize)
     }
 }
 
@@ -149,7 +139,19 @@ pub(crate) fn is_open(text: &str) -> bool {
     text.contains(is_hole)
 }
 
+/// Whether nothing of the text is known, so that it may be empty, or several words.
+pub(crate) fn is_all_hole(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(is_hole)
+}
+
 /// Bytes of the image as text in which no character stands for a hole; what is not UTF-8 becomes U+FFFD.
 pub(crate) fn clean_text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).replace(is_hole, "\u{FFFD}")
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    // The holes' characters begin with this byte.
+    let may_have_hole = bytes.contains(&0xF3);
+    if may_have_hole {
+        text.replace(is_hole, "\u{FFFD}")
+    } else {
+        text
+    }
 }
