@@ -32,11 +32,8 @@ use processes::spec::{Feature, ImageSpec};
 use processes::world::{WORLD, World};
 use processes::{audit, engine_images, generate, kept, layers};
 use testkit::parallel::in_parallel;
+use testkit::seeds;
 
-/// The seeds of the generated images.
-const SEEDS: (u64, u64) = (1, 340);
-/// Those of the images that a real engine starts.
-const ENGINE_SEEDS: (u64, u64) = (10_001, 10_104);
 /// The images of one run of the program.
 const CHUNK: usize = 20;
 /// The cases of a run that are made small and kept when they differ: each takes a while.
@@ -48,7 +45,7 @@ const KNOWN: &[(Feature, Kind, &str)] = &[];
 #[test]
 fn processes_get_what_the_report_says() {
     let Some(world) = &*WORLD else { return };
-    let (first, last) = asked().unwrap_or(SEEDS);
+    let (first, last) = seeds::chosen(1, 120, 340);
     let made = |seed| match asked_feature() {
         Some(feature) => generate::make_with(seed, &[feature]),
         None => generate::make(seed),
@@ -80,7 +77,7 @@ fn kept_images_are_reported_as_they_run() {
 fn images_of_a_real_engine_get_what_the_report_says() {
     let Some(world) = &*WORLD else { return };
     let Some(engine) = Dockerd::start() else { return };
-    let (first, last) = asked().unwrap_or(ENGINE_SEEDS);
+    let (first, last) = seeds::chosen(10_001, 40, 104);
     let mut specs: Vec<ImageSpec> = (first..=last).map(generate::make).collect();
     for spec in &mut specs {
         // The engine starts what the config says.
@@ -132,13 +129,6 @@ fn same(one: &Outcome, other: &Outcome) -> bool {
         (Outcome::Not(_), Outcome::Not(_)) => true,
         _ => false,
     }
-}
-
-/// The seeds that `CUPTI_AUDIT_CASES` asks for.
-fn asked() -> Option<(u64, u64)> {
-    let text = std::env::var("CUPTI_AUDIT_CASES").ok()?;
-    let (first, last) = text.split_once('-').unwrap_or((&text, &text));
-    Some((first.parse().unwrap(), last.parse().unwrap()))
 }
 
 /// The only feature of all images, where `CUPTI_AUDIT_FEATURE` names one.

@@ -15,8 +15,6 @@
 mod chroot;
 #[path = "../crates/image-linkage/tests/support/loader_random.rs"]
 mod loader_random;
-#[path = "../crates/image-linkage/tests/support/loader_seeds.rs"]
-mod loader_seeds;
 #[path = "support/plain_image.rs"]
 mod plain_image;
 #[path = "support/python_case.rs"]
@@ -26,6 +24,7 @@ mod python_stubs;
 mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use testkit::seeds::{self, each_seed, report};
 
 use chroot::Root;
 use cupti_audit::judge::facts::{
@@ -36,14 +35,10 @@ use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::CpuLevel;
 use image_source::ImageConfig;
 use loader_random::Random;
-use loader_seeds::{asked, each_seed, report};
 use plain_image::image_of;
 use python_case::{Asked, PythonCase, StandardLibrary};
 use python_stubs::Stubs;
 use serde_json::Value;
-
-/// The seeds of every run; `CUPTI_AUDIT_CASES` asks for others.
-const SEEDS: (u64, u64) = (1, 120);
 
 /// What becomes of an import.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +61,7 @@ fn real_pythons_import_what_the_audit_says() {
     let stubs = Stubs::make();
     let library = standard_library();
     let imports = AtomicUsize::new(0);
-    let (first, last) = asked().unwrap_or(SEEDS);
+    let (first, last) = seeds::chosen(1, 40, 120);
     let failures = each_seed(first, last, |seed| {
         let case = python_case::make(&mut Random::new(seed), &stubs, &library);
         let differences = compare(&case);

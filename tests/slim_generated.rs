@@ -34,9 +34,8 @@ use processes::{audit, layers};
 use serde_json::Value;
 use testkit::oci::Layout;
 use testkit::parallel::in_parallel;
+use testkit::seeds;
 
-/// The seeds of the images.
-const SEEDS: (u64, u64) = (20_001, 20_066);
 /// The images whose outputs share a layout, as a user's do.
 const CHUNK: usize = 6;
 const PHASES: [&str; 4] = ["inference", "prototype", "training", "profiling"];
@@ -57,9 +56,7 @@ fn what_started_in_a_generated_image_starts_in_what_slim_makes_of_it() {
     if !support::have_all(&[("skopeo", "skopeo"), ("umoci", "umoci")]) {
         return;
     }
-    let asked = std::env::var("CUPTI_AUDIT_CASES").ok();
-    let asked = asked.as_deref().and_then(|text| text.split_once('-'));
-    let (first, last) = asked.map_or(SEEDS, |(first, last)| (first.parse().unwrap(), last.parse().unwrap()));
+    let (first, last) = seeds::chosen(20_001, 24, 66);
     let seeds: Vec<u64> = (first..=last).collect();
     let chunks: Vec<&[u64]> = seeds.chunks(CHUNK).collect();
     let tally = Mutex::new(Tally::default());

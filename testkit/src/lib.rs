@@ -10,4 +10,5 @@ pub mod ldcache;
 pub mod oci;
 pub mod parallel;
 pub mod parts;
+pub mod seeds;
 pub mod spec;

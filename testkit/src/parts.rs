@@ -83,6 +83,6 @@ pub fn environment(name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-fn is_set(variable: &str) -> bool {
+pub(crate) fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty() && value != "0")
 }

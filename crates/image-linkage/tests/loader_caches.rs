@@ -20,8 +20,6 @@
 mod loader_ours;
 #[path = "support/loader_random.rs"]
 mod loader_random;
-#[path = "support/loader_seeds.rs"]
-mod loader_seeds;
 #[path = "support/loader_tools.rs"]
 mod loader_tools;
 #[path = "support/loader_tree.rs"]
@@ -32,6 +30,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use testkit::parts as support;
+use testkit::seeds::{self, each_seed, report};
 
 use image_linkage::layer::LayerIndex;
 use image_linkage::loader::{
@@ -39,7 +38,6 @@ use image_linkage::loader::{
 };
 use image_linkage::rootfs::FileCredentials;
 use loader_random::Random;
-use loader_seeds::{each_seed, report};
 use loader_tools::{Ran, Tools};
 use testkit::elf::Elf;
 use testkit::layer::Layer;
@@ -299,7 +297,7 @@ struct Counts {
 #[test]
 fn damaged_caches_agree_with_the_real_loader() {
     let Some(world) = World::new() else { return };
-    let (first, last) = loader_seeds::asked().unwrap_or((1, 1500));
+    let (first, last) = seeds::chosen(1, 500, 1500);
     let counts = Counts::default();
     let failures = each_seed(first, last, |seed| check(&world, seed, &counts));
     let cases = last + 1 - first;

@@ -21,8 +21,6 @@
 mod credential_case;
 #[path = "support/loader_random.rs"]
 mod loader_random;
-#[path = "support/loader_seeds.rs"]
-mod loader_seeds;
 #[path = "support/loader_tools.rs"]
 mod loader_tools;
 
@@ -40,6 +38,7 @@ use image_linkage::loader::{
 use image_linkage::rootfs::{self, FileCredentials, Rootfs};
 use loader_tools::{Ran, Tools};
 use testkit::parts as support;
+use testkit::seeds;
 
 /// The real kernel and the real loaders.
 struct Judge {
@@ -269,9 +268,9 @@ fn check(judge: &Judge, case: &Case) -> Result<bool, String> {
 #[test]
 fn users_and_secure_programs_get_what_the_real_loader_gives_them() {
     let Some(judge) = Judge::new() else { return };
-    let (first, last) = loader_seeds::asked().unwrap_or((1, 600));
+    let (first, last) = seeds::chosen(1, 200, 600);
     let started = AtomicUsize::new(0);
-    let failures = loader_seeds::each_seed(first, last, |seed| {
+    let failures = seeds::each_seed(first, last, |seed| {
         let is_started = check(&judge, &Case::new(seed))?;
         started.fetch_add(usize::from(is_started), Ordering::Relaxed);
         Ok(())
@@ -281,5 +280,5 @@ fn users_and_secure_programs_get_what_the_real_loader_gives_them() {
         "{} programs run as their users, {started} of them started",
         last + 1 - first
     );
-    loader_seeds::report(&failures);
+    seeds::report(&failures);
 }

@@ -31,8 +31,6 @@ mod loader_objects;
 mod loader_ours;
 #[path = "support/loader_random.rs"]
 mod loader_random;
-#[path = "support/loader_seeds.rs"]
-mod loader_seeds;
 #[path = "support/loader_shrink.rs"]
 mod loader_shrink;
 #[path = "support/loader_tools.rs"]
@@ -46,6 +44,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use testkit::parallel::in_parallel;
 use testkit::parts as support;
+use testkit::seeds;
 
 use loader_case::Case;
 use loader_compare::{Difference, End, compare};
@@ -62,7 +61,7 @@ const OPENS_WITH_FEATURE: usize = 20;
 #[test]
 fn generated_cases_agree_with_the_real_loader() {
     let Some(world) = &*WORLD else { return };
-    let (first, last) = loader_seeds::asked().unwrap_or((1, 2000));
+    let (first, last) = seeds::chosen(1, 1000, 2000);
     let cases: Vec<Case> = (first..=last).map(loader_generate::make).collect();
     let run = run(world, &cases);
     let ldconfigs = cases.iter().filter(|case| case.ldconfig.is_some()).count();
@@ -78,7 +77,7 @@ fn generated_cases_agree_with_the_real_loader() {
         ldconfigs - run.failed_in(loader_compare::Step::Ldconfig),
     );
     report(world, &cases, &run);
-    if loader_seeds::asked().is_none() {
+    if seeds::asked().is_none() {
         Coverage::of(&cases).check("of the generated cases", CASES_WITH_FEATURE);
     }
 }
@@ -86,7 +85,7 @@ fn generated_cases_agree_with_the_real_loader() {
 #[test]
 fn generated_dlopens_agree_with_the_real_loader() {
     let Some(world) = &*WORLD else { return };
-    let (first, last) = loader_seeds::asked().unwrap_or((1, 500));
+    let (first, last) = seeds::chosen(1, 300, 500);
     let cases: Vec<Case> = (first..=last).map(loader_generate::make_open).collect();
     let run = run(world, &cases);
     println!(
@@ -96,7 +95,7 @@ fn generated_dlopens_agree_with_the_real_loader() {
         run.ends.get(&End::Loads).copied().unwrap_or(0)
     );
     report(world, &cases, &run);
-    if loader_seeds::asked().is_none() {
+    if seeds::asked().is_none() {
         Coverage::of_opens(&cases).check("of the generated dlopens", OPENS_WITH_FEATURE);
     }
 }

@@ -19,8 +19,6 @@
 
 #[path = "support/loader_random.rs"]
 mod loader_random;
-#[path = "support/loader_seeds.rs"]
-mod loader_seeds;
 #[path = "support/loader_tools.rs"]
 mod loader_tools;
 #[path = "support/loader_tree.rs"]
@@ -37,6 +35,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use testkit::parts as support;
+use testkit::seeds::{self, each_seed, report};
 
 use image_linkage::layer::LayerIndex;
 use image_linkage::loader::{
@@ -44,7 +43,6 @@ use image_linkage::loader::{
 };
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, Rootfs};
-use loader_seeds::{each_seed, report};
 use loader_tools::{Ran, Tools};
 use musl_case::{Case, LOADER};
 use musl_ours::text;
@@ -179,7 +177,7 @@ fn listed(line: &str) -> Option<String> {
 #[test]
 fn generated_cases_agree_with_the_real_musl() {
     let Some(judge) = Judge::new() else { return };
-    let (first, last) = loader_seeds::asked().unwrap_or((1, 1500));
+    let (first, last) = seeds::chosen(1, 500, 1500);
     let [loaded, refused] = [AtomicU64::new(0), AtomicU64::new(0)];
     let failures = each_seed(first, last, |seed| {
         let ours = check(&judge, &musl_case::make(seed))?;
@@ -222,7 +220,7 @@ fn generated_dlopens_agree_with_the_real_musl() {
     };
     let programs = build("opener", &[]);
     let callers = build("caller", &["-shared", "-fPIC"]);
-    let (first, last) = loader_seeds::asked().unwrap_or((1, 500));
+    let (first, last) = seeds::chosen(1, 200, 500);
     let loaded = AtomicU64::new(0);
     let failures = each_seed(first, last, |seed| {
         let nth = usize::try_from(seed).unwrap();

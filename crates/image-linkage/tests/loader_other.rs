@@ -17,8 +17,6 @@
     reason = "the judge is the real loader, run in a root; tests may panic"
 )]
 
-#[path = "support/loader_seeds.rs"]
-mod loader_seeds;
 #[path = "support/loader_tools.rs"]
 mod loader_tools;
 #[path = "support/loader_tree.rs"]

@@ -12,7 +12,7 @@ use image_linkage::rootfs::{NodeKind, Rootfs};
 use testkit::elf::{Elf, Machine};
 
 use super::loader_tools::{Ran, Tools};
-use super::{loader_seeds, loader_tree, our_list, ours, real_list, support};
+use super::{loader_tree, our_list, ours, real_list, support};
 
 const LOADER: &str = "/lib/ld-linux-aarch64.so.1";
 const TOOLKIT: &str = "usr/local/cuda-12.4/targets/sbsa-linux/lib";
@@ -70,7 +70,7 @@ fn tree_agrees_with_the_real_loader_of_arm64_on_every_executable() {
         .map(|path| String::from_utf8(path).unwrap())
         .collect();
     let last = programs.len() as u64 - 1;
-    let failures = loader_seeds::each_seed(0, last, |nth| {
+    let failures = testkit::seeds::each_seed(0, last, |nth| {
         let program = &programs[usize::try_from(nth).unwrap()];
         let ran = trace(&tools, &root, None, program);
         let ours = our_list(&ours(&rootfs, "arm64", program, None));
@@ -85,7 +85,7 @@ fn tree_agrees_with_the_real_loader_of_arm64_on_every_executable() {
         programs.len() - failures.len(),
         programs.len()
     );
-    loader_seeds::report(&failures);
+    testkit::seeds::report(&failures);
 }
 
 #[test]

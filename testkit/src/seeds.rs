@@ -1,23 +1,31 @@
 //! Many seeds at once, and what to say of those that fail.
-
-#![allow(dead_code, reason = "each test target uses its own part of this module")]
+#![expect(clippy::disallowed_methods, reason = "whoever runs the tests may ask for other seeds")]
 
 use std::fmt::Write as _;
 
-use testkit::parallel::in_parallel;
+use crate::parallel::in_parallel;
+use crate::parts::is_set;
+
+/// The seeds of a run, the first and the last: those that `CUPTI_AUDIT_CASES=FIRST-LAST` asks for, else `few` from the first
+/// one on, or `many` with `make test-all`.
+pub fn chosen(first: u64, few: u64, many: u64) -> (u64, u64) {
+    let count = if is_set("CUPTI_AUDIT_ALL") { many } else { few };
+    asked().unwrap_or((first, first + count - 1))
+}
 
 /// The variable `CUPTI_AUDIT_CASES`, which asks for other seeds than the usual: `FIRST-LAST`.
 pub fn asked() -> Option<(u64, u64)> {
     let text = std::env::var_os("CUPTI_AUDIT_CASES")?;
-    let text = text.into_string().unwrap();
+    let text = text.into_string().expect("the seeds are numbers");
     let (first, last) = text.split_once('-').unwrap_or((&text, &text));
-    Some((first.parse().unwrap(), last.parse().unwrap()))
+    let number = |text: &str| text.parse().expect("the seeds are numbers");
+    Some((number(first), number(last)))
 }
 
 /// Runs `check` on all seeds, on every processor, and returns what failed in the order of the seeds.
 pub fn each_seed(first: u64, last: u64, check: impl Fn(u64) -> Result<(), String> + Sync) -> Vec<(u64, String)> {
     let count = last.saturating_add(1).saturating_sub(first);
-    let results = in_parallel(usize::try_from(count).unwrap(), |number| {
+    let results = in_parallel(usize::try_from(count).unwrap_or(usize::MAX), |number| {
         let seed = first + number as u64;
         Some((seed, check(seed).err()?))
     });
@@ -25,6 +33,10 @@ pub fn each_seed(first: u64, last: u64, check: impl Fn(u64) -> Result<(), String
 }
 
 /// Fails with the first few cases in full and the seeds of all.
+///
+/// # Panics
+///
+/// If a case failed.
 pub fn report(failures: &[(u64, String)]) {
     let mut text = String::new();
     let shown = if asked().is_some() { 60 } else { 6 };
