@@ -203,7 +203,9 @@ impl Reader<'_> {
         let place = &process.place;
         let known = Some(start.text.clone()).filter(|text| !is_open(text));
         let Some(script) = known.and_then(|text| Script::parse(&start.path, start.line, text, start.shell)) else {
-            self.assume_keeps("unparsed", place);
+            let at = if start.line.is_some() { place } else { &start.path };
+            let text = "the script, which could not be parsed, keeps the loader variables".to_owned();
+            self.assume("unparsed", at, text);
             return self.note_program(None, process, state);
         };
         if script.is_foreign {
