@@ -54,9 +54,9 @@ use loader_world::{WORLD, World};
 /// The cases of a run that are made small and kept when they differ: each takes a while.
 const KEPT: usize = 3;
 /// How many of the generated cases have each feature, at least.
-const CASES_WITH_FEATURE: usize = 20;
+const CASES_WITH_FEATURE: usize = 10;
 /// The same for the cases that open.
-const OPENS_WITH_FEATURE: usize = 20;
+const OPENS_WITH_FEATURE: usize = 12;
 
 #[test]
 fn generated_cases_agree_with_the_real_loader() {

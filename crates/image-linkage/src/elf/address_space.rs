@@ -11,46 +11,25 @@ const SEGMENTS: usize = 256;
 /// The loaded segments of an object, as they lie in memory relative to its base.
 pub(super) struct AddressSpace {
     segments: Vec<MappedSegment>,
-    /// Whether there were more than are followed.
-    pub is_cut: bool,
 }
 
 /// One `PT_LOAD` in whole pages.
 #[derive(Clone, Copy)]
 struct MappedSegment {
     start: u64,
-    /// The end of the bytes of the file, and of the pages with them.
+    /// The end of the bytes of the file.
     data_end: u64,
-    file_end: u64,
     /// The end of the pages that are there in the end.
     end: u64,
-    /// The end of the pages that `p_memsz` asks for, which is what room is reserved by.
-    memory_end: u64,
     /// Where `start` lies in the file.
     offset: u64,
-    flags: u32,
-}
-
-/// What is done with a part of memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MemoryUse {
-    Read,
-    Write,
-    Run,
 }
 
 impl AddressSpace {
     pub(crate) fn new(segments: &[ProgramHeader]) -> Self {
-        let loads = || segments.iter().filter(|segment| segment.p_type == abi::PT_LOAD);
-        let mut segments: Vec<MappedSegment> = loads().take(SEGMENTS).map(MappedSegment::new).collect();
-        // The first is mapped with all the room that is reserved, and not once more with its own size.
-        if let [only] = segments.as_mut_slice() {
-            only.end = only.memory_end;
-        }
-        Self {
-            segments,
-            is_cut: loads().nth(SEGMENTS).is_some(),
-        }
+        let loads = segments.iter().filter(|segment| segment.p_type == abi::PT_LOAD);
+        let segments = loads.take(SEGMENTS).map(MappedSegment::new).collect();
+        Self { segments }
     }
 
     /// The segment that an address belongs to: of several, the one that was mapped last.
@@ -94,89 +73,19 @@ impl AddressSpace {
             (segment.offset, segment.offset.saturating_add(bytes), shift)
         })
     }
-
-    /// Whether all of a part can be used so.
-    pub(crate) fn holds(&self, address: u64, bytes: u64, usage: MemoryUse) -> bool {
-        let Some(end) = address.checked_add(bytes) else {
-            return false;
-        };
-        let mut at = address;
-        while at < end {
-            match self.segment(at).filter(|segment| segment.allows(usage)) {
-                // A later segment may begin within this one: only its own pages are sure.
-                Some(segment) => at = self.next_start(at).unwrap_or(u64::MAX).min(segment.end),
-                None => return false,
-            }
-        }
-        true
-    }
-
-    fn next_start(&self, address: u64) -> Option<u64> {
-        let starts = self.segments.iter().map(|segment| segment.start);
-        starts.filter(|start| *start > address).min()
-    }
-
-    /// Whether the segments fit into the room that is reserved for them, from the first to the end of the last.
-    pub(crate) fn fits(&self) -> bool {
-        let (Some(first), Some(last)) = (self.segments.first(), self.segments.last()) else {
-            return true;
-        };
-        let inside = |segment: &MappedSegment| segment.start >= first.start && segment.end <= last.memory_end;
-        self.segments.iter().all(inside)
-    }
-
-    /// Whether what is closed to writing from `start` to `end` takes pages of zeros of a segment with it, and not all.
-    pub(crate) fn closes_zeros(&self, start: u64, end: u64) -> bool {
-        let segment = self.segment(start);
-        segment.is_some_and(|segment| end > segment.file_end && end < segment.memory_end)
-    }
-
-    /// The bytes from the first segment to the end of the last; `None` where the last ends before the first begins.
-    pub(crate) fn span(&self) -> Option<u64> {
-        let (first, last) = (self.segments.first()?, self.segments.last()?);
-        last.memory_end.checked_sub(first.start).filter(|span| *span > 0)
-    }
-
-    /// Whether there are holes between segments and the last begins before the end of the first.
-    pub(crate) fn overlaps(&self) -> bool {
-        let pairs = self.segments.windows(2);
-        let mut holes = pairs.filter(|pair| matches!(pair, [one, next] if one.file_end != next.start));
-        let ends = self.segments.first().zip(self.segments.last());
-        holes.next().is_some() && ends.is_some_and(|(first, last)| last.start < first.file_end)
-    }
-
-    /// The largest offset in the file that a mapping begins at.
-    pub(crate) fn last_offset(&self) -> u64 {
-        let offsets = self.segments.iter().map(|segment| segment.offset);
-        offsets.max().unwrap_or_default()
-    }
 }
 
 impl MappedSegment {
     fn new(segment: &ProgramHeader) -> Self {
         // Sums of damaged headers may pass 2^64; glibc's wrap, and lead to nowhere just the same.
         let data_end = segment.p_vaddr.saturating_add(segment.p_filesz);
-        let file_end = page_up(data_end);
-        let alloc_end = segment.p_vaddr.saturating_add(segment.p_memsz);
+        let memory_end = segment.p_vaddr.saturating_add(segment.p_memsz);
         Self {
             start: segment.p_vaddr & !(PAGE - 1),
             data_end,
-            file_end,
-            end: file_end.max(page_up(alloc_end)),
-            memory_end: page_up(alloc_end),
+            end: page_up(data_end.max(memory_end)),
             offset: segment.p_offset & !(PAGE - 1),
-            flags: segment.p_flags,
         }
-    }
-
-    fn allows(&self, usage: MemoryUse) -> bool {
-        // The pages of x86 and Arm that may be written or run may be read, too.
-        let needed = match usage {
-            MemoryUse::Read => abi::PF_R | abi::PF_W | abi::PF_X,
-            MemoryUse::Write => abi::PF_W,
-            MemoryUse::Run => abi::PF_X,
-        };
-        self.flags & needed != 0
     }
 }
 

@@ -149,7 +149,7 @@ pub enum ElfProblem {
         #[serde(deserialize_with = "part_name::deserialize")]
         what: PartName,
     },
-    /// Loaders do not map it, or do not survive it for sure.
+    /// Loaders do not map it.
     #[error("{0}")]
     Unloadable(LoadFault),
     /// A table lies between the part that is held and the point where its place becomes known.
@@ -175,7 +175,7 @@ pub enum ElfProblem {
 }
 
 impl ElfFacts {
-    /// What loaders run into, in the order in which glibc does.
+    /// What loaders refuse it for.
     pub(crate) fn load_faults(&self) -> impl Iterator<Item = LoadFault> {
         self.problems.iter().filter_map(|problem| match problem {
             ElfProblem::Unloadable(fault) => Some(*fault),

@@ -7,12 +7,10 @@
 
 mod address_space;
 mod byte_store;
-mod content_check;
 mod facts;
 mod held_ranges;
 mod link_symbol_tables;
 mod link_symbols;
-mod load_check;
 mod load_fault;
 pub(crate) mod mentions;
 mod operands;

@@ -16,11 +16,9 @@ use elf::parse::ParsingTable;
 use elf::segment::ProgramHeader;
 
 use super::address_space::AddressSpace;
-use super::content_check::{HeldTables, INSTRUCTION};
 use super::facts::{ByteString, ElfFacts, ElfProblem, SymbolRole};
 use super::held_ranges::{HeldRanges, STEP, to_usize};
 use super::link_symbol_tables::read_link_symbols;
-use super::load_check;
 use super::load_fault::LoadFault;
 use super::mentions::{MentionScanner, NameMatcher};
 use super::range::{ElfEncoding, ElfRange};
@@ -57,16 +55,10 @@ struct ElfHeader {
 
 struct TableLayout {
     encoding: ElfEncoding,
-    /// The end of the program headers where they stand in front, as linkers write them.
-    headers: u64,
     segments: Vec<ProgramHeader>,
     dynamic: DynamicSection,
-    /// Whether the dynamic section was read: where the headers stand behind it, as BOLT writes them, it had passed.
-    has_dynamic: bool,
 }
 
-/// The bytes of a header of the longer class.
-const HEADER: u64 = 64;
 /// The interpreters, notes and properties that are read of one object; real objects have some six.
 const SMALL_SEGMENTS: usize = 64;
 /// The problems kept of one object.
@@ -116,7 +108,6 @@ impl<'a> ElfStream<'a> {
             }
             ReadStage::Tables(layout) => {
                 self.segment_facts(layout.encoding, &layout.segments);
-                self.dynamic_faults(&layout);
                 self.table_facts(&layout);
             }
             ReadStage::Stopped => {}
@@ -269,7 +260,6 @@ impl<'a> ElfStream<'a> {
         let bytes = dynamic_range(&segments)
             .map(|range| self.held.get(&range))
             .unwrap_or_default();
-        let has_dynamic = !bytes.is_empty();
         let dynamic = tables::read_dynamic(header.encoding, &bytes, &AddressSpace::new(&segments));
         for range in dynamic.ranges() {
             if let Err(problem) = self.held.want(range) {
@@ -282,14 +272,8 @@ impl<'a> ElfStream<'a> {
         }
         ReadStage::Tables(Box::new(TableLayout {
             encoding: header.encoding,
-            headers: if header.segments.offset == HEADER {
-                header.segments.end()
-            } else {
-                HEADER
-            },
             segments,
             dynamic,
-            has_dynamic,
         }))
     }
 
@@ -321,35 +305,9 @@ impl<'a> ElfStream<'a> {
         // Without the header the stack is as the processor's ABI supplement says (glibc sysdeps/*/stackinfo.h).
         let unsaid = matches!(self.facts.machine, abi::EM_X86_64 | abi::EM_386);
         self.facts.executable_stack = stack.map_or(unsaid, |flags| flags & abi::PF_X != 0);
-        self.faults(load_check::segment_faults(segments, &AddressSpace::new(segments)));
-    }
-
-    /// Records what a loader runs into; no bound keeps one out, as there are few kinds.
-    fn faults(&mut self, faults: impl IntoIterator<Item = LoadFault>) {
-        for fault in faults.into_iter().map(ElfProblem::Unloadable) {
-            if !self.facts.problems.contains(&fault) {
-                self.facts.problems.push(fault);
-            }
-        }
-    }
-
-    /// What is wrong with the dynamic section, where one was read.
-    fn dynamic_faults(&mut self, layout: &TableLayout) {
-        let TableLayout {
-            encoding,
-            segments,
-            dynamic,
-            has_dynamic,
-            ..
-        } = layout;
-        if !has_dynamic {
-            return;
-        }
-        let space = AddressSpace::new(segments);
-        self.faults(load_check::dynamic_faults(encoding.class, dynamic, &space));
-        if let Some(range) = dynamic.range(DynamicTable::Hash) {
-            let bytes = self.held.get(&range).into_owned();
-            self.faults(load_check::hash_fault(*encoding, dynamic, &space, &bytes));
+        let is_empty = |segment: &ProgramHeader| segment.p_type == abi::PT_DYNAMIC && segment.p_filesz == 0;
+        if segments.iter().any(is_empty) {
+            self.problem(ElfProblem::Unloadable(LoadFault::EmptyDynamic));
         }
     }
 
@@ -382,28 +340,12 @@ impl<'a> ElfStream<'a> {
         }
         let versions = symbol_versions::version_names(layout.encoding, &get, &mut names);
         facts.link_symbols = read_link_symbols(layout.encoding, &layout.dynamic, &versions, get).map(Box::new);
-        let indexes = symbol_versions::version_indexes(layout.encoding, &layout.dynamic, &get);
-        let tables = HeldTables {
-            encoding: layout.encoding,
-            machine: facts.machine,
-            moves: facts.kind == abi::ET_DYN,
-            dynamic: &layout.dynamic,
-            space: &AddressSpace::new(&layout.segments),
-            get: &|table| get(table).into_owned(),
-            code: &|place| {
-                let place = to_usize(place);
-                self.held
-                    .head
-                    .get(place, place.saturating_add(INSTRUCTION))
-                    .into_owned()
-            },
-            headers: layout.headers,
-        };
-        let faults = tables.faults(&mut names, indexes.as_ref());
         if let Some(problem) = names.problem() {
             self.problem(problem);
         }
-        self.faults(faults);
+        if layout.dynamic.flags_1 & abi::DF_1_NOOPEN.cast_unsigned() != 0 {
+            self.problem(ElfProblem::Unloadable(LoadFault::NoOpen));
+        }
         self.mention_facts(strings, &AddressSpace::new(&layout.segments));
     }
 

@@ -22,8 +22,6 @@ pub(super) struct StringTable<'a> {
     store: &'a ByteStore,
     start: usize,
     length: usize,
-    /// The bytes that the table has in the object, of which fewer may be held.
-    declared: usize,
     left: usize,
     asked: u64,
     /// The part of the table that was read last, and where it begins.
@@ -38,7 +36,6 @@ impl<'a> StringTable<'a> {
             store,
             start,
             length: length.min(store.len().saturating_sub(start)),
-            declared: length,
             left: NAMES,
             asked: 0,
             window: (0, Vec::new()),
@@ -68,17 +65,6 @@ impl<'a> StringTable<'a> {
         let fits = seen <= self.left;
         self.left = self.left.saturating_sub(seen);
         found.filter(|_| fits)
-    }
-
-    /// Whether all of the table is held.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.length == self.declared
-    }
-
-    /// Whether no string is at `offset`, as opposed to one that is not held.
-    pub(crate) fn lacks(&self, offset: u64) -> bool {
-        let is_known = self.is_whole() && self.problem().is_none();
-        offset >= self.declared as u64 || is_known
     }
 
     /// The string at `offset`, when it ends within `reach` bytes.

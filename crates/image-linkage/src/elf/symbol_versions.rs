@@ -2,13 +2,11 @@
 //! whatever the counts beside them say.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use elf::abi;
 use elf::endian::EndianParse as _;
 
-use super::facts::{ByteString, ElfFacts, ElfProblem, NeededVersion, VersionNeed};
-use super::load_fault::LoadFault;
+use super::facts::{ByteString, ElfFacts, NeededVersion, VersionNeed};
 use super::range::ElfEncoding;
 use super::string_table::StringTable;
 use super::tables::{DynamicSection, DynamicTable};
@@ -49,13 +47,13 @@ impl VersionTable<'_> {
         })
     }
 
-    /// The entries up to the end of the chain, or up to one that lies outside of the table, which is the fault.
-    fn entries(&self, next: impl Fn(&ChainEntry) -> u32) -> (Vec<ChainEntry>, bool) {
+    /// The entries up to the end of the chain, or up to one that lies outside of the table.
+    fn entries(&self, next: impl Fn(&ChainEntry) -> u32) -> Vec<ChainEntry> {
         let mut entries = Vec::new();
         let mut at = Some(0_usize);
         while let Some(place) = at {
             let Some(entry) = self.entry(place).filter(|_| entries.len() < VERSIONS) else {
-                return (entries, true);
+                break;
             };
             at = match next(&entry) {
                 0 => None,
@@ -63,7 +61,7 @@ impl VersionTable<'_> {
             };
             entries.push(entry);
         }
-        (entries, false)
+        entries
     }
 }
 
@@ -75,8 +73,8 @@ struct NeedAux {
     name: u32,
 }
 
-/// The versions of one needed file, and whether their chain leaves the table.
-fn needed_versions(table: &VersionTable<'_>, need: &ChainEntry, room: usize) -> (Vec<NeedAux>, bool) {
+/// The versions of one needed file.
+fn needed_versions(table: &VersionTable<'_>, need: &ChainEntry, room: usize) -> Vec<NeedAux> {
     let endian = table.encoding.endian;
     let [_, aux, _] = need.words;
     let mut found = Vec::new();
@@ -90,7 +88,7 @@ fn needed_versions(table: &VersionTable<'_>, need: &ChainEntry, room: usize) -> 
         };
         let read = || Some((word(0)?, half(0)?, half(1)?, word(2)?, word(3)?));
         let Some((hash, flags, index, name, next)) = read().filter(|_| found.len() < room) else {
-            return (found, true);
+            break;
         };
         found.push(NeedAux {
             hash,
@@ -99,15 +97,12 @@ fn needed_versions(table: &VersionTable<'_>, need: &ChainEntry, room: usize) -> 
             name,
         });
         at = match next {
-            0 => return (found, false),
+            0 => None,
             step => place.checked_add(step as usize),
         };
     }
-    (found, true)
+    found
 }
-
-const NEEDS: &str = "the table of needed versions";
-const DEFINITIONS: &str = "the table of defined versions";
 
 /// The needed and the defined versions.
 pub(super) fn read_versions<'a>(
@@ -118,55 +113,37 @@ pub(super) fn read_versions<'a>(
     facts: &mut ElfFacts,
 ) {
     facts.has_verdef = dynamic.value(abi::DT_VERDEF).is_some();
-    if let Some(fault) = read_needs(encoding, dynamic, &get, names, facts) {
-        facts.problems.push(ElfProblem::Unloadable(fault));
-    }
-    if let Some(fault) = read_definitions(encoding, dynamic, &get, names, facts) {
-        facts.problems.push(ElfProblem::Unloadable(fault));
-    }
+    read_needs(encoding, &get, names, facts);
+    read_definitions(encoding, &get, names, facts);
 }
 
 fn read_needs<'a>(
     encoding: ElfEncoding,
-    dynamic: &DynamicSection,
     get: &impl Fn(DynamicTable) -> Cow<'a, [u8]>,
     names: &mut StringTable<'_>,
     facts: &mut ElfFacts,
-) -> Option<LoadFault> {
-    let range = dynamic.range(DynamicTable::VersionNeeds)?;
+) {
     let bytes = get(DynamicTable::VersionNeeds);
     let table = VersionTable {
         encoding,
         bytes: &bytes,
         words: 4,
     };
-    let (needs, mut is_wild) = table.entries(|need| need.words[2]);
-    // Of the first entry alone the loader asks the version (`_dl_check_map_versions`).
-    let [version, ..] = needs.first()?.halves;
-    if version != 1 {
-        return Some(LoadFault::NeedVersion(version));
-    }
     let mut room = VERSIONS;
-    for need in &needs {
-        let (versions, left) = needed_versions(&table, need, room);
-        is_wild |= left;
+    for need in &table.entries(|need| need.words[2]) {
+        let versions = needed_versions(&table, need, room);
         let [file, ..] = need.words;
         let Some(file) = names.string(u64::from(file)) else {
-            is_wild |= names.lacks(u64::from(file));
             continue;
         };
         // A file counts as well: a chain of files without versions is as long to read.
         room = room.saturating_sub(versions.len() + 1);
-        let read: Vec<NeededVersion> = versions
+        let versions = versions
             .iter()
             .filter_map(|version| needed_version(version, names))
             .collect();
-        let lost = |version: &NeedAux| names.lacks(u64::from(version.name));
-        is_wild |= read.len() < versions.len() && versions.iter().any(lost);
-        facts.verneed.push(VersionNeed { file, versions: read });
+        facts.verneed.push(VersionNeed { file, versions });
     }
-    // What of a table is not held is told elsewhere, and leads nobody astray.
-    (is_wild && bytes.len() as u64 >= range.bytes).then_some(LoadFault::Wild(NEEDS))
 }
 
 fn needed_version(version: &NeedAux, names: &mut StringTable<'_>) -> Option<NeededVersion> {
@@ -180,36 +157,21 @@ fn needed_version(version: &NeedAux, names: &mut StringTable<'_>) -> Option<Need
 
 fn read_definitions<'a>(
     encoding: ElfEncoding,
-    dynamic: &DynamicSection,
     get: &impl Fn(DynamicTable) -> Cow<'a, [u8]>,
     names: &mut StringTable<'_>,
     facts: &mut ElfFacts,
-) -> Option<LoadFault> {
-    let range = dynamic.range(DynamicTable::VersionDefinitions)?;
+) {
     let bytes = get(DynamicTable::VersionDefinitions);
     let table = VersionTable {
         encoding,
         bytes: &bytes,
         words: 8,
     };
-    let (definitions, mut is_wild) = table.entries(|definition| definition.words[2]);
-    for definition in &definitions {
-        let [version, ..] = definition.halves;
+    for definition in &table.entries(|definition| definition.words[2]) {
         let [hash, ..] = definition.words;
-        let Some(place) = first_name(&table, definition).map(u64::from) else {
-            is_wild = true;
-            continue;
-        };
-        match names.string(place) {
-            Some(name) if elf_hash(&name) == hash && version == 1 => facts.verdef.push(name),
-            // Only who needs a version of this object asks for that of the table.
-            Some(name) if elf_hash(&name) == hash => return Some(LoadFault::DefinitionVersion(version)),
-            // With neither right, it is no definition that stands here.
-            Some(_) => is_wild |= version != 1,
-            None => is_wild |= names.lacks(place),
-        }
+        let name = first_name(&table, definition).and_then(|place| names.string(u64::from(place)));
+        facts.verdef.extend(name.filter(|name| elf_hash(name) == hash));
     }
-    (is_wild && bytes.len() as u64 >= range.bytes).then_some(LoadFault::Wild(DEFINITIONS))
 }
 
 /// Of the names of a definition the first is its own; the others are versions that it descends from.
@@ -224,9 +186,9 @@ fn indexes<'a>(encoding: ElfEncoding, get: &impl Fn(DynamicTable) -> Cow<'a, [u8
     let (needs, definitions) = (get(DynamicTable::VersionNeeds), get(DynamicTable::VersionDefinitions));
     let of = |bytes, words| VersionTable { encoding, bytes, words };
     let (needs, definitions) = (of(&needs, 4), of(&definitions, 8));
-    let (files, _) = needs.entries(|need| need.words[2]);
-    let needed = files.iter().flat_map(|need| needed_versions(&needs, need, VERSIONS).0);
-    let (defined, _) = definitions.entries(|definition| definition.words[2]);
+    let files = needs.entries(|need| need.words[2]);
+    let needed = files.iter().flat_map(|need| needed_versions(&needs, need, VERSIONS));
+    let defined = definitions.entries(|definition| definition.words[2]);
     let defined = defined.iter().filter_map(|definition| {
         let [_, _, index, _] = definition.halves;
         Some((index, first_name(&definitions, definition)?))
@@ -249,20 +211,6 @@ pub(super) fn version_names<'a>(
     let all = indexes(encoding, get).into_iter();
     all.filter_map(|(index, name)| Some((index, names.string(u64::from(name))?)))
         .collect()
-}
-
-/// The indexes of all versions; `None` where a table of them is not held.
-pub(super) fn version_indexes<'a>(
-    encoding: ElfEncoding,
-    dynamic: &DynamicSection,
-    get: &impl Fn(DynamicTable) -> Cow<'a, [u8]>,
-) -> Option<BTreeSet<u16>> {
-    let is_held = |table: DynamicTable| {
-        let range = dynamic.range(table);
-        range.is_none_or(|range| get(table).len() as u64 >= range.bytes)
-    };
-    let held = is_held(DynamicTable::VersionNeeds) && is_held(DynamicTable::VersionDefinitions);
-    held.then(|| indexes(encoding, get).into_iter().map(|(index, _)| index).collect())
 }
 
 /// The hash of the System V ABI ("Hash Table").

@@ -14,7 +14,6 @@ use elf::symbol::Symbol as RawSymbol;
 
 use super::address_space::AddressSpace;
 use super::facts::{ByteString, DynamicSymbol, ElfFacts, ElfProblem, FilterKind, SymbolRole};
-use super::load_fault::LoadFault;
 use super::mentions::NameMatcher;
 use super::range::{ElfEncoding, ElfRange};
 use super::string_table::StringTable;
@@ -50,8 +49,6 @@ pub(super) struct DynamicSection {
     pub flags_1: u64,
     /// Every entry that the loader looks at, in order.
     values: Vec<(i64, u64)>,
-    /// Whether the section ends with `DT_NULL`, which is all that the loader stops at.
-    pub has_end: bool,
     tables: Vec<(DynamicTable, ElfRange)>,
 }
 
@@ -80,12 +77,6 @@ impl DynamicSection {
     pub(crate) fn value(&self, tag: i64) -> Option<u64> {
         let mut values = self.values.iter();
         values.rfind(|(known, _)| *known == tag).map(|(_, value)| *value)
-    }
-
-    /// Whether relocations may write to code: `DT_TEXTREL`.
-    pub(crate) fn writes_code(&self) -> bool {
-        let flags = self.value(abi::DT_FLAGS).unwrap_or_default();
-        self.value(abi::DT_TEXTREL).is_some() || flags & abi::DF_TEXTREL.cast_unsigned() != 0
     }
 
     /// The largest offset into the string table.
@@ -141,10 +132,7 @@ pub(super) fn read_dynamic(encoding: ElfEncoding, bytes: &[u8], space: &AddressS
     for entry in table.iter().take(DYNAMIC_ENTRIES) {
         let value = entry.d_val();
         match entry.d_tag {
-            abi::DT_NULL => {
-                dynamic.has_end = true;
-                break;
-            }
+            abi::DT_NULL => break,
             abi::DT_NEEDED => dynamic.needed.push(value),
             DT_AUXILIARY => dynamic.filters.push((value, FilterKind::Auxiliary)),
             DT_FILTER => dynamic.filters.push((value, FilterKind::Standard)),
@@ -258,11 +246,10 @@ pub(super) const LOOKED_AT: u64 = 1 << 20;
 
 /// The names and flags of the dynamic section.
 pub(super) fn read_strings(dynamic: &DynamicSection, names: &mut StringTable<'_>, facts: &mut ElfFacts) {
-    let (mut lost, mut wild) = (false, false);
+    let mut lost = false;
     let mut read = |offset: u64| {
         let found = names.string(offset);
         lost |= found.is_none();
-        wild |= found.is_none() && names.lacks(offset);
         found
     };
     facts.soname = dynamic.soname.and_then(&mut read);
@@ -275,11 +262,7 @@ pub(super) fn read_strings(dynamic: &DynamicSection, names: &mut StringTable<'_>
         .filter_map(|&(offset, kind)| Some((read(offset)?, kind)))
         .collect();
     facts.flags_1 = dynamic.flags_1;
-    if wild {
-        facts
-            .problems
-            .push(ElfProblem::Unloadable(LoadFault::Wild("a name of the dynamic section")));
-    } else if lost {
+    if lost {
         facts.problems.push(ElfProblem::Malformed {
             what: "dynamic string table",
         });

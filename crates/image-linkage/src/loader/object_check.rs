@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::trace::{LoadRefusal, TriedFile};
-use crate::elf::{ElfFacts, ElfProblem, LoadFault};
+use crate::elf::{ElfFacts, ElfProblem};
 use crate::layer::FileFacts;
 use crate::path::RootPath;
 use crate::rootfs::{LookupError, NodeKind, ResolvedPath, Rootfs};
@@ -91,10 +91,4 @@ pub(super) fn truncation(elf: &ElfFacts, role: ObjectRole) -> Option<LoadRefusal
     // Of zeros in place of a table glibc dies mostly, and takes some.
     let open = gone.next().or_else(|| cuts.clone().find(|(is_table, ..)| *is_table));
     open.map(|(.., cut)| LoadRefusal::Unforetold(cut.to_string()))
-}
-
-/// What comes of an object that leads where nothing is mapped. Neither C library looks before it follows.
-pub(super) fn unforetold(elf: &ElfFacts) -> Option<LoadRefusal> {
-    let wild = elf.load_faults().find(|fault| matches!(fault, LoadFault::Wild(_)))?;
-    Some(LoadRefusal::Unforetold(wild.to_string()))
 }

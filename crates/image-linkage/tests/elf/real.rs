@@ -5,6 +5,7 @@
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use goblin::elf::Elf;
 use goblin::elf::dynamic::{DT_RPATH, DT_RUNPATH};
@@ -160,4 +161,29 @@ fn nothing_is_amiss_with_real_objects() {
     }
     println!("{objects} objects, {} with something amiss", amiss.len());
     assert_eq!(amiss, [] as [&str; 0]);
+}
+
+#[test]
+fn what_patchelf_has_moved_is_no_fault_of_a_library() {
+    if !testkit::parts::have_all(&[("gcc", "gcc"), ("patchelf", "patchelf")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (source, library) = (folder.path().join("one.c"), folder.path().join("libone.so"));
+    fs::write(&source, "static int one;\n").unwrap();
+    let run = |program: &str, words: &[&str]| {
+        let status = Command::new(program).args(words).arg(&library).status().unwrap();
+        assert!(status.success(), "{program} {words:?}");
+    };
+    run("gcc", &["-shared", "-nostdlib", source.to_str().unwrap(), "-o"]);
+    // Its hash table is empty, and longer names move it to the end of the file.
+    run("patchelf", &["--set-rpath", &format!("/opt/{}", "long/".repeat(40))]);
+    run("patchelf", &["--add-needed", "libc.so.6"]);
+    run("patchelf", &["--set-soname", "libone-of-a-longer-name.so.1"]);
+    let facts = streamed(&library);
+    assert_eq!(facts.problems, []);
+    assert_eq!(
+        text(facts.soname.as_deref()).as_deref(),
+        Some("libone-of-a-longer-name.so.1")
+    );
 }

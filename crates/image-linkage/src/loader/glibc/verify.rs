@@ -72,8 +72,8 @@ fn mapping(elf: &ElfFacts, linker: &DynamicLoader, role: ObjectRole) -> Option<L
     let verify = |words: &str| Some(LoadRefusal::Verify(words.to_owned()));
     let mapping = |words: &str| Some(LoadRefusal::Mapping(words.to_owned()));
     let is_library = role != ObjectRole::Program;
-    let first = |counts: fn(LoadFault) -> bool| {
-        let mut faults = elf.load_faults().filter(|fault| counts(*fault));
+    let fault = |wanted: LoadFault| {
+        let mut faults = elf.load_faults().filter(|fault| *fault == wanted);
         faults.find_map(|fault| fault_refusal(fault, linker, role))
     };
     match () {
@@ -84,11 +84,9 @@ fn mapping(elf: &ElfFacts, linker: &DynamicLoader, role: ObjectRole) -> Option<L
             u64::MAX => Some(LoadRefusal::Unforetold(HEADERS.to_owned() + " lie behind every end")),
             _ => verify("cannot read file data"),
         },
-        () if let Some(words) = first(is_alignment) => Some(words),
         () if is_library && elf.loads > 0 && elf.kind == ET_EXEC => mapping("cannot dynamically load executable"),
         () if is_library && elf.loads == 0 => mapping("object file has no loadable segments"),
-        () if let Some(words) = first(is_of_mapping) => Some(words),
-        () if let Some(words) = first(is_segment) => Some(words),
+        () if let Some(words) = fault(LoadFault::EmptyDynamic) => Some(words),
         () if let Some(cut) = truncation(elf, role) => Some(cut),
         () if elf.loads == 0 => mapping("object file has no loadable segments"),
         () if !elf.dynamic => mapping("object file has no dynamic section"),
@@ -96,7 +94,7 @@ fn mapping(elf: &ElfFacts, linker: &DynamicLoader, role: ObjectRole) -> Option<L
         () if elf.executable_stack && role == ObjectRole::Opened && keeps_stack(linker) => {
             mapping("cannot enable executable stack as shared object requires: Invalid argument")
         }
-        () => first(|_| true),
+        () => fault(LoadFault::NoOpen),
     }
 }
 
@@ -113,40 +111,13 @@ fn cut_headers(elf: &ElfFacts) -> Option<u64> {
     })
 }
 
-/// What is looked at while the program headers are read.
-fn is_alignment(fault: LoadFault) -> bool {
-    use LoadFault::{AddressAlignment, PageAlignment, SegmentAlignment};
-    matches!(fault, PageAlignment | SegmentAlignment | AddressAlignment)
-}
-
-/// What is looked at before and while the segments are mapped.
-fn is_of_mapping(fault: LoadFault) -> bool {
-    use LoadFault::{EmptyDynamic, NoAlignedRoom, NoRoom, Overlap};
-    matches!(fault, EmptyDynamic | NoRoom | NoAlignedRoom | Overlap)
-}
-
-/// A loaded segment that lies anywhere.
-fn is_segment(fault: LoadFault) -> bool {
-    fault == LoadFault::Wild("a loaded segment")
-}
-
 /// What this loader says of a fault; `None` where it does not mind, or says it later.
 fn fault_refusal(fault: LoadFault, linker: &DynamicLoader, role: ObjectRole) -> Option<LoadRefusal> {
-    // glibc 2.35 aligns segments to what they ask for, and no longer asks for whole pages (bug 28676).
-    let is_old = linker.libc.is_glibc_before((2, 35));
-    let words = fault.to_string();
     let is_refused = match fault {
-        LoadFault::Wild(_) => return Some(LoadRefusal::Unforetold(words)),
-        LoadFault::Assertion(_) => return Some(LoadRefusal::Crash(format!("{words} and the process ends"))),
         // What the kernel says of a program is another matter.
         _ if role == ObjectRole::Program => false,
-        LoadFault::PageAlignment | LoadFault::SegmentAlignment => is_old,
-        LoadFault::AddressAlignment | LoadFault::EmptyDynamic | LoadFault::NoAlignedRoom => !is_old,
-        // Until 2.35 it closes memory from the end of the first to the start of the last, whichever comes first.
-        LoadFault::Overlap if linker.libc.is_glibc_before((2, 36)) => return Some(LoadRefusal::Unforetold(words)),
-        LoadFault::NoRoom | LoadFault::Overlap => true,
+        LoadFault::EmptyDynamic => !linker.libc.is_glibc_before((2, 35)),
         LoadFault::NoOpen => role == ObjectRole::Opened,
-        LoadFault::NeedVersion(_) | LoadFault::DefinitionVersion(_) | LoadFault::ShortMemory => false,
     };
-    is_refused.then_some(LoadRefusal::Mapping(words))
+    is_refused.then(|| LoadRefusal::Mapping(fault.to_string()))
 }

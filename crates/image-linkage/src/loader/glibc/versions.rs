@@ -1,9 +1,7 @@
 //! Checks that each needed version is defined (glibc elf/dl-version.c, `_dl_check_map_versions`), and that
 //! the processor has the level an object asks for (sysdeps/x86/dl-prop.h).
 
-use std::fmt;
-
-use crate::elf::{LoadFault, NeededVersion, VersionNeed};
+use crate::elf::{NeededVersion, VersionNeed};
 use crate::escape;
 use crate::loader::link_map::{LinkMap, LinkMaps};
 use crate::loader::resolution::{RequestOutcome, UnresolvedRequest};
@@ -17,9 +15,6 @@ pub(super) fn check_versions(maps: &LinkMaps<'_>, order: &[usize]) -> Vec<Unreso
 }
 
 fn versions(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Vec<UnresolvedRequest> {
-    if let Some(fault) = version_fault(map, |fault| matches!(fault, LoadFault::NeedVersion(_))) {
-        return vec![table_refusal(number, map, &fault)];
-    }
     let mut missing = Vec::new();
     for need in &map.elf().verneed {
         let main = maps.main().filter(|_| need.file.is_empty());
@@ -37,10 +32,6 @@ fn versions(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Vec<Unresolved
         };
         // An object without definitions is accepted with a warning.
         if !found.elf().has_verdef || need.versions.is_empty() {
-            continue;
-        }
-        if let Some(fault) = version_fault(found, |fault| matches!(fault, LoadFault::DefinitionVersion(_))) {
-            missing.push(table_refusal(number, found, &fault));
             continue;
         }
         let lacks = |version: &&NeededVersion| {
@@ -67,30 +58,20 @@ fn versions(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Vec<Unresolved
     missing
 }
 
-/// The fault of a map's tables of versions, of the kind that is asked for.
-fn version_fault(map: &LinkMap, is_one: impl Fn(&LoadFault) -> bool) -> Option<LoadFault> {
-    map.elf().load_faults().find(is_one)
-}
-
-fn table_refusal(number: usize, map: &LinkMap, words: &impl fmt::Display) -> UnresolvedRequest {
+/// A needed version of a file that is not mapped, which the loader takes for impossible and ends the process.
+fn no_such_need(number: usize, map: &LinkMap, need: &VersionNeed) -> UnresolvedRequest {
+    let (path, file) = (escape::escape_bytes(&map.path), escape::escape_bytes(&need.file));
     UnresolvedRequest {
         name: map.path.clone(),
         requested_by: Some(number),
         outcome: RequestOutcome::Refused,
-        message: format!("{}: {words}", escape::escape_bytes(&map.path)),
+        message: format!(
+            "{path}: it needs versions of {file}, which it does not need; Inconsistency detected by ld.so: Assertion \
+             `needed != NULL' failed! and the process ends"
+        ),
         missing_version: None,
         trace: Vec::new(),
     }
-}
-
-/// A needed version of a file that is not mapped, which the loader takes for impossible and ends the process.
-fn no_such_need(number: usize, map: &LinkMap, need: &VersionNeed) -> UnresolvedRequest {
-    let of = format!(
-        "it needs versions of {}, which it does not need; {} and the process ends",
-        escape::escape_bytes(&need.file),
-        LoadFault::Assertion("needed != NULL")
-    );
-    table_refusal(number, map, &of)
 }
 
 fn level(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Option<UnresolvedRequest> {

@@ -2,13 +2,13 @@
 
 use elf::abi::{ET_DYN, ET_EXEC};
 
-use crate::elf::{ElfFacts, LoadFault};
+use crate::elf::ElfFacts;
 use crate::escape;
 use crate::layer::FileFacts;
 use crate::loader::dynamic_loader::DynamicLoader;
 use crate::loader::link_map::LinkMaps;
 use crate::loader::machine;
-use crate::loader::object_check::{ObjectRole, truncation, unforetold};
+use crate::loader::object_check::{ObjectRole, truncation};
 use crate::loader::resolution::{RequestOutcome, UnresolvedRequest};
 use crate::loader::trace::{LoadRefusal, TriedFile};
 
@@ -29,19 +29,8 @@ pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader) -> TriedF
         return no_object();
     }
     // musl never asks for the size of the file; the process dies at the first page that is missing.
-    let fatal = misplaced(elf)
-        .or_else(|| truncation(elf, ObjectRole::Library))
-        .or_else(|| unforetold(elf));
+    let fatal = truncation(elf, ObjectRole::Library);
     fatal.map_or(TriedFile::Found, TriedFile::Refused)
-}
-
-/// What comes of segments that cannot be where their addresses are, and of tables that glibc would end the process for:
-/// musl follows them all the same.
-fn misplaced(elf: &ElfFacts) -> Option<LoadRefusal> {
-    use LoadFault::{AddressAlignment, Assertion, NoRoom, ShortMemory};
-    let is_one = |fault: &LoadFault| matches!(fault, AddressAlignment | NoRoom | Assertion(_) | ShortMemory);
-    let fault = elf.load_faults().find(is_one)?;
-    Some(LoadRefusal::Unforetold(fault.to_string()))
 }
 
 /// The maps in `order` that are for another processor. musl finds out when it meets the first relocation.
