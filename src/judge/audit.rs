@@ -105,6 +105,7 @@ pub fn judge_links(mut facts: ImageFacts, knowledge: &Knowledge, chosen: &[Strin
     gaps.sort();
     gaps.dedup();
     facts.gaps = gaps;
+    facts.assumptions.clear();
     Ok(AuditedImage {
         facts,
         findings,

@@ -141,7 +141,7 @@ impl AuditedImage {
         let facts = &self.facts;
         match () {
             () if self.is_undecided() => VerdictLevel::Open,
-            () if facts.assumptions.is_empty() || self.links.is_some() => VerdictLevel::Proved,
+            () if facts.assumptions.is_empty() => VerdictLevel::Proved,
             () if self.is_strict => VerdictLevel::Open,
             () => VerdictLevel::Assumed,
         }
