@@ -40,6 +40,12 @@ pub(super) fn settling_words(assumption: &Assumption) -> String {
     })
 }
 
+/// An assumption and how it is settled, in one line.
+pub(super) fn assumption_words(assumption: &Assumption) -> String {
+    let (line, settling) = (assumption_line(assumption), settling_words(assumption));
+    format!("{line} (to settle it: {settling})")
+}
+
 /// The options that settle it by saying what a run passes.
 fn closing_option(assumption: &Assumption) -> Option<String> {
     let options: Vec<String> = assumption
