@@ -607,6 +607,21 @@ fn an_assumption_is_one_line_of_every_form() {
 }
 
 #[test]
+fn a_variable_that_is_passed_stands_in_the_programs_of_the_report() {
+    let environments = |passed: &str| {
+        let image = "oci:testdata/images/entry-unknown";
+        let report: Value = serde_json::from_slice(&run(&["--format=json", "--env", passed, image]).stdout).unwrap();
+        let environments = report["programs"][0]["environments"].as_array().unwrap().iter();
+        environments
+            .map(|environment| environment["LD_LIBRARY_PATH"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(environments("LD_LIBRARY_PATH="), [""]);
+    assert_eq!(environments("LD_LIBRARY_PATH=/opt/cupti/lib"), ["/opt/cupti/lib"]);
+    assert!(environments("OTHER=x")[0]["unknown_parts"].is_array());
+}
+
+#[test]
 fn every_form_is_the_same_each_time_and_holds_no_control_character() {
     for format in ["sarif", "junit", "markdown", "github", "html"] {
         let images = ["hostile-names", "pip-torch"];
