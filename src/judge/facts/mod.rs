@@ -21,6 +21,7 @@ mod expected_soname;
 mod file_owner;
 mod file_references;
 mod gather;
+mod given_assumption;
 mod host_facts;
 mod image_facts;
 pub mod injected_libraries;
