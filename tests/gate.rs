@@ -427,6 +427,32 @@ fn an_accepted_assumption_that_the_image_has_not_is_a_finding_of_the_run() {
 }
 
 #[test]
+fn a_user_that_the_image_has_not_and_a_missing_command_are_told_in_a_sentence() {
+    let project = Project::new(&[]);
+    let torch = image("pip-torch");
+    let as_user = |user: &str| project.run(&[], &["--format", "json", "--user", user, &torch]);
+    let output = as_user("nosuch");
+    let report = &reports(&output)[0];
+    assert_eq!(findings(report), [("command-cannot-start".to_owned(), false)]);
+    assert_eq!(
+        report["findings"][0]["message"],
+        "the container command does not start: unable to find user nosuch: no matching entries in passwd file"
+    );
+    assert_eq!(
+        (report["gaps"].clone(), output.status.code()),
+        (serde_json::json!([]), Some(1))
+    );
+    // Engines take a number as it is.
+    assert_eq!(as_user("4711").status.code(), Some(0));
+    assert_eq!(project.code(&[], &["links", "--user", "nosuch", &torch]), 2);
+    let text = project.run(&[], &["-v", &image("debian-cupti")]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    let words =
+        "the command starts\n  nothing: the image has no Entrypoint and no Cmd, so `docker run` needs a command\n";
+    assert!(text.contains(words), "{text}");
+}
+
+#[test]
 fn every_image_is_audited_and_the_gravest_outcome_counts() {
     let project = Project::new(&[]);
     let (good, bad) = (image("devel"), image("no-cupti"));

@@ -136,6 +136,11 @@ fn rank_name(rank: Rank) -> &'static str {
 pub(super) fn program_lines(facts: &ImageFacts) -> Vec<String> {
     let start = facts.contexts.as_is.commands.start();
     let mut lines = Vec::new();
+    let config = &facts.image.config;
+    if config.command.is_empty() && config.running.is_none() {
+        let words = "nothing: the image has no Entrypoint and no Cmd, so `docker run` needs a command";
+        lines.push(words.to_owned());
+    }
     for program in &start.programs {
         let words: Vec<String> = program.words.iter().map(value_text).collect();
         let (user, directory) = (value_text(&program.user), value_text(&program.directory));

@@ -80,6 +80,12 @@ pub(super) fn find_command_failure(
     consumers: &[CuptiConsumer],
 ) -> Option<CommandFailure> {
     let first = context.with_environment(&context.commands.environment);
+    if let Some(refusal) = &first.user.refusal {
+        return Some(CommandFailure {
+            cure: "create it in the image, or name a user and group that the image has, or numbers".to_owned(),
+            ..plain_failure(refusal.clone(), None)
+        });
+    }
     let start = CommandStart {
         context: &first,
         config,
