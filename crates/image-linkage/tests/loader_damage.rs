@@ -68,9 +68,9 @@ enum Answer {
     Loads,
     /// Both refuse it in the same words.
     SameWords,
-    /// The process dies, and we say so or that it cannot be foretold.
+    /// The process dies, and we say so or that it cannot be determined.
     Dies,
-    /// It loads or is refused, and we say that it cannot be foretold.
+    /// It loads or is refused, and we say that it cannot be determined.
     Careful,
     /// Code runs at another place than it was made for, which no table tells.
     Unseen,
@@ -205,7 +205,7 @@ fn judge(name: &str, tools: &Tools, system: &System) {
 }
 
 fn compare(real: &str, ours: &str, name: &str) -> Answer {
-    let careful = ours.ends_with("cannot be foretold");
+    let careful = ours.ends_with("cannot be determined");
     let dies = careful || ours.ends_with("the process ends") || ours.ends_with("SIGBUS");
     match real.split_once(' ') {
         None if ours == "loaded" => Answer::Loads,
