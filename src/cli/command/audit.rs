@@ -72,7 +72,11 @@ pub(super) fn prepare(
     config.suppressions.retain(|suppression| is_asked(&suppression.rule));
     if question == RuleQuestion::Image {
         config.suppressions.append(&mut config.accepted);
-        let accepted = args.accept.iter().map(|id| Suppression::of_accept_option(id));
+        let accepted = args
+            .assumptions
+            .accept
+            .iter()
+            .map(|id| Suppression::of_accept_option(id));
         config.suppressions.extend(accepted);
     }
     let name = &knowledge.library.name;
@@ -206,7 +210,7 @@ impl ImageAuditor<'_> {
         if !self.args.purpose.tools.is_empty() {
             ask_tools(&mut audit, self.knowledge, &self.args.purpose.tools, environment);
         }
-        audit.is_strict = self.args.strict;
+        audit.is_strict = self.args.assumptions.strict;
         for name in names {
             self.gate.mark_findings(name, &mut audit.findings);
             self.gate.accept_assumptions(name, &mut audit.facts.assumptions);
