@@ -383,6 +383,76 @@ fn a_suppression_that_matches_nothing_is_a_finding_of_the_run() {
 }
 
 #[test]
+fn an_accepted_assumption_that_the_image_has_not_is_a_finding_of_the_run() {
+    let config = "accept:\n  - {id: 'launcher@/entrypoint.sh:4', reason: tried out, until: 2027-06-30}\n";
+    let project = Project::new(&[("cupti-audit.yaml", config)]);
+    let image = image("entry-script");
+    let run = |day: &str, arguments: &[&str]| {
+        let [(name, value)] = on(day);
+        let output = project.run(
+            &[(name, &value)],
+            &[&["--format", "json"], arguments, &[&image]].concat(),
+        );
+        let report = &reports(&output)[0];
+        let findings = report["findings"].as_array().unwrap().iter();
+        let about = findings.filter(|finding| finding["rule"].as_str().unwrap().ends_with("-accept"));
+        let words = about.map(|finding| finding["message"].as_str().unwrap().to_owned());
+        (
+            words.collect::<Vec<_>>(),
+            report["assumptions"].as_array().unwrap().len(),
+        )
+    };
+    let with_mpirun = ["--args", "mpirun -np 2 python3 train.py"];
+    let none: Vec<String> = Vec::new();
+    assert_eq!(run("2027-06-30", &with_mpirun), (none.clone(), 1));
+    assert_eq!(
+        run("2027-07-01", &with_mpirun).0,
+        ["the config accepts the assumption launcher@/entrypoint.sh:4 on line 2 only until 2027-06-30"]
+    );
+    assert_eq!(
+        run("2027-06-30", &[]).0,
+        ["the verdict rests on no assumption launcher@/entrypoint.sh:4, which is accepted on line 2 of the config"]
+    );
+    let option = ["--no-config", "--accept", "launcher@/entrypoint.sh:4"];
+    assert_eq!(run("2027-06-30", &[&option[..], &with_mpirun].concat()), (none, 1));
+    assert_eq!(
+        run("2027-06-30", &option).0,
+        ["the verdict rests on no assumption launcher@/entrypoint.sh:4, which is accepted on the command line"]
+    );
+    // What objects lack rests on no assumption.
+    assert_eq!(
+        project.code(&[], &["links", "--fail-on", "warning", &image, "/usr/bin"]),
+        0
+    );
+}
+
+#[test]
+fn a_user_that_the_image_has_not_and_a_missing_command_are_told_in_a_sentence() {
+    let project = Project::new(&[]);
+    let torch = image("pip-torch");
+    let as_user = |user: &str| project.run(&[], &["--format", "json", "--user", user, &torch]);
+    let output = as_user("nosuch");
+    let report = &reports(&output)[0];
+    assert_eq!(findings(report), [("command-cannot-start".to_owned(), false)]);
+    assert_eq!(
+        report["findings"][0]["message"],
+        "the container command does not start: unable to find user nosuch: no matching entries in passwd file"
+    );
+    assert_eq!(
+        (report["gaps"].clone(), output.status.code()),
+        (serde_json::json!([]), Some(1))
+    );
+    // Engines take a number as it is.
+    assert_eq!(as_user("4711").status.code(), Some(0));
+    assert_eq!(project.code(&[], &["links", "--user", "nosuch", &torch]), 2);
+    let text = project.run(&[], &["-v", &image("debian-cupti")]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    let words =
+        "the command starts\n  nothing: the image has no Entrypoint and no Cmd, so `docker run` needs a command\n";
+    assert!(text.contains(words), "{text}");
+}
+
+#[test]
 fn every_image_is_audited_and_the_gravest_outcome_counts() {
     let project = Project::new(&[]);
     let (good, bad) = (image("devel"), image("no-cupti"));

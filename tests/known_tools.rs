@@ -139,7 +139,7 @@ fn is_a_tool_not_ready_where_its_own_file_gets_none() {
         let (state, because) = state(&report, tool);
         // These two look into folders that a variable, or the process itself, tells.
         let (expected, words) = match tool {
-            "papi" | "hpctoolkit" => ("unknown", "only a run could tell which libcupti"),
+            "papi" | "hpctoolkit" => ("unknown", "is known only when it runs"),
             _ => ("not-ready", "cannot open shared object file"),
         };
         assert_eq!(state, expected, "{tool}: {because}");

@@ -328,7 +328,7 @@ fn who_opens_the_only_copy_first_is_no_matter() {
     );
     assert!(!found.1);
     // By itself it finds none: then only a run tells, and the first line does not say that it fails.
-    let doubtful = "! NCCL is in the image, and no plain dlopen finds it; whether a program gets it cannot be foretold";
+    let doubtful = "! NCCL is in the image; whether a program loads it is known only when it runs";
     assert_eq!(verdict(&layer("$ORIGIN")), (doubtful.to_owned(), true));
     // Of two copies it may be the other one.
     let two = layer(path).file(format!("{SITE}/fast/lib/libnccl.so.2"), nccl());

@@ -440,3 +440,58 @@ fn another_loader_searches_what_each_environment_says() {
     assert_eq!(with(does), (RequestOutcome::Loaded, false, false));
     assert_eq!(with(""), (RequestOutcome::NotFound, false, false));
 }
+
+#[test]
+fn what_a_run_may_bring_is_named_with_the_variable_that_settles_it() {
+    let given = |script: &str, environment: &[(&str, &str)]| {
+        let layer = Layer::new()
+            .executable("opt/cupti/libcupti.so.12", Elf::library("libcupti.so.12").build())
+            .executable("usr/bin/app", Elf::executable().build())
+            .executable("entrypoint.sh", format!("#!/bin/bash\n{script}\nexec /usr/bin/app\n"));
+        let layer = layer.executable("bin/bash", Elf::executable().build());
+        let facts = facts_of(layer, environment);
+        let mut assumptions = facts.assumptions.iter();
+        let given = assumptions.find(|assumption| assumption.id == "given@config")?;
+        Some((given.text.clone(), given.unset.join(" ")))
+    };
+    let search = "export LD_LIBRARY_PATH=/opt/cupti";
+    for (script, text, variables) in [
+        (
+            format!("if [ -n \"$USE_CUPTI\" ]; then {search}; fi"),
+            "the run does not set USE_CUPTI, which /entrypoint.sh:2 tests",
+            "USE_CUPTI",
+        ),
+        (
+            format!("[ -f /data/cupti ] && {search}"),
+            "the run brings nothing that /entrypoint.sh:2 tests",
+            "",
+        ),
+        (
+            "if [ -f /data/.env ]; then\n  . /data/.env\nfi".to_owned(),
+            "the run does not bring LD_LIBRARY_PATH, which /data/.env may set (/entrypoint.sh:3)",
+            "LD_LIBRARY_PATH",
+        ),
+        (
+            "source $SETUP".to_owned(),
+            "the run does not bring LD_LIBRARY_PATH, which `source $SETUP` may set (/entrypoint.sh:2)",
+            "SETUP",
+        ),
+        (
+            "for file in /data/*.sh; do . \"$file\"; done".to_owned(),
+            "the run does not bring LD_LIBRARY_PATH, which a mounted file may set (/entrypoint.sh:2)",
+            "LD_LIBRARY_PATH",
+        ),
+    ] {
+        assert_eq!(
+            given(&script, &[]),
+            Some((text.to_owned(), variables.to_owned())),
+            "{script}"
+        );
+        let passed: Vec<(&str, &str)> = variables.split_whitespace().map(|name| (name, "/opt/cupti")).collect();
+        let is_settled = given(&script, &passed).is_none();
+        // What is sourced then is another file, of which the same may be said.
+        assert!(is_settled || variables == "SETUP" || passed.is_empty(), "{script}");
+    }
+    let decided = format!("MODE=plain\nif [ \"$MODE\" = full ]; then {search}; fi");
+    assert_eq!(given(&decided, &[]), None);
+}

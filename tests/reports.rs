@@ -586,6 +586,42 @@ fn a_suppressed_finding_is_in_every_form_and_counts_in_none() {
 }
 
 #[test]
+fn an_assumption_is_one_line_of_every_form() {
+    let image = "oci:testdata/images/entry-script";
+    let words =
+        "/entrypoint.sh:4: `exec \"$@\"` keeps the loader variables (to settle it: --accept launcher@/entrypoint.sh:4)";
+    let assumed = |format: &str, more: &[&str]| {
+        let start = ["--args", "mpirun -np 2 python3 train.py", "--format", format, image];
+        let text = String::from_utf8(run(&[&start[..], more].concat()).stdout).unwrap();
+        let lines = text.lines().filter(|line| line.contains("launcher@/entrypoint.sh:4"));
+        lines.map(|line| line.trim().to_owned()).collect::<Vec<_>>()
+    };
+    let quoted = words.replace('"', "&quot;");
+    assert_eq!(
+        assumed("junit", &[]),
+        [format!("<property name=\"assumption\" value=\"{quoted}\"/>")]
+    );
+    let annotation = |command| format!("::{command} title=assumed%3A {}::{words}", image.replace(':', "%3A"));
+    assert_eq!(assumed("github", &[]), [annotation("notice")]);
+    assert_eq!(assumed("github", &["--strict"]), [annotation("warning")]);
+}
+
+#[test]
+fn a_variable_that_is_passed_stands_in_the_programs_of_the_report() {
+    let environments = |passed: &str| {
+        let image = "oci:testdata/images/entry-unknown";
+        let report: Value = serde_json::from_slice(&run(&["--format=json", "--env", passed, image]).stdout).unwrap();
+        let environments = report["programs"][0]["environments"].as_array().unwrap().iter();
+        environments
+            .map(|environment| environment["LD_LIBRARY_PATH"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(environments("LD_LIBRARY_PATH="), [""]);
+    assert_eq!(environments("LD_LIBRARY_PATH=/opt/cupti/lib"), ["/opt/cupti/lib"]);
+    assert!(environments("OTHER=x")[0]["unknown_parts"].is_array());
+}
+
+#[test]
 fn every_form_is_the_same_each_time_and_holds_no_control_character() {
     for format in ["sarif", "junit", "markdown", "github", "html"] {
         let images = ["hostile-names", "pip-torch"];

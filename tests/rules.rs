@@ -43,7 +43,13 @@ const GOOD: [&str; 8] = [
 ];
 
 /// Those about what a run was asked with: its suppressions and its tools.
-const OF_RUN: [&str; 3] = ["expired-suppression", "unused-suppression", "tool-not-ready"];
+const OF_RUN: [&str; 5] = [
+    "expired-accept",
+    "expired-suppression",
+    "tool-not-ready",
+    "unused-accept",
+    "unused-suppression",
+];
 
 /// The rules that are about an image.
 fn image_rules() -> Vec<Rule> {

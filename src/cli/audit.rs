@@ -1,9 +1,8 @@
 //! The arguments of `audit`: images, what fails the run, and where reports go.
 
 use clap::Args;
-use clap::builder::FalseyValueParser;
 
-use super::shared_args::{PurposeArgs, ReadArgs, ReportArgs};
+use super::shared_args::{AssumptionArgs, PurposeArgs, ReadArgs, ReportArgs};
 use crate::knowledge::DEFAULT_LIBRARY;
 
 #[derive(Debug, Args)]
@@ -24,12 +23,8 @@ pub struct AuditArgs {
         default_value = DEFAULT_LIBRARY
     )]
     pub library: String,
-    /// Count a verdict that rests on an assumption as open (exit 2)
-    #[arg(long, env = "CUPTI_AUDIT_STRICT", value_parser = FalseyValueParser::new(), hide_short_help = true)]
-    pub strict: bool,
-    /// Assumption that holds, by its id in the report (repeatable)
-    #[arg(long, value_name = "ID", hide_short_help = true)]
-    pub accept: Vec<String>,
+    #[command(flatten)]
+    pub assumptions: AssumptionArgs,
     #[command(flatten)]
     pub read: ReadArgs,
 }

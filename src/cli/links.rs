@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::audit::AuditArgs;
-use super::shared_args::{PurposeArgs, ReadArgs, ReportArgs};
+use super::shared_args::{AssumptionArgs, PurposeArgs, ReadArgs, ReportArgs};
 use crate::knowledge::DEFAULT_LIBRARY;
 
 const HELP: &str = "\
@@ -42,8 +42,7 @@ impl LinksArgs {
     /// The same as an audit takes it, and the objects that are asked.
     pub fn into_audit(self) -> (AuditArgs, Vec<String>) {
         let args = AuditArgs {
-            strict: false,
-            accept: Vec::new(),
+            assumptions: AssumptionArgs::default(),
             images: vec![self.image_name],
             purpose: PurposeArgs::default(),
             report: self.report,

@@ -37,6 +37,17 @@ pub struct PurposeArgs {
     pub tools: Vec<String>,
 }
 
+/// What becomes of a verdict that rests on assumptions.
+#[derive(Debug, Default, Args)]
+pub struct AssumptionArgs {
+    /// Count a verdict that rests on an assumption as open (exit 2)
+    #[arg(long, env = "CUPTI_AUDIT_STRICT", value_parser = FalseyValueParser::new(), hide_short_help = true)]
+    pub strict: bool,
+    /// Assumption that holds, by its id in the report (repeatable)
+    #[arg(long, value_name = "ID", hide_short_help = true)]
+    pub accept: Vec<String>,
+}
+
 /// What fails a run, and the forms and places of its reports.
 #[derive(Debug, Args)]
 pub struct ReportArgs {

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::audit::AuditArgs;
-use super::shared_args::{PurposeArgs, ReadArgs, ReportArgs};
+use super::shared_args::{AssumptionArgs, PurposeArgs, ReadArgs, ReportArgs};
 use crate::knowledge::DEFAULT_LIBRARY;
 
 const HELP: &str = "\
@@ -32,6 +32,8 @@ pub struct VerifyArgs {
     #[arg(long)]
     pub anyway: bool,
     #[command(flatten)]
+    pub assumptions: AssumptionArgs,
+    #[command(flatten)]
     pub report: ReportArgs,
     #[command(flatten)]
     pub read: ReadArgs,
@@ -44,8 +46,7 @@ impl VerifyArgs {
     /// The same as an audit takes it.
     pub fn into_audit(self) -> AuditArgs {
         AuditArgs {
-            strict: false,
-            accept: Vec::new(),
+            assumptions: self.assumptions,
             images: vec!["rootfs:/".to_owned()],
             purpose: self.purpose,
             report: self.report,

@@ -1,7 +1,7 @@
 //! From the facts of an image to what is said of it: findings, and a plan for each phase.
 
 use crate::judge::facts::object_links::survey_objects;
-use crate::judge::facts::{Gap, ImageFacts, installed_tools, loader_gaps};
+use crate::judge::facts::{Gap, ImageFacts, installed_tools, loader_gaps, user_gap};
 use crate::judge::outcome::{AskedTool, AuditedImage};
 use crate::judge::plan::profilers::ReadinessState;
 use crate::judge::plan::{self, Plan, PlanInput};
@@ -101,10 +101,12 @@ pub fn judge_links(mut facts: ImageFacts, knowledge: &Knowledge, chosen: &[Strin
         why: "it was not read".to_owned(),
     });
     let gaps = unread.chain(loader_gaps(&facts.contexts, &facts.oddities));
+    let gaps = gaps.chain(user_gap(&facts.contexts));
     let mut gaps: Vec<Gap> = gaps.chain(links.gaps.iter().cloned()).collect();
     gaps.sort();
     gaps.dedup();
     facts.gaps = gaps;
+    facts.assumptions.clear();
     Ok(AuditedImage {
         facts,
         findings,

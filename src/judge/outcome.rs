@@ -28,6 +28,9 @@ pub struct AuditedImage {
     pub is_strict: bool,
 }
 
+/// The rule about a container command that does not start.
+const COMMAND_RULE: &str = "command-cannot-start";
+
 /// How sure a verdict is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VerdictLevel {
@@ -141,7 +144,7 @@ impl AuditedImage {
         let facts = &self.facts;
         match () {
             () if self.is_undecided() => VerdictLevel::Open,
-            () if facts.assumptions.is_empty() || self.links.is_some() => VerdictLevel::Proved,
+            () if facts.assumptions.is_empty() => VerdictLevel::Proved,
             () if self.is_strict => VerdictLevel::Open,
             () => VerdictLevel::Assumed,
         }
@@ -183,9 +186,15 @@ impl AuditedImage {
         let errors = self.counting().filter(|finding| finding.severity == Severity::Error);
         let mut rules: Vec<&str> = errors.map(|finding| finding.rule.as_str()).collect();
         rules.dedup();
+        if rules.contains(&COMMAND_RULE) {
+            return format!("the container command does not start; {words}");
+        }
         // Else a mark that says "bad" would stand before words that say "good".
         if self.is_had_by_all() && !rules.is_empty() && words == self.library_verdict() {
-            return format!("{}, though {words}", rules.join(", "));
+            return match rules.as_slice() {
+                [rule] => format!("{words}, but the image has an error: {rule}"),
+                rules => format!("{words}, but the image has errors: {}", rules.join(", ")),
+            };
         }
         words
     }
@@ -243,10 +252,10 @@ impl AuditedImage {
         let name = &facts.library.name;
         match facts.status.as_is {
             _ if facts.status_is_open.is_some() && got.is_empty() => {
-                format!("whether {name} is loaded in this image cannot be foretold")
+                format!("whether {name} is loaded cannot be determined")
             }
             _ if facts.status_is_open.is_some() => {
-                format!("{name} is loaded by {got}; what others get cannot be foretold")
+                format!("{name} is loaded by {got}; whether others load it cannot be determined")
             }
             CuptiStatus::Loadable => format!("{name} can be loaded"),
             // Programs with search paths of their own work where a plain dlopen does not, and they count first.
@@ -263,9 +272,10 @@ impl AuditedImage {
             }
             // By paths or names that only a run could tell, or after what was opened before.
             CuptiStatus::Unloadable if !facts.undecided.is_empty() => {
-                format!(
-                    "{name} is in the image, and no plain dlopen finds it; whether a program gets it cannot be foretold"
-                )
+                format!("{name} is in the image; whether a program loads it is known only when it runs")
+            }
+            CuptiStatus::Unloadable if facts.consumers.iter().any(|it| facts.ends_with_command(it)) => {
+                format!("{name} is in the image, and no program that asks for it starts")
             }
             CuptiStatus::Unloadable => format!("{name} is in the image and cannot be loaded"),
             CuptiStatus::HeadersOnly => {

@@ -40,14 +40,28 @@ pub(super) fn settling_words(assumption: &Assumption) -> String {
     })
 }
 
+/// An assumption and how it is settled, in one line.
+pub(super) fn assumption_words(assumption: &Assumption) -> String {
+    let (line, settling) = (assumption_line(assumption), settling_words(assumption));
+    format!("{line} (to settle it: {settling})")
+}
+
 /// The options that settle it by saying what a run passes.
 fn closing_option(assumption: &Assumption) -> Option<String> {
+    // `${!NAME}` and `${!NAME@}` ask for other variables than the one that they name.
     let options: Vec<String> = assumption
         .unset
         .iter()
+        .filter(|name| is_variable_name(name) && !assumption.text.contains(&format!("!{name}")))
         .map(|name| format!("--env {name}=VALUE"))
         .collect();
     (!options.is_empty()).then(|| options.join(" "))
+}
+
+/// Whether an option can pass a variable of this name.
+fn is_variable_name(name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_alphabetic() || letter == '_';
+    name.starts_with(is_letter) && name.chars().all(|letter| is_letter(letter) || letter.is_ascii_digit())
 }
 
 /// The assumptions of a report.
@@ -122,6 +136,11 @@ fn rank_name(rank: Rank) -> &'static str {
 pub(super) fn program_lines(facts: &ImageFacts) -> Vec<String> {
     let start = facts.contexts.as_is.commands.start();
     let mut lines = Vec::new();
+    let config = &facts.image.config;
+    if config.command.is_empty() && config.running.is_none() {
+        let words = "nothing: the image has no Entrypoint and no Cmd, so `docker run` needs a command";
+        lines.push(words.to_owned());
+    }
     for program in &start.programs {
         let words: Vec<String> = program.words.iter().map(value_text).collect();
         let (user, directory) = (value_text(&program.user), value_text(&program.directory));

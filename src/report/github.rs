@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 
 use super::ReportWriter;
+use super::command::assumption_words;
 use super::words::{gap_words, image_name, layer_words};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, UnreadImage};
@@ -29,7 +30,13 @@ impl ReportWriter for GitHubAnnotations {
             annotation(command, &[("title", title)], &words(finding, facts))
         });
         let gaps = gap_words(facts).map(|gap| annotation("warning", &[("title", image.clone())], &gap));
-        findings.chain(gaps).collect()
+        // Under --strict they keep the run from passing, as gaps do.
+        let command = if audit.is_strict { "warning" } else { "notice" };
+        let assumptions = facts.assumptions.iter().map(|assumption| {
+            let title = format!("assumed: {image}");
+            annotation(command, &[("title", title)], &assumption_words(assumption))
+        });
+        findings.chain(gaps).chain(assumptions).collect()
     }
 
     fn unread(&mut self, unread: &UnreadImage) -> String {

@@ -9,6 +9,7 @@ use std::io;
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
 use super::ReportWriter;
+use super::command::assumption_words;
 use super::words::{gap_words, layer_words, suppression_words};
 use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
@@ -69,6 +70,8 @@ impl ReportWriter for JunitReport {
         let mut suite = TestSuite::new(name(facts));
         let digest = facts.image.digest.as_ref().map(ToString::to_string);
         suite.add_property(Property::new("verdict", audit.verdict()));
+        let assumptions = facts.assumptions.iter().map(assumption_words);
+        suite.add_properties(assumptions.map(|words| Property::new("assumption", words)));
         suite.add_properties(digest.map(|digest| Property::new("digest", digest)));
         suite.add_properties(audit.plans.iter().map(|plan| {
             let name = format!("phase.{}", plan.phase);

@@ -60,12 +60,11 @@ fn head(out: &mut String, audit: &AuditedImage) {
         let _ = write!(out, "  \n`{digest}`");
     }
     out.push_str("\n\n");
-    if !facts.assumptions.is_empty() && audit.links.is_none() {
+    if !facts.assumptions.is_empty() {
         out.push_str("Assumed:\n\n");
         for assumption in &facts.assumptions {
-            let line = escape_markdown(&command::assumption_line(assumption));
-            let settling = escape_markdown(&command::settling_words(assumption));
-            let _ = writeln!(out, "- {line} (to settle it: {settling})");
+            let line = escape_markdown(&command::assumption_words(assumption));
+            let _ = writeln!(out, "- {line}");
         }
         out.push('\n');
     }

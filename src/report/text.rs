@@ -109,7 +109,7 @@ fn programs(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
 /// What the verdict assumes, each with how it is settled.
 fn assumptions(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     let assumptions = &audit.facts.assumptions;
-    if assumptions.is_empty() || audit.links.is_some() {
+    if assumptions.is_empty() {
         return;
     }
     out.push_str("assumed\n");

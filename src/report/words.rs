@@ -295,7 +295,7 @@ pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> ColouredFact {
             format!(" by {users}; not by its soname alone"),
         ),
         (false, false) if facts.status_is_open.is_some() => {
-            let how = " by its soname: only a run could tell";
+            let how = " by its soname: known only when it runs";
             (ReportTone::Doubtful, "loadable or not", how.to_owned())
         }
         (false, false) if copy.decoy => (ReportTone::Remark, "for its own tool alone", String::new()),

@@ -205,8 +205,8 @@ fn symbols(consumer: &CuptiConsumer, world: World) -> Answer {
 }
 
 fn failed(words: &str) -> Answer {
-    // In these layouts, all that cannot be foretold is a file that was cut.
-    if words.contains("SIGBUS") || words.ends_with("cannot be foretold") {
+    // In these layouts, all that cannot be determined is a file that was cut.
+    if words.contains("SIGBUS") || words.ends_with("cannot be determined") {
         Answer::Died(SIGBUS)
     } else {
         Answer::Failed(words.to_owned())

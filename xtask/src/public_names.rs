@@ -6,7 +6,8 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 3] = [
+const CRATES: [&str; 4] = [
+    "crates/container-start/src",
     "crates/image-linkage/src",
     "crates/image-source/src",
     "crates/yaml-mistakes/src",

@@ -70,7 +70,15 @@ pub(super) fn prepare(
     knowledge.rules.retain(|rule| rule.answers(question));
     let is_asked = |id: &str| knowledge.rules.iter().any(|rule| rule.id == id);
     config.suppressions.retain(|suppression| is_asked(&suppression.rule));
-    config.suppressions.append(&mut config.accepted);
+    if question == RuleQuestion::Image {
+        config.suppressions.append(&mut config.accepted);
+        let accepted = args
+            .assumptions
+            .accept
+            .iter()
+            .map(|id| Suppression::of_accept_option(id));
+        config.suppressions.extend(accepted);
+    }
     let name = &knowledge.library.name;
     if knowledge.phases.is_empty() && phase_asked {
         return Err(format!("there are no phases for {name}: leave --phase out").into());
@@ -202,11 +210,7 @@ impl ImageAuditor<'_> {
         if !self.args.purpose.tools.is_empty() {
             ask_tools(&mut audit, self.knowledge, &self.args.purpose.tools, environment);
         }
-        audit.is_strict = self.args.strict;
-        audit
-            .facts
-            .assumptions
-            .retain(|assumption| !self.args.accept.contains(&assumption.id));
+        audit.is_strict = self.args.assumptions.strict;
         for name in names {
             self.gate.mark_findings(name, &mut audit.findings);
             self.gate.accept_assumptions(name, &mut audit.facts.assumptions);

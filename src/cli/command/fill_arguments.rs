@@ -19,7 +19,7 @@ impl ProjectConfig {
         if args.report.outputs.is_empty() {
             args.report.outputs.clone_from(&self.outputs);
         }
-        args.strict |= self.strict;
+        args.assumptions.strict |= self.strict;
         if args.purpose.tools.is_empty() {
             args.purpose.tools.clone_from(&self.tools);
         }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::locate::is_within;
 use super::{ConfigFile, ProjectConfig};
 use crate::cli::option_values::{OutputFile, PlatformArg};
-use crate::judge::rule::suppression::{GlobPattern, Suppression};
+use crate::judge::rule::suppression::{GlobPattern, Suppression, SuppressionTarget};
 use crate::knowledge::FileMistake;
 use image_linkage::escape;
 use image_linkage::loader::CpuLevel;
@@ -178,6 +178,7 @@ impl ConfigChecker<'_> {
         // Findings on the suppression itself name the line.
         let place = self.document.mistake(&at("rule"), String::new()).place;
         Some(Suppression {
+            target: SuppressionTarget::Finding,
             rule: source.rule,
             image,
             path,
@@ -195,6 +196,7 @@ impl ConfigChecker<'_> {
         let reason = self.one(&at("reason"), Some(&*source.reason), reason)?;
         let place = self.document.mistake(&at("id"), String::new()).place;
         Some(Suppression {
+            target: SuppressionTarget::Assumption,
             rule: source.id,
             image,
             path: None,

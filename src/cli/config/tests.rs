@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::{ConfigFile, FILE_NAME, ProjectConfig, locate};
 use crate::cli::dockerfile::ViaArg;
 use crate::cli::option_values::{FailOnArg, OutputFile, PlatformArg, ReportFormat};
-use crate::judge::rule::suppression::{GlobPattern, Suppression};
+use crate::judge::rule::suppression::{GlobPattern, Suppression, SuppressionTarget};
 use crate::knowledge::{FileMistake, Knowledge};
 use image_linkage::loader::CpuLevel;
 
@@ -74,6 +74,7 @@ fn a_config_is_read_whole_and_its_paths_begin_at_its_folder() {
         rules: vec![PathBuf::from("/project/rules")],
         profiles: vec![PathBuf::from("/shared/profiles")],
         suppressions: vec![Suppression {
+            target: SuppressionTarget::Finding,
             rule: "headers-only-cupti".to_owned(),
             image: Some(GlobPattern::new("docker-daemon:*").unwrap()),
             path: Some(GlobPattern::new("/usr/local/**").unwrap()),
@@ -82,6 +83,7 @@ fn a_config_is_read_whole_and_its_paths_begin_at_its_folder() {
             line: 15,
         }],
         accepted: vec![Suppression {
+            target: SuppressionTarget::Assumption,
             rule: "source@/entry.sh:12".to_owned(),
             image: None,
             path: None,

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use container_start::{
-    Assumption, Branch, ContainerCommand, ContainerStart, Hole, LOADER_VARIABLES, StartedProgram, Value, read_start,
+    Assumption, Branch, ContainerCommand, ContainerStart, Environment, Hole, LOADER_VARIABLES, StartedProgram, Value,
+    read_start,
 };
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, Rootfs};
@@ -60,12 +61,13 @@ pub(super) fn read_command(
         created_by: &config.created_by,
         credentials,
     };
-    let start = Arc::new(read_start(&command, &files, &tables.launchers));
+    let mut start = read_start(&command, &files, &tables.launchers);
+    fill_given(&mut start, given);
+    let start = Arc::new(start);
     let reading = EntryReading {
         start: &start,
         command: &command,
         rootfs,
-        given,
     };
     let mut entries = reading.entries(&start.programs);
     if entries.is_empty() {
@@ -90,7 +92,25 @@ struct EntryReading<'r> {
     start: &'r Arc<ContainerStart>,
     command: &'r ContainerCommand,
     rootfs: &'r Rootfs,
-    given: &'r [(String, String)],
+}
+
+/// Puts the variables that the user passes in the place of values that only a run knows: they are the final ones.
+fn fill_given(start: &mut ContainerStart, given: &[(String, String)]) {
+    for program in start.programs.iter_mut().chain(&mut start.when_given) {
+        let mut filled: Vec<Environment> = Vec::new();
+        for mut environment in std::mem::take(&mut program.environments) {
+            for (name, text) in given.iter().rev() {
+                let value = environment.variables.get_mut(name);
+                if let Some(value) = value.filter(|value| value.hole().is_some()) {
+                    *value = Value::from(text.as_str());
+                }
+            }
+            if !filled.iter().any(|known| known.variables == environment.variables) {
+                filled.push(environment);
+            }
+        }
+        program.environments = filled;
+    }
 }
 
 impl EntryReading<'_> {
@@ -116,17 +136,8 @@ impl EntryReading<'_> {
         environment: &BTreeMap<String, Value>,
         branches: &[Branch],
     ) -> CommandEntry {
-        let given = |name: &str| self.given.iter().rev().find(|(known, _)| known == name);
-        let text = |(name, value): (&String, &Value)| {
-            // Who passes a variable by --env says what it is where that is not known.
-            let text = match given(name).filter(|_| value.hole().is_some()) {
-                Some((_, given)) => given.clone(),
-                None => value.filled(""),
-            };
-            (name.clone(), text)
-        };
-        let unknown = LOADER_VARIABLES.into_iter().filter(|name| given(name).is_none());
-        let unknown = unknown.filter_map(|name| {
+        let text = |(name, value): (&String, &Value)| (name.clone(), value.filled(""));
+        let unknown = LOADER_VARIABLES.into_iter().filter_map(|name| {
             let value = environment.get(name).filter(|value| value.hole().is_some())?;
             Some((name, value.clone()))
         });

@@ -3,6 +3,7 @@
 use super::consumers::CuptiConsumer;
 use super::default_path::DEFAULT_PATH;
 use super::process_context::ProcessContext;
+use super::python::is_interpreter_name;
 use super::resolved_objects::elf_at;
 use super::start_failure::{StartFailure, permission_cure};
 use image_linkage::elf::{ElfFacts, ElfProblem};
@@ -20,6 +21,38 @@ pub struct CommandFailure {
     pub cure: String,
     /// The program or script, where the image has it.
     pub program: Option<RootPath>,
+    /// The program or interpreter that the image does not have; a bare name was not found on `PATH`.
+    pub missing: Option<RootPath>,
+}
+
+impl CommandFailure {
+    /// The same for want of the file at a path.
+    fn without(self, path: &[u8]) -> Self {
+        Self {
+            missing: Some(RootPath::new(path)),
+            ..self
+        }
+    }
+
+    /// Whether it is why a consumer gets nothing: its process is the program that does not start, or its Python is the one
+    /// that the image does not have.
+    pub(super) fn ends(&self, consumer: &CuptiConsumer) -> bool {
+        let python = self.missing.as_ref().filter(|path| is_interpreter_name(path.name()));
+        // A package is below the prefix of its Python, `/opt/venv` of `/opt/venv/bin/python3`.
+        let prefix = python.map(|path| path.parent().parent().absolute());
+        let object = consumer.object.absolute();
+        let is_below = |prefix: &Vec<u8>| {
+            let rest = object.strip_prefix(prefix.strip_suffix(b"/").unwrap_or(prefix));
+            rest.is_some_and(|rest| rest.starts_with(b"/"))
+        };
+        let is_lost = consumer.unreachable().is_some() && prefix.as_ref().is_some_and(is_below);
+        is_lost || self.ends_program_of(consumer)
+    }
+
+    fn ends_program_of(&self, consumer: &CuptiConsumer) -> bool {
+        let is_of_program = self.program.is_some() && consumer.program == self.program;
+        is_of_program && consumer.start_failure().is_some()
+    }
 }
 
 /// The bytes of a file that the kernel reads to tell what it is (`BINPRM_BUF_SIZE`).
@@ -47,14 +80,20 @@ pub(super) fn find_command_failure(
     consumers: &[CuptiConsumer],
 ) -> Option<CommandFailure> {
     let first = context.with_environment(&context.commands.environment);
+    if let Some(refusal) = &first.user.refusal {
+        return Some(CommandFailure {
+            cure: "create it in the image, or name a user and group that the image has, or numbers".to_owned(),
+            ..plain_failure(refusal.clone(), None)
+        });
+    }
     let start = CommandStart {
         context: &first,
         config,
     };
     let failure = start.failure()?;
-    let mut told = consumers.iter().filter(|consumer| consumer.start_failure().is_some());
-    let is_told = failure.program.is_some() && told.any(|consumer| consumer.program == failure.program);
-    (!is_told).then_some(failure)
+    let ended = consumers.iter().filter(|consumer| failure.ends_program_of(consumer));
+    // The finding of a single one has the loader's search; several would repeat each other.
+    (ended.count() != 1).then_some(failure)
 }
 
 struct CommandStart<'c> {
@@ -97,6 +136,7 @@ impl CommandStart<'_> {
                     words: failure.words,
                     cure: failure.cure,
                     program: Some(file.path),
+                    missing: None,
                 });
             }
             if let Some(failure) = self.unreadable(&path, &file.path) {
@@ -136,7 +176,7 @@ impl CommandStart<'_> {
                 None if path.split(':').any(|folder| self.is_filled(folder.as_bytes())) => return Ok(None),
                 None => {
                     let words = format!("exec: \"{shown_name}\": executable file not found in $PATH");
-                    return Err(plain_failure(words, None));
+                    return Err(plain_failure(words, None).without(name.as_bytes()));
                 }
             }
         };
@@ -149,9 +189,9 @@ impl CommandStart<'_> {
                 let script = shown(script);
                 let why = format!("No such file or directory: its interpreter {shown_name} is not in the image");
                 let program = rootfs.lookup(script.as_bytes()).ok().map(|found| found.path);
-                Err(plain_failure(format!("{script}: {why}"), program))
+                Err(plain_failure(format!("{script}: {why}"), program).without(&path))
             }
-            (Err(error), None) => Err(plain_failure(format!("exec: \"{shown_name}\": {error}"), None)),
+            (Err(error), None) => Err(plain_failure(format!("exec: \"{shown_name}\": {error}"), None).without(&path)),
         }
     }
 
@@ -180,6 +220,7 @@ impl CommandStart<'_> {
             words: format!("{}: its interpreter cannot read it: {denial}", shown(path)),
             cure,
             program: Some(file.clone()),
+            missing: None,
         })
     }
 
@@ -253,5 +294,6 @@ fn plain_failure(words: String, program: Option<RootPath>) -> CommandFailure {
         words,
         cure: "put the named file into the image, or name another program in ENTRYPOINT or CMD".to_owned(),
         program,
+        missing: None,
     }
 }

@@ -13,25 +13,39 @@ pub(super) struct ImageUser {
     pub credentials: FileCredentials,
     /// Why they are not known.
     pub problem: Option<String>,
+    /// Why an engine does not start a process as this user, in its words.
+    pub refusal: Option<String>,
+}
+
+impl ImageUser {
+    /// A user that is known.
+    pub(super) fn of_credentials(credentials: FileCredentials) -> Self {
+        Self {
+            credentials,
+            problem: None,
+            refusal: None,
+        }
+    }
 }
 
 /// A user as image configs name one, looked up in the image's own files; an empty name is root.
 pub(super) fn find_image_user(spec: &str, rootfs: &Rootfs) -> ImageUser {
-    let known = |problem: Option<String>, credentials| ImageUser { credentials, problem };
+    let unknown = |problem, refusal| ImageUser {
+        credentials: FileCredentials::default(),
+        problem,
+        refusal,
+    };
     let unread = |path: &&[u8]| rootfs.file(path).is_some_and(|file| file.kept.is_none());
     let files: [&[u8]; 2] = [b"/etc/passwd", b"/etc/group"];
     // Root is 0 in every image; for anybody else the files decide.
     if let Some(path) = files.iter().find(|path| unread(path)).filter(|_| !spec.is_empty()) {
         let path = escape::escape_bytes(path);
-        return known(
-            Some(format!("what {path} holds is not known")),
-            FileCredentials::default(),
-        );
+        return unknown(Some(format!("what {path} holds is not known")), None);
     }
     let [passwd, group] = files.map(|path| rootfs.content(path).unwrap_or_default());
     match find_user(spec, passwd, group) {
-        Ok(credentials) => known(None, credentials),
-        Err(why) => known(Some(format!("no container starts: {why}")), FileCredentials::default()),
+        Ok(credentials) => ImageUser::of_credentials(credentials),
+        Err(why) => unknown(None, Some(why)),
     }
 }
 
@@ -89,7 +103,10 @@ mod tests {
             let index = index_layer("x", layer.tar().as_slice(), &ExpectedBlob::default(), &options).unwrap();
             let found = find_image_user(user.unwrap_or_default(), &merge_layers([&index]).0);
             assert_eq!(
-                (found.credentials.to_string().as_str(), found.problem.as_deref()),
+                (
+                    found.credentials.to_string().as_str(),
+                    found.problem.or(found.refusal).as_deref()
+                ),
                 expected
             );
         };
@@ -101,7 +118,7 @@ mod tests {
         let large = 1 << 20;
         check(files(), Some("app"), large, ("app (1000:1000) in the group 44", None));
         check(files(), None, large, ("0:0", None));
-        let unknown = "no container starts: unable to find user who: no matching entries in passwd file";
+        let unknown = "unable to find user who: no matching entries in passwd file";
         check(files(), Some("who"), large, ("root (0:0)", Some(unknown)));
         check(
             files(),

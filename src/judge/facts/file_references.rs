@@ -95,7 +95,7 @@ fn of_unknown_environment<'f>(
         .filter(move |file| is_unknown && library.is_name(file.path.name()));
     copies.map(|file| FileReference {
         file: file.path.clone(),
-        by: FileReferrer::Setting(format!("{LIBRARY_PATH}, which only a run could tell")),
+        by: FileReferrer::Setting(format!("{LIBRARY_PATH}, whose value is known only when the image runs")),
         name: file.path.name().into(),
         how: ReferenceKind::Names,
     })

@@ -129,6 +129,13 @@ impl ImageFacts {
         self.contexts.as_is.entry.executable.as_ref() == Some(program)
     }
 
+    /// Whether a consumer gets nothing because the container's own command does not start: it has no finding of its own.
+    pub fn ends_with_command(&self, consumer: &CuptiConsumer) -> bool {
+        self.command_failure
+            .as_ref()
+            .is_some_and(|failure| failure.ends(consumer))
+    }
+
     /// Whether only a run could tell what the program of the container's own command opens.
     pub fn command_is_undecided(&self) -> bool {
         let mut openers = self.undecided.iter();

@@ -21,6 +21,7 @@ mod expected_soname;
 mod file_owner;
 mod file_references;
 mod gather;
+mod given_assumption;
 mod host_facts;
 mod image_facts;
 pub mod injected_libraries;
@@ -61,7 +62,7 @@ pub use file_owner::{FileOwner, OwnerKind};
 pub use file_references::{
     FileReference, FileReferrer, PROVENANCE_PLACE, ReferenceKind, is_for_processor, keep_referenced, retained_files,
 };
-pub use gather::gaps::loader_gaps;
+pub use gather::gaps::{loader_gaps, user_gap};
 pub use gather::{MergedLayers, ReadLayers, gather_facts, gather_from_rootfs};
 pub use host_facts::{HostFacts, read_host_facts};
 pub use image_facts::{CuptiStatus, Gap, ImageFacts, LayerSize};

@@ -76,7 +76,9 @@ impl ObjectLinks {
     pub fn verdict(&self) -> String {
         let all = self.programs + self.libraries;
         match (self.failing.len(), self.lacks.len()) {
-            (0, _) if !self.gaps.is_empty() => "whether every object finds what it needs cannot be foretold".to_owned(),
+            (0, _) if !self.gaps.is_empty() => {
+                "whether every object finds what it needs cannot be determined".to_owned()
+            }
             (0, _) if all == 0 => "the image has no object to ask".to_owned(),
             (0, _) => format!("all {all} objects find what they need"),
             (1, 1) => format!("1 of {all} objects does not load: one thing is missing"),

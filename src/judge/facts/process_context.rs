@@ -126,10 +126,7 @@ pub fn build_contexts(
     };
     let image_user = match &image.config.running {
         // Who asks for itself is known.
-        Some(credentials) => ImageUser {
-            credentials: credentials.clone(),
-            problem: None,
-        },
+        Some(credentials) => ImageUser::of_credentials(credentials.clone()),
         None => find_image_user(image.config.user.as_deref().unwrap_or_default(), rootfs),
     };
     let commands = read_command(

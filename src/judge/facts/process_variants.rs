@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use container_start::{Assumption, Hole, Value};
 
+use super::command_entry::CommandEntry;
 use super::consumer_outcome::ConsumerOutcome;
 use super::cupti_files::CuptiFiles;
 use super::process_context::ProcessContext;
@@ -19,8 +20,8 @@ use image_linkage::path::RootPath;
 pub(super) struct ProcessVariants {
     /// The other environments of the command's programs, each with what decides on it.
     contexts: Vec<(ProcessContext, String)>,
-    /// The environments where an engine passes or mounts more than the image has.
-    when_given: Vec<ProcessContext>,
+    /// The environments where an engine passes or mounts more than the image has, each with the index of its process.
+    when_given: Vec<(usize, ProcessContext)>,
     /// The poorest environment and the one that leads to every copy, where something was assumed of the command.
     extremes: Vec<ProcessContext>,
     /// Why nothing is known of any process, if so.
@@ -28,20 +29,20 @@ pub(super) struct ProcessVariants {
 }
 
 /// What an answer rests on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AnswerBasis {
     /// Whether another environment would change it.
     pub environment: bool,
-    /// Whether what an engine passes or mounts beside the image's own would change it.
-    pub given: bool,
+    /// The processes with what a run passes or mounts that would change it: indexes of `CommandReading::when_given`.
+    pub given: BTreeSet<usize>,
 }
 
 impl AnswerBasis {
     /// What either of two answers rests on.
-    pub(super) fn or(self, other: Self) -> Self {
+    pub(super) fn or(self, other: &Self) -> Self {
         Self {
             environment: self.environment || other.environment,
-            given: self.given || other.given,
+            given: &self.given | &other.given,
         }
     }
 }
@@ -81,20 +82,17 @@ impl ProcessVariants {
                 branch_words(entry.branches.last().map(|branch| branch.place.as_str())),
             ));
         }
-        for entry in context
+        let rich_text = String::from_utf8_lossy(&rich).into_owned();
+        let unknown = context
             .commands
             .entries
             .iter()
-            .filter(|entry| !entry.unknown.is_empty())
-        {
+            .filter(|entry| !entry.unknown.is_empty());
+        for entry in unknown {
             let why = entry
                 .first_hole()
                 .map_or_else(String::new, |(name, hole)| hole_words(name, hole));
-            for text in [String::new(), String::from_utf8_lossy(&rich).into_owned()] {
-                let mut filled = entry.clone();
-                for (name, value) in &entry.unknown {
-                    filled.variables.insert((*name).to_owned(), fill_elements(value, &text));
-                }
+            for filled in filled_entries(entry, &rich_text) {
                 variants.contexts.push((context.with_entry(&filled), why.clone()));
             }
         }
@@ -109,12 +107,11 @@ impl ProcessVariants {
                 variants.contexts.push((all_found, why));
             }
         }
-        variants.when_given = context
-            .commands
-            .when_given
-            .iter()
-            .map(|entry| context.with_entry(entry))
-            .collect();
+        for (at, entry) in context.commands.when_given.iter().enumerate() {
+            let filled = filled_entries(entry, &rich_text);
+            let given = filled.iter().map(|entry| (at, context.with_entry(entry)));
+            variants.when_given.extend(given);
+        }
         if !context.commands.assumptions().is_empty() {
             variants.extremes = [None, Some(ByteString::from(rich))]
                 .into_iter()
@@ -155,16 +152,32 @@ impl ProcessVariants {
         let other = contexts
             .find(|(context, _)| ask(context) != is_so)
             .map(|(_, why)| why.clone());
-        let differs = |contexts: &[ProcessContext]| contexts.iter().any(|context| ask(context) != is_so);
+        let differs = |context: &ProcessContext| ask(context) != is_so;
+        let given = self.when_given.iter().filter(|(_, context)| differs(context));
         VariantAnswer {
             open: self.never.clone().or(other),
             other_copies: None,
             basis: AnswerBasis {
-                environment: differs(&self.extremes),
-                given: differs(&self.when_given),
+                environment: self.extremes.iter().any(differs),
+                given: given.map(|(at, _)| *at).collect(),
             },
         }
     }
+}
+
+/// A process with each of the two extremes in the place of what is not known: nothing, and every folder of a copy.
+fn filled_entries(entry: &CommandEntry, rich: &str) -> Vec<CommandEntry> {
+    if entry.unknown.is_empty() {
+        return vec![entry.clone()];
+    }
+    let fill = |text: &str| {
+        let mut filled = entry.clone();
+        for (name, value) in &entry.unknown {
+            filled.variables.insert((*name).to_owned(), fill_elements(value, text));
+        }
+        filled
+    };
+    vec![fill(""), fill(rich)]
 }
 
 /// A list of folders whose elements with unknown parts are `by`, whatever else they hold: links may lead anywhere.
@@ -189,18 +202,6 @@ fn branch_words(place: Option<&str>) -> String {
 fn hole_words(name: &str, hole: &Hole) -> String {
     let Hole { place, reason } = hole;
     escape::escape_bytes(format!("{place} sets {name} to a value that is known only at run time ({reason})").as_bytes())
-}
-
-/// The assumption that nothing more is passed or mounted.
-pub(super) fn given_assumption() -> Assumption {
-    Assumption {
-        id: "given@config".to_owned(),
-        path: "config".to_owned(),
-        line: 0,
-        text: "nothing else is passed or mounted that the command tests".to_owned(),
-        variables: Vec::new(),
-        unset: Vec::new(),
-    }
 }
 
 /// The assumptions that files of the library, or of the loader, stay as they are.

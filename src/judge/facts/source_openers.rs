@@ -94,7 +94,7 @@ pub(super) fn find_doubt(
         None if consumer.start_failure().is_none()
             && let Some(module) = imported.opening_module() =>
         {
-            format!("{module} opens libraries before, by names that only a run could tell")
+            format!("{module} opens libraries before, by names that are known only when it runs")
         }
         None => format!(
             "it gets one where {} is imported before",

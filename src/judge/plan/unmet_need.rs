@@ -131,6 +131,14 @@ pub(super) fn telling_finding<'f>(
         let is_about = match rule.kind {
             SubjectKind::Image | SubjectKind::Copy => is_grave,
             SubjectKind::DanglingLink => is_grave && consumer.is_none(),
+            // Whoever would get it does not start.
+            SubjectKind::Command => {
+                let mut consumers = facts.consumers.iter();
+                match consumer {
+                    Some(consumer) => facts.ends_with_command(consumer),
+                    None => consumers.any(|consumer| facts.ends_with_command(consumer)),
+                }
+            }
             SubjectKind::Failure | SubjectKind::Unserved | SubjectKind::Start => is_of_object(finding),
             _ => false,
         };

@@ -137,6 +137,7 @@ const LACKS: &[&str] = &["devices", "compute", "utility"];
 const INJECTION_VARIABLE: &[&str] = &["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"];
 const WEIGHT: &[&str] = &[WeightPurpose::Profiling.name(), WeightPurpose::Toolkit.name()];
 const GRANTED: &[&str] = &["granted", "refused", "unknown"];
+const TARGET: &[&str] = &["finding", "assumption"];
 const STATE: &[&str] = &["expired", "unused"];
 const LOST_TOOL: &[&str] = &["not-ready", "not-applicable"];
 const STEP_BRINGS: &[&str] = &[
@@ -430,9 +431,11 @@ pub(super) const BUILD_STEP: &[SubjectField] = &[
 ];
 
 pub(super) const SUPPRESSION: &[SubjectField] = &[
+    word("target", TARGET),
     text("rule"),
     text("reason"),
     text("until"),
+    text("place"),
     number("line"),
     word("state", STATE),
 ];

@@ -75,7 +75,7 @@ impl BoxPicture {
         let asks = request_words(consumer);
         let (as_is, nvidia) = (&consumer.outcome.as_is, &consumer.outcome.nvidia);
         let through = match (as_is.outcome, nvidia.outcome) {
-            _ if consumer.open.is_some() => "cannot be foretold".to_owned(),
+            _ if consumer.open.is_some() => "cannot be determined".to_owned(),
             (RequestOutcome::Loaded, _) => format!("through {}", way_words(as_is)),
             (_, RequestOutcome::Loaded) => "only once ldconfig has run".to_owned(),
             _ => "does not get it".to_owned(),

@@ -93,7 +93,7 @@ fn assumptions(audit: &AuditedImage) -> Markup {
             h3 { "Assumed" }
             ul.gaps {
                 @for assumption in assumptions {
-                    li { (command::assumption_line(assumption)) " (to settle it: " (command::settling_words(assumption)) ")" }
+                    li { (command::assumption_words(assumption)) }
                 }
             }
         }

@@ -257,7 +257,7 @@ impl Case<'_> {
     /// Compares the status and whether each copy is loadable with what a program without search paths opens.
     fn copies(&self, world: &World, comparison: &mut Comparison) {
         let copies = self.report["cupti"]["copies"].as_array().unwrap();
-        let open = |value: &Value| value.to_string().contains("cannot be foretold");
+        let open = |value: &Value| value.to_string().contains("cannot be determined");
         if open(&self.report["consumers"]) || open(&self.report["cupti"]) {
             return;
         }
@@ -297,7 +297,7 @@ impl Case<'_> {
 
     /// A phase that passes says that everybody gets what it is for.
     fn phases(&self, real: &[Outcome], comparison: &mut Comparison) {
-        // Of a process that cannot be foretold, and of a module that nobody can import, the report says so; a phase
+        // Of a process that cannot be determined, and of a module that nobody can import, the report says so; a phase
         // passes for the others.
         let is_told = |number: &usize| match self.said(&self.spec.processes[*number]) {
             Said::Open(_) => false,

@@ -198,7 +198,7 @@ impl fmt::Display for LoadRefusal {
                 to,
                 "undefined symbols: nothing in the process defines {count} of those that it imports"
             ),
-            Self::Unforetold(what) => write!(to, "{what}; what comes of that cannot be foretold"),
+            Self::Unforetold(what) => write!(to, "{what}; what comes of that cannot be determined"),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use crate::cli::audit::AuditArgs;
 use crate::cli::fleet::FleetRunArgs;
 use crate::cli::option_values::LimitArg;
-use crate::cli::shared_args::ReportArgs;
+use crate::cli::shared_args::{AssumptionArgs, ReportArgs};
 use crate::fleet::{
     FleetFailure, FleetSettings, RESULTS, WorkEntry, WorkShare, document_name, failure_document, result_document,
 };
@@ -90,8 +90,7 @@ pub(super) fn run_share(args: FleetRunArgs) -> Result<RunExit, CommandError> {
 /// The arguments of an audit of one image after the other.
 fn audit_args(args: FleetRunArgs) -> AuditArgs {
     AuditArgs {
-        strict: false,
-        accept: Vec::new(),
+        assumptions: AssumptionArgs::default(),
         images: Vec::new(),
         purpose: args.purpose,
         report: ReportArgs {

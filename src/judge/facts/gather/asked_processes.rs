@@ -7,11 +7,12 @@ use crate::judge::facts::copies::{self, CuptiCopy};
 use crate::judge::facts::cupti_access::{self, CuptiProcess};
 use crate::judge::facts::cupti_files::CuptiFiles;
 use crate::judge::facts::expected_soname;
+use crate::judge::facts::given_assumption::find_given_assumption;
 use crate::judge::facts::image_facts::CuptiStatus;
 use crate::judge::facts::opened_names::UndecidedOpener;
 use crate::judge::facts::plain_open::{PlainOpen, open_first};
 use crate::judge::facts::process_context::ProcessContext;
-use crate::judge::facts::process_variants::{AnswerBasis, ProcessVariants, file_assumptions, given_assumption};
+use crate::judge::facts::process_variants::{AnswerBasis, ProcessVariants, file_assumptions};
 use crate::judge::facts::resolved_objects::{is_unforetold, unresolved_objects};
 use crate::judge::facts::world::ByWorld;
 use crate::knowledge::{ConsumerProfile, Knowledge};
@@ -70,8 +71,8 @@ pub(super) fn ask_processes(
     });
     let basis = consumers
         .iter()
-        .fold(answer.basis, |basis, consumer| basis.or(consumer.basis));
-    let assumptions = rested_assumptions(&contexts.as_is, found, basis);
+        .fold(answer.basis, |basis, consumer| basis.or(&consumer.basis));
+    let assumptions = rested_assumptions(&contexts.as_is, found, &basis);
     let status_is_open = answer.open.or_else(|| contexts.as_is.budget_end());
     let damaged = unresolved_objects(&plain.as_is.resolution).find(|missing| is_unforetold(&missing.trace));
     let status_is_open = status_is_open.or_else(|| damaged.map(|missing| missing.message.clone()));
@@ -91,9 +92,9 @@ pub(super) fn ask_processes(
 }
 
 /// The assumptions that an answer rests on.
-fn rested_assumptions(context: &ProcessContext, found: &CuptiFiles, basis: AnswerBasis) -> Vec<Assumption> {
+fn rested_assumptions(context: &ProcessContext, found: &CuptiFiles, basis: &AnswerBasis) -> Vec<Assumption> {
     let of_command = context.commands.assumptions().into_iter().filter(|_| basis.environment);
-    let given = basis.given.then(given_assumption);
+    let given = find_given_assumption(context, &basis.given);
     let mut assumptions: Vec<Assumption> = of_command.chain(given).collect();
     assumptions.extend(file_assumptions(context, found));
     assumptions.sort();

@@ -20,6 +20,9 @@ pub(super) fn find_gaps(
     oddities: &[ApplyProblem],
 ) -> Vec<Gap> {
     let mut gaps = loader_gaps(contexts, oddities);
+    // Without the image's own user the command does not start, and that is a finding.
+    let is_of_program = contexts.as_is.entry.user.is_some();
+    gaps.extend(user_gap(contexts).filter(|_| is_of_program));
     let unread = |problem: &String| gap(problem.clone(), "what it needs is not known");
     gaps.extend(asked.plain.as_is.resolution.unread.iter().map(unread));
     gaps.extend(
@@ -40,7 +43,7 @@ pub(super) fn find_gaps(
         .undecided
         .iter()
         .filter(|opener| contexts.as_is.is_commands(&opener.object));
-    let unknown = "only a run could tell whether it opens it, and by which name";
+    let unknown = "whether it opens the library, and by which name, is known only when it runs";
     gaps.extend(own.map(|opener| gap(format!("what {} opens", opener.object), unknown)));
     if contexts.as_is.commands.start().is_cut_short {
         let what = "what the container's command starts".to_owned();
@@ -66,6 +69,12 @@ pub(super) fn flood_gaps(scan: &RootfsScan, library: &LibraryProfile) -> Vec<Gap
         flood(scan.weight.is_cut, dead_weight, JUDGED_DEAD_WEIGHT),
     ];
     gaps.into_iter().flatten().collect()
+}
+
+/// The user of the processes is not in the image: they are asked as root.
+pub fn user_gap(contexts: &ByWorld<ProcessContext>) -> Option<Gap> {
+    let refusal = contexts.as_is.user.refusal.as_ref()?;
+    Some(gap("the user of the processes".to_owned(), refusal))
 }
 
 /// What keeps every question to the loader open: its own files, and those of the layers that were not kept.

@@ -93,7 +93,7 @@ pub(super) fn assess_cupti_use(verdict: &mut ToolReasons, facts: &ImageFacts, pr
         .collect();
     // Not missing: a wheel with CUPTI linked into it profiles well and asks for nothing.
     if let Some(opener) = undecided_openers(facts, program).next().filter(|_| judged.is_empty()) {
-        let words = format!("only a run could tell which libcupti {} opens", opener.object);
+        let words = format!("which libcupti {} opens is known only when it runs", opener.object);
         verdict.unknown.push(words);
     } else if judged.is_empty() {
         verdict.unknown.push(

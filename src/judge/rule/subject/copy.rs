@@ -49,15 +49,16 @@ fn identity(copy: &facts::CuptiCopy) -> FieldPairs<5> {
 
 fn state(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<10> {
     // The search did end at it, but what it needs is missing: that is another finding.
+    let mut consumers = facts.consumers.iter();
+    // By a program that would start if the container's command did.
+    let is_lost = consumers.any(|consumer| facts.ends_with_command(consumer));
+    let may_be_used = is_lost || facts.undecided.iter().any(facts::UndecidedOpener::is_python);
     let reached = copy.how.is_some() && !copy.loadable.as_is && !copy.by_path.as_is.loads();
     [
         ("loadable", flag(copy.loadable.as_is)),
         ("loadable_nvidia", flag(copy.loadable.nvidia)),
         ("used", flag(!copy.used_by.is_empty())),
-        (
-            "may_be_used",
-            flag(facts.undecided.iter().any(facts::UndecidedOpener::is_python)),
-        ),
+        ("may_be_used", flag(may_be_used)),
         ("reached", flag(reached)),
         ("damaged", flag(!copy.problems.is_empty())),
         ("damage", text(copy.problems.join("; "))),

@@ -14,8 +14,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let is_changed =
         |name: &&str| entry.variables.get(*name) != before.get(*name) && !entry.unknown.contains_key(*name);
     let changed: Vec<&str> = LOADER_VARIABLES.into_iter().filter(is_changed).collect();
-    // Of a command that does not start nothing else is told.
-    if changed.is_empty() || facts.command_failure.is_some() {
+    if changed.is_empty() {
         return Vec::new();
     }
     let value = |name: &&str| {

@@ -37,6 +37,7 @@ pub use rule_subject::RuleSubject;
 pub use unmet_need::UnmetNeed;
 
 use crate::judge::facts::ImageFacts;
+use crate::knowledge::rule::SubjectKind;
 
 /// The subjects of an image.
 pub fn image_subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
@@ -64,7 +65,29 @@ pub fn image_subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         nvperf::subjects,
         dead_weight::subjects,
     ];
-    of.iter().flat_map(|subjects| subjects(facts)).collect()
+    let subjects = of.iter().flat_map(|subjects| subjects(facts));
+    subjects
+        .filter(|subject| !follows_from_command(facts, subject))
+        .collect()
+}
+
+/// Whether a subject is only another consequence of a command that does not start.
+fn follows_from_command(facts: &ImageFacts, subject: &RuleSubject) -> bool {
+    let ended = || {
+        facts
+            .consumers
+            .iter()
+            .filter(|consumer| facts.ends_with_command(consumer))
+    };
+    match subject.kind {
+        // No process gets the variables that the command sets.
+        SubjectKind::Environment => facts.command_failure.is_some(),
+        SubjectKind::Unserved | SubjectKind::Start | SubjectKind::Failure | SubjectKind::Consumer => {
+            let mut places = subject.locations.iter();
+            !subject.locations.is_empty() && places.all(|place| ended().any(|consumer| consumer.object == place.path))
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]

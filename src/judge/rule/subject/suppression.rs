@@ -8,10 +8,16 @@ impl RuleSubject {
     /// A suppression and its `state`: it is of the run, not of an image.
     pub fn of_suppression(suppression: &Suppression, state: &str) -> Self {
         let until = suppression.until.as_ref();
+        let place = match suppression.line {
+            0 => "on the command line".to_owned(),
+            line => format!("on line {line} of the config"),
+        };
         SubjectKind::Suppression.subject([
+            ("target", text(suppression.target.name())),
             ("rule", text(suppression.rule.clone())),
             ("reason", text(suppression.reason.clone())),
             ("until", text(until.map_or_else(String::new, ToString::to_string))),
+            ("place", text(place)),
             ("line", FieldValue::Number(u64::from(suppression.line))),
             ("state", text(state)),
         ])

@@ -3,7 +3,7 @@
 use chrono::NaiveDate;
 use container_start::Assumption;
 
-use super::Suppression;
+use super::{Suppression, SuppressionTarget};
 use crate::judge::rule::{Finding, RuleSubject};
 
 /// The suppressions, and what became of each so far.
@@ -55,11 +55,10 @@ impl<'a> SuppressionGate<'a> {
     /// Takes away the assumptions of the image `image` that the project accepts by their ids, unless that is over.
     pub fn accept_assumptions(&mut self, image: &str, assumptions: &mut Vec<Assumption>) {
         let today = self.today;
-        for state in self
-            .suppressions
-            .iter_mut()
-            .filter(|state| state.suppression.is_for(image))
-        {
+        let states = self.suppressions.iter_mut().filter(|state| {
+            state.suppression.target == SuppressionTarget::Assumption && state.suppression.is_for(image)
+        });
+        for state in states {
             let accepted = |assumption: &Assumption| assumption.id == state.suppression.rule;
             state.used |= assumptions.iter().any(accepted);
             if !state.suppression.is_over(today) {

@@ -13,22 +13,48 @@ use crate::judge::rule::{Finding, SuppressionMark};
 use crate::knowledge::path_glob::compile_glob;
 
 /// The rules that are about suppressions themselves: no suppression is for their findings.
-pub const SUPPRESSION_RULES: [&str; 2] = ["expired-suppression", "unused-suppression"];
+pub const SUPPRESSION_RULES: [&str; 4] = [
+    "expired-accept",
+    "expired-suppression",
+    "unused-accept",
+    "unused-suppression",
+];
 
-/// A finding that is known and shall not fail a run.
+/// What a suppression is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SuppressionTarget {
+    /// Findings of a rule.
+    Finding,
+    /// An assumption: `accept` of the config, or `--accept`.
+    Assumption,
+}
+
+impl SuppressionTarget {
+    /// The name used in rules.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Finding => "finding",
+            Self::Assumption => "assumption",
+        }
+    }
+}
+
+/// A finding that is known and shall not fail a run, or an assumption that holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suppression {
+    /// What it is for.
+    pub target: SuppressionTarget,
     /// The rule whose findings it is for, or the id of an assumption.
     pub rule: String,
     /// The images it is for, as they are named on the command line; all of them without it.
     pub image: Option<GlobPattern>,
     /// The paths it is for; with it, a finding matches when all its places do.
     pub path: Option<GlobPattern>,
-    /// Why the project lives with it; every report shows it.
+    /// Why the project lives with it; every report shows it. Empty for one of the command line.
     pub reason: String,
     /// The last day on which it holds.
     pub until: Option<NaiveDate>,
-    /// The line of the config on which it names its rule.
+    /// The line of the config on which it names its rule; 0 for one of the command line.
     pub line: u32,
 }
 
@@ -71,6 +97,19 @@ impl fmt::Display for GlobPattern {
 }
 
 impl Suppression {
+    /// The assumption with an id, accepted on the command line.
+    pub fn of_accept_option(id: &str) -> Self {
+        Self {
+            target: SuppressionTarget::Assumption,
+            rule: id.to_owned(),
+            image: None,
+            path: None,
+            reason: String::new(),
+            until: None,
+            line: 0,
+        }
+    }
+
     /// Whether it is for an image of this name.
     pub fn is_for(&self, image: &str) -> bool {
         self.image.as_ref().is_none_or(|pattern| pattern.fits(image))
@@ -89,7 +128,9 @@ impl Suppression {
             let mut places = finding.locations.iter();
             !finding.locations.is_empty() && places.all(|place| pattern.fits(&place.path.to_string()))
         };
-        self.rule == finding.rule && self.path.as_ref().is_none_or(everywhere)
+        self.target == SuppressionTarget::Finding
+            && self.rule == finding.rule
+            && self.path.as_ref().is_none_or(everywhere)
     }
 
     /// What it makes of a finding.

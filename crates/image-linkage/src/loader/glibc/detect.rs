@@ -80,7 +80,7 @@ fn read_cache(linker: &mut DynamicLoader, rootfs: &Rootfs) {
     let problem = match read.and_then(|bytes| ld_cache_file::read_cache(bytes, linker.arch.data)) {
         Ok(CacheFile { cache, damage }) => {
             linker.cache = Some(Arc::new(cache));
-            damage.map(|why| format!("what the loader finds in {path} cannot be foretold: {why}"))
+            damage.map(|why| format!("what the loader finds in {path} cannot be determined: {why}"))
         }
         Err(why) => Some(format!("the loader ignores {path}: {why}")),
     };
