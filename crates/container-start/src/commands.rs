@@ -88,9 +88,12 @@ impl Reader<'_> {
             let source = word.span.slice(&state.script.text);
             if declares && source.split_once('=').is_some_and(|(name, _)| is_name(name)) {
                 words.push(self.assigned_text(word, state));
-            } else {
-                words.extend(self.fields(word, state));
+                continue;
             }
+            let is_test = usize::from(matches!(first, "[" | "test"));
+            self.conditions += is_test;
+            words.extend(self.fields(word, state));
+            self.conditions -= is_test;
         }
         words
     }

@@ -89,7 +89,9 @@ impl Reader<'_> {
     }
 
     pub(crate) fn run_case(&mut self, command: &CaseCommand, mut state: State) -> Vec<State> {
+        self.conditions += 1;
         let subject = self.word_text(&command.word, &mut state);
+        self.conditions -= 1;
         if command.cases.len() > BRANCHES {
             return self.skip_branches(command.span, state);
         }

@@ -77,9 +77,17 @@ fn what_changes_files_is_noted_whatever_leads_to_it() {
     ];
     for (statement, path) in cases {
         let changed = changed(statement);
-        assert!(changed.iter().any(|changed| changed == path), "{statement}: {changed:?}");
+        assert!(
+            changed.iter().any(|changed| changed == path),
+            "{statement}: {changed:?}"
+        );
     }
-    for statement in ["find /opt/x -name '*.so*'", "cat /opt/x > /dev/null", "ldconfig", "ldconfig -p"] {
+    for statement in [
+        "find /opt/x -name '*.so*'",
+        "cat /opt/x > /dev/null",
+        "ldconfig",
+        "ldconfig -p",
+    ] {
         assert_eq!(changed(statement), [""; 0], "{statement}");
     }
 }
