@@ -7,7 +7,7 @@ use shuck_ast::{Assignment, BuiltinCommand, SimpleCommand};
 
 use crate::declarations::is_name;
 use crate::launch::Process;
-use crate::reader::{DEPTH, Reader, VALUE_LENGTH};
+use crate::reader::{DEPTH, Reader, VALUE_LENGTH, has_word};
 use crate::script::Shell;
 use crate::state::{Flow, Function, ShellValue, State, Variable, base_name};
 use crate::value::is_open;
@@ -260,11 +260,6 @@ pub(crate) fn control(name: &str, words: &[String], mut state: State) -> Vec<Sta
         state.status = number.parse::<i64>().ok().map(|code| code == 0);
     }
     vec![state]
-}
-
-/// Whether a list of words has one.
-pub(crate) fn has_word(list: &str, word: &str) -> bool {
-    list.split(' ').any(|known| known == word)
 }
 
 /// Whether a shell runs a name itself.

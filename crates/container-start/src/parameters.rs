@@ -8,10 +8,9 @@ use shuck_ast::{
 };
 
 use crate::LOADER_VARIABLES;
-use crate::commands::has_word;
 use crate::declarations::is_name;
 use crate::pattern::has_wildcard;
-use crate::reader::Reader;
+use crate::reader::{Reader, has_word};
 use crate::state::{ShellOption, ShellValue, State};
 use crate::value::{is_all_hole, is_open};
 use crate::words::{Context, Piece, joined_text};

@@ -288,3 +288,8 @@ pub(crate) fn split_place(place: &str) -> (&str, usize) {
 pub(crate) fn mentions_loader(text: &str) -> bool {
     LOADER_VARIABLES.iter().any(|name| text.contains(name))
 }
+
+/// Whether a list of words has one.
+pub(crate) fn has_word(list: &str, word: &str) -> bool {
+    list.split(' ').any(|known| known == word)
+}
