@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::shared_args::ReadArgs;
 use image_source::KEPT_BYTES;
 
 #[derive(Debug, Args)]
@@ -28,17 +27,6 @@ pub enum CacheAction {
     },
     /// Remove all indexes
     Clear(CacheFolderArgs),
-    /// Put the indexes of an image's layers beside it in its registry, for who trusts them (--trust-indexes)
-    Push(Box<CachePushArgs>),
-}
-
-/// The image whose layers' indexes are pushed.
-#[derive(Debug, Args)]
-pub struct CachePushArgs {
-    /// The image in its registry
-    pub image_name: String,
-    #[command(flatten)]
-    pub read: ReadArgs,
 }
 
 /// Where the indexes of layers are kept.

@@ -146,16 +146,6 @@ pub struct ImageArgs {
         hide_short_help = true
     )]
     pub token_servers: Vec<String>,
-    /// A repository, or HOST/PREFIX/*, whose layers are as the indexes say that `cache push` put beside its images: they are
-    /// not read (repeatable)
-    #[arg(
-        long = "trust-indexes",
-        value_name = "HOST/NAME",
-        env = "CUPTI_AUDIT_TRUST_INDEXES",
-        value_delimiter = ',',
-        hide_short_help = true
-    )]
-    pub trusted_indexes: Vec<String>,
     /// A bound on what is read, by the name that the error has, such as layer-entries=8000000; SECURITY.md lists all (repeatable)
     #[arg(
         long = "limit",
@@ -168,14 +158,6 @@ pub struct ImageArgs {
     pub limits: Vec<LimitArg>,
     #[command(flatten)]
     pub cache: CacheFolderArgs,
-    /// A cache behind that folder, which a team shares: a folder or a bucket; who may write there decides what reports say
-    #[arg(
-        long,
-        value_name = "DIR|s3://BUCKET/PREFIX",
-        env = "CUPTI_AUDIT_SHARED_CACHE",
-        hide_short_help = true
-    )]
-    pub shared_cache: Option<String>,
     /// Read every layer, also those that were read before, and keep nothing of them
     #[arg(long, env = "CUPTI_AUDIT_NO_CACHE", value_parser = FalseyValueParser::new(), hide_short_help = true)]
     pub no_cache: bool,

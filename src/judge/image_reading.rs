@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use crate::judge::facts::{self, Gap, GatherOptions, HostFacts, ImageFacts, ReadLayers};
 use crate::knowledge::Knowledge;
 use image_linkage::layer::{IndexOptions, LayerEntry, LayerIndex};
-use image_source::registry::{RegistryOptions, push_indexes};
+use image_source::registry::RegistryOptions;
 use image_source::{
-    Digest, ImageConfig, ImageError, LayerCache, OpenRequest, OpenedImage, OpenedLayers, Platform, ReadProgress,
+    ImageConfig, ImageError, LayerCache, OpenRequest, OpenedImage, OpenedLayers, Platform, ReadProgress,
 };
 
 /// How images are had and read.
@@ -39,32 +39,6 @@ impl ReadOptions<'_> {
             cache: self.cache,
         }
     }
-}
-
-/// Reads the layers of an image in a registry and puts their indexes beside it, for who trusts them; gives the digest of their
-/// artifact and its bytes.
-///
-/// Errors: [`ImageError`], when the image is in no registry, or cannot be read or written beside.
-pub fn push_image_indexes(reference: &str, options: &ReadOptions<'_>) -> Result<(Digest, u64), ImageError> {
-    // Who pushes has read the layers: what others said of them is not passed on.
-    let mut registry = options.registry.clone();
-    registry.trusted_indexes.clear();
-    let request = options.open_request();
-    let opened = image_source::open_image(reference, &registry, &request)?;
-    let (Some(home), Some(digest), OpenedLayers::Blobs(blobs)) = (&opened.home, &opened.image.digest, &opened.layers)
-    else {
-        return Err(in_no_registry(reference, "indexes lie"));
-    };
-    let layers = image_source::read_layers(&opened.image, &**blobs, &request)?;
-    let indexes: Vec<_> = layers.into_iter().flatten().collect();
-    push_indexes(
-        &home.name,
-        reference,
-        &registry,
-        digest,
-        &request.index.fingerprint(),
-        &indexes,
-    )
 }
 
 /// The error for an image of a file, a folder or an engine: what would lie beside it, such as `indexes lie`, has no place.

@@ -77,10 +77,6 @@ fn read_layer(
         blobs.find(layer)?;
         return Ok(Ok(index));
     }
-    // Not kept in the cache: who no longer trusts what lies beside the image would go on believing it.
-    if let Some(index) = blobs.attached_index(layer) {
-        return Ok(Ok(index));
-    }
     // Before the blob is opened: a registry may take long to answer, and the user sees which layer is waited for.
     request.progress.start(number, layer.size);
     let counted = ProgressReader {

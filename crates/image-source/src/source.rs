@@ -104,11 +104,6 @@ pub trait BlobStore: Send + Sync {
     /// them compares size and digest at the end ([`super::verify`]).
     fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError>;
 
-    /// The index of a layer that lies beside the image and is trusted, so that the blob need not be read.
-    fn attached_index(&self, _layer: &LayerDescriptor) -> Option<LayerIndex> {
-        None
-    }
-
     /// Looks for the blob of a layer whose bytes are known, where that costs no request.
     ///
     /// Errors: As [`BlobStore::open`]: a folder that lacks a blob holds no image, whatever is known of the blob.

@@ -52,7 +52,6 @@ impl ImageReader {
                 insecure: self.options.insecure_registries.clone(),
                 ca_cert: self.options.ca_cert.clone(),
                 token_servers: self.options.token_servers.clone(),
-                trusted_indexes: self.options.trusted_indexes.clone(),
                 patience: self.patience(),
                 user_agent: concat!("cupti-audit/", env!("CARGO_PKG_VERSION")).to_owned(),
                 // What the user's `docker login` may pull can be audited without another login.
@@ -137,7 +136,7 @@ fn index_options(options: &ImageArgs, knowledge: &Knowledge) -> IndexOptions {
 impl Drop for ImageReader {
     fn drop(&mut self) {
         // At the end: the report is whole whatever became of the cache.
-        for failure in self.cache.iter().flat_map(LayerCache::failures) {
+        if let Some(failure) = self.cache.as_ref().and_then(LayerCache::failure) {
             report_warning(failure);
         }
     }

@@ -5,16 +5,14 @@ use std::env;
 use std::fmt::Display;
 use std::path::PathBuf;
 
-use crate::cli::cache::{CacheAction, CacheArgs, CacheFolderArgs, CachePushArgs};
+use crate::cli::cache::{CacheAction, CacheArgs, CacheFolderArgs};
 use crate::cli::shared_args::ImageArgs;
-use crate::judge::image_reading::push_image_indexes;
 use crate::judge::outcome::RunExit;
 use image_linkage::escape;
 use image_linkage::layer::IndexOptions;
 use image_source::{CacheContent, KEPT_BYTES, LayerCache, list_cache, prune_cache};
 
 use super::command_error::CommandError;
-use super::image_reader::{ONE_PLATFORM, PreparedCommand};
 use super::terminal::{report_warning, write_result};
 
 /// The cache for indexes made with `index`; none where the user wants none or has no folder for it. Why one
@@ -28,19 +26,12 @@ pub(super) fn open_cache(options: &ImageArgs, index: &IndexOptions) -> Option<La
             "the cache in {folder} cannot be used, and every layer is read (--no-cache says that this is meant): {error}"
         ));
     };
-    let mut cache = opened.inspect_err(|error| unusable(error)).ok()?;
-    if let Some(place) = &options.shared_cache
-        && let Err(error) = cache.share(place)
-    {
-        report_warning(&format!("the shared cache is not used: {error}"));
-    }
-    Some(cache)
+    opened.inspect_err(|error| unusable(error)).ok()
 }
 
 /// Lists the cache, or removes what lies in it.
 pub fn run_cache(args: CacheArgs) -> Result<RunExit, CommandError> {
     let (max_mib, folder) = match args.action {
-        CacheAction::Push(args) => return push(*args),
         CacheAction::Info(folder) => (None, folder),
         CacheAction::Prune { max_mib, folder } => (Some(max_mib), folder),
         CacheAction::Clear(folder) => (Some(0), folder),
@@ -80,18 +71,6 @@ pub fn run_cache(args: CacheArgs) -> Result<RunExit, CommandError> {
         .into()),
         None => Ok(exit),
     }
-}
-
-/// Puts the indexes of an image's layers beside it.
-fn push(mut args: CachePushArgs) -> Result<RunExit, CommandError> {
-    let prepared = PreparedCommand::new(&mut args.read, ONE_PLATFORM)?;
-    let options = prepared.reader.options(prepared.platform.as_ref());
-    let pushed = push_image_indexes(&args.image_name, &options);
-    prepared.reader.bars.clear();
-    let (digest, bytes) = pushed?;
-    let kib = bytes.div_ceil(1 << 10);
-    let text = format!("pushed {kib} KiB of indexes beside {} as {digest}\n", args.image_name);
-    Ok(write_result(&text, RunExit::Clean))
 }
 
 fn content(of: CacheContent) -> String {

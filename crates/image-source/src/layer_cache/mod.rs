@@ -5,7 +5,6 @@
 
 mod file_kind;
 mod sealed_folder;
-mod shared_cache;
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -15,7 +14,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::image::{Image, LayerDescriptor};
-use crate::image_error::ImageError;
 use crate::source::ImageDocuments;
 use file_kind::FileKind;
 use image_linkage::digest::Digest;
@@ -23,7 +21,6 @@ use image_linkage::layer::LayerIndex;
 use image_linkage::layer::{read_index, write_index};
 pub use sealed_folder::{CacheContent, KEPT_BYTES};
 use sealed_folder::{SealedFolder, list_folder, remove_files};
-use shared_cache::SharedCache;
 
 /// The folder within that of the cache which is all ours: others keep other things beside it.
 const FOLDER: &str = "layers";
@@ -35,7 +32,6 @@ const INDEX_BYTES: u64 = 4 << 30;
 /// The indexes that were made with one way of reading, in a folder that any number of processes share.
 pub struct LayerCache {
     files: SealedFolder,
-    shared: Option<SharedCache>,
     /// Why nothing more is kept.
     failure: OnceLock<String>,
 }
@@ -65,18 +61,8 @@ impl LayerCache {
         let files = SealedFolder::open(&folder.join(FOLDER), fingerprint.digest())?;
         Ok(Self {
             files,
-            shared: None,
             failure: OnceLock::new(),
         })
-    }
-
-    /// The same before a place that a team shares: `s3://BUCKET[/PREFIX]`, `file:///DIR` or a folder. What it holds is
-    /// believed: who may write there decides what a report says.
-    ///
-    /// Errors: It is no such place, or there are no credentials for it.
-    pub fn share(&mut self, place: &str) -> Result<(), ImageError> {
-        self.shared = Some(SharedCache::open(place)?);
-        Ok(())
     }
 
     /// The index of a layer that was read before: by its digest where the source states one, else by its diff id. One
@@ -124,30 +110,14 @@ impl LayerCache {
         self.write(&FileKind::Image.file_name(id), |to| write_value(&known, to));
     }
 
-    /// Why nothing more was kept from some point on, and why nothing was shared.
-    pub fn failures(&self) -> impl Iterator<Item = &str> {
-        let shared = self.shared.as_ref().and_then(|shared| shared.failure.get());
-        self.failure.get().into_iter().chain(shared).map(String::as_str)
-    }
-
-    /// The content of a file, from the folder, or from the place that is shared.
-    fn content(&self, name: &str) -> Option<Vec<u8>> {
-        self.files.read(name).or_else(|| {
-            let sealed = self.shared.as_ref()?.read(&self.shared_name(name))?;
-            // Read again from the folder, where its seal is looked at.
-            self.files.write_sealed(name, &sealed).ok()?;
-            self.files.read(name)
-        })
-    }
-
-    /// What a file is called where caches of many versions lie together.
-    fn shared_name(&self, name: &str) -> String {
-        format!("{}/{name}", self.files.name())
+    /// Why nothing more was kept from some point on.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
     }
 
     fn find_tar(&self, diff_id: &Digest) -> Option<LayerIndex> {
         let name = FileKind::Tar.file_name(diff_id);
-        let sealed = self.content(&name)?;
+        let sealed = self.files.read(&name)?;
         let index = decompress_index(&sealed).filter(|index| index.diff_id == *diff_id);
         if index.is_none() {
             self.files.remove(&name);
@@ -156,7 +126,7 @@ impl LayerCache {
     }
 
     fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        postcard::from_bytes(&self.content(name)?).ok()
+        postcard::from_bytes(&self.files.read(name)?).ok()
     }
 
     fn write(&self, name: &str, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
@@ -168,10 +138,6 @@ impl LayerCache {
             let folder = self.files.folder().display();
             let failure = format!("{folder} cannot be written, so that nothing more is kept: {error}");
             self.failure.get_or_init(|| failure);
-        } else if let Some(shared) = &self.shared
-            && let Some(sealed) = self.files.read_sealed(name)
-        {
-            shared.write(&self.shared_name(name), &sealed);
         }
     }
 }
@@ -186,14 +152,14 @@ impl Drop for LayerCache {
 /// Writes an index as it is kept.
 ///
 /// Errors: What `to` gives.
-pub(crate) fn compress_index(index: &LayerIndex, to: impl Write) -> io::Result<()> {
+fn compress_index(index: &LayerIndex, to: impl Write) -> io::Result<()> {
     let mut compressed = zstd::Encoder::new(to, LEVEL)?;
     write_index(index, &mut compressed)?;
     compressed.finish().map(drop)
 }
 
 /// Reads an index that was kept; nothing where it is none.
-pub(crate) fn decompress_index(kept: &[u8]) -> Option<LayerIndex> {
+fn decompress_index(kept: &[u8]) -> Option<LayerIndex> {
     let decompressed = zstd::Decoder::new(kept).ok()?;
     read_index(&mut decompressed.take(INDEX_BYTES)).ok()
 }

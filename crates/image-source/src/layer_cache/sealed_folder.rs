@@ -82,17 +82,6 @@ impl SealedFolder {
         &self.folder
     }
 
-    /// The name of the folder.
-    pub(super) fn name(&self) -> String {
-        let name = self.folder.file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
-    }
-
-    /// A file with its seal, whether that holds or not.
-    pub(super) fn read_sealed(&self, name: &str) -> Option<Vec<u8>> {
-        self.open_sealed(name).map(|(_, sealed)| sealed)
-    }
-
     fn open_sealed(&self, name: &str) -> Option<(File, Vec<u8>)> {
         let path = self.folder.join(name);
         // A FIFO that somebody has put there would never be opened; what is no file is made anew.
@@ -102,13 +91,6 @@ impl SealedFolder {
         let mut file = File::open(path).ok()?;
         (&mut file).take(FILE_BYTES).read_to_end(&mut sealed).ok()?;
         Some((file, sealed))
-    }
-
-    /// Puts a file there with the seal that another gave it.
-    ///
-    /// Errors: What the system says.
-    pub(super) fn write_sealed(&self, name: &str, sealed: &[u8]) -> io::Result<()> {
-        self.put(name, |file| file.write_all(sealed))
     }
 
     /// The content of a file; one that is damaged is removed.

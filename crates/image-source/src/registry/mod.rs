@@ -6,7 +6,6 @@
 
 mod address_guard;
 mod attached_bundles;
-mod attached_indexes;
 mod blob;
 mod catalog;
 mod challenge;
@@ -44,12 +43,9 @@ use crate::source::{
 use crate::source_kind::SourceKind;
 use crate::{config, verify};
 pub use attached_bundles::{BUNDLE, push_bundle, read_bundles};
-use attached_indexes::AttachedIndexes;
-pub use attached_indexes::push_indexes;
 pub use catalog::{list_repositories, list_tags};
 use client::RepositoryClient;
 pub use credential_files::CredentialSource;
-use image_linkage::layer::LayerIndex;
 pub use options::RegistryOptions;
 pub use push::{PushOutcome, RegistryPush};
 pub use retry::RetryPolicy;
@@ -112,9 +108,6 @@ impl ImageSource for RegistrySource {
         // A manifest that no index led to states its platform in the config alone.
         expect_platform(written, &platform, request.platform)?;
         let layers = describe_layers(written, &found.manifest, &config, request.limits())?;
-        let trusted = self.options.trusts_indexes(&self.reference);
-        let attached =
-            trusted.then(|| AttachedIndexes::new(&client, found.digest.clone(), request.index.fingerprint()));
         Ok(OpenedImage {
             image: Image {
                 reference: self.written.clone(),
@@ -130,7 +123,7 @@ impl ImageSource for RegistrySource {
                 manifest: Some(found.bytes),
                 annotations: found.annotations,
             },
-            layers: OpenedLayers::Blobs(Box::new(RegistryBlobs { client, attached })),
+            layers: OpenedLayers::Blobs(Box::new(RegistryBlobs { client })),
             home: Some(RegistryHome {
                 name: self.reference.clone(),
                 sole_of: found.sole_of,
@@ -159,14 +152,9 @@ impl ImageSource for RegistrySource {
 /// The layers of one image in a registry.
 struct RegistryBlobs {
     client: Arc<RepositoryClient>,
-    attached: Option<AttachedIndexes>,
 }
 
 impl BlobStore for RegistryBlobs {
-    fn attached_index(&self, layer: &LayerDescriptor) -> Option<LayerIndex> {
-        self.attached.as_ref()?.find(layer)
-    }
-
     fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError> {
         let name = &self.client.written;
         let Some(digest) = &layer.digest else {

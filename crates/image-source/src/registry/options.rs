@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use super::credential_files::CredentialSource;
 use super::retry::RetryPolicy;
-use crate::registry_reference::RegistryReference;
 
 /// How a registry is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -19,24 +18,8 @@ pub struct RegistryOptions {
     /// The hosts, as `HOST` or `HOST:PORT`, that may be the registry's token server, beside the registry itself; with
     /// none, each that it names may be.
     pub token_servers: Vec<String>,
-    /// The repositories, as `HOST/NAME` or `HOST/PREFIX/*`, of whose images the indexes beside them are believed.
-    pub trusted_indexes: Vec<String>,
     /// How long and how often to try.
     pub patience: RetryPolicy,
     /// What requests say of the program that makes them (RFC 9110, section 10.1.5).
     pub user_agent: String,
-}
-
-impl RegistryOptions {
-    /// Whether the indexes beside images of this repository are believed.
-    pub(super) fn trusts_indexes(&self, reference: &RegistryReference) -> bool {
-        let name = format!("{}/{}", reference.registry(), reference.repository());
-        self.trusted_indexes
-            .iter()
-            .any(|trusted| match trusted.strip_suffix('*') {
-                // With the slash before it: `host/team/*` is not `host/teams`.
-                Some(below) => below.ends_with('/') && name.starts_with(below),
-                None => *trusted == name,
-            })
-    }
 }

@@ -52,8 +52,6 @@ struct ArtifactManifest {
 pub(super) struct ListedReferrer {
     pub(super) digest: Digest,
     artifact_type: Option<String>,
-    #[serde(default)]
-    pub(super) annotations: BTreeMap<String, String>,
 }
 
 impl RegistryPush {
