@@ -1,5 +1,8 @@
 //! Many seeds at once, and what to say of those that fail.
-#![expect(clippy::disallowed_methods, reason = "whoever runs the tests may ask for other seeds")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "whoever runs the tests may ask for other seeds"
+)]
 
 use std::fmt::Write as _;
 
