@@ -13,7 +13,6 @@ use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
 use crate::make::dockerfile::{self, DockerfileTemplates, PhasePage, config_instructions, image_name};
 use crate::make::remedy::copy_source::CopySource;
-use crate::make::remedy::foretold_audit::foretell_image;
 use crate::make::remedy::install_method::MethodKind;
 use crate::make::remedy::phase_recipe::RecipeRequest;
 use crate::make::remedy::recipe::make_recipe;
@@ -75,49 +74,6 @@ pub fn run_dockerfile(mut args: DockerfileArgs) -> Result<RunExit, CommandError>
         }
     };
     Ok(written.max(report_gaps(facts)))
-}
-
-/// An image, and what the Dockerfile for a phase would make of it, both audited for that.
-///
-/// Errors: Why no Dockerfile would be written.
-pub(super) fn audit_foretold(
-    prepared: &PreparedCommand,
-    image: &str,
-    phase: &str,
-    drops: bool,
-) -> Result<(AuditedImage, AuditedImage), CommandError> {
-    let PreparedCommand {
-        knowledge,
-        reader,
-        config,
-        ..
-    } = prepared;
-    // Before anything is read, as a name may be misspelt.
-    let phase = knowledge.phase(phase)?;
-    let facts = prepared.read(image)?;
-    let conditions = reader.conditions();
-    let before = judge_image(
-        facts,
-        knowledge,
-        std::slice::from_ref(&phase.name),
-        &conditions.environment,
-    );
-    let plan = before.plan(&phase.name);
-    let request = RecipeRequest {
-        target: &before.facts,
-        phase,
-        plan: plan.ok_or_else(|| format!("{} was not judged", phase.name))?,
-        knowledge,
-        conditions: &conditions,
-        via: &method_kinds(&config.via),
-        cuda: None,
-        source: None,
-        drops,
-    };
-    let mut after = foretell_image(&request, &make_recipe(&request)?)?;
-    let name = &mut after.facts.image.reference;
-    name.extend([" by dockerfile --phase ", &phase.name]);
-    Ok((before, after))
 }
 
 fn method_kinds(via: &[ViaArg]) -> Vec<MethodKind> {

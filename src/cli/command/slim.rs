@@ -14,7 +14,7 @@ use crate::make::slim::added_layer::{SlimInput, foretell_image};
 use crate::make::slim::build_image::build_new_image;
 use crate::make::slim::decision::{DropMode, SlimDecision, decide_changes};
 use crate::make::slim::final_audit::{audit_new_image, judge_new_image};
-use crate::make::slim::new_image::{ImageForm, NewImage};
+use crate::make::slim::new_image::NewImage;
 use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::output::{ImageOutput, OutputAccess, WrittenImage};
 use crate::make::slim::provenance::SlimProvenance;
@@ -80,35 +80,6 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError>
     let said = work.make(supplier.transpose()?.as_ref(), place.as_ref())?;
     reader.bars.clear();
     Ok(said)
-}
-
-/// An image, and what `slim` would make of it for a phase, both audited for that.
-///
-/// Errors: Why nothing would be made of it.
-pub(super) fn audit_slimmed(
-    prepared: &PreparedCommand,
-    image: &str,
-    phase: &str,
-    drops: bool,
-) -> Result<(AuditedImage, AuditedImage), SlimError> {
-    let PreparedCommand { knowledge, reader, .. } = prepared;
-    interrupt::handle_interrupts();
-    let options = reader.options(prepared.platform.as_ref());
-    let folder = UnfinishedFolder::new(&std::env::temp_dir());
-    let folder = folder.map_err(|error| SlimError::Cannot(error.to_string()))?;
-    let original = OriginalImage::read(image, &options, folder.path());
-    reader.bars.clear();
-    let work = SlimRun {
-        phase,
-        dropping: if drops { DropMode::Drop } else { DropMode::Keep },
-        cupti_from: None,
-        proof: None,
-        knowledge,
-        options: &options,
-        original: original?,
-        folder: folder.path(),
-    };
-    work.compare()
 }
 
 /// Where the new image goes.
@@ -215,22 +186,6 @@ impl SlimRun<'_> {
             index: &self.options.index,
             folder: self.folder,
         }
-    }
-
-    /// The image beside what it would become, which is made whole but for the layers that stay, and audited.
-    fn compare(&self) -> Result<(AuditedImage, AuditedImage), SlimError> {
-        let before = self.audit();
-        let after = {
-            let (_, decision) = self.decide(&before, None)?;
-            let below = decision.apply(&self.original.layers);
-            let making = self.making(&decision, &before.facts, None, &below);
-            let form = ImageForm::of_registry(self.original.documents.manifest.as_deref());
-            let made = build_new_image(&self.original, &making, form)?;
-            let written = WrittenImage::of_new_blobs(&made, self.folder)?;
-            let name = format!("{} by slim --phase {}", before.facts.image.reference, self.phase);
-            self.audit_written(&made, &written, name, &making)?
-        };
-        Ok((before, after))
     }
 
     fn audit(&self) -> AuditedImage {
