@@ -10,6 +10,11 @@
 
 #[path = "support/interrupt.rs"]
 mod interrupt;
+#[allow(dead_code, reason = "shared with the faults that tests choose")]
+#[path = "support/registry_server.rs"]
+mod registry_server;
+#[path = "support/small_engine.rs"]
+mod small_engine;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,6 +25,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use small_engine::engine_with;
 use tempfile::TempDir;
 use testkit::elf::Elf;
 use testkit::layer::{Compression, Layer};
@@ -1485,7 +1491,7 @@ fn what_the_loaders_cache_alone_knows_is_still_found() {
         .unwrap();
     let found = String::from_utf8_lossy(&found.stdout).into_owned();
     assert!(found.contains("/srv/o/libother.so.1"), "{found}");
-    let output = dockerfile_by_copy(&from, "training", "oci:testdata/images/devel");
+    let output = dockerfile_by_copy(&from, "training", devel());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         text.contains("ldconfig /srv/o"),
@@ -1495,10 +1501,18 @@ fn what_the_loaders_cache_alone_knows_is_still_found() {
 }
 
 /// What `dockerfile` says of an image that has CUPTI copied from another.
-fn dockerfile_by_copy(image: &str, phase: &str, supplier: &str) -> Output {
+fn dockerfile_by_copy(image: &str, phase: &str, supplier: Image) -> Output {
     let words = ["dockerfile", "--no-config", image, "--base", "x", "--phase", phase];
-    let way = ["--via", "copy", "--from", supplier, "--from-name", "devel:1"];
-    program(&[&words[..], &way].concat()).output().unwrap()
+    let way = ["--via", "copy", "--from", "docker-daemon:devel:1"];
+    let mut command = program(&[&words[..], &way].concat());
+    command.env("DOCKER_HOST", engine_with([("devel:1", supplier)]));
+    command.output().unwrap()
+}
+
+/// The fixture of a devel image.
+fn devel() -> Image {
+    let sources = Sources::of_repository().unwrap();
+    sources.images(&sources.fixtures()["devel"]).unwrap().remove(0)
 }
 
 /// What is brought may take the place of what a program got: neither command makes such an image.
@@ -1511,18 +1525,16 @@ fn what_loads_and_no_longer_would_is_refused_by_slim_and_dockerfile() {
         .file("usr/lib/x86_64-linux-gnu/libnvperf_host.so", library("libc.so.6"))
         .executable("opt/bin/program", asker);
     let from = on_debian(&place, &[layer], |image| image);
-    let sources = Sources::of_repository().unwrap();
-    let devel = sources.images(&sources.fixtures()["devel"]).unwrap().remove(0);
     let at = "usr/local/cuda-12.4/targets/x86_64-linux/lib/libnvperf_host.so";
-    let devel = devel.layer("COPY", &Layer::new().file(at, library("libgone.so")), Compression::None);
+    let supplier = devel().layer("COPY", &Layer::new().file(at, library("libgone.so")), Compression::None);
     let mut layout = Layout::new();
-    layout.add("1", &[devel]);
+    layout.add("1", std::slice::from_ref(&supplier));
     layout.write_to(&place.path().join("devel")).unwrap();
     let (devel, to) = (place.of("oci", "devel"), place.of("oci", "out"));
     let why = "loads in the image and would no longer load: libgone.so: cannot open shared object file: No such file or directory";
     let said = refused(&[&from, "--phase", "profiling", "--cupti-from", &devel, "-o", &to]);
     assert!(said.contains(why), "{said}");
-    let output = dockerfile_by_copy(&from, "profiling", &devel);
+    let output = dockerfile_by_copy(&from, "profiling", supplier);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
     assert_eq!(names(place.path()), ["devel", "from"]);

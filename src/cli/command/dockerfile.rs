@@ -2,7 +2,6 @@
 
 mod project;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::cli::dockerfile::{DockerfileArgs, ViaArg};
@@ -32,13 +31,13 @@ pub fn run_dockerfile(mut args: DockerfileArgs) -> Result<RunExit, CommandError>
     let files = args.file.iter().chain(&args.cloudbuild);
     let files: Vec<&Path> = files.map(std::path::PathBuf::as_path).collect();
     output_file::check_writable(&files, existing)?;
-    let templates = templates(&args)?;
+    let templates = DockerfileTemplates::new()?;
     let prepared = PreparedCommand::new(&mut args.read, ONE_PLATFORM)?;
     let facts = prepared.read(&args.image_name)?;
     let source = args
         .from
         .as_ref()
-        .map(|from| read_source(&prepared, &args, from))
+        .map(|from| read_source(&prepared, from))
         .transpose()?;
     let knowledge = &prepared.knowledge;
     let audit = judge_image(facts, knowledge, &[], &args.read.image.environment);
@@ -90,16 +89,6 @@ fn report_gaps(facts: &ImageFacts) -> RunExit {
     })
 }
 
-fn templates(args: &DockerfileArgs) -> Result<DockerfileTemplates, String> {
-    let own = args
-        .templates
-        .as_ref()
-        .map(|folder| output_file::read_templates(folder));
-    let own = own.transpose()?.unwrap_or_default();
-    let own: BTreeMap<String, String> = own.into_iter().collect();
-    DockerfileTemplates::with(&own).map_err(|error| error.to_string())
-}
-
 /// What is asked, with all that was read for it.
 struct DockerfileInputs<'a> {
     args: &'a DockerfileArgs,
@@ -149,17 +138,10 @@ impl DockerfileInputs<'_> {
 }
 
 /// The image to copy from, by the name that `FROM` takes, and its facts.
-fn read_source(
-    prepared: &PreparedCommand,
-    args: &DockerfileArgs,
-    from: &str,
-) -> Result<(String, ImageFacts), CommandError> {
+fn read_source(prepared: &PreparedCommand, from: &str) -> Result<(String, ImageFacts), CommandError> {
     let facts = prepared.read(from)?;
-    let name = match &args.from_name {
-        Some(name) => Some(image_name::check_image_name(name)?),
-        None => image_name::image_name_for_from(&facts.image)?,
-    };
-    let why = || format!("{from} has no name that FROM could take; --from-name gives one");
+    let name = image_name::image_name_for_from(&facts.image)?;
+    let why = || format!("{from} has no name that FROM could take; name an image of a registry or an engine");
     Ok((name.ok_or_else(why)?, facts))
 }
 
