@@ -1,6 +1,5 @@
 //! `slim`: makes an image that serves a phase, or one without dead weight.
 
-use std::io;
 use std::path::Path;
 
 use crate::cli::slim::SlimArgs;
@@ -17,18 +16,16 @@ use crate::make::slim::final_audit::{audit_new_image, judge_new_image};
 use crate::make::slim::new_image::NewImage;
 use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::output::{ImageOutput, OutputAccess, WrittenImage};
-use crate::make::slim::provenance::SlimProvenance;
 use crate::make::slim::slim_text::{self, OriginalState};
 use crate::make::slim::supplier::CuptiSupplier;
 use crate::make::slim::{SlimError, interrupt};
-use crate::make::whole_file::{ExistingOutput, write_whole_file};
+use crate::make::whole_file::ExistingOutput;
 use image_linkage::escape;
 use image_linkage::layer::LayerIndex;
 use image_source::UnfinishedFolder;
 
 use super::command_error::CommandError;
 use super::image_reader::PreparedCommand;
-use super::output_file;
 use super::terminal::{set_color_choice, wrapped_for_terminal, write_notice, write_result};
 
 /// Makes the new image.
@@ -67,7 +64,6 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError>
         phase: &args.phase,
         dropping: if args.drop { DropMode::Drop } else { DropMode::Keep },
         cupti_from: args.cupti_from.as_deref(),
-        proof: args.proof.as_deref(),
         knowledge,
         options: &options,
         // Looked at only now, when no bar can stand between the lines of the error.
@@ -100,8 +96,6 @@ impl<'a> SlimDestination<'a> {
             existing,
         };
         output.check_free(&reach)?;
-        let proof = args.proof.as_deref();
-        output_file::check_writable(proof.as_slice(), existing).map_err(SlimError::Cannot)?;
         Ok(Some(Self { output, reach }))
     }
 }
@@ -111,7 +105,6 @@ struct SlimRun<'a> {
     phase: &'a str,
     dropping: DropMode,
     cupti_from: Option<&'a str>,
-    proof: Option<&'a Path>,
     knowledge: &'a Knowledge,
     options: &'a ReadOptions<'a>,
     original: OriginalImage,
@@ -151,8 +144,6 @@ impl SlimRun<'_> {
         }
         let put = place.output.place_image(&made, written, &place.reach)?;
         text.extend(["  written: ", &escape::escape_bytes(put.as_bytes()), "\n"]);
-        // Last, so that no file speaks of an image that was not put in place.
-        self.write_proof(&made.proof, place.reach.existing)?;
         Ok(text)
     }
 
@@ -229,24 +220,6 @@ impl SlimRun<'_> {
                 "{why}; --cupti-from IMAGE|WHEEL|DIR brings CUPTI where it is missing"
             )),
             (error, _) => error,
-        })
-    }
-
-    /// Writes the proof to the file that the user wants it in.
-    fn write_proof(&self, proof: &SlimProvenance, existing: ExistingOutput) -> Result<(), SlimError> {
-        let Some(file) = self.proof else {
-            return Ok(());
-        };
-        write_whole_file(file, &proof.text(), existing).map_err(|error| {
-            let why = match error.kind() {
-                // It was free when the run began.
-                io::ErrorKind::AlreadyExists => "it is there already; --force replaces it".to_owned(),
-                _ => error.to_string(),
-            };
-            SlimError::Cannot(format!(
-                "the image was written, and its proof was not: {}: {why}",
-                file.display()
-            ))
         })
     }
 }
