@@ -9,26 +9,53 @@
 
 #[path = "support/hadolint.rs"]
 mod hadolint;
+#[allow(dead_code, reason = "shared with the faults that tests choose")]
+#[path = "support/registry_server.rs"]
+mod registry_server;
+#[path = "support/small_engine.rs"]
+mod small_engine;
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 use hadolint::{lint, lint_here};
 use serde_json::{Value, json};
+use small_engine::engine_with;
 use tempfile::TempDir;
 use testkit::elf::Elf;
 use testkit::layer::{Compression, Layer};
-use testkit::oci::Layout;
+use testkit::oci::{Image, Layout};
 use testkit::spec::Sources;
 
 const SITE: &str = "opt/venv/lib/python3.11/site-packages";
+
+/// What the engine has as `devel:1`.
+const DEVEL: &str = "docker-daemon:devel:1";
+
+/// An engine with the fixture of a devel image, also under NVIDIA's name, and with one that has a shell.
+static ENGINE: LazyLock<String> = LazyLock::new(|| {
+    let devel = fixture_image("devel");
+    let with_shell = devel.clone().layer("more", &system(), Compression::Gzip);
+    engine_with([
+        ("devel:1", devel.clone()),
+        ("nvidia/cuda:12.4.1-devel-ubuntu22.04", devel),
+        ("devel-with-shell:1", with_shell),
+    ])
+});
+
+fn fixture_image(name: &str) -> Image {
+    let sources = Sources::of_repository().unwrap();
+    sources.images(&sources.fixtures()[name]).unwrap().remove(0)
+}
 
 fn run(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
         .args(arguments)
         .current_dir(folder)
         .env_clear()
+        .env("DOCKER_HOST", &*ENGINE)
         .output()
         .unwrap()
 }
@@ -41,9 +68,7 @@ fn fixture(name: &str, more: &Layer, config: &[(&str, &str)]) -> TempDir {
 
 /// The same with any values in the config.
 fn fixture_with(name: &str, more: &Layer, config: Vec<(&str, Value)>) -> TempDir {
-    let sources = Sources::of_repository().unwrap();
-    let mut images = sources.images(&sources.fixtures()[name]).unwrap();
-    let mut image = images.remove(0).layer("more", more, Compression::Gzip);
+    let mut image = fixture_image(name).layer("more", more, Compression::Gzip);
     for (key, value) in config {
         image = match value.as_object().filter(|_| key == "Env") {
             Some(variables) => variables
@@ -208,8 +233,7 @@ fn conda_installs_into_its_environment_and_its_other_libraries_stay_off_the_sear
 #[test]
 fn files_are_copied_from_an_image_that_was_read_or_from_nvidias_devel_image() {
     let image = fixture("no-cupti", &system(), &[("User", "1000:1000")]);
-    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
-    let copy = ["--phase", "profiling", "--from", &from, "--from-name", "devel:1"];
+    let copy = ["--phase", "profiling", "--from", DEVEL];
     insta::assert_snapshot!("copy", written(&image, &copy));
     insta::assert_snapshot!("devel", written(&image, &["--phase", "training", "--via", "copy"]));
 }
@@ -217,13 +241,10 @@ fn files_are_copied_from_an_image_that_was_read_or_from_nvidias_devel_image() {
 #[test]
 fn an_image_without_a_shell_is_proven_in_a_copy_of_it() {
     let image = fixture("missing-libgcc", &Layer::new(), &[]);
-    let source = fixture("devel", &system(), &[]);
-    let from = format!("oci:{}", source.path().join("image").display());
-    let copy = ["--phase", "profiling", "--from", &from, "--from-name", "devel:1"];
+    let copy = ["--phase", "profiling", "--from", "docker-daemon:devel-with-shell:1"];
     insta::assert_snapshot!("shellless", written(&image, &copy));
     // Where neither has one, a third image lends its own.
-    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
-    let copy = ["--phase", "training", "--from", &from, "--from-name", "devel:1"];
+    let copy = ["--phase", "training", "--from", DEVEL];
     let text = written(&image, &copy);
     let proven = "FROM busybox:1.37 AS proof-training";
     assert!(text.contains(proven) && text.contains("COPY --from=cupti"), "{text}");
@@ -285,15 +306,7 @@ fn an_image_that_serves_the_phase_gets_the_proof_alone() {
 #[test]
 fn one_file_has_a_target_for_each_phase_and_cloud_build_builds_and_audits_them() {
     let image = fixture("no-cupti", &apt(), &[]);
-    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
-    let more = [
-        "--all-phases",
-        "--with-builder",
-        "--from",
-        &from,
-        "--from-name",
-        "devel:1",
-    ];
+    let more = ["--all-phases", "--with-builder", "--from", DEVEL];
     let said = refused(&image, &more);
     assert!(said.contains("no apt-get"), "{said}");
     let said = refused(&image, &["--all-phases", "--with-builder"]);
@@ -311,18 +324,6 @@ fn one_file_has_a_target_for_each_phase_and_cloud_build_builds_and_audits_them()
     written(&image, &absolute);
     let yaml = fs::read_to_string(image.path().join("cloudbuild.yaml")).unwrap();
     assert!(yaml.contains("--file, \"Dockerfile.all\", ."), "{yaml}");
-    let times = ["--builder-timeout", "7200", "--runtime-timeout", "90"];
-    written(
-        &image,
-        &[
-            &["--all-phases", "--with-builder", "--cloudbuild", "--force"][..],
-            &times,
-        ]
-        .concat(),
-    );
-    let yaml = fs::read_to_string(image.path().join("cloudbuild.yaml")).unwrap();
-    let count = |seconds: &str| yaml.matches(&format!("    timeout: {seconds}s\n")).count();
-    assert_eq!([count("7200"), count("14400"), count("90")], [1, 0, 4], "{yaml}");
     let without: Vec<&str> = more.iter().filter(|word| **word != "--with-builder").copied().collect();
     insta::assert_snapshot!("all_copied", written(&image, &without));
 }
@@ -379,7 +380,10 @@ fn bad_input_is_one_sentence() {
         (&["--phase", "training", "--via", "pip"], "no Python environment"),
         (&["--phase", "training", "--cuda", "twelve"], "no version of CUDA"),
         (&["--phase", "training", "--cuda", "9.7", "--via", "conda"], "no conda"),
-        (&["--phase", "training", "--templates", "."], "holds no template"),
+        (
+            &["--phase", "training", "--from", "oci:image"],
+            "oci:image has no name that FROM could take; name an image of a registry or an engine",
+        ),
         (
             &["--phase", "training", "-o", "nowhere/Dockerfile"],
             "nowhere is no folder",
@@ -417,17 +421,7 @@ fn bad_input_is_one_sentence() {
             "{said}"
         );
     }
-    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
-    let other = [
-        "--phase",
-        "training",
-        "--from",
-        &from,
-        "--from-name",
-        "devel:1",
-        "--cuda",
-        "11.8",
-    ];
+    let other = ["--phase", "training", "--from", DEVEL, "--cuda", "11.8"];
     let said = refused(&image, &other);
     let why = "devel:1 has CUPTI of CUDA 12.4, and 11.8 is wanted: it was asked for";
     assert!(said.contains(why), "{said}");
@@ -459,19 +453,6 @@ fn a_file_that_is_there_stays_unless_it_is_forced_and_none_is_left_by_halves() {
         .collect();
     left.sort();
     assert_eq!(left, ["Dockerfile", "image"]);
-}
-
-#[test]
-fn a_user_brings_templates_and_a_mistake_in_one_is_told_with_its_line() {
-    let image = fixture("no-cupti", &apt(), &[]);
-    let mine = image.path().join("mine");
-    fs::create_dir(&mine).unwrap();
-    fs::write(mine.join("head.j2"), "# ours: {{ phase }}\n").unwrap();
-    let text = written(&image, &["--phase", "training", "--templates", "mine"]);
-    assert!(text.starts_with("# ours: training\n"), "{text}");
-    fs::write(mine.join("head.j2"), "# ours\n{{ nobody }}\n").unwrap();
-    let said = refused(&image, &["--phase", "training", "--templates", "mine"]);
-    assert!(said.contains("head.j2, line 2"), "{said}");
 }
 
 /// What the header says that an audit of the result will say.
@@ -522,8 +503,7 @@ fn the_remains_of_a_cupti_say_of_which_release_it_was() {
 
 #[test]
 fn names_that_lead_nowhere_or_to_another_release_go_and_no_folder_is_named_twice() {
-    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
-    let copy = ["--phase", "profiling", "--from", &from, "--from-name", "devel:1"];
+    let copy = ["--phase", "profiling", "--from", DEVEL];
     let image = fixture("dangling-link", &system(), &[]);
     let text = written(&image, &copy);
     assert_eq!(foretold(&text), "pass");
@@ -548,8 +528,7 @@ fn names_that_lead_nowhere_or_to_another_release_go_and_no_folder_is_named_twice
 
 #[test]
 fn what_is_the_users_stays_as_it_is() {
-    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
-    let copy = ["--phase", "training", "--from", &from, "--from-name", "devel:1"];
+    let copy = ["--phase", "training", "--from", DEVEL];
     let mine = |more: Layer, config| written(&fixture_with("no-cupti", &more, config), &copy);
     let own_file = mine(
         system().file("etc/ld.so.conf.d/000-cupti.conf", "/opt/mine\n"),
@@ -591,8 +570,7 @@ fn what_is_the_users_stays_as_it_is() {
 
 #[test]
 fn what_cannot_be_made_or_run_is_gone_around() {
-    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
-    let copy = ["--phase", "training", "--from", &from, "--from-name", "devel:1"];
+    let copy = ["--phase", "training", "--from", DEVEL];
     let made = |more: Layer, config| {
         let text = written(&fixture_with("no-cupti", &more, config), &copy);
         assert_eq!(foretold(&text), "pass", "{text}");
@@ -669,8 +647,7 @@ fn a_library_that_is_preloaded_is_proven_as_it_is_found() {
 
 #[test]
 fn files_of_the_source_that_the_image_has_are_not_copied_again() {
-    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
-    let copy = ["--phase", "training", "--from", &from, "--from-name", "devel:1"];
+    let copy = ["--phase", "training", "--from", DEVEL];
     let image = fixture("extras-only", &system(), &[]);
     let text = written(&image, &copy);
     assert!(text.contains("#   in place: taken") && !text.contains("COPY"), "{text}");
@@ -681,8 +658,7 @@ fn files_of_the_source_that_the_image_has_are_not_copied_again() {
 
 #[test]
 fn a_name_that_holds_another_cupti_is_cured_before_it_stops_a_build() {
-    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
-    let copy = ["--phase", "training", "--from", &from, "--from-name", "devel:1"];
+    let copy = ["--phase", "training", "--from", DEVEL];
     let old = Elf::library("libcupti.so.11.8").export("cuptiActivityEnable").build();
     let wrong = system().file("opt/a/libcupti.so.12", old);
     let env = vec![("Env", json!({"LD_LIBRARY_PATH": "/opt/a", "CUDA_VERSION": "12.4.1"}))];
@@ -729,9 +705,8 @@ fn ways_are_tried_in_the_order_in_which_they_are_asked_for() {
 #[test]
 fn the_sample_of_the_documentation_is_what_is_written() {
     let image = fixture("no-cupti", &system(), &[]);
-    let from = format!("oci:{}/testdata/images/devel", env!("CARGO_MANIFEST_DIR"));
-    let devel = "nvidia/cuda:12.4.1-devel-ubuntu22.04";
-    let arguments = ["--phase", "training", "--from", &from, "--from-name", devel];
+    let devel = "docker-daemon:nvidia/cuda:12.4.1-devel-ubuntu22.04";
+    let arguments = ["--phase", "training", "--from", devel];
     let text = written(&image, &arguments).replace("base:1", "trainer:1");
     // The head tells of a fixture, whose files are small.
     let (_, text) = text.split_once("\n\n").unwrap();

@@ -289,7 +289,7 @@ fn what_cannot_be_written_to_standard_output_is_said_once() {
         "links IMAGE",
         "--help",
         "--version",
-        "rules list",
+        "rules",
     ] {
         let (code, said) = by_shell(&format!("PROGRAM {words} > /dev/full"), folder.path());
         let full = "error: cannot write the result: No space left on device (os error 28)\n";

@@ -8,8 +8,15 @@
     reason = "the tests run the real program, and may panic"
 )]
 
+#[path = "support/archive_layer.rs"]
+mod archive_layer;
 #[path = "support/interrupt.rs"]
 mod interrupt;
+#[allow(dead_code, reason = "shared with the faults that tests choose")]
+#[path = "support/registry_server.rs"]
+mod registry_server;
+#[path = "support/small_engine.rs"]
+mod small_engine;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +26,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use archive_layer::layer_of;
 use serde_json::{Value, json};
+use small_engine::engine_with;
 use tempfile::TempDir;
 use testkit::elf::Elf;
 use testkit::layer::{Compression, Layer};
@@ -130,12 +139,12 @@ const BRING: [&str; 4] = ["--phase", "profiling", "--cupti-from", "oci:testdata/
 #[test]
 fn what_is_missing_is_brought_and_what_is_there_stays_as_it_is() {
     let place = Place::new();
-    let (to, proof) = (place.of("oci", "out:1"), place.path().join("proof.json"));
-    let proof = proof.to_str().unwrap();
+    let (to, archive) = (place.of("oci", "out:1"), place.of("docker-archive", "out.tar"));
     let image = fixture("headers-only");
-    let said = must(&[&[&*image, "-o", &to, "--proof", proof], &BRING[..]].concat());
+    let said = must(&[&[&*image, "-o", &to], &BRING[..]].concat());
     insta::assert_snapshot!("brought", place.said(&said));
-    let proof = fs::read_to_string(proof).unwrap();
+    must(&[&[&*image, "-o", &archive], &BRING[..]].concat());
+    let proof = String::from_utf8(proof_of(&place, "out.tar")).unwrap();
     let written: Value = serde_json::from_str(&proof).unwrap();
     // What wrote the cache stands in it, with its version.
     let cache = written["written"][0]["sha256"].as_str().unwrap();
@@ -1344,10 +1353,8 @@ fn copies_of_one_library_are_stored_once_and_lists_name_no_file_that_is_gone() {
     layout.add("1", &[image]);
     layout.write_to(&place.path().join("from")).unwrap();
     let to = place.of("docker-archive", "out.tar");
-    let proof = place.path().join("proof.json");
     let from = place.of("oci", "from");
-    let asked = [&*from, "--phase", "profiling", "--drop", "-o", &to, "--proof"];
-    let output = slim(&[&asked[..], &[proof.to_str().unwrap()]].concat());
+    let output = slim(&[&*from, "--phase", "profiling", "--drop", "-o", &to]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let saved = format!(
         "  ~ /{lib}/libcupti.so.12, /{lib}/libcupti.so.2025.1.1: the bytes of /{lib}/libcupti.so, stored once, {} bytes less",
@@ -1371,7 +1378,7 @@ fn copies_of_one_library_are_stored_once_and_lists_name_no_file_that_is_gone() {
         .unwrap();
     let expected = record.replace("triton/backends/nvidia/lib/cupti/libcupti_static.a,sha256=x,9\n", "");
     assert_eq!(String::from_utf8(list).unwrap(), expected);
-    let proof: Value = serde_json::from_slice(&fs::read(proof).unwrap()).unwrap();
+    let proof: Value = serde_json::from_slice(&proof_of(&place, "out.tar")).unwrap();
     let linked: Vec<&str> = proof["linked"]
         .as_array()
         .unwrap()
@@ -1485,7 +1492,7 @@ fn what_the_loaders_cache_alone_knows_is_still_found() {
         .unwrap();
     let found = String::from_utf8_lossy(&found.stdout).into_owned();
     assert!(found.contains("/srv/o/libother.so.1"), "{found}");
-    let output = dockerfile_by_copy(&from, "training", "oci:testdata/images/devel");
+    let output = dockerfile_by_copy(&from, "training", devel());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(
         text.contains("ldconfig /srv/o"),
@@ -1495,10 +1502,18 @@ fn what_the_loaders_cache_alone_knows_is_still_found() {
 }
 
 /// What `dockerfile` says of an image that has CUPTI copied from another.
-fn dockerfile_by_copy(image: &str, phase: &str, supplier: &str) -> Output {
+fn dockerfile_by_copy(image: &str, phase: &str, supplier: Image) -> Output {
     let words = ["dockerfile", "--no-config", image, "--base", "x", "--phase", phase];
-    let way = ["--via", "copy", "--from", supplier, "--from-name", "devel:1"];
-    program(&[&words[..], &way].concat()).output().unwrap()
+    let way = ["--via", "copy", "--from", "docker-daemon:devel:1"];
+    let mut command = program(&[&words[..], &way].concat());
+    command.env("DOCKER_HOST", engine_with([("devel:1", supplier)]));
+    command.output().unwrap()
+}
+
+/// The fixture of a devel image.
+fn devel() -> Image {
+    let sources = Sources::of_repository().unwrap();
+    sources.images(&sources.fixtures()["devel"]).unwrap().remove(0)
 }
 
 /// What is brought may take the place of what a program got: neither command makes such an image.
@@ -1511,50 +1526,26 @@ fn what_loads_and_no_longer_would_is_refused_by_slim_and_dockerfile() {
         .file("usr/lib/x86_64-linux-gnu/libnvperf_host.so", library("libc.so.6"))
         .executable("opt/bin/program", asker);
     let from = on_debian(&place, &[layer], |image| image);
-    let sources = Sources::of_repository().unwrap();
-    let devel = sources.images(&sources.fixtures()["devel"]).unwrap().remove(0);
     let at = "usr/local/cuda-12.4/targets/x86_64-linux/lib/libnvperf_host.so";
-    let devel = devel.layer("COPY", &Layer::new().file(at, library("libgone.so")), Compression::None);
+    let supplier = devel().layer("COPY", &Layer::new().file(at, library("libgone.so")), Compression::None);
     let mut layout = Layout::new();
-    layout.add("1", &[devel]);
+    layout.add("1", std::slice::from_ref(&supplier));
     layout.write_to(&place.path().join("devel")).unwrap();
     let (devel, to) = (place.of("oci", "devel"), place.of("oci", "out"));
     let why = "loads in the image and would no longer load: libgone.so: cannot open shared object file: No such file or directory";
     let said = refused(&[&from, "--phase", "profiling", "--cupti-from", &devel, "-o", &to]);
     assert!(said.contains(why), "{said}");
-    let output = dockerfile_by_copy(&from, "profiling", &devel);
+    let output = dockerfile_by_copy(&from, "profiling", supplier);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
     assert_eq!(names(place.path()), ["devel", "from"]);
 }
 
-/// The files of a layer of an archive with their bytes, and the hard links with their targets.
-fn layer_of(archive: &Path, number: usize) -> BTreeMap<String, Result<Vec<u8>, String>> {
-    use std::io::Read as _;
-    let open = || tar::Archive::new(fs::File::open(archive).unwrap());
-    let read = |name: &str| {
-        let mut archive = open();
-        let mut found = archive.entries().unwrap().map(Result::unwrap);
-        let mut found = found
-            .find(|entry| entry.path().unwrap().to_str() == Some(name))
-            .unwrap();
-        let mut bytes = Vec::new();
-        found.read_to_end(&mut bytes).unwrap();
-        bytes
-    };
-    let manifest: Value = serde_json::from_slice(&read("manifest.json")).unwrap();
-    let layer = read(manifest[0]["Layers"][number].as_str().unwrap());
-    let mut tar = tar::Archive::new(layer.as_slice());
-    let mut members = BTreeMap::new();
-    for entry in tar.entries().unwrap() {
-        let mut entry = entry.unwrap();
-        let path = entry.path().unwrap().display().to_string();
-        let link = entry.link_name().unwrap().map(|link| link.display().to_string());
-        let mut bytes = Vec::new();
-        entry.read_to_end(&mut bytes).unwrap();
-        members.insert(path, link.map_or(Ok(bytes), Err));
-    }
-    members
+/// The proof that an archive of the place has in its last layer.
+fn proof_of(place: &Place, archive: &str) -> Vec<u8> {
+    let last = diff_ids(&place.of("docker-archive", archive)).len() - 1;
+    let members = layer_of(&place.path().join(archive), last);
+    members["usr/share/cupti-audit/proof.json"].clone().unwrap()
 }
 
 /// An image of these layers on top of a Debian, as `oci:…/from`.
@@ -1778,23 +1769,21 @@ fn pipes_and_devices_are_written_into_and_never_replaced() {
     let image = fixture("headers-only");
     let at = |name: &str| place.path().join(name);
     must(&[&[&*image, "-o", &place.of("docker-archive", "plain.tar")], &BRING[..]].concat());
-    for name in ["pipe", "dockerfile", "proof"] {
+    for name in ["pipe", "dockerfile"] {
         assert!(Command::new("mkfifo").arg(at(name)).status().unwrap().success());
     }
     let read = |name: &str| {
         let pipe = at(name);
         std::thread::spawn(move || fs::read(pipe).unwrap())
     };
-    let (bytes, proof) = (read("pipe"), read("proof"));
+    let bytes = read("pipe");
     let to = place.of("docker-archive", "pipe");
-    let proof_file = at("proof").display().to_string();
-    let output = slim(&[&[&*image, "-o", &to, "--proof", &proof_file, "--force"], &BRING[..]].concat());
+    let output = slim(&[&[&*image, "-o", &to, "--force"], &BRING[..]].concat());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && said.contains("written:"), "{said}");
     // Standard output may be the pipe.
     assert_eq!(String::from_utf8_lossy(&output.stdout), "");
     assert!(bytes.join().unwrap() == fs::read(at("plain.tar")).unwrap());
-    assert!(serde_json::from_slice::<Value>(&proof.join().unwrap()).is_ok());
     let to = slim(&[&[&*image, "-o", "docker-archive:/dev/stdout"], &BRING[..]].concat());
     assert!(to.stdout == fs::read(at("plain.tar")).unwrap());
     let text = read("dockerfile");
@@ -1803,8 +1792,8 @@ fn pipes_and_devices_are_written_into_and_never_replaced() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8(text.join().unwrap()).unwrap().contains("FROM x"));
     let kind = |name: &str| fs::symlink_metadata(at(name)).unwrap().file_type();
-    assert!(["pipe", "proof", "dockerfile"].iter().all(|name| kind(name).is_fifo()));
-    assert_eq!(names(place.path()), ["dockerfile", "pipe", "plain.tar", "proof"]);
+    assert!(["pipe", "dockerfile"].iter().all(|name| kind(name).is_fifo()));
+    assert_eq!(names(place.path()), ["dockerfile", "pipe", "plain.tar"]);
 }
 
 /// The Dockerfile for an image, written to a file whatever is there.

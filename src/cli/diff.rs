@@ -17,8 +17,6 @@ Exit codes:
 
 Examples:
   cupti-audit diff trainer:1 trainer:2
-  cupti-audit diff trainer:2 --slim inference --drop
-  cupti-audit diff trainer:2 --dockerfile training
   cupti-audit diff --phase training --format markdown reg.example/app:main docker-daemon:app
   cupti-audit diff --format html old.tar new.tar > diff.html";
 
@@ -29,17 +27,8 @@ pub struct DiffArgs {
     #[arg(value_name = "BEFORE")]
     pub before: String,
     /// The image that is compared
-    #[arg(value_name = "AFTER", required_unless_present_any = ["slim", "dockerfile"])]
-    pub after: Option<String>,
-    /// Compare with what slim would make of the image for a phase; nothing is kept of that
-    #[arg(long, value_name = "PHASE", conflicts_with_all = ["after", "phase"], group = "made")]
-    pub slim: Option<String>,
-    /// Compare with what a build of the phase's Dockerfile is foretold to make of the image; nothing is built
-    #[arg(long, value_name = "PHASE", conflicts_with_all = ["after", "phase", "slim"], group = "made")]
-    pub dockerfile: Option<String>,
-    /// With --slim or --dockerfile: without the files that the phase does not need
-    #[arg(long, requires = "made")]
-    pub drop: bool,
+    #[arg(value_name = "AFTER")]
+    pub after: String,
     /// What the images are for; severities follow it (repeatable)
     #[arg(long, value_name = "PHASE", value_delimiter = ',')]
     pub phase: Vec<String>,

@@ -46,19 +46,13 @@ pub struct DockerfileArgs {
     // With `=` alone: else `--cloudbuild IMAGE` would take the image for the file.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "cloudbuild.yaml", require_equals = true, requires = "all_phases", conflicts_with = "phase")]
     pub cloudbuild: Option<PathBuf>,
-    /// The seconds that Cloud Build gives to the target that compiles PyTorch
-    #[arg(long, value_name = "SECONDS", default_value_t = 14_400, requires = "cloudbuild")]
-    pub builder_timeout: u32,
-    /// The seconds that it gives to each other target
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "cloudbuild")]
-    pub runtime_timeout: u32,
     /// How CUPTI comes in, or several ways in the order in which they are tried [default: the cheapest that works]
     #[arg(long, value_enum, value_name = "WAY", value_delimiter = ',')]
     pub via: Vec<ViaArg>,
     /// What the phase has no use for goes, as it does for inference without this
     #[arg(long)]
     pub drop: bool,
-    /// The image to copy from
+    /// The image to copy from: one of a registry or an engine, which FROM can name
     #[arg(long, value_name = "IMAGE")]
     pub from: Option<String>,
     /// The version of CUDA, such as 12.4, where the image does not say it or is to have another
@@ -67,18 +61,12 @@ pub struct DockerfileArgs {
     /// The name of the image for FROM, where it is read from a file or a folder
     #[arg(long, value_name = "NAME")]
     pub base: Option<String>,
-    /// The same for the image to copy from
-    #[arg(long, value_name = "NAME", requires = "from")]
-    pub from_name: Option<String>,
     /// The file to write, whole or not at all [default: standard output]
     #[arg(long = "output", short = 'o', value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Write over a file that is there
     #[arg(long)]
     pub force: bool,
-    /// A folder with templates in place of those of the same name in Dockerfile.templates/
-    #[arg(long, value_name = "DIR")]
-    pub templates: Option<PathBuf>,
     #[command(flatten)]
     pub only: CuptiOnlyArgs,
     #[command(flatten)]

@@ -160,7 +160,7 @@ enum CliCommand {
     Rules(RulesArgs),
     /// List the phases, programs, tools and tables that are known, or print one
     Profiles(ProfilesArgs),
-    /// Write a config for a project, or the schema of one
+    /// Write a config for a project
     Config(ConfigFileArgs),
     /// Print the JSON Schema of a document in JSON
     Schema(SchemaArgs),

@@ -17,8 +17,6 @@ pub struct RulesArgs {
 /// The actions on rules.
 #[derive(Debug, Subcommand)]
 pub enum RulesAction {
-    /// List the rules
-    List,
     /// Say what a rule finds, why it matters and what to do
     #[command(alias = "show")]
     Explain {

@@ -42,8 +42,6 @@ pub enum ConfigAction {
         #[arg(long)]
         force: bool,
     },
-    /// Print the JSON Schema of a config, for editors
-    Schema,
 }
 
 #[derive(Debug, Args)]

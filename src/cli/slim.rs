@@ -1,7 +1,5 @@
 //! The arguments of `slim`: an image, what it is to be for, and where the new one goes.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
 use super::shared_args::{CuptiOnlyArgs, ReadArgs};
@@ -57,9 +55,6 @@ pub struct SlimArgs {
     /// Say what would be done and whether it would serve, and do nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Write the proof to a file, too
-    #[arg(long, value_name = "FILE")]
-    pub proof: Option<PathBuf>,
     #[command(flatten)]
     pub only: CuptiOnlyArgs,
     #[command(flatten)]

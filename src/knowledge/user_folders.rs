@@ -143,7 +143,7 @@ impl UserFolders {
 /// What a folder holds, by name; names that begin with a dot are an editor's or a version control's.
 ///
 /// Errors: What the host says, more than [`FILES`], or a link that leads out of the folder.
-pub fn list_user_folder(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+fn list_user_folder(folder: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut names = Vec::new();
     let inside = fs::canonicalize(folder)?;
     for entry in fs::read_dir(folder)? {

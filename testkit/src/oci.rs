@@ -171,8 +171,29 @@ impl Layout {
 
     /// The layout as the bytes of an uncompressed `oci-archive`.
     pub fn archive(&self) -> Vec<u8> {
-        let add = |layer: Layer, (name, bytes)| layer.file(name, bytes);
-        self.files().into_iter().fold(Layer::new(), add).tar()
+        tar_of(self.files())
+    }
+
+    /// The layout as the bytes that `docker save` writes: each image is `repository:TAG` in a `manifest.json` beside it.
+    #[expect(clippy::indexing_slicing, reason = "the layout has all that its own documents name")]
+    pub fn saved(&self, repository: &str) -> Vec<u8> {
+        let blob = |descriptor: &Value| {
+            let digest = descriptor["digest"].as_str().unwrap_or_default();
+            format!("blobs/{}", digest.replace(':', "/"))
+        };
+        let mut files = self.files();
+        let entry = |descriptor: &Value| {
+            let manifest: Value = serde_json::from_slice(&files[&blob(descriptor)]).unwrap_or_default();
+            let layers = manifest["layers"].as_array().into_iter().flatten();
+            let tag = &descriptor["annotations"]["org.opencontainers.image.ref.name"];
+            json!({
+                "Config": blob(&manifest["config"]), "Layers": layers.map(blob).collect::<Vec<_>>(),
+                "RepoTags": [format!("{repository}:{}", tag.as_str().unwrap_or_default())],
+            })
+        };
+        let manifest: Value = self.tags.iter().map(entry).collect();
+        files.insert("manifest.json".to_owned(), text(&manifest));
+        tar_of(files)
     }
 
     /// Adds the blobs of an image; returns the descriptor of its manifest.
@@ -212,6 +233,11 @@ fn layer_type(compression: Compression) -> &'static str {
         Compression::Gzip => "application/vnd.oci.image.layer.v1.tar+gzip",
         Compression::Zstd => "application/vnd.oci.image.layer.v1.tar+zstd",
     }
+}
+
+fn tar_of(files: BTreeMap<String, Vec<u8>>) -> Vec<u8> {
+    let add = |layer: Layer, (name, bytes)| layer.file(name, bytes);
+    files.into_iter().fold(Layer::new(), add).tar()
 }
 
 fn text(document: &Value) -> Vec<u8> {

@@ -6,7 +6,6 @@
 mod archive;
 mod archive_file;
 mod config;
-mod containerd_store;
 mod document_store;
 mod engine;
 mod host_path_kind;

@@ -32,7 +32,6 @@ impl OciLayout {
         LayoutFolder {
             what: self.dir.display().to_string(),
             dir: self.dir.clone(),
-            index: None,
         }
     }
 
@@ -49,39 +48,10 @@ impl OciLayout {
 impl ImageSource for OciLayout {
     /// Reads the documents; blobs are opened where they lie.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
-        self.folder().open_image(&self.wanted(), SourceKind::Oci, request)
-    }
-
-    fn list_platforms(&self, request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
-        self.folder().list_platforms(&self.wanted(), request)
-    }
-
-    fn open_reopenable(&self, request: &OpenRequest<'_>, _keep: KeepFile<'_>) -> Result<OpenedImage, ImageError> {
-        self.open(request)
-    }
-}
-
-/// A folder in which blobs lie as in a layout.
-pub(crate) struct LayoutFolder {
-    /// What errors call it.
-    pub what: String,
-    /// A path of the host, where `blobs` lies.
-    pub dir: PathBuf,
-    /// The index of a folder that has none of its own, as containerd's.
-    pub index: Option<Vec<u8>>,
-}
-
-impl LayoutFolder {
-    /// Reads the documents of one image; its blobs are opened where they lie.
-    pub(crate) fn open_image(
-        self,
-        wanted: &WantedImage<'_>,
-        kind: SourceKind,
-        request: &OpenRequest<'_>,
-    ) -> Result<OpenedImage, ImageError> {
-        let chosen = choose_layout_image(&self, kind, wanted, request)?;
+        let folder = self.folder();
+        let chosen = choose_layout_image(&folder, SourceKind::Oci, &self.wanted(), request)?;
         let blobs = FolderBlobs {
-            folder: self,
+            folder,
             layers: chosen.image.layers.clone(),
             names: chosen.members,
         };
@@ -93,15 +63,24 @@ impl LayoutFolder {
         })
     }
 
-    /// The platforms of the image that is wanted.
-    pub(crate) fn list_platforms(
-        &self,
-        wanted: &WantedImage<'_>,
-        request: &OpenRequest<'_>,
-    ) -> Result<Vec<Platform>, ImageError> {
-        list_layout_platforms(self, wanted, request)
+    fn list_platforms(&self, request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
+        list_layout_platforms(&self.folder(), &self.wanted(), request)
     }
 
+    fn open_reopenable(&self, request: &OpenRequest<'_>, _keep: KeepFile<'_>) -> Result<OpenedImage, ImageError> {
+        self.open(request)
+    }
+}
+
+/// The folder of a layout, as errors call it.
+struct LayoutFolder {
+    /// What errors call it.
+    what: String,
+    /// A path of the host, where `blobs` lies.
+    dir: PathBuf,
+}
+
+impl LayoutFolder {
     /// Opens a regular file below the folder, and no other: a symbolic link may lead anywhere on the host.
     /// The name consists of fixed words and hexadecimal digits.
     fn file(&self, name: &RootPath) -> Result<Option<(File, u64)>, ImageError> {
@@ -146,33 +125,10 @@ impl DocumentStore for LayoutFolder {
     }
 
     fn open(&self, name: &RootPath) -> Result<Option<OpenedDocument<'_>>, ImageError> {
-        if let Some(index) = &self.index
-            && let Some(document) = match name.as_bytes() {
-                b"index.json" => Some(index.as_slice()),
-                b"oci-layout" => Some(LAYOUT_FILE),
-                _ => None,
-            }
-        {
-            return Ok(Some((Box::new(document), document.len() as u64)));
-        }
         let file = self.file(name)?;
         Ok(file.map(|(file, bytes)| (Box::new(file) as Box<dyn Read>, bytes)))
     }
-
-    fn missing(&self, name: &RootPath) -> ImageError {
-        if self.index.is_none() {
-            return missing_member(&self.what, name);
-        }
-        // Layers may go once they are unpacked (`discard_unpacked_layers`), and only one platform is pulled.
-        ImageError::NotFound(format!(
-            "containerd does not keep {}: it was discarded once unpacked, or is of a platform that was not pulled; ask the registry for the image, or bring it back with: ctr content fetch NAME",
-            name_member(self, name)
-        ))
-    }
 }
-
-/// The `oci-layout` file of this version of the specification.
-const LAYOUT_FILE: &[u8] = br#"{"imageLayoutVersion":"1.0.0"}"#;
 
 /// The layers of one image in the folder.
 struct FolderBlobs {
@@ -197,7 +153,7 @@ impl BlobStore for FolderBlobs {
                     image_linkage::escape::escape_bytes(name.as_bytes())
                 )));
             }
-            None => return Err(self.folder.missing(name)),
+            None => return Err(missing_member(&self.folder.what, name)),
         };
         match layer.size.filter(|&size| size != found) {
             Some(expected) => Err(ImageError::Size {

@@ -1,7 +1,6 @@
 //! From a reference to the source that it names: the one place that knows all sources.
 
 use crate::archive_file::{ArchiveFile, StdinArchive};
-use crate::containerd_store::ContainerdImage;
 use crate::engine::EngineImage;
 use crate::host_path_kind::path_kind;
 use crate::image_error::ImageError;
@@ -65,7 +64,6 @@ fn find_source(written: &str, registry: &RegistryOptions) -> Result<Box<dyn Imag
             reference,
             ..EngineImage::new(brand, &name)
         }),
-        ImageReference::Containerd(name) => Box::new(ContainerdImage { reference, name }),
         ImageReference::Archive { file, name, first } => Box::new(ArchiveFile {
             reference,
             file,

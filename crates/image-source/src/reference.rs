@@ -18,8 +18,6 @@ pub(crate) enum ImageReference {
     Registry(RegistryReference),
     /// An image of an engine, by name or id.
     Engine(EngineKind, String),
-    /// An image of containerd, by its name.
-    Containerd(String),
     /// The output of `docker save`, or an OCI image layout in a tar archive.
     Archive {
         /// A path of the host.
@@ -123,6 +121,9 @@ pub(crate) fn parse_reference(
         Some(PathKind::Other) => Err(invalid(why_no_image(text))),
         // A mistyped path must not become a question to Docker Hub, which would learn of it.
         None if is_path(text) => Err(invalid("no such file or folder")),
+        None if is_of_containerd(text) => Err(invalid(
+            "containerd's images are read from standard input: ctr images export - NAME | cupti-audit -",
+        )),
         None if let Some(meant) = meant_scheme(text) => Err(invalid(&format!(
             "there is no such scheme; is {meant} meant? (docker://{text} is the image of that name in Docker Hub)"
         ))),
@@ -153,7 +154,6 @@ fn schemed(scheme: &str, rest: &str, look: &impl Fn(&str) -> Option<PathKind>) -
         SourceKind::Docker => None,
         SourceKind::DockerDaemon => Some(ImageReference::Engine(EngineKind::Docker, rest.to_owned())),
         SourceKind::Podman => Some(ImageReference::Engine(EngineKind::Podman, rest.to_owned())),
-        SourceKind::Containerd => Some(ImageReference::Containerd(rest.to_owned())),
         SourceKind::DockerArchive => archive(PreferredDocument::DockerManifest),
         SourceKind::Oci => {
             let (dir, tag) = split_tag(rest, look);
@@ -164,6 +164,12 @@ fn schemed(scheme: &str, rest: &str, look: &impl Fn(&str) -> Option<PathKind>) -
         SourceKind::RootfsArchive => Some(ImageReference::RootfsArchive(rest.into())),
         SourceKind::Sif => Some(ImageReference::Sif(rest.into())),
     }
+}
+
+/// Whether the scheme names containerd or one of its command lines.
+fn is_of_containerd(text: &str) -> bool {
+    let scheme = text.split_once(':').map(|(scheme, _)| scheme);
+    matches!(scheme, Some("containerd" | "ctr" | "nerdctl"))
 }
 
 /// What is meant by what stands before the colon, where that is not the name of an image with its tag.
@@ -302,6 +308,10 @@ mod tests {
         check(
             "dockerdaemon:app",
             "invalid reference \"dockerdaemon:app\": there is no such scheme; is docker-daemon:… meant? (docker://dockerdaemon:app is the image of that name in Docker Hub)",
+        );
+        check(
+            "containerd:app",
+            "invalid reference \"containerd:app\": containerd's images are read from standard input: ctr images export - NAME | cupti-audit -",
         );
         check("docker:24-dind", "registry docker.io/library/docker:24-dind");
         check("redis:alpine", "registry docker.io/library/redis:alpine");

@@ -8,7 +8,6 @@ pub const REFERENCE_HELP: &str = "\
 Images:
   NAME[:TAG][@DIGEST]            in a registry (docker:// may stand before it)
   docker-daemon:NAME             of the Docker Engine      podman:NAME  of Podman
-  containerd:NAME                of containerd's own store, in any namespace (CONTAINERD_NAMESPACE)
   docker-archive:FILE[:REF]      the output of docker save      -  the same on standard input
   oci:DIR[:TAG]                  an OCI image layout      oci-archive:FILE[:TAG]  the same in a tar
   rootfs:DIR                     an unpacked root file system      rootfs-archive:FILE  the same in a tar
@@ -16,7 +15,7 @@ Images:
   An existing path without a scheme is recognised by its content.";
 
 /// Schemes that other tools have (skopeo, podman, syft, trivy, crane, apptainer), and what is the same here.
-const FOREIGN_SCHEMES: [(&str, &str); 11] = [
+const FOREIGN_SCHEMES: [(&str, &str); 9] = [
     (
         "docker",
         "docker-daemon:NAME for the engine's image, docker://NAME for a registry's",
@@ -25,8 +24,6 @@ const FOREIGN_SCHEMES: [(&str, &str); 11] = [
         "containers-storage",
         "podman:NAME, by the socket of podman system service",
     ),
-    ("ctr", "containerd:NAME"),
-    ("nerdctl", "containerd:NAME"),
     (
         "dir",
         "rootfs:DIR for an unpacked file system, oci:DIR for an image layout",
@@ -48,8 +45,6 @@ pub enum SourceKind {
     DockerDaemon,
     /// The socket of Podman's Docker-compatible service.
     Podman,
-    /// The folder of containerd.
-    Containerd,
     /// The output of `docker save`.
     DockerArchive,
     /// An OCI image layout in a folder.
@@ -66,11 +61,10 @@ pub enum SourceKind {
 
 impl SourceKind {
     /// Every kind, in the order in which the help lists them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 9] = [
         Self::Docker,
         Self::DockerDaemon,
         Self::Podman,
-        Self::Containerd,
         Self::DockerArchive,
         Self::Oci,
         Self::OciArchive,
@@ -85,7 +79,6 @@ impl SourceKind {
             Self::Docker => "docker",
             Self::DockerDaemon => "docker-daemon",
             Self::Podman => "podman",
-            Self::Containerd => "containerd",
             Self::DockerArchive => "docker-archive",
             Self::Oci => "oci",
             Self::OciArchive => "oci-archive",
@@ -129,7 +122,7 @@ impl SourceKind {
         // Only a registry's scheme has slashes: `docker:5000/x` is a host with a port.
         let separator = match self {
             Self::Docker => "://",
-            Self::DockerDaemon | Self::Podman | Self::Containerd => ":",
+            Self::DockerDaemon | Self::Podman => ":",
             Self::DockerArchive | Self::Oci | Self::OciArchive | Self::Rootfs | Self::RootfsArchive | Self::Sif => {
                 return None;
             }
@@ -143,13 +136,7 @@ impl SourceKind {
         match self {
             // Engines keep layers unpacked, and pack them anew for `docker save`, without compression.
             Self::DockerDaemon | Self::Podman | Self::DockerArchive => true,
-            Self::Docker
-            | Self::Containerd
-            | Self::Oci
-            | Self::OciArchive
-            | Self::Rootfs
-            | Self::RootfsArchive
-            | Self::Sif => false,
+            Self::Docker | Self::Oci | Self::OciArchive | Self::Rootfs | Self::RootfsArchive | Self::Sif => false,
         }
     }
 }
@@ -164,13 +151,12 @@ mod tests {
             SourceKind::Docker => 0,
             SourceKind::DockerDaemon => 1,
             SourceKind::Podman => 2,
-            SourceKind::Containerd => 3,
-            SourceKind::DockerArchive => 4,
-            SourceKind::Oci => 5,
-            SourceKind::OciArchive => 6,
-            SourceKind::Rootfs => 7,
-            SourceKind::RootfsArchive => 8,
-            SourceKind::Sif => 9,
+            SourceKind::DockerArchive => 3,
+            SourceKind::Oci => 4,
+            SourceKind::OciArchive => 5,
+            SourceKind::Rootfs => 6,
+            SourceKind::RootfsArchive => 7,
+            SourceKind::Sif => 8,
         }
     }
 

@@ -9,10 +9,8 @@ use crate::judge::rule::suppression::SuppressionGate;
 use crate::report::diff::{diff_json, diff_page};
 
 use super::command_error::CommandError;
-use super::dockerfile::audit_foretold;
 use super::image_reader::PreparedCommand;
 use super::project_config;
-use super::slim::audit_slimmed;
 use super::terminal::{set_color_choice, write_answer};
 
 /// Compares two images, and fails where the second has a finding that the first has not.
@@ -31,23 +29,7 @@ pub fn run_diff(mut args: DiffArgs) -> Result<RunExit, CommandError> {
         sort_findings(&mut audit.findings);
         Ok(audit)
     };
-    let image = &args.before;
-    let foretold = match (&args.slim, &args.dockerfile) {
-        (Some(phase), _) => Some(audit_slimmed(&prepared, image, phase, args.drop)?),
-        (None, Some(phase)) => Some(audit_foretold(&prepared, image, phase, args.drop)?),
-        (None, None) => None,
-    };
-    let (before, after) = match (foretold, &args.after) {
-        (Some((mut before, mut after)), _) => {
-            for audit in [&mut before, &mut after] {
-                gate.mark_findings(image, &mut audit.findings);
-                sort_findings(&mut audit.findings);
-            }
-            (before, after)
-        }
-        (None, Some(other)) => (audit(image, &mut gate)?, audit(other, &mut gate)?),
-        (None, None) => return Err("name the second image, --slim PHASE or --dockerfile PHASE".into()),
-    };
+    let (before, after) = (audit(&args.before, &mut gate)?, audit(&args.after, &mut gate)?);
     let diff = ImageDiff::of(&before, &after);
     let fail_on = config.fail_on(args.fail_on);
     let exit = diff.exit(fail_on);

@@ -2,7 +2,6 @@
 
 mod project;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::cli::dockerfile::{DockerfileArgs, ViaArg};
@@ -13,7 +12,6 @@ use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
 use crate::make::dockerfile::{self, DockerfileTemplates, PhasePage, config_instructions, image_name};
 use crate::make::remedy::copy_source::CopySource;
-use crate::make::remedy::foretold_audit::foretell_image;
 use crate::make::remedy::install_method::MethodKind;
 use crate::make::remedy::phase_recipe::RecipeRequest;
 use crate::make::remedy::recipe::make_recipe;
@@ -33,13 +31,13 @@ pub fn run_dockerfile(mut args: DockerfileArgs) -> Result<RunExit, CommandError>
     let files = args.file.iter().chain(&args.cloudbuild);
     let files: Vec<&Path> = files.map(std::path::PathBuf::as_path).collect();
     output_file::check_writable(&files, existing)?;
-    let templates = templates(&args)?;
+    let templates = DockerfileTemplates::new()?;
     let prepared = PreparedCommand::new(&mut args.read, ONE_PLATFORM)?;
     let facts = prepared.read(&args.image_name)?;
     let source = args
         .from
         .as_ref()
-        .map(|from| read_source(&prepared, &args, from))
+        .map(|from| read_source(&prepared, from))
         .transpose()?;
     let knowledge = &prepared.knowledge;
     let audit = judge_image(facts, knowledge, &[], &args.read.image.environment);
@@ -77,49 +75,6 @@ pub fn run_dockerfile(mut args: DockerfileArgs) -> Result<RunExit, CommandError>
     Ok(written.max(report_gaps(facts)))
 }
 
-/// An image, and what the Dockerfile for a phase would make of it, both audited for that.
-///
-/// Errors: Why no Dockerfile would be written.
-pub(super) fn audit_foretold(
-    prepared: &PreparedCommand,
-    image: &str,
-    phase: &str,
-    drops: bool,
-) -> Result<(AuditedImage, AuditedImage), CommandError> {
-    let PreparedCommand {
-        knowledge,
-        reader,
-        config,
-        ..
-    } = prepared;
-    // Before anything is read, as a name may be misspelt.
-    let phase = knowledge.phase(phase)?;
-    let facts = prepared.read(image)?;
-    let conditions = reader.conditions();
-    let before = judge_image(
-        facts,
-        knowledge,
-        std::slice::from_ref(&phase.name),
-        &conditions.environment,
-    );
-    let plan = before.plan(&phase.name);
-    let request = RecipeRequest {
-        target: &before.facts,
-        phase,
-        plan: plan.ok_or_else(|| format!("{} was not judged", phase.name))?,
-        knowledge,
-        conditions: &conditions,
-        via: &method_kinds(&config.via),
-        cuda: None,
-        source: None,
-        drops,
-    };
-    let mut after = foretell_image(&request, &make_recipe(&request)?)?;
-    let name = &mut after.facts.image.reference;
-    name.extend([" by dockerfile --phase ", &phase.name]);
-    Ok((before, after))
-}
-
 fn method_kinds(via: &[ViaArg]) -> Vec<MethodKind> {
     via.iter().copied().map(Into::into).collect()
 }
@@ -132,16 +87,6 @@ fn report_gaps(facts: &ImageFacts) -> RunExit {
             "{what} could not be checked, and what is written may be too little: {why}"
         ))
     })
-}
-
-fn templates(args: &DockerfileArgs) -> Result<DockerfileTemplates, String> {
-    let own = args
-        .templates
-        .as_ref()
-        .map(|folder| output_file::read_templates(folder));
-    let own = own.transpose()?.unwrap_or_default();
-    let own: BTreeMap<String, String> = own.into_iter().collect();
-    DockerfileTemplates::with(&own).map_err(|error| error.to_string())
 }
 
 /// What is asked, with all that was read for it.
@@ -193,17 +138,10 @@ impl DockerfileInputs<'_> {
 }
 
 /// The image to copy from, by the name that `FROM` takes, and its facts.
-fn read_source(
-    prepared: &PreparedCommand,
-    args: &DockerfileArgs,
-    from: &str,
-) -> Result<(String, ImageFacts), CommandError> {
+fn read_source(prepared: &PreparedCommand, from: &str) -> Result<(String, ImageFacts), CommandError> {
     let facts = prepared.read(from)?;
-    let name = match &args.from_name {
-        Some(name) => Some(image_name::check_image_name(name)?),
-        None => image_name::image_name_for_from(&facts.image)?,
-    };
-    let why = || format!("{from} has no name that FROM could take; --from-name gives one");
+    let name = image_name::image_name_for_from(&facts.image)?;
+    let why = || format!("{from} has no name that FROM could take; name an image of a registry or an engine");
     Ok((name.ok_or_else(why)?, facts))
 }
 

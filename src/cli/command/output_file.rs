@@ -6,9 +6,8 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::knowledge::user_folders::{list_user_folder, read_text_file};
 use crate::make::whole_file::{ExistingOutput, OutputPlace, folder_of, look_at_place, write_whole_file};
 
 /// Whether every file may be written, before the work is done.
@@ -45,24 +44,4 @@ pub fn write_file(file: &Path, content: &str, existing: ExistingOutput) -> Resul
 
 fn is_there(file: &Path) -> String {
     format!("{} is there already; --force writes over it", file.display())
-}
-
-/// The texts of the files of a folder that end in `.j2`, by name.
-///
-/// Errors: The folder or a file in it cannot be read, in words.
-pub fn read_templates(folder: &Path) -> Result<Vec<(String, String)>, String> {
-    let mut files = list_user_folder(folder).map_err(|error| format!("cannot read {}: {error}", folder.display()))?;
-    files.retain(|(_, path)| path.extension().is_some_and(|ending| ending == "j2"));
-    // A mistyped folder would else mean that the program's own templates are used.
-    if files.is_empty() {
-        return Err(format!(
-            "{} holds no template: their names end in .j2",
-            folder.display()
-        ));
-    }
-    let read = |(name, path): (String, PathBuf)| {
-        let text = read_text_file(&path).map_err(|(_, what)| format!("{}: {what}", path.display()))?;
-        Ok((name, text))
-    };
-    files.into_iter().map(read).collect()
 }

@@ -15,7 +15,7 @@ use super::terminal::{terminal_width, write_result};
 pub fn run_rules(args: &RulesArgs) -> Result<RunExit, CommandError> {
     let Knowledge { rules, phases, .. } = project_config::load_config_and_knowledge(&args.own)?;
     let text = match &args.action {
-        None | Some(RulesAction::List) => report::rules::list_rules(&rules),
+        None => report::rules::list_rules(&rules),
         Some(RulesAction::Explain { id }) => {
             let Some(rule) = rules.iter().find(|rule| rule.id == *id) else {
                 let known: Vec<&str> = rules.iter().map(|rule| rule.id.as_str()).collect();

@@ -10,7 +10,6 @@ use crate::cli::config::{FILE_NAME, TEMPLATE};
 use crate::cli::setup::{CompletionsArgs, ConfigAction, ConfigFileArgs, ManArgs, SchemaArgs};
 use crate::judge::outcome::RunExit;
 use crate::make::whole_file::ExistingOutput;
-use crate::report::schemas::CONFIG_SCHEMA;
 use image_linkage::escape;
 
 use super::command_error::CommandError;
@@ -51,16 +50,13 @@ pub fn run_man(args: &ManArgs, mut command: Command) -> Result<RunExit, CommandE
     Ok(write_verbatim(&String::from_utf8_lossy(&text), RunExit::Clean))
 }
 
-/// Writes a config, or says what one may hold.
+/// Writes a config that says what each key is for.
 pub fn run_config(args: &ConfigFileArgs) -> Result<RunExit, CommandError> {
-    let (file, force) = match &args.action {
-        ConfigAction::Schema => return Ok(write_verbatim(CONFIG_SCHEMA, RunExit::Clean)),
-        ConfigAction::Init { file, force } => (file, *force),
-    };
+    let ConfigAction::Init { file, force } = &args.action;
     if file == Path::new("-") {
         return Ok(write_verbatim(TEMPLATE, RunExit::Clean));
     }
-    write_file(file, TEMPLATE, ExistingOutput::with_force(force))?;
+    write_file(file, TEMPLATE, ExistingOutput::with_force(*force))?;
     let is_found = file.file_name().is_some_and(|name| name == FILE_NAME);
     let hint = if is_found { "" } else { "; name it with --config" };
     let said = format!("written: {}{hint}\n", escape::escape_path(file));

@@ -1,6 +1,5 @@
 //! `slim`: makes an image that serves a phase, or one without dead weight.
 
-use std::io;
 use std::path::Path;
 
 use crate::cli::slim::SlimArgs;
@@ -14,21 +13,19 @@ use crate::make::slim::added_layer::{SlimInput, foretell_image};
 use crate::make::slim::build_image::build_new_image;
 use crate::make::slim::decision::{DropMode, SlimDecision, decide_changes};
 use crate::make::slim::final_audit::{audit_new_image, judge_new_image};
-use crate::make::slim::new_image::{ImageForm, NewImage};
+use crate::make::slim::new_image::NewImage;
 use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::output::{ImageOutput, OutputAccess, WrittenImage};
-use crate::make::slim::provenance::SlimProvenance;
 use crate::make::slim::slim_text::{self, OriginalState};
 use crate::make::slim::supplier::CuptiSupplier;
 use crate::make::slim::{SlimError, interrupt};
-use crate::make::whole_file::{ExistingOutput, write_whole_file};
+use crate::make::whole_file::ExistingOutput;
 use image_linkage::escape;
 use image_linkage::layer::LayerIndex;
 use image_source::UnfinishedFolder;
 
 use super::command_error::CommandError;
 use super::image_reader::PreparedCommand;
-use super::output_file;
 use super::terminal::{set_color_choice, wrapped_for_terminal, write_notice, write_result};
 
 /// Makes the new image.
@@ -67,7 +64,6 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError>
         phase: &args.phase,
         dropping: if args.drop { DropMode::Drop } else { DropMode::Keep },
         cupti_from: args.cupti_from.as_deref(),
-        proof: args.proof.as_deref(),
         knowledge,
         options: &options,
         // Looked at only now, when no bar can stand between the lines of the error.
@@ -80,35 +76,6 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError>
     let said = work.make(supplier.transpose()?.as_ref(), place.as_ref())?;
     reader.bars.clear();
     Ok(said)
-}
-
-/// An image, and what `slim` would make of it for a phase, both audited for that.
-///
-/// Errors: Why nothing would be made of it.
-pub(super) fn audit_slimmed(
-    prepared: &PreparedCommand,
-    image: &str,
-    phase: &str,
-    drops: bool,
-) -> Result<(AuditedImage, AuditedImage), SlimError> {
-    let PreparedCommand { knowledge, reader, .. } = prepared;
-    interrupt::handle_interrupts();
-    let options = reader.options(prepared.platform.as_ref());
-    let folder = UnfinishedFolder::new(&std::env::temp_dir());
-    let folder = folder.map_err(|error| SlimError::Cannot(error.to_string()))?;
-    let original = OriginalImage::read(image, &options, folder.path());
-    reader.bars.clear();
-    let work = SlimRun {
-        phase,
-        dropping: if drops { DropMode::Drop } else { DropMode::Keep },
-        cupti_from: None,
-        proof: None,
-        knowledge,
-        options: &options,
-        original: original?,
-        folder: folder.path(),
-    };
-    work.compare()
 }
 
 /// Where the new image goes.
@@ -129,8 +96,6 @@ impl<'a> SlimDestination<'a> {
             existing,
         };
         output.check_free(&reach)?;
-        let proof = args.proof.as_deref();
-        output_file::check_writable(proof.as_slice(), existing).map_err(SlimError::Cannot)?;
         Ok(Some(Self { output, reach }))
     }
 }
@@ -140,7 +105,6 @@ struct SlimRun<'a> {
     phase: &'a str,
     dropping: DropMode,
     cupti_from: Option<&'a str>,
-    proof: Option<&'a Path>,
     knowledge: &'a Knowledge,
     options: &'a ReadOptions<'a>,
     original: OriginalImage,
@@ -180,8 +144,6 @@ impl SlimRun<'_> {
         }
         let put = place.output.place_image(&made, written, &place.reach)?;
         text.extend(["  written: ", &escape::escape_bytes(put.as_bytes()), "\n"]);
-        // Last, so that no file speaks of an image that was not put in place.
-        self.write_proof(&made.proof, place.reach.existing)?;
         Ok(text)
     }
 
@@ -215,22 +177,6 @@ impl SlimRun<'_> {
             index: &self.options.index,
             folder: self.folder,
         }
-    }
-
-    /// The image beside what it would become, which is made whole but for the layers that stay, and audited.
-    fn compare(&self) -> Result<(AuditedImage, AuditedImage), SlimError> {
-        let before = self.audit();
-        let after = {
-            let (_, decision) = self.decide(&before, None)?;
-            let below = decision.apply(&self.original.layers);
-            let making = self.making(&decision, &before.facts, None, &below);
-            let form = ImageForm::of_registry(self.original.documents.manifest.as_deref());
-            let made = build_new_image(&self.original, &making, form)?;
-            let written = WrittenImage::of_new_blobs(&made, self.folder)?;
-            let name = format!("{} by slim --phase {}", before.facts.image.reference, self.phase);
-            self.audit_written(&made, &written, name, &making)?
-        };
-        Ok((before, after))
     }
 
     fn audit(&self) -> AuditedImage {
@@ -274,24 +220,6 @@ impl SlimRun<'_> {
                 "{why}; --cupti-from IMAGE|WHEEL|DIR brings CUPTI where it is missing"
             )),
             (error, _) => error,
-        })
-    }
-
-    /// Writes the proof to the file that the user wants it in.
-    fn write_proof(&self, proof: &SlimProvenance, existing: ExistingOutput) -> Result<(), SlimError> {
-        let Some(file) = self.proof else {
-            return Ok(());
-        };
-        write_whole_file(file, &proof.text(), existing).map_err(|error| {
-            let why = match error.kind() {
-                // It was free when the run began.
-                io::ErrorKind::AlreadyExists => "it is there already; --force replaces it".to_owned(),
-                _ => error.to_string(),
-            };
-            SlimError::Cannot(format!(
-                "the image was written, and its proof was not: {}: {why}",
-                file.display()
-            ))
         })
     }
 }

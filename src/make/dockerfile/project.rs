@@ -12,21 +12,17 @@ use crate::make::remedy::phase_recipe::BroughtRelease;
 /// The folder of the stage that CUPTI is installed in, out of which the phases take it.
 const GATHERED: &str = "/cupti";
 
+/// How long a step of Cloud Build may take that compiles PyTorch.
+const COMPILE_SECONDS: u32 = 14_400;
+
+/// How long any other step may take, which only installs.
+const INSTALL_SECONDS: u32 = 600;
+
 /// What a file for a project is made of.
 pub(crate) struct ProjectDockerfile {
     /// The pages of the phases in the order of a project; targets that bring CUPTI share what the first of them has.
     pub pages: Vec<PhasePage>,
     pub builder: Option<BuilderPage>,
-    pub timeouts: BuildTimeouts,
-}
-
-/// How long a step of Cloud Build may take, in seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BuildTimeouts {
-    /// The target that compiles.
-    pub builder: u32,
-    /// Any other target, which only installs.
-    pub runtime: u32,
 }
 
 /// The stage that compiles against CUPTI.
@@ -102,18 +98,14 @@ impl ProjectDockerfile {
                 None => "has what compiles against CUPTI".to_owned(),
             },
             audited: false,
-            seconds: if builds {
-                self.timeouts.builder
-            } else {
-                self.timeouts.runtime
-            },
+            seconds: if builds { COMPILE_SECONDS } else { INSTALL_SECONDS },
             fail_on: "",
         });
         let phases = self.pages.iter().map(|page| BuildTarget {
             name: page.phase.clone(),
             says: page.summary.clone(),
             audited: true,
-            seconds: self.timeouts.runtime,
+            seconds: INSTALL_SECONDS,
             fail_on: if page.foretold.verdict == "warn" {
                 "error"
             } else {

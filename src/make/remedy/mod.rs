@@ -9,7 +9,7 @@ pub(crate) mod builder_stage;
 pub(crate) mod copy_plan;
 pub(crate) mod copy_source;
 pub(crate) mod file_ways;
-pub(crate) mod foretold_audit;
+mod foretold_audit;
 mod image_system;
 mod install_context;
 pub(crate) mod install_folder;

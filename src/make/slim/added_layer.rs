@@ -45,7 +45,7 @@ pub(crate) struct SlimInput<'a> {
 /// The members of the layer, and the proof among them.
 pub(crate) struct AddedLayer {
     pub members: AddedMembers,
-    pub proof: SlimProvenance,
+    proof: SlimProvenance,
 }
 
 /// Gathers the members of the layer.
@@ -86,7 +86,7 @@ pub(crate) fn foretell_image(making: &SlimInput<'_>) -> Result<ReadImage, SlimEr
 }
 
 /// The proof of what goes; what is brought is still to be entered.
-pub(super) fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
+fn record_dropped_files(making: &SlimInput<'_>) -> SlimProvenance {
     let mut dropped: Vec<DroppedFile> = Vec::new();
     for item in making.decision.removed_items() {
         let one = |path: &RootPath, bytes, because: String| DroppedFile {

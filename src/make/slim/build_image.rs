@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::added_layer::{self, AddedLayer, SlimInput};
+use super::added_layer::{self, SlimInput};
 use super::added_members::AddedMembers;
 use super::blob_writer::{BlobWriter, WrittenBlob};
 use super::decision::SlimDecision;
@@ -13,7 +13,6 @@ use super::new_config::{LayerHistory, write_config};
 use super::new_image::{ImageForm, LayerOrigin, LayerStorage, NewImage, StoredLayer};
 use super::new_manifest::{ManifestLayer, MediaFamily, write_manifest};
 use super::original_image::OriginalImage;
-use super::provenance::SlimProvenance;
 use super::staging_files::{StagingFile, io_error};
 use super::twin_files::TwinFiles;
 use super::{SlimError, interrupt};
@@ -45,11 +44,11 @@ pub(crate) fn build_new_image<'a>(
     }
     if making.decision.is_nothing() {
         // The image stays byte for byte what it is: not even the proof is put into it.
-        return work.finish(making, None, added_layer::record_dropped_files(making));
+        return work.finish(making, None);
     }
-    let AddedLayer { members, proof } = added_layer::gather_added_layer(making)?;
+    let members = added_layer::gather_added_layer(making)?.members;
     work.add(&members)?;
-    work.finish(making, Some(members), proof)
+    work.finish(making, Some(members))
 }
 
 struct ImageBuilder<'a> {
@@ -172,12 +171,7 @@ impl<'a> ImageBuilder<'a> {
         Ok(())
     }
 
-    fn finish(
-        self,
-        making: &SlimInput<'a>,
-        added: Option<AddedMembers>,
-        proof: SlimProvenance,
-    ) -> Result<NewImage<'a>, SlimError> {
+    fn finish(self, making: &SlimInput<'a>, added: Option<AddedMembers>) -> Result<NewImage<'a>, SlimError> {
         let original = self.original;
         let diff_ids: Vec<Digest> = self.layers.iter().map(|it| it.blob.diff_id.clone()).collect();
         let history = added.as_ref().map(|_| history(making.decision, making.phase));
@@ -205,7 +199,6 @@ impl<'a> ImageBuilder<'a> {
             manifest_type: self.family.manifest_type(),
             form: self.form,
             added,
-            proof,
             limits: &self.index.limits,
         })
     }

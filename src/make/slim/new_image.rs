@@ -7,7 +7,6 @@ use super::added_members::AddedMembers;
 use super::blob_writer::WrittenBlob;
 use super::new_manifest::MediaFamily;
 use super::original_image::OriginalImage;
-use super::provenance::SlimProvenance;
 use super::staging_files::open_staging_file;
 use super::{SlimError, interrupt};
 use image_linkage::layer::{LayerCut, rewrite_layer};
@@ -70,8 +69,6 @@ pub(crate) struct NewImage<'a> {
     pub form: LayerStorage,
     /// What was added; `None` where nothing was done.
     pub added: Option<AddedMembers>,
-    /// What was done, as it is told beside the image, and in it where a layer was added.
-    pub proof: SlimProvenance,
     pub(super) limits: &'a Limits,
 }
 

@@ -17,11 +17,6 @@ pub(crate) trait DocumentStore {
 
     /// Opens the member `name`, links followed; `None` where there is none.
     fn open(&self, name: &RootPath) -> Result<Option<OpenedDocument<'_>>, ImageError>;
-
-    /// The error for a member that a manifest names and that is not there.
-    fn missing(&self, name: &RootPath) -> ImageError {
-        missing_member(self.what(), name)
-    }
 }
 
 /// Reads the document `name`, verified against `digest` and `size` where they are given; `None` where there is none.
@@ -55,7 +50,7 @@ pub(crate) fn read_document(
     size: Option<u64>,
     limit: u64,
 ) -> Result<Vec<u8>, ImageError> {
-    find_document(documents, name, digest, size, limit)?.ok_or_else(|| documents.missing(name))
+    find_document(documents, name, digest, size, limit)?.ok_or_else(|| missing_member(documents.what(), name))
 }
 
 /// The error for a member that a manifest names and that is not there.

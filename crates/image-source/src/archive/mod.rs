@@ -24,4 +24,3 @@ pub(crate) use passed_archive::list_stream_platforms;
 pub use passed_archive::open_stream;
 pub(crate) use scanned_archive::{list_file_platforms, open_file, open_reopenable_file};
 pub use wanted_image::{PreferredDocument, WantedImage};
-pub(crate) use wanted_image::{name_not_found, same_name};

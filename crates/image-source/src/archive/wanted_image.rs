@@ -40,7 +40,7 @@ impl WantedImage<'_> {
 }
 
 /// The error for a name that no image of the archive has.
-pub(crate) fn name_not_found<'a>(what: &str, name: &str, there: impl Iterator<Item = &'a str>) -> ImageError {
+pub(super) fn name_not_found<'a>(what: &str, name: &str, there: impl Iterator<Item = &'a str>) -> ImageError {
     let there = listed(there);
     ImageError::NotFound(format!("{what} has no image {name:?}; it has {there}"))
 }
@@ -79,7 +79,7 @@ pub(super) fn sparse_reason(name: &RootPath) -> String {
 }
 
 /// Whether two names mean one image, once Docker Hub's defaults are filled in.
-pub(crate) fn same_name(one: &str, other: &str) -> bool {
+pub(super) fn same_name(one: &str, other: &str) -> bool {
     let whole = |name: &str| name.parse::<RegistryReference>().map(|reference| reference.to_string());
     // As written first: `<none>:<none>` is no reference, and still the name by which an archive lists an image.
     one == other

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::knowledge::Phase;
 use crate::knowledge::packages::GitSource;
 use crate::make::dockerfile::DockerfileTemplates;
-use crate::make::dockerfile::project::{BuildTimeouts, BuilderPage, ProjectDockerfile};
+use crate::make::dockerfile::project::{BuilderPage, ProjectDockerfile};
 use crate::make::remedy::RemedyError;
 use crate::make::remedy::builder_stage::choose_builder_stage;
 
@@ -23,10 +23,6 @@ pub fn render_project(
     let project = ProjectDockerfile {
         pages: pages.collect::<Result<_, _>>()?,
         builder: builder(asked)?,
-        timeouts: BuildTimeouts {
-            builder: asked.args.builder_timeout,
-            runtime: asked.args.runtime_timeout,
-        },
     };
     if asked.args.with_builder && project.pages.iter().any(|page| page.python.is_empty()) {
         let image = asked.facts.image.reference.clone();
