@@ -23,8 +23,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use docker::Dockerd;
-use image_source::Digest;
-use image_source::registry::{RegistryOptions, push_bundle};
 use registry_parts::{Guarded, REQUESTS, Registry, certificates, run};
 use serde_json::{Value, json};
 use support::{have, have_all, is_root};
@@ -148,229 +146,66 @@ fn of_layers_that_were_read_before_a_registry_is_asked_no_byte() {
     );
 }
 
-/// A key pair on P-256, as `openssl` makes it.
-fn key_pair(dir: &Path, name: &str) -> [String; 2] {
-    let [private, public] = ["pem", "pub"].map(|end| dir.join(format!("{name}.{end}")).display().to_string());
-    let curve = ["-pkeyopt", "ec_paramgen_curve:P-256"];
-    run(
-        "openssl",
-        &[&["genpkey", "-algorithm", "EC", "-out", &private], &curve[..]].concat(),
-    );
-    run("openssl", &["pkey", "-in", &private, "-pubout", "-out", &public]);
-    [private, public]
-}
-
-/// A registry with an image that passes and one that does not, each attested by `ours`, and two key pairs.
-struct AttestedImages {
-    dir: TempDir,
-    _registry: Registry,
-    passes: String,
-    fails: String,
-    ours: [String; 2],
-    theirs: [String; 2],
-}
-
-impl AttestedImages {
-    fn make() -> Option<Self> {
-        if !have_all(&[REGISTRY, SKOPEO, ("openssl", "openssl")]) {
-            return None;
-        }
-        let dir = TempDir::new().unwrap();
-        let registry = Registry::start(dir.path(), None);
-        let [passes, fails] = ["devel:1", "devel:2"].map(|name| format!("{}/cuda/{name}", registry.address));
-        push(&passes, &["--dest-tls-verify=false"]);
-        let from = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images/headers-only");
-        let to = format!("docker://{fails}");
-        run("skopeo", &["copy", "--quiet", "--dest-tls-verify=false", from, &to]);
-        let [ours, theirs] = ["ours", "theirs"].map(|name| key_pair(dir.path(), name));
-        let made = Self {
-            dir,
-            _registry: registry,
-            passes,
-            fails,
-            ours,
-            theirs,
-        };
-        let none = verify(&made.passes, &made.ours[1], &[]);
-        assert!(
-            none.0 == 2 && none.1.contains("has no attestation that the key of"),
-            "{none:?}"
-        );
-        for image in [&made.passes, &made.fails] {
-            let (code, said) = ask(&["attest", "--key", &made.ours[0], image]);
-            assert_eq!(code, 0, "{said}");
-        }
-        Some(made)
-    }
-}
-
-fn verify(image: &str, key: &str, more: &[&str]) -> (i32, String) {
-    ask(&[&["verify-attestation", "--key", key, image], more].concat())
-}
-
-/// The exit code and what was said.
-fn ask(words: &[&str]) -> (i32, String) {
-    let output = program().args(words).arg("--no-cache").output().unwrap();
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    (output.status.code().unwrap(), said)
+/// The predicates of an image that passes and of one that does not.
+fn predicates() -> [String; 2] {
+    ["pip-torch", "headers-only"].map(|name| {
+        let image = format!("oci:{}/testdata/images/{name}", env!("CARGO_MANIFEST_DIR"));
+        let output = program().args(["--format=attestation", &image]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    })
 }
 
 #[test]
-fn an_attestation_holds_for_its_image_and_its_key_alone() {
-    let Some(made) = AttestedImages::make() else { return };
-    let AttestedImages {
-        passes,
-        fails,
-        ours,
-        theirs,
-        ..
-    } = &made;
-    assert_eq!(verify(passes, &ours[1], &[]).0, 0);
-    assert_eq!(verify(passes, &ours[1], &["--phase", "training"]).0, 0);
-    assert_eq!(verify(passes, &theirs[1], &[]).0, 2);
-    assert_eq!(verify(fails, &ours[1], &["--phase", "inference"]).0, 0);
-    let (code, said) = verify(fails, &ours[1], &["--phase", "training", "--phase", "x"]);
-    assert!(
-        code == 1 && said.ends_with("does not pass: phase training: fail, phase x is not in it\n"),
-        "{said}"
-    );
-    let (code, said) = verify(fails, &ours[1], &[]);
-    assert!(
-        code == 1 && said.ends_with("does not pass: its exit code is 1\n"),
-        "{said}"
-    );
-    assert_eq!(verify(passes, &ours[0], &[]).0, 2, "a private key is no public one");
-    // Who may push may put beside it what is too large to be read, and hides nothing by that.
-    let (_, said) = verify(passes, &ours[1], &[]);
-    let digest: Digest = said.split(' ').next().unwrap().parse().unwrap();
-    let place = passes.trim_start_matches("docker://").parse().unwrap();
-    let junk = "x".repeat(17 << 20);
-    push_bundle(&place, passes, &RegistryOptions::default(), &digest, ("junk", &junk)).unwrap();
-    assert_eq!(verify(passes, &ours[1], &[]), (0, said));
-    assert_eq!(ask(&["attest", "--key", &ours[1], passes]).0, 2);
-}
-
-#[test]
-fn of_attestations_at_the_same_time_none_is_lost() {
-    let Some(made) = AttestedImages::make() else { return };
-    let keys: Vec<_> = (0..6)
-        .map(|number| key_pair(made.dir.path(), &format!("key{number}")))
-        .collect();
-    std::thread::scope(|scope| {
-        for key in &keys {
-            scope.spawn(|| {
-                let (code, said) = ask(&["attest", "--key", &key[0], &made.passes]);
-                assert_eq!(code, 0, "{said}");
-            });
-        }
-    });
-    for key in &keys {
-        let (code, said) = verify(&made.passes, &key[1], &[]);
-        assert_eq!(code, 0, "{said}");
-    }
-}
-
-/// Pushes the image as builders do that write its provenance: in an index, beside an entry that is no image.
-fn push_in_index(dir: &Path, to: &str) {
-    let layout = dir.join("in-index");
-    run("cp", &["-r", &IMAGE["oci:".len()..], layout.to_str().unwrap()]);
-    let mut outer: Value = serde_json::from_slice(&fs::read(layout.join("index.json")).unwrap()).unwrap();
-    let entry = |platform: Value| {
-        let mut entry = outer["manifests"][0].clone();
-        entry["platform"] = platform;
-        entry
-    };
-    let entries = [
-        entry(json!({"os": "linux", "architecture": "amd64"})),
-        entry(json!({"os": "unknown", "architecture": "unknown"})),
-    ];
-    let kind = "application/vnd.oci.image.index.v1+json";
-    let index = json!({"schemaVersion": 2, "mediaType": kind, "manifests": entries}).to_string();
-    let digest = Digest::of(index.as_bytes());
-    fs::write(layout.join("blobs/sha256").join(digest.digest()), &index).unwrap();
-    outer["manifests"] = json!([{"mediaType": kind, "digest": digest.to_string(), "size": index.len()}]);
-    fs::write(layout.join("index.json"), outer.to_string()).unwrap();
-    let from = format!("oci:{}", layout.display());
-    let to = format!("docker://{to}");
-    run(
-        "skopeo",
-        &["copy", "--all", "--quiet", "--dest-tls-verify=false", &from, &to],
-    );
-}
-
-#[test]
-fn cosign_verifies_what_is_attested_here_and_the_other_way_round() {
-    let Some(program) = support::part("cosign/cosign") else {
+fn cosign_signs_the_predicate_of_an_image_and_verifies_it() {
+    let Some(cosign) = support::part("cosign/cosign") else {
         return;
     };
-    let Some(made) = AttestedImages::make() else { return };
-    let AttestedImages {
-        dir,
-        passes,
-        fails,
-        ours,
-        theirs,
-        ..
-    } = &made;
-    let cosign = |words: &[&[&str]]| {
-        let mut cosign = Command::new(&program);
-        cosign
-            .current_dir(dir.path())
-            .env("COSIGN_PASSWORD", "")
-            .args(words.concat());
-        let output = cosign.output().unwrap();
+    if !have_all(&[REGISTRY, SKOPEO]) {
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let registry = Registry::start(dir.path(), None);
+    let [attested, other] = ["devel:1", "devel:2"].map(|name| format!("{}/cuda/{name}", registry.address));
+    push(&attested, &["--dest-tls-verify=false"]);
+    let from = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images/headers-only");
+    run(
+        "skopeo",
+        &[
+            "copy",
+            "--quiet",
+            "--dest-tls-verify=false",
+            from,
+            &format!("docker://{other}"),
+        ],
+    );
+    let output = program()
+        .args(["--format=attestation", "--no-cache", &attested])
+        .output()
+        .unwrap();
+    fs::write(dir.path().join("predicate.json"), output.stdout).unwrap();
+    let ask = |words: &[&[&str]]| {
+        let mut command = Command::new(&cosign);
+        let command = command.current_dir(dir.path()).env("COSIGN_PASSWORD", "");
+        let output = command.args(words.concat()).output().unwrap();
         let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
         (output.status.success(), said)
     };
-    fs::write(dir.path().join("predicate.json"), ask(&["attest", passes]).1).unwrap();
-    let (imported, said) = cosign(&[&["import-key-pair", "-y", "--key", &theirs[0], "-o", "theirs"]]);
-    assert!(imported, "{said}");
+    let (made, said) = ask(&[&["generate-key-pair"]]);
+    assert!(made, "{said}");
     let kind = ["--allow-http-registry", "--type", "urn:cupti-audit:attestation:v1"];
     let offline = ["--use-signing-config=false", "--tlog-upload=false"];
-    let what = ["--key", "theirs.key", "--predicate", "predicate.json", passes];
-    let (signed, said) = cosign(&[&["attest", "-y"], &offline, &kind, &what]);
-    assert!(signed, "{said}");
-    let (code, said) = verify(passes, &theirs[1], &["--phase", "training"]);
-    assert_eq!(code, 0, "{said}");
-    // Cosign looks beside what the name leads to, and so do the gates that are made of it.
-    let in_index = &format!("{passes}-in-index");
-    push_in_index(dir.path(), in_index);
-    let (code, said) = ask(&["attest", "--key", &ours[0], in_index]);
-    assert_eq!((code, said.lines().count()), (0, 2), "{said}");
-    assert_eq!(verify(in_index, &ours[1], &[]).0, 0);
-    let what = ["--key", "theirs.key", "--predicate", "predicate.json", in_index];
-    let (signed, said) = cosign(&[&["attest", "-y"], &offline, &kind, &what]);
-    assert!(signed, "{said}");
-    let (code, said) = verify(in_index, &theirs[1], &[]);
-    assert_eq!(code, 0, "{said}");
-    // The form that gates which read no bundles take: docs/attest.md.
-    let old_form = [
-        &kind[..],
-        &["--new-bundle-format=false", "--predicate", "predicate.json"],
-    ]
-    .concat();
-    let (signed, said) = cosign(&[
-        &["attest", "-y"],
-        &offline,
-        &old_form,
-        &["--key", "theirs.key", in_index],
-    ]);
-    assert!(signed, "{said}");
-    let old_form = [&kind[..], &["--insecure-ignore-tlog", "--new-bundle-format=false"]].concat();
-    let (verified, said) = cosign(&[&["verify-attestation"], &old_form, &["--key", &theirs[1], in_index]]);
-    assert!(verified, "{said}");
-    for (image, key, holds) in [
-        (passes, &ours[1], true),
-        (passes, &theirs[1], true),
-        (in_index, &ours[1], true),
-        (fails, &theirs[1], false),
-    ] {
-        let (verified, said) = cosign(&[
-            &["verify-attestation", "--insecure-ignore-tlog"],
-            &kind,
-            &["--key", key, image],
-        ]);
-        assert_eq!(verified, holds, "{said}");
+    // The second form is that of gates which read no bundles: docs/attest.md.
+    for form in ["--new-bundle-format=true", "--new-bundle-format=false"] {
+        let what = ["--key", "cosign.key", "--predicate", "predicate.json", form, &attested];
+        let (signed, said) = ask(&[&["attest", "-y"], &offline, &kind, &what]);
+        assert!(signed, "{form}: {said}");
+        let verify = |image: &str| {
+            let what = ["--insecure-ignore-tlog", "--key", "cosign.pub", form, image];
+            ask(&[&["verify-attestation"], &kind, &what])
+        };
+        let (verified, said) = verify(&attested);
+        assert!(verified, "{form}: {said}");
+        assert!(!verify(&other).0, "{form}");
     }
 }
 
@@ -379,8 +214,7 @@ fn the_policies_of_a_cluster_admit_what_was_audited_to_pass_and_nothing_else() {
     let Some(languages) = support::part("policies") else {
         return;
     };
-    let Some(made) = AttestedImages::make() else { return };
-    let [passes, fails] = [&made.passes, &made.fails].map(|image| ask(&["attest", image]).1);
+    let [passes, fails] = predicates();
     let predicates = format!("[{passes}, {fails}]");
     let mut judge = Command::new("python3");
     judge.arg("tests/support/admission.py").env("PYTHONPATH", languages);

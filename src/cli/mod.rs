@@ -7,7 +7,6 @@ pub mod fuzz_entries;
 mod interruption;
 mod progress;
 
-mod attest;
 mod audit;
 mod cache;
 mod check;
@@ -26,7 +25,6 @@ mod tree;
 mod verify;
 mod word_order;
 
-use attest::{AttestArgs, VerifyAttestationArgs};
 use audit::AuditArgs;
 use cache::CacheArgs;
 use check::CheckArgs;
@@ -65,8 +63,7 @@ Examples:
   cupti-audit tree pytorch/pytorch libtorch_cpu.so";
 
 /// The commands that -h leaves to --help.
-const RARE_COMMANDS: [&str; 10] = [
-    "attest",
+const RARE_COMMANDS: [&str; 8] = [
     "cache",
     "completions",
     "config",
@@ -75,7 +72,6 @@ const RARE_COMMANDS: [&str; 10] = [
     "profiles",
     "schema",
     "verify",
-    "verify-attestation",
 ];
 
 /// What -h has below the options, so that all of it stays on a screen.
@@ -84,7 +80,7 @@ Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
         docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, or a path
 Exit codes: 0 pass, 1 findings, 2 not done, or the verdict is open
 Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04
-More commands: attest, cache, completions, config, fleet, man, profiles, schema, verify";
+More commands: cache, completions, config, fleet, man, profiles, schema, verify";
 
 /// The ways to name an image are said by the crate that reads them.
 fn after_help() -> String {
@@ -144,12 +140,6 @@ enum CliCommand {
     ///
     /// No container engine is needed for it.
     Slim(Box<SlimArgs>),
-    /// Sign what an audit says of an image, and put it beside the image
-    ///
-    /// An in-toto statement in the form that cosign reads.
-    Attest(AttestArgs),
-    /// Ask for an attestation beside an image, and whether it passes
-    VerifyAttestation(VerifyAttestationArgs),
     /// Audit the container that this process runs in, with its host, and start a command
     Verify(Box<VerifyArgs>),
     /// Audit many images: list them, share them among workers, report on all
@@ -186,8 +176,6 @@ pub fn run() -> RunExit {
         Some(CliCommand::Advise(args)) => command::run_advise(&args),
         Some(CliCommand::Dockerfile(args)) => command::run_dockerfile(*args),
         Some(CliCommand::Slim(args)) => command::run_slim(*args),
-        Some(CliCommand::Attest(args)) => command::run_attest(args),
-        Some(CliCommand::VerifyAttestation(args)) => command::run_verify_attestation(args),
         Some(CliCommand::Verify(args)) => command::run_verify(*args),
         Some(CliCommand::Fleet(args)) => command::run_fleet(args),
         Some(CliCommand::Cache(args)) => command::run_cache(args),

@@ -53,6 +53,8 @@ pub enum ReportFormat {
     GitHub,
     /// One page with pictures of who gets CUPTI and what the layers hold; it needs nothing beside itself
     Html,
+    /// The predicate of an attestation, for cosign to sign
+    Attestation,
 }
 
 /// A report and the file it goes to.

@@ -41,14 +41,6 @@ impl ReadOptions<'_> {
     }
 }
 
-/// The error for an image of a file, a folder or an engine: what would lie beside it, such as `indexes lie`, has no place.
-pub(crate) fn in_no_registry(reference: &str, what: &str) -> ImageError {
-    ImageError::Reference {
-        reference: reference.to_owned(),
-        reason: format!("{what} beside an image in a registry, and this one is in none"),
-    }
-}
-
 /// Reads the image that `reference` names and gathers its facts.
 ///
 /// Errors: [`ImageError`], when the image cannot be had or read.

@@ -1,6 +1,5 @@
 //! What would make an image serve a phase: the recipe, as a Dockerfile, and as a new image.
 
-pub(crate) mod attestation;
 pub(crate) mod dockerfile;
 pub(crate) mod mending;
 pub(crate) mod remedy;

@@ -53,9 +53,7 @@ pub use read_layers::{UnreadLayer, read_layers};
 pub use reference::PathKind;
 pub use registry_reference::RegistryReference;
 pub use rootfs_dir::{RootfsDir, open_running_root};
-pub use source::{
-    BlobStore, ImageDocuments, ImageSource, OpenRequest, OpenedImage, OpenedLayers, ReadProgress, RegistryHome,
-};
+pub use source::{BlobStore, ImageDocuments, ImageSource, OpenRequest, OpenedImage, OpenedLayers, ReadProgress};
 pub use source_kind::{REFERENCE_HELP, SourceKind};
 pub use unfinished_output::{UnfinishedFolder, create_unfinished_file, remove_on_interrupt};
 pub use work_pool::in_parallel;

@@ -50,8 +50,6 @@ pub(crate) struct FoundManifest {
     pub bytes: Vec<u8>,
     /// Those of the entry of `index.json` that led to it.
     pub annotations: BTreeMap<String, String>,
-    /// The index that led to it, where that has no other image: what is said of the one is said of the other.
-    pub sole_of: Option<Digest>,
 }
 
 /// What a manifest document turned out to be.

@@ -11,7 +11,6 @@ use crate::image_error::ImageError;
 use crate::layer_cache::LayerCache;
 use crate::platform::Platform;
 use crate::registry_reference::RegistryReference;
-use image_linkage::digest::Digest;
 use image_linkage::layer::{IndexOptions, LayerIndex};
 use image_linkage::limits::Limits;
 
@@ -63,17 +62,7 @@ pub struct OpenedImage {
     /// The layers' bytes, or what was read from them.
     pub layers: OpenedLayers,
     /// The name in a registry, of an image that is in one.
-    pub home: Option<RegistryHome>,
-}
-
-/// Where an image lies in a registry.
-#[derive(Debug, Clone)]
-pub struct RegistryHome {
-    /// By which name it was found.
-    pub name: RegistryReference,
-    /// The index that the name leads to, where the image is its only one. Who runs the image by name or by the digest of
-    /// its push means the index, as builders write one beside their provenance.
-    pub sole_of: Option<Digest>,
+    pub home: Option<RegistryReference>,
 }
 
 /// The documents of an image as they are stored, for who writes it again with something changed.

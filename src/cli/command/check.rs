@@ -87,5 +87,10 @@ fn check_report(
         ReportFormat::Markdown => check_page(checked).markdown(),
         ReportFormat::GitHub => annotations(checked),
         ReportFormat::Html => check_page(checked).html(),
+        ReportFormat::Attestation => {
+            return Err(io::Error::other(
+                "an attestation is about an image, and this is a Dockerfile",
+            ));
+        }
     })
 }

@@ -1,7 +1,6 @@
 //! The commands, each in a file of its own.
 
 mod advise;
-mod attest;
 mod audit;
 mod check;
 mod command_error;
@@ -26,7 +25,6 @@ mod verify;
 mod version;
 
 pub(super) use advise::run_advise;
-pub(super) use attest::{run_attest, run_verify_attestation};
 pub(super) use audit::{run_audit, run_links};
 pub(super) use check::run_check;
 pub(super) use command_error::CommandError;

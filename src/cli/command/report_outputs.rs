@@ -11,6 +11,7 @@ use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
 use crate::make::whole_file::{ExistingOutput, OutputPlace, folder_of, look_at_place, settle, write_whole_file};
 use crate::report::ReportWriter;
+use crate::report::attestation::AttestationReport;
 use crate::report::github::GitHubAnnotations;
 use crate::report::html::HtmlReport;
 use crate::report::json::JsonReport;
@@ -99,6 +100,7 @@ pub(super) fn report_of(
         ReportFormat::Markdown => Box::new(MarkdownReport),
         ReportFormat::GitHub => Box::new(GitHubAnnotations),
         ReportFormat::Html => Box::new(HtmlReport::new(rules, &knowledge.library.name)),
+        ReportFormat::Attestation => Box::new(AttestationReport),
     }
 }
 

@@ -110,7 +110,7 @@ fn all_mistakes_in_a_config_are_told_at_once() {
             "c.yaml:2:10: there is no value \"fatal\"; there is error, warning, note, never",
             "c.yaml:3:11: invalid platform \"a/b/c/d\": expected os/architecture[/variant], such as linux/amd64 or linux/arm64",
             "c.yaml:4:6: expected x86-64-v1, x86-64-v2, x86-64-v3 or x86-64-v4",
-            "c.yaml:5:11: no format is called \"yaml\"; there are text, json, sarif, junit, markdown, github, html",
+            "c.yaml:5:11: no format is called \"yaml\"; there are text, json, sarif, junit, markdown, github, html, attestation",
             "c.yaml:5:19: there is no file after text=",
             "c.yaml:6:9: expected a list, found \"training\"",
             "c.yaml:8:23: a suppression says why",

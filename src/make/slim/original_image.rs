@@ -82,7 +82,7 @@ impl OriginalImage {
             image: opened.image,
             documents: opened.documents,
             layers,
-            home: opened.home.map(|home| home.name),
+            home: opened.home,
             blobs,
             _kept: kept,
         })

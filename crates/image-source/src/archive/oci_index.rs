@@ -241,7 +241,6 @@ fn find_manifest<B>(
                     manifest,
                     bytes,
                     annotations,
-                    sole_of: None,
                 }));
             }
             manifest::ManifestDocument::Index(inner) => choose(&what, &inner)?,
@@ -296,7 +295,6 @@ pub(super) fn manifest_of_config(
                     manifest,
                     bytes,
                     annotations: BTreeMap::new(),
-                    sole_of: None,
                 });
             }
             Ok(manifest::ManifestDocument::Index(inner)) if depth + 1 < MAX_DEPTH => {

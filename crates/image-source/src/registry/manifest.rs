@@ -45,8 +45,6 @@ pub(super) fn fetch_manifest<B>(
     let name = client.written.as_str();
     let mut digest = reference.digest().map(manifest::parse_digest).transpose()?;
     let mut size = None;
-    // The outermost index, while each that leads on has one image alone.
-    let (mut outermost, mut is_sole) = (None, true);
     for _ in 0..=DEPTH {
         // With a tag and a digest, the digest counts, as for `docker pull`: the tag may have moved on.
         let wanted = digest
@@ -69,14 +67,11 @@ pub(super) fn fetch_manifest<B>(
                     manifest,
                     bytes,
                     annotations: BTreeMap::new(),
-                    sole_of: outermost.filter(|_| is_sole),
                 }));
             }
             ManifestDocument::Index(entries) => match choose(name, &entries)? {
                 ControlFlow::Break(why) => return Ok(ControlFlow::Break(why)),
                 ControlFlow::Continue(chosen) => {
-                    is_sole &= manifest::images_of_index(&entries).len() == 1;
-                    outermost.get_or_insert(found);
                     digest = Some(chosen.digest);
                     size = Some(chosen.size);
                 }

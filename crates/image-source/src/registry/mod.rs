@@ -5,7 +5,6 @@
 //! never to the place a redirect leads to.
 
 mod address_guard;
-mod attached_bundles;
 mod blob;
 mod catalog;
 mod challenge;
@@ -17,7 +16,6 @@ mod manifest;
 mod options;
 mod pace;
 mod push;
-mod referrers;
 pub(crate) mod request_errors;
 pub(crate) mod retry;
 mod steady_body;
@@ -37,12 +35,9 @@ use crate::manifest::{
 };
 use crate::platform::Platform;
 use crate::registry_reference::RegistryReference;
-use crate::source::{
-    BlobStore, ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers, RegistryHome,
-};
+use crate::source::{BlobStore, ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
 use crate::{config, verify};
-pub use attached_bundles::{BUNDLE, push_bundle, read_bundles};
 pub use catalog::{list_repositories, list_tags};
 use client::RepositoryClient;
 pub use credential_files::CredentialSource;
@@ -124,10 +119,7 @@ impl ImageSource for RegistrySource {
                 annotations: found.annotations,
             },
             layers: OpenedLayers::Blobs(Box::new(RegistryBlobs { client })),
-            home: Some(RegistryHome {
-                name: self.reference.clone(),
-                sole_of: found.sole_of,
-            }),
+            home: Some(self.reference.clone()),
         })
     }
 

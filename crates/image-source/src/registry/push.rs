@@ -115,13 +115,7 @@ impl RegistryPush {
     ///
     /// Errors: Why the registry does not take it.
     pub fn push_manifest(&self, media_type: &'static str, bytes: &[u8]) -> Result<(), ImageError> {
-        self.put_manifest(&self.tag, media_type, bytes).map(drop)
-    }
-
-    /// Puts a manifest under a tag or its digest. Gives whether the registry listed it at the image it is about: it says so
-    /// with a header (distribution-spec, "Pushing Manifests with Subject").
-    pub(super) fn put_manifest(&self, name: &str, media_type: &'static str, bytes: &[u8]) -> Result<bool, ImageError> {
-        let url = self.client.own_url(&format!("manifests/{name}"))?;
+        let url = self.client.own_url(&format!("manifests/{}", self.tag))?;
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
         retry_attempts(&self.client.patience, || {
@@ -130,8 +124,7 @@ impl RegistryPush {
             let answer = self.client.send_change(&Method::PUT, &url, &headers, &body)?;
             // The specification says 201; registries that write over a tag may answer 200.
             let answer = self.expect(answer, &[StatusCode::CREATED, StatusCode::OK])?;
-            self.check_taken(&answer, bytes)?;
-            Ok(answer.headers().contains_key("oci-subject"))
+            Ok(self.check_taken(&answer, bytes)?)
         })
     }
 

@@ -167,7 +167,7 @@ fn resolve(reader: &ImageReader, reference: &str, used_by: &BTreeSet<String>) ->
             .ok_or("it has no digest of its own, by which results are kept")?;
         let image = opened.home.map_or_else(
             || reference.to_owned(),
-            |home| format!("{}/{}@{digest}", home.name.registry(), home.name.repository()),
+            |home| format!("{}/{}@{digest}", home.registry(), home.repository()),
         );
         // An old or hand-made config does not say it; then it is what was asked for.
         let said =
