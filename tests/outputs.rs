@@ -135,7 +135,7 @@ fn a_wrong_form_is_answered_with_the_right_ones() {
         ("json", "expected FORMAT=FILE, such as json=audit.json"),
         (
             "pdf=a.pdf",
-            "no format is called \"pdf\"; there are text, json, sarif, junit, markdown, github, html",
+            "no format is called \"pdf\"; there are text, json, sarif, junit, markdown, github, html, attestation",
         ),
         ("json=", "there is no file after json="),
     ] {
