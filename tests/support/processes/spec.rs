@@ -126,28 +126,12 @@ pub struct ObjectSpec {
 pub enum Damage {
     /// It ends after this many of a thousand bytes.
     Cut(usize),
-    /// The alignment of a segment is no power of two.
-    LoadAlignment,
-    /// The address and the place of a segment do not fit each other.
-    LoadAddress,
-    /// A segment is of another kind: there is one less to load.
-    LoadKind,
     /// There is no dynamic section.
     NoDynamic,
-    /// An entry of the dynamic section has another tag: the entry is not there.
-    NoEntry(u64),
-    /// An entry of the dynamic section has this value.
-    Entry(u64, u64),
-    /// The first record of needed versions says that the next is this far.
-    VersionNext(u32),
-    /// The first needed version says that the next is this far.
-    VersionNameNext(u32),
     /// The type of the object.
     Type(u16),
     /// The processor.
     Machine(u16),
-    /// The number of program headers.
-    HeaderCount(u16),
     /// The version in the identification.
     Version(u8),
     /// The ABI in the identification.
