@@ -2,7 +2,7 @@
 //!
 //! A seed makes a cache in one of its three forms and damages it: cut short, numbers and offsets changed, entries
 //! swapped, texts that do not end. The loader of a Debian resolves a program with it. Where we do not say that
-//! the outcome cannot be foretold, it has to be ours; where the loader dies, we have to say so.
+//! the outcome cannot be determined, it has to be ours; where the loader dies, we have to say so.
 
 #![allow(
     dead_code,
@@ -111,14 +111,14 @@ impl World {
         self.tools.run(root.path(), "/", &trace, &words)
     }
 
-    /// What we say, and whether we say that it cannot be foretold.
+    /// What we say, and whether we say that it cannot be determined.
     fn ours(&self, cache: &[u8]) -> (LoadResolution, bool) {
         let layer = Layer::new().file("etc/ld.so.cache", cache);
         let rootfs = loader_tree::merge([&self.base, &loader_tree::index(&layer)]);
         let arch = Arch::of_platform("amd64").unwrap();
         let linker = DynamicLoader::find_default(&rootfs, arch, self.cpu).unwrap();
         let problems = linker.problems.iter();
-        let open = problems.filter(|problem| problem.contains("foretold")).count();
+        let open = problems.filter(|problem| problem.contains("cannot be determined")).count();
         let environment = LoaderEnvironment::default();
         let setup = ProcessSetup {
             rootfs: &rootfs,
