@@ -118,7 +118,9 @@ impl World {
         let arch = Arch::of_platform("amd64").unwrap();
         let linker = DynamicLoader::find_default(&rootfs, arch, self.cpu).unwrap();
         let problems = linker.problems.iter();
-        let open = problems.filter(|problem| problem.contains("cannot be determined")).count();
+        let open = problems
+            .filter(|problem| problem.contains("cannot be determined"))
+            .count();
         let environment = LoaderEnvironment::default();
         let setup = ProcessSetup {
             rootfs: &rootfs,
