@@ -48,20 +48,9 @@ pub(super) fn assumption_words(assumption: &Assumption) -> String {
 
 /// The options that settle it by saying what a run passes.
 fn closing_option(assumption: &Assumption) -> Option<String> {
-    // `${!NAME}` and `${!NAME@}` ask for other variables than the one that they name.
-    let options: Vec<String> = assumption
-        .unset
-        .iter()
-        .filter(|name| is_variable_name(name) && !assumption.text.contains(&format!("!{name}")))
-        .map(|name| format!("--env {name}=VALUE"))
-        .collect();
+    let options = assumption.unset.iter().map(|name| format!("--env {name}=VALUE"));
+    let options: Vec<String> = options.collect();
     (!options.is_empty()).then(|| options.join(" "))
-}
-
-/// Whether an option can pass a variable of this name.
-fn is_variable_name(name: &str) -> bool {
-    let is_letter = |letter: char| letter.is_ascii_alphabetic() || letter == '_';
-    name.starts_with(is_letter) && name.chars().all(|letter| is_letter(letter) || letter.is_ascii_digit())
 }
 
 /// The assumptions of a report.

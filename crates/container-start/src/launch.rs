@@ -49,6 +49,17 @@ impl Process {
     pub(crate) fn set(&mut self, name: &str, value: impl Into<String>) {
         self.environment.insert(name.to_owned(), value.into());
     }
+
+    /// Takes the words `NAME=VALUE` in front.
+    pub(crate) fn take_variables(&mut self, words: &mut Vec<String>) {
+        let is_known = |name: &str| !name.contains('/') && !is_open(name);
+        let is_assignment = |word: &String| word.split_once('=').is_some_and(|(name, _)| is_known(name));
+        let end = words.iter().take_while(|word| is_assignment(word)).count();
+        for word in words.drain(..end) {
+            let (name, value) = word.split_once('=').unwrap_or_default();
+            self.set(name, value);
+        }
+    }
 }
 
 /// Whether a program is a shell by its name.

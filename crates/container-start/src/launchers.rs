@@ -1,7 +1,5 @@
 //! Programs that start the program in their own words: what they make of its environment, user and directory.
 
-use std::collections::VecDeque;
-
 use crate::launch::{DEFAULT_PATH, Process, is_shell};
 use crate::launcher_table::{GivenOptions, LaunchEnvironment, Launcher, Operands, OptionEffect};
 use crate::reader::Reader;
@@ -98,12 +96,11 @@ impl Reader<'_> {
         &mut self,
         launcher: &Launcher,
         given: &GivenOptions,
-        rest: Vec<String>,
+        mut rest: Vec<String>,
         process: &mut Process,
         state: &mut State,
     ) -> bool {
-        let mut rest = VecDeque::from(rest);
-        let mut take_first = || rest.pop_front().unwrap_or_default();
+        let mut take_first = || rest.drain(..rest.len().min(1)).next().unwrap_or_default();
         match launcher.operands {
             Operands::None => {}
             Operands::One => drop(take_first()),
@@ -115,15 +112,13 @@ impl Reader<'_> {
                 state.user = self.user(&user);
             }
             Operands::Variables => {
-                if rest.pop_front_if(|word| word == "-").is_some() {
+                if rest.first().is_some_and(|word| word == "-") {
+                    rest.remove(0);
                     process.environment.clear();
                 }
-                while let Some(word) = rest.pop_front_if(|word| is_assignment(word)) {
-                    let (name, value) = word.split_once('=').unwrap_or_default();
-                    process.set(name, value);
-                }
+                process.take_variables(&mut rest);
                 if rest
-                    .front()
+                    .first()
                     .is_some_and(|word| is_open(word.split('=').next().unwrap_or_default()))
                 {
                     self.assume_keeps("name", &process.place);
@@ -150,9 +145,8 @@ impl Reader<'_> {
             }
             Operands::FileOrCode => {
                 take_first();
-                if rest.pop_front_if(|word| word == "-c" || word == "--command").is_some() {
-                    rest.push_front("-c".to_owned());
-                    rest.push_front("sh".to_owned());
+                if rest.first().is_some_and(|word| word == "-c" || word == "--command") {
+                    rest.splice(0..1, ["sh", "-c"].map(str::to_owned));
                 }
             }
             Operands::More => {
@@ -163,7 +157,7 @@ impl Reader<'_> {
                 }
             }
         }
-        process.words = rest.into();
+        process.words = rest;
         true
     }
 
@@ -235,12 +229,6 @@ impl Reader<'_> {
         let top = real.rsplit_once('/')?.0.rsplit_once('/')?.0;
         Some(format!("{top}/envs/{}/bin", given.value_of(OptionEffect::Keep)?))
     }
-}
-
-/// Whether a word in front of a program sets a variable.
-pub(crate) fn is_assignment(word: &str) -> bool {
-    word.split_once('=')
-        .is_some_and(|(name, _)| !name.contains('/') && !is_open(name))
 }
 
 /// `srun --export` and `mpirun -x`: `ALL` keeps the others.

@@ -138,6 +138,21 @@ pub struct Assumption {
     pub unset: Vec<String>,
 }
 
+impl Assumption {
+    /// What is taken for granted at a place such as `/entry.sh:12`, of no variable in particular.
+    pub fn at(id: String, place: &str, text: String) -> Self {
+        let (path, line) = reader::split_place(place);
+        Self {
+            id,
+            path: path.to_owned(),
+            line,
+            text,
+            variables: Vec::new(),
+            unset: Vec::new(),
+        }
+    }
+}
+
 /// A file of the image that a script changes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChangedFile {

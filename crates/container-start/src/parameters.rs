@@ -140,7 +140,7 @@ impl Reader<'_> {
                 self.given_hole(place, &format!("${name}, which the image does not set"))
             }
             _ => {
-                if !self.unset.iter().any(|known| known == name) {
+                if is_name(name) && !self.unset.iter().any(|known| known == name) {
                     self.unset.push(name.to_owned());
                 }
                 return None;
@@ -171,8 +171,14 @@ impl Reader<'_> {
         state: &mut State,
         context: Context,
     ) -> Option<Vec<Piece>> {
+        if let Form::Unknown = expansion.form {
+            return None;
+        }
+        let unset = self.unset.len();
         let mut value = self.parameter(expansion.name, state);
         if let Form::Indirect = expansion.form {
+            // Passing the variable settles nothing: its value names another one.
+            self.unset.truncate(unset);
             let Some(ShellValue::Text(name)) = &value else {
                 return None;
             };

@@ -128,15 +128,11 @@ impl Reader<'_> {
 
     /// Notes what is taken for granted at a place; `text` follows the place.
     pub(crate) fn assume(&mut self, kind: &str, place: &str, text: String) {
-        let (path, line) = split_place(place);
         let id = format!("{kind}@{place}");
         self.assumptions.entry(id.clone()).or_insert_with(|| Assumption {
-            id,
-            path: path.to_owned(),
-            line,
-            text,
             variables: LOADER_VARIABLES.map(str::to_owned).to_vec(),
             unset: self.unset.clone(),
+            ..Assumption::at(id, place, text)
         });
     }
 

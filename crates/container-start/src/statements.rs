@@ -53,7 +53,9 @@ impl Reader<'_> {
             self.lose_rest(statement.span, &mut state);
             return vec![state];
         }
-        let input = state.input.clone();
+        // Without a redirection nothing puts it back.
+        let has_redirects = !statement.redirects.is_empty();
+        let input = has_redirects.then(|| state.input.clone()).flatten();
         let redirection = self.redirect(&statement.redirects, &mut state);
         if redirection == Redirection::Failed {
             state.input = input;

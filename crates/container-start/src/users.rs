@@ -2,7 +2,6 @@
 
 use crate::launch::{DEFAULT_PATH, Process};
 use crate::launcher_table::{GivenOptions, Launcher, OptionEffect};
-use crate::launchers::is_assignment;
 use crate::reader::Reader;
 use crate::state::{State, User};
 use crate::value::{clean_text, is_open};
@@ -97,10 +96,10 @@ impl Reader<'_> {
         if given.has(OptionEffect::Keep) && !is_login {
             shell = next.environment.get("SHELL").cloned().unwrap_or(shell);
         } else {
-            next.environment.insert("HOME".to_owned(), home);
+            next.set("HOME", home);
         }
         if is_login {
-            next.environment.insert("PATH".to_owned(), DEFAULT_PATH.to_owned());
+            next.set("PATH", DEFAULT_PATH);
         }
         if self
             .file_text(state, "/etc/environment")
@@ -137,16 +136,8 @@ impl Reader<'_> {
         state: &State,
     ) -> Vec<String> {
         let (home, shell) = self.home_and_shell(&state.user.name, &process.place);
-        process.environment.insert("HOME".to_owned(), home);
-        let end = words
-            .iter()
-            .position(|word| !is_assignment(word))
-            .unwrap_or(words.len());
-        let variables = words.drain(..end);
-        process.environment.extend(variables.filter_map(|word| {
-            word.split_once('=')
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        }));
+        process.set("HOME", home);
+        process.take_variables(&mut words);
         let is_login = given.has(OptionEffect::Login);
         if !is_login && !given.has(OptionEffect::Shell) {
             return words;

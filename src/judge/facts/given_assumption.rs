@@ -23,12 +23,8 @@ pub(super) fn find_given_assumption(context: &ProcessContext, deciding: &BTreeSe
         }
     }
     (!deciding.is_empty()).then(|| Assumption {
-        id: "given@config".to_owned(),
-        path: "config".to_owned(),
-        line: 0,
-        text: causes.words(),
-        variables: Vec::new(),
         unset: causes.variables.iter().cloned().collect(),
+        ..Assumption::at("given@config".to_owned(), "config", causes.words())
     })
 }
 

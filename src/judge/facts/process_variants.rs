@@ -219,18 +219,9 @@ pub(super) fn file_assumptions(context: &ProcessContext, found: &CuptiFiles) -> 
     let changes = start.changed_files.iter();
     let changes = changes.filter(|change| is_of_library(&change.path) && !found.files.is_empty());
     let assumption = |change: &container_start::ChangedFile| {
-        let (path, line) = match change.place.rsplit_once(':') {
-            Some((path, line)) => (path, line.parse().unwrap_or(0)),
-            None => (change.place.as_str(), 0),
-        };
-        Assumption {
-            id: format!("files:{}@{}", change.path, change.place),
-            path: path.to_owned(),
-            line,
-            text: format!("what is done to {} changes no library", change.path),
-            variables: Vec::new(),
-            unset: Vec::new(),
-        }
+        let id = format!("files:{}@{}", change.path, change.place);
+        let text = format!("what is done to {} changes no library", change.path);
+        Assumption::at(id, &change.place, text)
     };
     changes.map(assumption).collect()
 }
