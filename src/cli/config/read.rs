@@ -70,6 +70,19 @@ struct AcceptSource {
     until: Option<String>,
 }
 
+impl From<AcceptSource> for SuppressionSource {
+    /// An accepted assumption is kept as a suppression is; it has no path.
+    fn from(source: AcceptSource) -> Self {
+        Self {
+            rule: source.id,
+            image: source.image,
+            path: None,
+            reason: source.reason,
+            until: source.until,
+        }
+    }
+}
+
 impl ConfigFile {
     /// Reads the `text` of `file`; the paths in it are relative to `folder`. One that nobody named writes and reads what
     /// lies `within` its repository alone.
@@ -160,46 +173,38 @@ impl ConfigChecker<'_> {
             rules: self.each("rules", &source.rules, place),
             profiles: self.each("profiles", &source.profiles, place),
             suppressions: suppressions
-                .filter_map(|(number, source)| self.suppression(&number.to_string(), source))
+                .filter_map(|(number, source)| self.suppression(SuppressionTarget::Finding, number, source))
                 .collect(),
             accepted: accepted
-                .filter_map(|(number, source)| self.accepted(&number.to_string(), source))
+                .filter_map(|(number, source)| self.suppression(SuppressionTarget::Assumption, number, source.into()))
                 .collect(),
             strict: source.strict,
         }
     }
 
-    fn suppression(&mut self, number: &str, source: SuppressionSource) -> Option<Suppression> {
-        let at = |key| ["suppress", number, key];
+    fn suppression(
+        &mut self,
+        target: SuppressionTarget,
+        number: usize,
+        source: SuppressionSource,
+    ) -> Option<Suppression> {
+        let (list, named) = match target {
+            SuppressionTarget::Finding => ("suppress", "rule"),
+            SuppressionTarget::Assumption => ("accept", "id"),
+        };
+        let number = number.to_string();
+        let at = |key| [list, &number, key];
         let image = self.one(&at("image"), source.image.as_deref(), GlobPattern::new);
         let path = self.one(&at("path"), source.path.as_deref(), GlobPattern::new);
         let until = self.one(&at("until"), source.until.as_deref(), date);
         let reason = self.one(&at("reason"), Some(&*source.reason), reason)?;
         // Findings on the suppression itself name the line.
-        let place = self.document.mistake(&at("rule"), String::new()).place;
+        let place = self.document.mistake(&at(named), String::new()).place;
         Some(Suppression {
-            target: SuppressionTarget::Finding,
+            target,
             rule: source.rule,
             image,
             path,
-            reason,
-            until,
-            line: place.line,
-        })
-    }
-
-    /// An accepted assumption, which is kept as a suppression is.
-    fn accepted(&mut self, number: &str, source: AcceptSource) -> Option<Suppression> {
-        let at = |key| ["accept", number, key];
-        let image = self.one(&at("image"), source.image.as_deref(), GlobPattern::new);
-        let until = self.one(&at("until"), source.until.as_deref(), date);
-        let reason = self.one(&at("reason"), Some(&*source.reason), reason)?;
-        let place = self.document.mistake(&at("id"), String::new()).place;
-        Some(Suppression {
-            target: SuppressionTarget::Assumption,
-            rule: source.id,
-            image,
-            path: None,
             reason,
             until,
             line: place.line,
