@@ -141,7 +141,7 @@ pub struct Assumption {
 impl Assumption {
     /// What is taken for granted at a place such as `/entry.sh:12`, of no variable in particular.
     pub fn at(id: String, place: &str, text: String) -> Self {
-        let (path, line) = reader::split_place(place);
+        let (path, line) = split_place(place);
         Self {
             id,
             path: path.to_owned(),
@@ -160,4 +160,12 @@ pub struct ChangedFile {
     pub path: String,
     /// Where it is changed: `/entry.sh:12`.
     pub place: String,
+}
+
+/// The path and the line of a place.
+pub(crate) fn split_place(place: &str) -> (&str, usize) {
+    match place.rsplit_once(':') {
+        Some((path, line)) if let Ok(line) = line.parse() => (path, line),
+        _ => (place, 0),
+    }
 }

@@ -272,14 +272,6 @@ pub(crate) fn is_volatile(path: &str) -> bool {
     VOLATILE.iter().any(|folder| is_below(path, folder))
 }
 
-/// The path and the line of a place.
-pub(crate) fn split_place(place: &str) -> (&str, usize) {
-    match place.rsplit_once(':') {
-        Some((path, line)) if let Ok(line) = line.parse() => (path, line),
-        _ => (place, 0),
-    }
-}
-
 /// Whether a text names a variable of the loader.
 pub(crate) fn mentions_loader(text: &str) -> bool {
     LOADER_VARIABLES.iter().any(|name| text.contains(name))

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::Rank;
 use crate::commands::Prefix;
 use crate::launch::{Process, ProcessEnvironment};
-use crate::reader::{Reader, RunningScript, split_place};
+use crate::reader::{Reader, RunningScript};
 use crate::script::{Script, Shell};
 use crate::state::{Flow, ShellOption, State, Variable, base_name};
 use crate::value::is_open;
+use crate::{Rank, split_place};
 
 /// The options of a shell in front of its script.
 #[derive(Default)]

@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 
-use crate::reader::{DEPTH, Reader, is_volatile, split_place};
+use crate::reader::{DEPTH, Reader, is_volatile};
 use crate::script::{Script, Shell};
+use crate::split_place;
 use crate::state::{Flow, ShellOption, State, base_name};
 use crate::value::{HoleKind, is_open};
 
