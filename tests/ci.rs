@@ -166,7 +166,7 @@ fn the_gate_of_cloud_build_opens_for_exit_code_0_alone() {
         (code, gate.unwrap().success())
     };
     assert_eq!(opens("devel", "profiling"), (0, true));
-    assert_eq!(opens("headers-only", "prototype"), (0, true));
+    assert_eq!(opens("headers-only", "inference"), (0, true));
     assert_eq!(opens("headers-only", "training"), (1, false));
     assert_eq!(opens("headers-only", "profiling"), (1, false));
     assert_eq!(opens("not-there", "profiling"), (2, false));

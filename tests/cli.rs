@@ -161,7 +161,6 @@ fn severity_phase_and_threshold_decide_the_exit_code() {
     assert_eq!(code(&[image]), 1);
     assert_eq!(code(&["--phase", "inference", image]), 0);
     assert_eq!(code(&["--phase", "inference", "--fail-on", "note", image]), 1);
-    assert_eq!(code(&["--phase", "prototype", image]), 0);
     // A training whose profiler would see no GPU is what the audit is for.
     assert_eq!(code(&["--phase", "training", image]), 1);
     assert_eq!(code(&["--phase", "training", "oci:testdata/images/pip-tensorflow"]), 1);

@@ -683,6 +683,31 @@ fn what_a_phase_has_no_use_for_goes_in_every_phase_where_that_is_asked_for() {
 }
 
 #[test]
+fn compilers_and_stubs_go_for_inference_only_where_that_is_asked_for() {
+    let files = [
+        "bin/nvcc",
+        "lib64/stubs/libcuda.so",
+        "bin/cuda-gdb",
+        "bin/own",
+        "lib64/own",
+    ];
+    let toolkit = files.iter().fold(system(), |layer, name| {
+        layer.file(format!("usr/local/cuda-12.4/{name}"), "of the toolkit")
+    });
+    let image = fixture("no-cupti", &toolkit, &[]);
+    let removed = |arguments: &[&str]| {
+        let text = written(&image, &[&["--phase", "inference"], arguments].concat());
+        let names = ["/bin/nvcc", "/lib64/stubs", "/bin/cuda-gdb", "/bin/own"];
+        (
+            names.map(|name| text.contains(&format!("cuda-12.4{name}"))),
+            text.contains("--drop removes them, too"),
+        )
+    };
+    assert_eq!(removed(&[]), ([false, false, true, false], true));
+    assert_eq!(removed(&["--drop"]), ([true, true, true, false], false));
+}
+
+#[test]
 fn ways_are_tried_in_the_order_in_which_they_are_asked_for() {
     let image = fixture("no-cupti", &apt(), &[]);
     let order = ["--phase", "training", "--via", "pip,copy,apt"];

@@ -35,7 +35,7 @@ use processes::{audit, engine_images, generate, layers};
 const FIRST: u64 = 20_001;
 /// The images that are built in `make test`, and in `make test-all`.
 const BUILT: (usize, usize) = (4, 40);
-const PHASES: [&str; 4] = ["prototype", "training", "profiling", "inference"];
+const PHASES: [&str; 3] = ["training", "profiling", "inference"];
 const FROM: [&str; 2] = ["--from", "docker-daemon:devel:1"];
 
 /// What was seen of all builds.

@@ -141,15 +141,13 @@ fn a_phase_without_its_profile_is_unknown_to_rules_and_flags() {
     assert_eq!(
         errors(&alone),
         [
-            "error: rules/no-trace.yaml:5:10: there is no phase \"tracing\"; did you mean \"training\"?; there is inference, profiling, prototype, training"
+            "error: rules/no-trace.yaml:5:10: there is no phase \"tracing\"; did you mean \"training\"?; there is inference, profiling, training"
         ]
     );
     let unknown = project.run(&[], &["--phase", "tracing", &image]);
     assert_eq!(
         errors(&unknown),
-        [
-            "error: there is no phase \"tracing\"; did you mean \"training\"?; there is inference, prototype, training, profiling"
-        ]
+        ["error: there is no phase \"tracing\"; did you mean \"training\"?; there is inference, training, profiling"]
     );
     assert_eq!((alone.status.code(), unknown.status.code()), (Some(2), Some(2)));
 }
@@ -210,7 +208,7 @@ fn what_is_no_data_file_ends_in_a_sentence_for_each() {
 fn flags_win_over_the_environment_and_that_over_the_config() {
     let image = image("no-cupti");
     let image = image.as_str();
-    // An error in itself and for training, a note for inference and a prototype.
+    // An error in itself and for training, a note for inference.
     let plain = Project::new(&[]);
     assert_eq!(plain.code(&[], &[image]), 1);
     let never = Project::new(&[("cupti-audit.yaml", "fail-on: never\n")]);
@@ -226,7 +224,7 @@ fn flags_win_over_the_environment_and_that_over_the_config() {
     assert_eq!(inference.code(&[], &[image]), 0);
     let variable = [("CUPTI_AUDIT_PHASE", "inference,profiling")];
     assert_eq!(inference.code(&variable, &[image]), 1);
-    assert_eq!(inference.code(&variable, &["--phase", "prototype", image]), 0);
+    assert_eq!(inference.code(&variable, &["--phase", "inference", image]), 0);
     assert_eq!(inference.code(&[], &["--phase", "profiling", image]), 1);
 
     let json = Project::new(&[("cupti-audit.yaml", "format: json\n")]);

@@ -97,7 +97,7 @@ fn a_note_of_what_is_opened_keeps_the_files_that_it_names_and_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let plans = plans(&write_image(folder.path(), &[], entries));
     let told: Vec<&str> = plans
-        .split("\nprototype: ")
+        .split("\ntraining: ")
         .next()
         .unwrap()
         .lines()

@@ -208,12 +208,7 @@ fn tools_without_cupti_need_no_files_and_other_versions_have_other_sources() {
     assert_eq!(advice["cupti_needed"], false);
     assert_eq!(advice["files"], serde_json::json!([]));
     // Nobody is told to leave out what PyTorch from PyPI links.
-    for asked in [
-        ["--phase", "inference"],
-        ["--phase", "prototype"],
-        ["--tool", "nsys"],
-        ["--tool", "ncu"],
-    ] {
+    for asked in [["--phase", "inference"], ["--tool", "nsys"], ["--tool", "ncu"]] {
         let said = page(&[&["advise"], &asked[..]].concat());
         let first = said.lines().take(2).collect::<Vec<_>>().join(" ");
         assert!(

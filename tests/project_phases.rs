@@ -1,4 +1,4 @@
-//! Does one project go through its life: a prototype, training, profiling and inference, each built from one file,
+//! Does one project go through its life: training, profiling and inference, each built from one file,
 //! pushed, audited from the registry and run, and what does that weigh against what people write by hand?
 //!
 //! The images of NVIDIA are stood in for by a Debian with NVIDIA's own libraries of the package index: the runtime image is without
@@ -131,8 +131,7 @@ fn a_project_goes_from_prototype_to_inference() {
     let mut table = Vec::new();
     for by in builder.builders() {
         for (phase, gets, lacks) in [
-            ("prototype", &[][..], &[CUPTI, HOST][..]),
-            ("training", &[CUPTI], &[HOST]),
+            ("training", &[CUPTI][..], &[HOST][..]),
             ("profiling", &[CUPTI, HOST], &[]),
             ("inference", &[], &[CUPTI, HOST]),
         ] {
@@ -155,7 +154,7 @@ fn a_project_goes_from_prototype_to_inference() {
     }
     print_table(before, &by_hand(&builder), &table);
     let size = |phase: &str| table.iter().find(|(name, _)| name.starts_with(phase)).unwrap().1 - before;
-    assert_eq!((size("prototype"), size("inference")), (0, 0));
+    assert_eq!(size("inference"), 0);
     assert!(
         (7_700_000..7_900_000).contains(&size("training")),
         "{}",

@@ -1409,7 +1409,7 @@ fn a_compiler_that_stays_keeps_the_archives_that_it_links_by_default() {
     let own_code = |code: &str| toolkit.clone().file("app/main.py", format!("import shutil\n{code}\n"));
     let user = |package: &str| toolkit.clone().file(format!("{site}/{package}/__init__.py"), "");
     for (what, layer, phase, stays) in [
-        ("a phase that compiles", toolkit.clone(), "prototype", true),
+        ("a phase that compiles", toolkit.clone(), "training", true),
         ("nobody compiles", toolkit.clone(), "inference", false),
         ("deep_gemm", user("deep_gemm"), "inference", true),
         ("transformer_engine", user("transformer_engine"), "inference", true),
@@ -1451,7 +1451,9 @@ fn a_compiler_that_stays_keeps_the_archives_that_it_links_by_default() {
     ] {
         let place = Place::new();
         let from = on_debian(&place, &[layer], |image| image);
-        let said = must(&[&from, "--phase", phase, "--drop", "--dry-run"]);
+        // Whether the image serves the phase is another question: a training lacks CUPTI here.
+        let output = slim(&[&from, "--phase", phase, "--drop", "--dry-run"]);
+        let said = String::from_utf8_lossy(&output.stdout);
         let goes = |path: &String| said.contains(&format!("- /{path} "));
         let found = (goes(&nvcc), goes(&own[0]), goes(&own[1]), goes(&other));
         assert_eq!(found, (!stays, !stays, !stays, true), "{what}: {said}");

@@ -38,7 +38,7 @@ use testkit::seeds;
 
 /// The images whose outputs share a layout, as a user's do.
 const CHUNK: usize = 6;
-const PHASES: [&str; 4] = ["inference", "prototype", "training", "profiling"];
+const PHASES: [&str; 3] = ["inference", "training", "profiling"];
 
 /// What came of the runs.
 #[derive(Debug, Default)]

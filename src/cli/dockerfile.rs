@@ -49,7 +49,7 @@ pub struct DockerfileArgs {
     /// How CUPTI comes in, or several ways in the order in which they are tried [default: the cheapest that works]
     #[arg(long, value_enum, value_name = "WAY", value_delimiter = ',')]
     pub via: Vec<ViaArg>,
-    /// What the phase has no use for goes, as it does for inference without this
+    /// Remove all files that the phase does not need; for inference, without this, all but compilers and stubs
     #[arg(long)]
     pub drop: bool,
     /// The image to copy from: one of a registry or an engine, which FROM can name

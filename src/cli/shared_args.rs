@@ -25,7 +25,7 @@ pub struct ReadArgs {
 /// What an image has to serve.
 #[derive(Debug, Default, Args)]
 pub struct PurposeArgs {
-    /// What the image is for: inference, prototype, training, profiling
+    /// What the image is for: inference, training, profiling
     ///
     /// Or a phase of --profiles; severities follow it (repeatable).
     #[arg(long, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',')]

@@ -34,7 +34,7 @@ pub struct SlimArgs {
     /// The image
     #[arg(value_name = "IMAGE")]
     pub image_name: String,
-    /// What the new image is for: inference, prototype, training, profiling, or a phase of --profiles
+    /// What the new image is for: inference, training, profiling, or a phase of --profiles
     // Exactly one: what a phase drops the next may need.
     #[arg(long, value_name = "PHASE")]
     pub phase: String,

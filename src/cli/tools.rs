@@ -53,7 +53,7 @@ pub struct AdviseArgs {
     /// A profiling tool that is to be used, such as torch.profiler or nsys (repeatable)
     #[arg(long = "tool", short, value_name = "TOOL")]
     pub tools: Vec<String>,
-    /// What the image is for: inference, prototype, training, profiling, or a phase of --profiles
+    /// What the image is for: inference, training, profiling, or a phase of --profiles
     #[arg(long, value_name = "PHASE")]
     pub phase: Option<String>,
     /// The version of CUDA, such as 12.4 [default: the newest 12.x that is known]

@@ -1,7 +1,5 @@
 //! All that the program knows, read and checked together before anything is judged.
 
-use std::collections::BTreeMap;
-
 use super::api::CuptiApi;
 use super::catalog::{DataCatalog, DataEntry, DataFile, DataKind, FileIds, FileMistake};
 use super::consumer_profile::ConsumerProfile;
@@ -56,7 +54,7 @@ impl Knowledge {
         tables.libraries = catalog.read(DataKind::Library, |entry| {
             read_library(&entry.id, &entry.document, &ids.of(DataKind::Rule))
         });
-        let mut phases = catalog.read(DataKind::Phase, |entry| {
+        let phases = catalog.read(DataKind::Phase, |entry| {
             Phase::read(&entry.id, &entry.document, &ids.of(DataKind::Profiler), &tables)
         });
         let (libraries, programs) = (ids.of(DataKind::Library), ids.of(DataKind::Consumer));
@@ -69,8 +67,6 @@ impl Knowledge {
         let all_rules = catalog.read(DataKind::Rule, rule);
         // Only here, when all kinds were read: mistakes in one must not hide those in the next.
         catalog.finish()?;
-        // After all were read: a phase may be like one whose file comes later.
-        inherit_removal(&mut phases);
         let tables: &'static KnowledgeTables = Box::leak(Box::new(tables));
         let library = tables.library(DEFAULT_LIBRARY);
         let mut knowledge = Self {
@@ -153,19 +149,6 @@ impl Knowledge {
     pub fn phase_names(&self) -> Vec<&str> {
         let phases = self.phases.iter();
         phases.map(|phase| phase.name.as_str()).collect()
-    }
-}
-
-/// A phase that does not say whether dead weight is removed for it does as the phase that it is like.
-fn inherit_removal(phases: &mut [Phase]) {
-    // One step is enough: `like` names one of `SEVERITY_PHASES`, none of which is like another.
-    let said: BTreeMap<String, Option<bool>> = phases
-        .iter()
-        .map(|phase| (phase.name.clone(), phase.dead_weight.removes))
-        .collect();
-    for phase in phases {
-        let like = said.get(&phase.like).copied().flatten();
-        phase.dead_weight.removes = phase.dead_weight.removes.or(like);
     }
 }
 

@@ -67,12 +67,12 @@ pub struct DeadWeightPolicy {
     /// Kinds that stay, whoever needs them.
     #[serde(default)]
     pub allows: Vec<String>,
-    /// Kinds that are dead weight, but for what is needed.
+    /// Kinds that are dead weight, but for what is needed; those of `removes` are among them.
     #[serde(default)]
     pub forbids: Vec<String>,
-    /// Whether a Dockerfile for the phase removes what may go; without it, what the phase says that this one is like.
+    /// The kinds of which a Dockerfile for the phase removes what may go, whether `--drop` asks for it or not.
     #[serde(default)]
-    pub removes: Option<bool>,
+    pub removes: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -112,6 +112,14 @@ impl PhaseRequirements {
 }
 
 impl Phase {
+    /// The phase as it is where nobody asks for `--drop`.
+    #[must_use]
+    pub fn without_drop(&self) -> Self {
+        let mut phase = self.clone();
+        phase.dead_weight.forbids.clone_from(&self.dead_weight.removes);
+        phase
+    }
+
     /// The APIs that it needs or wants, each with those that would do in its place.
     pub fn wished_apis<'t>(&self, tables: &'t KnowledgeTables) -> impl Iterator<Item = Vec<&'t CuptiApi>> {
         let wishes = self.apis.needs.iter().chain(&self.apis.wants);
@@ -129,7 +137,7 @@ impl Phase {
     ) -> Result<Self, Vec<YamlMistake>> {
         document.read_and(|source: PhaseSource| {
             let mistakes = mistakes(document, name, &source, profilers, tables);
-            let phase = Self {
+            let mut phase = Self {
                 name: name.to_owned(),
                 summary: source.summary,
                 // Only the program's own phases may leave it out: `mistakes` refuses it of every other.
@@ -140,6 +148,8 @@ impl Phase {
                 profilers: source.profilers,
                 dead_weight: source.dead_weight,
             };
+            let weight = &mut phase.dead_weight;
+            weight.forbids.extend(weight.removes.iter().cloned());
             (phase, mistakes)
         })
     }
@@ -161,6 +171,7 @@ fn mistakes(
     for (key, ids) in [
         ("allows", &source.dead_weight.allows),
         ("forbids", &source.dead_weight.forbids),
+        ("removes", &source.dead_weight.removes),
     ] {
         mistakes.extend(document.unknown_names(&["dead_weight", key], ids, ("kind of dead weight", &kinds)));
     }

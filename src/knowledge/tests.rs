@@ -31,26 +31,18 @@ fn mistakes(files: Vec<DataFile>) -> Vec<String> {
 #[test]
 fn the_files_of_the_program_can_be_read() {
     let knowledge = Knowledge::built_in();
-    assert_eq!(
-        knowledge.phase_names(),
-        ["inference", "prototype", "training", "profiling"]
-    );
+    assert_eq!(knowledge.phase_names(), ["inference", "training", "profiling"]);
     assert!(knowledge.rules.is_sorted_by_key(|rule| rule.id.clone()));
     assert!(!knowledge.consumers.is_empty());
 }
 
 #[test]
-fn a_phase_removes_dead_weight_as_the_one_it_is_like_unless_it_says_so() {
-    let phase = |name: &str, text: &str| file(DataKind::Phase, name, &format!("summary: s\n{text}\n"));
-    let files = vec![
-        phase("serving", "like: inference"),
-        phase("debugging", "like: inference\ndead_weight: {removes: false}"),
-        phase("nightly", "like: training"),
-    ];
-    let known = Knowledge::with_user_files(files).unwrap();
-    let removes = |name: &str| known.phase(name).unwrap().dead_weight.removes == Some(true);
-    let removing = known.phase_names().into_iter().filter(|name| removes(name));
-    assert_eq!(removing.collect::<Vec<_>>(), ["inference", "serving"]);
+fn what_a_phase_removes_is_dead_weight_and_without_drop_it_is_all() {
+    let text = "summary: s\nlike: inference\ndead_weight: {removes: [nvperf], forbids: [stubs]}\n";
+    let known = Knowledge::with_user_files(vec![file(DataKind::Phase, "serving", text)]).unwrap();
+    let serving = known.phase("serving").unwrap();
+    assert_eq!(serving.dead_weight.forbids, ["stubs", "nvperf"]);
+    assert_eq!(serving.without_drop().dead_weight.forbids, ["nvperf"]);
 }
 
 #[test]

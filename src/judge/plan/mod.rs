@@ -144,6 +144,11 @@ pub fn plan_phase(known: &PlanInput<'_>, phase: &Phase) -> Plan {
     }
 }
 
+/// The files that `phase` has no use for, as the plan of the phase has them.
+pub fn unneeded_files(facts: &ImageFacts, profilers: &[Profiler], phase: &Phase) -> Vec<PlanItem> {
+    retention::split_dead_weight(facts, profilers, phase).drop
+}
+
 fn is_misled(facts: &ImageFacts, phase: &Phase) -> bool {
     let found = opened_object(&facts.plain.as_is.resolution);
     let is_it =

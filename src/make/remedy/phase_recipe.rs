@@ -15,6 +15,7 @@ use crate::judge::facts::cuda_runtime::CudaVersion;
 use crate::judge::facts::{GatherOptions, ImageFacts};
 use crate::judge::plan::{Plan, Verdict};
 use crate::knowledge::{Knowledge, Phase};
+use crate::size::format_size;
 use image_linkage::path::RootPath;
 
 /// What a recipe is asked for.
@@ -82,6 +83,8 @@ pub(crate) enum UnsolvedPoint {
     WeightWithoutTools(String),
     /// Dead weight in the image's volumes: the number of files.
     WeightInVolumes(usize),
+    /// Dead weight that goes only where it is asked for: its bytes.
+    WeightForDrop(u64),
 }
 
 impl std::fmt::Display for UnsolvedPoint {
@@ -94,6 +97,11 @@ impl std::fmt::Display for UnsolvedPoint {
                     "{count} of the files that may go: they lie in a volume of the image, where a build may not remove them"
                 )
             }
+            Self::WeightForDrop(bytes) => write!(
+                f,
+                "{} of files that this phase does not need, such as compilers and stubs: --drop removes them, too",
+                format_size(*bytes)
+            ),
             Self::WeightWithoutTools(lacks) => write!(
                 f,
                 "the files that may go: the image has {lacks} to remove them with, and cupti-audit slim needs nothing of it"

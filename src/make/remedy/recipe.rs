@@ -17,7 +17,7 @@ use super::target_release::{TargetRelease, choose_release, known_file};
 use super::{MethodObstacle, RemedyError};
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::CudaVersion;
-use crate::judge::plan::Verdict;
+use crate::judge::plan::{Verdict, unneeded_files};
 use crate::judge::rule::RuleCure;
 use crate::knowledge::has_api;
 use image_linkage::loader::DynamicLoader;
@@ -45,7 +45,11 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     };
     let cuda = question.release.as_ref().map(|it| it.release.cuda);
     let needs = question.needs(cuda.unwrap_or(UNKNOWN_CUDA));
-    let removes = request.drops || phase.dead_weight.removes == Some(true);
+    let drop = if request.drops {
+        plan.drop.clone()
+    } else {
+        unneeded_files(target, &request.knowledge.profilers, &phase.without_drop())
+    };
     let blank = PhaseRecipe {
         choice: None,
         release: None,
@@ -56,7 +60,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         search: choose_install_folder(target, linker, CacheUpdate::Build),
         search_setup: SearchPathSetup::Nothing("nothing is brought".to_owned()),
         library_path: None,
-        removal: plan_removal(target, plan).filter(|_| removes && system.shell),
+        removal: plan_removal(target, &drop).filter(|_| system.shell),
         check: build_check::check_without_install(target, linker, plan, &needs),
         leaves: Vec::new(),
         system,
@@ -77,13 +81,19 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         let image = target.image.reference.clone();
         return Err(RemedyError::BreaksImage { image, why });
     }
-    if removes && !recipe.system.shell && !plan.drop.is_empty() {
+    if !recipe.system.shell && !drop.is_empty() {
         let lacks = recipe.system.lacks.clone();
         recipe.leaves.push(UnsolvedPoint::WeightWithoutTools(lacks));
     }
-    let in_volumes = plan.drop.iter().filter(|item| is_in_volume(target, item)).count();
-    if removes && recipe.system.shell && in_volumes > 0 {
+    let in_volumes = drop.iter().filter(|item| is_in_volume(target, item)).count();
+    if recipe.system.shell && in_volumes > 0 {
         recipe.leaves.push(UnsolvedPoint::WeightInVolumes(in_volumes));
+    }
+    let left = plan
+        .drop_bytes()
+        .saturating_sub(drop.iter().map(|item| item.bytes).sum());
+    if !phase.dead_weight.removes.is_empty() && left > 0 {
+        recipe.leaves.push(UnsolvedPoint::WeightForDrop(left));
     }
     Ok(recipe)
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::install_folder::volume_over;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::counted_contents::CountedContents;
-use crate::judge::plan::{Plan, PlanItem};
+use crate::judge::plan::PlanItem;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeId, NodeKind, Rootfs};
 
@@ -34,10 +34,10 @@ pub(crate) struct RemovalGroup {
     pub paths: Vec<RootPath>,
 }
 
-/// What is removed from an image for a phase; `None` when that is nothing.
-pub(crate) fn plan_removal(facts: &ImageFacts, plan: &Plan) -> Option<RemovalPlan> {
+/// How the files of `drop` are removed from an image; `None` when they are none.
+pub(crate) fn plan_removal(facts: &ImageFacts, drop: &[PlanItem]) -> Option<RemovalPlan> {
     // What the classic builder removes from a volume is there again behind the step.
-    let drop: Vec<&PlanItem> = plan.drop.iter().filter(|item| !is_in_volume(facts, item)).collect();
+    let drop: Vec<&PlanItem> = drop.iter().filter(|item| !is_in_volume(facts, item)).collect();
     if drop.is_empty() {
         return None;
     }
