@@ -22,7 +22,7 @@ test: parts static
 # engine's two builders, and gzip by ISA-L, as the program that is shipped for x86-64 has it, against zlib-rs.
 test-builds: parts isal
 	mkdir -p target
-	status=0; cargo test --test dockerfile_builds --test dockerfile_generated --test project_phases --no-fail-fast \
+	status=0; cargo test --test dockerfile --no-fail-fast \
 	  -- --ignored --show-output 2>&1 | tee $(LOG).builds || status=$$?; \
 	tests/counts.sh $(LOG).builds; exit $$status
 
@@ -47,7 +47,7 @@ environments: parts
 parts:
 	tests/parts.sh
 
-# The program without a library that it needs, for tests/ci.rs; where musl or Rust's target for it is missing, none.
+# The program without a library that it needs, for tests/command_line/ci.rs; where musl or Rust's target for it is missing, none.
 static: parts
 	@rm -f $(STATIC)
 	@if command -v musl-gcc >/dev/null && [ -d "$$(rustc --print sysroot)/lib/rustlib/$(MUSL)" ]; then \

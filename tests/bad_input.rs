@@ -2,10 +2,11 @@
 
 #![allow(
     clippy::disallowed_methods,
-    clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "the tests run the real program on files that they damage"
+    clippy::unwrap_used,
+    dead_code,
+    reason = "tests drive real programs on the host, may panic, and share more than each of them uses"
 )]
 
 #[path = "support/fuzz_runs.rs"]

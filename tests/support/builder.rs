@@ -1,13 +1,5 @@
 //! Builds with a real Docker Engine, and what its images are asked afterwards.
 
-#![allow(dead_code, reason = "each test target uses its own part of this module")]
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "tests drive real programs on the host"
-)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -1,7 +1,5 @@
 //! An image that exists twice: as layers, for the audit, and as a root file system, for the real loader.
 
-#![allow(dead_code, reason = "each test target uses its own part of this module")]
-
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::collections::BTreeMap;
 use std::fs::File;

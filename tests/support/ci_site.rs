@@ -5,14 +5,6 @@
 //! and a `gcloud` that copies into a folder; the program is the one under test, on that Debian, where the
 //! Dockerfile compiles a static one. With `CUPTI_AUDIT_STATIC` set to a static program the image is `scratch`.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::print_stdout,
-    reason = "tests drive real programs on the host, and may panic"
-)]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,7 +1,5 @@
 //! NVIDIA's own files, and objects that ask for them, made by the C compiler of this machine.
 
-#![allow(dead_code, reason = "each test target uses its own part of this module")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -2,12 +2,6 @@
 //!
 //! With `UPDATE_DOCS` in the environment the pages are written anew instead.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "the pages are files, and tests may panic"
-)]
-
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
@@ -77,7 +71,7 @@ pub fn compare(path: &Path, expected: &str) {
     let path = path.display();
     assert!(
         there == expected,
-        "{path} is not what the program says: {differs:?}\nUPDATE_DOCS=1 cargo test --test cli remakes it"
+        "{path} is not what the program says: {differs:?}\nUPDATE_DOCS=1 cargo test --test command_line cli remakes it"
     );
 }
 

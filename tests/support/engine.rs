@@ -1,13 +1,6 @@
 //! A real Docker Engine of the test's own: its images, socket and state lie in a temporary folder. The test
 //! target has `mod support;` at its root too.
 
-#![allow(dead_code, reason = "each test target uses its own part of this module")]
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "tests drive real programs on the host"
-)]
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -1,7 +1,5 @@
 //! A Debian with a Python environment of real packages, read by the audit and run by the real Python.
 
-#![allow(dead_code, reason = "each test target uses its own part of this module")]
-
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::path::{Path, PathBuf};
 use std::process::Command;

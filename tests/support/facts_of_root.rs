@@ -1,7 +1,5 @@
 //! What the audit says of a root file system that the real loader is asked about, too.
 
-#![allow(dead_code, reason = "each test target uses its own part of this module")]
-
 use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, gather_facts};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::CpuLevel;

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::fleet_images::{FleetRegistry, fleet, outcome, results};
 use crate::fleet_runs::serve_again;
+use crate::registry_parts::{REGISTRY, SKOPEO};
 use crate::support;
-use crate::{REGISTRY, SKOPEO};
 
 /// What an engine starts, told by its manifest.
 struct Workers {

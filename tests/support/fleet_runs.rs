@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::fleet_images::{FleetRegistry, fleet, outcome, results, start};
+use crate::registry_parts::{REGISTRY, SKOPEO};
 use crate::support;
-use crate::{REGISTRY, SKOPEO};
 
 const OK: (i32, String, String) = (0, String::new(), String::new());
 

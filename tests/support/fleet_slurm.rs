@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::fleet_images::{FleetRegistry, fleet, outcome, results};
+use crate::registry_parts::{REGISTRY, SKOPEO};
 use crate::support;
-use crate::{REGISTRY, SKOPEO};
 
 /// A cluster of one node that runs until it is dropped.
 struct SlurmCluster {

@@ -5,12 +5,6 @@
 //! reason, `LD_LIBRARY_PATH` has no empty element, nothing is removed in the last stage that a lower layer holds, and
 //! a shell can read every `RUN`.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "the shell of this machine reads the scripts"
-)]
-
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 

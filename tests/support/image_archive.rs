@@ -1,8 +1,5 @@
 //! Image archives made in memory, member by member, good and bad.
 
-#![allow(clippy::unwrap_used, reason = "tests may panic")]
-#![allow(dead_code, reason = "each test target uses its own part of this module")]
-
 use image_linkage::digest::to_hex;
 use sha2::{Digest as _, Sha256};
 

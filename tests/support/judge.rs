@@ -1,7 +1,5 @@
 //! Puts the same questions to the audit and to the real loader, and says where they differ.
 
-#![allow(dead_code, reason = "each test target uses its own part of this module")]
-
 use std::process::Command;
 
 use cupti_audit::judge::facts::{

@@ -1,12 +1,5 @@
 //! What the tests with real parts share: where the parts lie, and what to say when one is missing.
 
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "each test target uses its own part of this module"
-)]
-#![allow(clippy::disallowed_methods, reason = "tests drive the program itself")]
-
 use std::process::{Command, Output};
 
 pub use testkit::parts::*;

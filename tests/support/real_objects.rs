@@ -3,8 +3,6 @@
 //! The real one is asked in one session inside the root, for all files: a program is started in trace mode, as
 //! `ldd` starts it, and whatever has no interpreter, or no right to run, is an argument of `ld.so`.
 
-#![allow(dead_code, reason = "each test target uses its own part of this module")]
-
 use cupti_audit::knowledge::file_interest::cupti_options;
 use std::fs::File;
 use std::io::{Read as _, Write as _};

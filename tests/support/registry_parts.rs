@@ -7,6 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+/// A registry, as a program and the Debian package that has it.
+pub const REGISTRY: (&str, &str) = ("docker-registry", "docker-registry");
+/// What pushes images into it.
+pub const SKOPEO: (&str, &str) = ("skopeo", "skopeo");
+
 /// Runs a program to its end and returns what it wrote.
 pub fn run(program: &str, arguments: &[&str]) -> Vec<u8> {
     let output = Command::new(program).args(arguments).output().unwrap();

@@ -1,8 +1,6 @@
 //! A program in a root file system, with the kernel's `/proc` in it: mounts of the session's own, which end
 //! with it, however it ends.
 
-#![allow(dead_code, reason = "each test target uses its own part of this module")]
-
 use std::path::Path;
 use std::process::{Command, Stdio};
 

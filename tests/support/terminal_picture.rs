@@ -66,7 +66,7 @@ pub fn draw(command: &str, said: &str) -> String {
     let (width, height) = (units(longest) + 40.0, lines.len() * LINE + 30);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height}\" width=\"{width:.0}\" role=\"img\">\n\
-         <!-- Written by tests/cli.rs from what the program says, with UPDATE_DOCS=1 in its environment. -->\n\
+         <!-- Written by tests/command_line/cli.rs from what the program says, with UPDATE_DOCS=1 in its environment. -->\n\
          <title>{}</title>\n\
          <rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#0d1117\"/>\n\
          <g font-family=\"ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace\" font-size=\"{SIZE}\" \

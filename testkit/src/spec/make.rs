@@ -146,17 +146,3 @@ pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
     out.extend_from_slice(rest.as_bytes());
     Ok(out)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::unescape;
-
-    #[test]
-    fn escapes_are_bytes_and_other_backslashes_are_mistakes() {
-        assert_eq!(unescape("/plain").unwrap(), b"/plain");
-        assert_eq!(unescape(r"a\xff\x0a\\x41ä").unwrap(), b"a\xff\n\\x41\xc3\xa4");
-        for text in [r"\n", r"\x4", r"\xzz", "\\", r"\xä1"] {
-            assert!(unescape(text).is_err(), "{text}");
-        }
-    }
-}

@@ -1,13 +1,5 @@
 //! Images with processes in them that really run: the generator, the judge and what is compared.
 
-#![allow(dead_code, reason = "each test target uses its own part of this module")]
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "the judge is real programs, run in a root; tests may panic"
-)]
-
 pub mod audit;
 pub mod base;
 pub mod compare;

@@ -1,6 +1,13 @@
-//! What does the audit make of a hostile or awkward layer, and of several on top of each other?
+//! What does the audit make of a hostile or awkward layer, of several on top of each other, and of the objects in them?
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    dead_code,
+    reason = "tests drive real programs on the host, may panic, and share more than each of them uses"
+)]
 
 #[path = "../support/tar.rs"]
 mod raw;
@@ -8,9 +15,12 @@ mod raw;
 mod bounds;
 mod changesets;
 mod damage;
+mod elf;
 mod headers;
+mod interest;
 mod kept;
 mod links;
+mod rewritten_layers;
 mod sparse;
 
 use std::collections::BTreeMap;

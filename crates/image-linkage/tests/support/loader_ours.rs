@@ -1,7 +1,5 @@
 //! Our answers in the words of the real loader.
 
-#![allow(dead_code, reason = "each test target uses its own part of this module")]
-
 use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, UnresolvedRequest};
 
 /// What ends the words about an object that needs more than the processor has.

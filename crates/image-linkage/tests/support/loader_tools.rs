@@ -1,7 +1,5 @@
 //! The programs that are compiled for a test, and how one is run in a root.
 
-#![allow(dead_code, reason = "each test target uses its own part of this module")]
-
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -2,8 +2,9 @@
 
 use testkit::elf::Elf;
 
-use super::musl_case::{Case, LOADER, PATH_FILE};
-use super::{Judge, check, musl_ours};
+use super::{Judge, check};
+use crate::musl_case::{Case, LOADER, PATH_FILE};
+use crate::musl_ours;
 
 /// Asks the real loader and ours, and says what both load and miss.
 fn ask(case: &Case, loaded: &[&str], errors: &[&str]) {
@@ -163,7 +164,7 @@ fn is_a_missing_version_an_error() {
 fn what_does_musl_miss_of_the_real_cupti() {
     let (Some(judge), Some(part)) = (
         Judge::new(),
-        super::support::part("wheels/nvidia-cuda-cupti-cu12-12.4.127"),
+        crate::support::part("wheels/nvidia-cuda-cupti-cu12-12.4.127"),
     ) else {
         return;
     };

@@ -11,8 +11,9 @@ use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, run_ldconfig};
 use image_linkage::rootfs::{NodeKind, Rootfs};
 use testkit::elf::{Elf, Machine};
 
-use super::loader_tools::{Ran, Tools};
-use super::{loader_tree, our_list, ours, real_list, support};
+use super::{our_list, ours, real_list};
+use crate::loader_tools::{Ran, Tools};
+use crate::{loader_tree, support};
 
 const LOADER: &str = "/lib/ld-linux-aarch64.so.1";
 const TOOLKIT: &str = "usr/local/cuda-12.4/targets/sbsa-linux/lib";

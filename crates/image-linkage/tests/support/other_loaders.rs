@@ -7,7 +7,7 @@ use std::process::Command;
 use image_linkage::loader::{Arch, CpuLevel, DynamicLoader};
 use testkit::layer::Layer;
 
-use super::{loader_tree, support};
+use crate::{loader_tree, support};
 
 /// Go's name of a processor, and the package whose loader runs on it.
 const LOADERS: [(&str, &str); 8] = [

@@ -8,8 +8,9 @@ use std::process::Command;
 
 use testkit::elf::Elf;
 
-use super::loader_tools::Tools;
-use super::{loader_tree, our_list, ours, real_list, support};
+use super::{our_list, ours, real_list};
+use crate::loader_tools::Tools;
+use crate::{loader_tree, support};
 
 const MOVED: [(&str, &str); 2] = [
     ("/etc/ld.so.cache", "/opt/ld.so.cache"),

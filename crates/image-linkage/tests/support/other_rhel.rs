@@ -5,8 +5,9 @@ use std::os::unix::fs::symlink;
 
 use testkit::elf::Elf;
 
-use super::loader_tools::Tools;
-use super::{loader_tree, our_list, ours, real_list, support};
+use super::{our_list, ours, real_list};
+use crate::loader_tools::Tools;
+use crate::{loader_tree, support};
 
 const LOADER: &str = "usr/lib64/ld-linux-x86-64.so.2";
 

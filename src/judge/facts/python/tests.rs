@@ -1,4 +1,4 @@
-//! Where Pythons look that no Debian has; `tests/real_pythons.rs` asks the real one about the others.
+//! Where Pythons look that no Debian has; `tests/real_parts/real_pythons.rs` asks the real one about the others.
 
 use testkit::elf::Elf;
 use testkit::layer::Layer;

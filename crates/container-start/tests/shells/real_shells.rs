@@ -1,0 +1,194 @@
+//! Do the programs of a command start with the environments that were read from its files?
+//!
+//! The judge is the real bash, dash and `BusyBox`, with the real tools: each case's command runs in a root of its own, and
+//! a program there writes down what its loader would see. A start that was read otherwise, and without a word about it,
+//! is a failure; one that is open or assumed is counted. `CONTAINER_START_CASE=NAME` runs the cases of that name alone and
+//! shows them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use crate::case_file::{Case, Shell, read_cases};
+use crate::comparison::{Agreement, compare};
+use crate::real_root::{RootFiles, resolve_in};
+use crate::real_run::{Judge, RealStart, environment};
+use container_start::{
+    ContainerCommand, ContainerStart, LOADER_VARIABLES, LauncherTable, Value, ValuePiece, read_start,
+};
+use testkit::parallel::in_parallel;
+use yaml_mistakes::YamlDocument;
+
+/// A case in a shell, with what was read and what happened.
+struct Outcome<'a> {
+    case: &'a Case,
+    shell: Shell,
+    start: ContainerStart,
+    real: Vec<RealStart>,
+    printed: String,
+    agreement: Agreement,
+}
+
+#[test]
+fn starts_are_read_as_real_shells_make_them() {
+    let Some(judge) = Judge::new() else { return };
+    let launchers = launcher_table();
+    let silent = ["idioms", "scripts"].map(|folder| judge_cases(&judge, &launchers, folder));
+    assert_eq!(silent, [0, 0], "starts that were read wrongly without a word");
+}
+
+/// Runs the cases of a folder and returns how many were read wrongly without a word.
+fn judge_cases(judge: &Judge, launchers: &LauncherTable, folder: &str) -> usize {
+    let only = std::env::var("CONTAINER_START_CASE").ok();
+    let cases = read_cases(folder);
+    let chosen = cases
+        .iter()
+        .filter(|case| only.as_ref().is_none_or(|only| *only == case.name));
+    let runs: Vec<(&Case, Shell)> = chosen
+        .flat_map(|case| case.shells.iter().map(move |shell| (case, *shell)))
+        .collect();
+    let outcomes = in_parallel(runs.len(), |number| {
+        let (case, shell) = runs[number];
+        run_case(judge, launchers, case, shell)
+    });
+    let skipped = outcomes.iter().filter(|outcome| outcome.is_none()).count();
+    let outcomes: Vec<Outcome> = outcomes.into_iter().flatten().collect();
+    for outcome in &outcomes {
+        let is_silent = outcome.agreement == Agreement::Silent;
+        let is_listed = only.is_some()
+            || std::env::var("CONTAINER_START_LIST").is_ok_and(|list| {
+                list == format!("{:?}", outcome.agreement) || (list == "Nothing" && outcome.real.is_empty())
+            });
+        if is_silent || is_listed {
+            show(outcome);
+        }
+    }
+    summarize(folder, &outcomes, skipped)
+}
+
+fn launcher_table() -> LauncherTable {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../profiles/launchers.yaml");
+    let text = fs::read_to_string(path).unwrap();
+    YamlDocument::parse(&text).unwrap().read().unwrap()
+}
+
+/// Reads a case's start and then runs it; `None` where the root lacks what it needs.
+fn run_case<'a>(judge: &Judge, launchers: &LauncherTable, case: &'a Case, shell: Shell) -> Option<Outcome<'a>> {
+    let overlay = judge.overlay(case, shell);
+    let upper = overlay.path().join("upper");
+    let roots = [&*upper, &*judge.template(shell).path];
+    if case.needs.iter().any(|path| resolve_in(&roots, path).is_none()) {
+        return None;
+    }
+    let files = RootFiles::new(&upper, judge.template(shell), case, shell);
+    let command = ContainerCommand {
+        words: case.words.clone(),
+        environment: environment(case).into_iter().collect::<BTreeMap<_, _>>(),
+        user: if case.user == 0 {
+            String::new()
+        } else {
+            case.user.to_string()
+        },
+        directory: case.directory.clone(),
+        machine: std::env::consts::ARCH.to_owned(),
+    };
+    // Before the run: it may change the files.
+    let start = read_start(&command, &files, launchers);
+    let (real, printed) = judge.run(overlay.path(), case, shell);
+    let agreement = compare(&start, &real, &roots);
+    Some(Outcome {
+        case,
+        shell,
+        start,
+        real,
+        printed,
+        agreement,
+    })
+}
+
+/// Prints the counts and returns the last of them.
+fn summarize(folder: &str, outcomes: &[Outcome], skipped: usize) -> usize {
+    let count = |agreement: Agreement| outcomes.iter().filter(|outcome| outcome.agreement == agreement).count();
+    let cases: BTreeSet<&str> = outcomes.iter().map(|outcome| &*outcome.case.name).collect();
+    let shells: BTreeSet<Shell> = outcomes.iter().map(|outcome| outcome.shell).collect();
+    let changed = outcomes.iter().filter(|outcome| is_changed(outcome)).count();
+    let without = outcomes.iter().filter(|outcome| outcome.real.is_empty()).count();
+    println!(
+        "{folder}: {} cases in {} shells, {} runs: proved {}, one of several {}, assumed right {}, open {}, open misfit {}, assumed {}, \
+         silent {}; {changed} change a loader variable, {without} start nothing, {skipped} skipped",
+        cases.len(),
+        shells.len(),
+        outcomes.len(),
+        count(Agreement::Proved),
+        count(Agreement::OneOfSeveral),
+        count(Agreement::AssumedRight),
+        count(Agreement::Open),
+        count(Agreement::OpenMisfit),
+        count(Agreement::Assumed),
+        count(Agreement::Silent),
+    );
+    count(Agreement::Silent)
+}
+
+/// Whether a program gets other loader variables than the image has.
+fn is_changed(outcome: &Outcome) -> bool {
+    let image: BTreeMap<String, String> = environment(outcome.case).into_iter().collect();
+    let image = LOADER_VARIABLES.map(|name| image.get(name).cloned());
+    outcome.real.iter().any(|real| real.variables != image)
+}
+
+fn show(outcome: &Outcome) {
+    let Outcome { case, shell, start, .. } = outcome;
+    println!("---- {:?}: {} ({})", outcome.agreement, case.name, shell.name());
+    for (name, value) in &case.environment {
+        println!("  env {name}={value}");
+    }
+    println!("  run {:?}", case.words);
+    for file in case.files_for(*shell) {
+        println!("  {}:", file.path);
+        file.text.lines().for_each(|line| println!("    {line}"));
+    }
+    for real in &outcome.real {
+        let variables = LOADER_VARIABLES.iter().zip(&real.variables);
+        let variables = variables.filter_map(|(name, value)| Some(format!(" {name}={:?}", value.as_ref()?)));
+        println!(
+            "  real {} (user {}, in {}):{}",
+            real.path,
+            real.user,
+            real.directory,
+            variables.collect::<String>()
+        );
+    }
+    for program in &start.programs {
+        let words: Vec<String> = program.words.iter().map(text_of).collect();
+        println!(
+            "  read {:?} {words:?} from {}, {:?}",
+            program.path, program.place, program.rank
+        );
+        for environment in &program.environments {
+            let variables = LOADER_VARIABLES
+                .iter()
+                .filter_map(|name| Some((name, environment.variables.get(*name)?)));
+            let variables = variables.map(|(name, value)| format!("{name}={:?}", text_of(value)));
+            let variables: Vec<String> = variables.collect();
+            println!("    with {}", variables.join(" "));
+        }
+        for assumption in &program.assumptions {
+            println!("    assumes {}: {}", assumption.id, assumption.text);
+        }
+    }
+    outcome
+        .printed
+        .lines()
+        .take(8)
+        .for_each(|line| println!("  said {line}"));
+}
+
+/// The value, with each hole in angle brackets.
+fn text_of(value: &Value) -> String {
+    let pieces = value.pieces.iter().map(|piece| match piece {
+        ValuePiece::Text(text) => text.clone(),
+        ValuePiece::Hole(hole) => format!("<{} {}>", hole.place, hole.reason),
+    });
+    pieces.collect()
+}

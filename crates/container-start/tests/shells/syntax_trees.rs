@@ -1,0 +1,72 @@
+//! Does the parser accept the scripts that the real shells accept?
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use crate::case_file::{Shell, read_cases};
+use shuck_parser::parser::{ParseStatus, Parser, ShellDialect};
+use testkit::parts::have_all;
+
+/// The scripts that the parser may judge otherwise than the shell, by case, path and shell.
+const KNOWN: [(&str, &str, &str); 3] = [
+    // `bash -n` does not run the `shopt -s extglob` in front.
+    ("extglob", "/entry.sh", "bash"),
+    // The parser takes arrays in the POSIX dialect too.
+    ("an array in dash is a syntax error", "/entry.sh", "dash"),
+    // A command named `[[` for dash; the parser refuses the conditional.
+    ("double brackets in dash are no command", "/entry.sh", "dash"),
+];
+
+#[test]
+fn scripts_parse_as_in_their_shells() {
+    if !have_all(&[("bash", "bash"), ("dash", "dash")]) {
+        return;
+    }
+    let mut counts = [0; 2];
+    let mut disagreements = Vec::new();
+    for case in read_cases("idioms").into_iter().chain(read_cases("scripts")) {
+        for shell in case.shells.iter().copied().filter(|shell| *shell != Shell::Busybox) {
+            for file in case
+                .files_for(shell)
+                .iter()
+                .filter(|file| file.text.starts_with("#!/bin/"))
+            {
+                let is_bash = file.text.starts_with("#!/bin/bash");
+                let program: &[&str] = match (is_bash, shell) {
+                    (true, _) => &["bash", "-n"],
+                    (false, Shell::Posix) => &["bash", "--posix", "-n"],
+                    (false, _) => &["dash", "-n"],
+                };
+                let dialect = match program {
+                    ["dash", ..] => ShellDialect::Posix,
+                    _ => ShellDialect::Bash,
+                };
+                let is_accepted = is_accepted(program, &file.text);
+                let is_clean = Parser::with_dialect(&file.text, dialect).parse().status == ParseStatus::Clean;
+                counts[usize::from(is_accepted)] += 1;
+                let key = (&*case.name, &*file.path, shell.name());
+                if is_accepted != is_clean && !KNOWN.contains(&key) {
+                    disagreements.push(format!(
+                        "{key:?}: {program:?} accepts: {is_accepted}, parser: {is_clean}"
+                    ));
+                }
+            }
+        }
+    }
+    let [refused, accepted] = counts;
+    println!("syntax: {accepted} scripts accepted by their shell, {refused} refused");
+    assert!(disagreements.is_empty(), "{}", disagreements.join("\n"));
+}
+
+fn is_accepted(program: &[&str], text: &str) -> bool {
+    let mut words = program.iter();
+    let mut command = Command::new(words.next().unwrap());
+    command
+        .args(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    child.wait().unwrap().success()
+}

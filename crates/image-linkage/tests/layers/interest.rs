@@ -1,0 +1,99 @@
+//! Does an index hold what was asked for, and can the loader be followed where nothing was?
+
+#[path = "../../examples/image_ldd.rs"]
+mod example;
+
+use image_linkage::layer::{ExpectedBlob, FileFacts, FileInterest, IndexOptions, LayerEntry, WantedFiles, index_layer};
+use testkit::elf::Elf;
+use testkit::layer::Layer;
+
+const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
+
+/// An image with a program that needs one library by its search path and one that is not there.
+fn layer() -> Layer {
+    let program = Elf::executable()
+        .interp(LOADER)
+        .runpath("$ORIGIN/../lib")
+        .needed("libown.so.1")
+        .needed("libgone.so.2");
+    let library = Elf::library("libown.so.1").export("own_init").string("libplugin.so");
+    Layer::new()
+        .file(
+            "lib64/ld-linux-x86-64.so.2",
+            Elf::library("ld-linux-x86-64.so.2").build(),
+        )
+        .file("opt/bin/app", program.build())
+        .file("opt/lib/libown.so.1", library.build())
+        .file("etc/motd", "hello")
+}
+
+/// The facts of the library and of another file, read with what `wanted` asks for.
+fn read(wanted: WantedFiles) -> [FileFacts; 2] {
+    let options = IndexOptions {
+        interest: FileInterest::from(wanted),
+        ..IndexOptions::default()
+    };
+    let tar = layer().tar();
+    let index = index_layer("L", tar.as_slice(), &ExpectedBlob::default(), &options).unwrap();
+    ["opt/lib/libown.so.1", "etc/motd"].map(|path| match index.entries.get(path.as_bytes()) {
+        Some(LayerEntry::File(facts)) => FileFacts::clone(facts),
+        other => panic!("{path}: {other:?}"),
+    })
+}
+
+fn list(text: &str) -> std::collections::BTreeSet<String> {
+    [text.to_owned()].into()
+}
+
+#[test]
+fn two_interests_index_differently_and_have_two_fingerprints() {
+    let wanted = WantedFiles {
+        kept: list("etc/motd"),
+        hashed: list("libown.so*"),
+        names: list("libplugin.so"),
+        symbol_prefixes: list("own_"),
+        ..WantedFiles::default()
+    };
+    let [library, file] = read(wanted.clone());
+    let elf = library.elf.unwrap();
+    assert_eq!(elf.mentions, [Box::from(&b"libplugin.so"[..])]);
+    assert_eq!(*elf.symbols[0].name, *b"own_init");
+    assert_eq!(library.sha256.unwrap().len(), 64);
+    assert_eq!(file.kept.as_deref(), Some(&b"hello"[..]));
+
+    let [library, file] = read(WantedFiles::default());
+    let elf = library.elf.unwrap();
+    assert_eq!((elf.mentions, elf.symbols), (vec![], vec![]));
+    assert_eq!((library.sha256, file.kept), (None, None));
+
+    for (word, kept) in [("hell", Some(&b"hello"[..])), ("bye", None)] {
+        let [_, file] = read(WantedFiles {
+            texts: list("motd"),
+            text_words: list(word),
+            ..WantedFiles::default()
+        });
+        assert_eq!(file.kept.as_deref(), kept, "{word}");
+    }
+
+    let asked = FileInterest::from(wanted).fingerprint();
+    assert_ne!(asked, FileInterest::default().fingerprint());
+}
+
+#[test]
+fn the_example_follows_the_loader_in_layers_and_in_a_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let (tar, root) = (dir.path().join("layer.tar"), dir.path().join("root"));
+    std::fs::write(&tar, layer().tar()).unwrap();
+    tar::Archive::new(layer().tar().as_slice()).unpack(&root).unwrap();
+    for image in [tar, root] {
+        assert_eq!(
+            example::image_ldd(b"/opt/bin/app", &[image]).unwrap(),
+            [
+                "libown.so.1 => /opt/bin/../lib/libown.so.1 (DT_RUNPATH of app)",
+                "libgone.so.2: cannot open shared object file: No such file or directory",
+            ]
+        );
+    }
+    let error = example::image_ldd(b"/opt/bin/app", &[]).unwrap_err();
+    assert_eq!(error.to_string(), "/opt/bin/app: no ELF object lies there");
+}

@@ -1,0 +1,114 @@
+//! Do our loader and the real one agree on file systems that nobody thought of?
+//!
+//! A seed makes a small root file system with an environment and a program. The real `ld.so` and `ldconfig`
+//! of a Debian run in it; ours reads the same files. What they load, in which order, from where, what they
+//! miss and the words they say about it have to be the same. A case that differs is made small and kept in
+//! `testdata/loader/`; `CUPTI_AUDIT_CASES=FIRST-LAST` runs other seeds than the usual.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use testkit::parallel::in_parallel;
+use testkit::seeds;
+
+use crate::loader_case::Case;
+use crate::loader_compare::{Difference, End, compare};
+use crate::loader_coverage::Coverage;
+use crate::loader_world::{WORLD, World};
+
+/// The cases of a run that are made small and kept when they differ: each takes a while.
+const KEPT: usize = 3;
+/// How many of the generated cases have each feature, at least.
+const CASES_WITH_FEATURE: usize = 10;
+/// The same for the cases that open.
+const OPENS_WITH_FEATURE: usize = 12;
+
+#[test]
+fn generated_cases_agree_with_the_real_loader() {
+    let Some(world) = &*WORLD else { return };
+    let (first, last) = seeds::chosen(1, 1000, 2000);
+    let cases: Vec<Case> = (first..=last).map(crate::loader_generate::make).collect();
+    let run = run(world, &cases);
+    let ldconfigs = cases.iter().filter(|case| case.ldconfig.is_some()).count();
+    let ends = |end| run.ends.get(&end).copied().unwrap_or(0);
+    println!(
+        "{} of {} generated cases agree ({} load, {} miss something, {} meet a refused file, {} lack a version), ldconfig {} of {ldconfigs}",
+        cases.len() - run.failures.len(),
+        cases.len(),
+        ends(End::Loads),
+        ends(End::Misses),
+        ends(End::MeetsRefused),
+        ends(End::LacksVersion),
+        ldconfigs - run.failed_in(crate::loader_compare::Step::Ldconfig),
+    );
+    report(world, &cases, &run);
+    if seeds::asked().is_none() {
+        Coverage::of(&cases).check("of the generated cases", CASES_WITH_FEATURE);
+    }
+}
+
+#[test]
+fn generated_dlopens_agree_with_the_real_loader() {
+    let Some(world) = &*WORLD else { return };
+    let (first, last) = seeds::chosen(1, 300, 500);
+    let cases: Vec<Case> = (first..=last).map(crate::loader_generate::make_open).collect();
+    let run = run(world, &cases);
+    println!(
+        "{} of {} generated dlopens agree ({} open everything)",
+        cases.len() - run.failures.len(),
+        cases.len(),
+        run.ends.get(&End::Loads).copied().unwrap_or(0)
+    );
+    report(world, &cases, &run);
+    if seeds::asked().is_none() {
+        Coverage::of_opens(&cases).check("of the generated dlopens", OPENS_WITH_FEATURE);
+    }
+}
+
+/// What came of many cases.
+struct Run {
+    ends: BTreeMap<End, usize>,
+    /// By the number of the case.
+    failures: BTreeMap<usize, Difference>,
+}
+
+impl Run {
+    fn failed_in(&self, step: crate::loader_compare::Step) -> usize {
+        let failures = self.failures.values();
+        failures.filter(|difference| difference.step == step).count()
+    }
+}
+
+/// Compares all cases, on every processor.
+fn run(world: &World, cases: &[Case]) -> Run {
+    let results = in_parallel(cases.len(), |number| compare(world, &cases[number]));
+    let mut run = Run {
+        ends: BTreeMap::new(),
+        failures: BTreeMap::new(),
+    };
+    for (number, result) in results.into_iter().enumerate() {
+        match result {
+            Ok(end) => *run.ends.entry(end).or_default() += 1,
+            Err(difference) => drop(run.failures.insert(number, difference)),
+        }
+    }
+    run
+}
+
+/// Fails where cases differ, with the first few made small and kept, and the seeds of all.
+fn report(world: &World, cases: &[Case], run: &Run) {
+    let mut text = String::new();
+    for (number, difference) in run.failures.iter().take(KEPT) {
+        let kept = crate::loader_kept::keep(world, &cases[*number], difference);
+        let _ = writeln!(text, "{kept}\n");
+    }
+    let failures = run.failures.iter();
+    let seeds: Vec<String> = failures
+        .map(|(number, difference)| format!("{} {:?}", cases[*number].seed, difference.step))
+        .collect();
+    assert!(
+        seeds.is_empty(),
+        "{text}{} cases differ: {}",
+        seeds.len(),
+        seeds.join(", ")
+    );
+}

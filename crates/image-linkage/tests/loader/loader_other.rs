@@ -1,0 +1,71 @@
+//! Are images for other processors, and of distributions with other folders, resolved as their own loaders do?
+//!
+//! The judges are glibc's loaders as Debian builds them, run by qemu's user mode where this processor cannot run
+//! them: that of a whole Debian for arm64, those of the packages for cross compiling, and the one of
+//! `libc6-amd64-i386`. The last is a stand-in for Red Hat's systems, whose own packages are nowhere at hand: it
+//! runs on x86-64 and is built with `/lib64` and `/usr/lib64` in front, and Debian adds `/lib` and `/usr/lib`.
+
+#[path = "../support/other_arm64.rs"]
+mod other_arm64;
+#[path = "../support/other_loaders.rs"]
+mod other_loaders;
+#[path = "../support/other_moved.rs"]
+mod other_moved;
+#[path = "../support/other_rhel.rs"]
+mod other_rhel;
+
+use image_linkage::loader::{
+    Arch, CpuLevel, DynamicLoader, LoadResolution, LoaderEnvironment, ProcessSetup, SearchStage, SimulatedProcess,
+    StartMode,
+};
+use image_linkage::rootfs::{FileCredentials, Rootfs};
+
+/// Lists a program as an argument of the loader of `platform`.
+fn ours(rootfs: &Rootfs, platform: &str, program: &str, library_path: Option<&str>) -> LoadResolution {
+    let arch = Arch::of_platform(platform).unwrap();
+    let linker = DynamicLoader::find_default(rootfs, arch, CpuLevel::V1).unwrap();
+    assert_eq!(linker.problems, [] as [String; 0]);
+    let environment = LoaderEnvironment {
+        library_path: library_path.map(|path| path.as_bytes().into()),
+        preload: None,
+        working_dir: (*b"/").into(),
+        ..LoaderEnvironment::default()
+    };
+    let setup = ProcessSetup {
+        rootfs,
+        linker: &linker,
+        environment: &environment,
+        user: &FileCredentials::default(),
+        cpu: CpuLevel::V1,
+        from_driver: &|_| false,
+    };
+    SimulatedProcess::new(&setup).start(program.as_bytes(), StartMode::Listed)
+}
+
+/// The environment in which a loader says what it would load.
+fn variables(library_path: Option<&str>) -> Vec<String> {
+    let path = library_path.map(|path| format!("LD_LIBRARY_PATH={path}"));
+    let trace = "LD_TRACE_LOADED_OBJECTS=1".to_owned();
+    path.into_iter().chain([trace]).collect()
+}
+
+/// The lines that the loader prints of it, without addresses and without its own.
+fn our_list(resolution: &LoadResolution) -> Vec<String> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let objects = resolution.objects.iter().skip(1);
+    let loaded = objects.filter(|object| object.how != SearchStage::Interpreter);
+    let loaded = loaded.map(|object| format!("{} => {}", text(&object.name), text(&object.path)));
+    let missing = resolution.unresolved.iter();
+    let missing = missing.map(|missing| format!("{} => not found", text(&missing.name)));
+    loaded.chain(missing).collect()
+}
+
+/// What the loader prints in trace mode, in the same form.
+fn real_list(out: &str) -> Vec<String> {
+    let lines = out.lines().map(str::trim);
+    let lines = lines.map(|line| line.rsplit_once(" (0x").map_or(line, |(head, _)| head));
+    lines
+        .filter(|line| line.contains(" => "))
+        .map(ToOwned::to_owned)
+        .collect()
+}

@@ -1,0 +1,173 @@
+//! Is each program that is known found by its file, does each tool apply only where it is there, and is no build of it
+//! that asks for nothing blamed?
+
+use std::fs;
+
+use crate::support::run;
+use serde_json::Value;
+use testkit::elf::Elf;
+use testkit::layer::Layer;
+
+/// How the file of a program asks.
+enum Asks {
+    Linked,
+    Opens(&'static [&'static str]),
+}
+
+use Asks::{Linked, Opens};
+
+/// Tools that use the CUPTI of the image: their ids and files, as their own builds name them.
+const USERS: [(&str, &str, Asks); 9] = [
+    (
+        "papi",
+        "usr/lib/libpapi.so.7.2",
+        Opens(&["libcupti.so", "libcupti.so.1"]),
+    ),
+    ("likwid", "usr/local/lib/liblikwid.so.5.5", Opens(&["libcupti.so"])),
+    (
+        "hpctoolkit",
+        "opt/hpctoolkit/lib/hpctoolkit/libhpcrun.so",
+        Opens(&["/lib64/libcupti.so", "libcupti.so"]),
+    ),
+    ("parcagpu", "opt/parca/libparcagpucupti.so", Opens(&[])),
+    ("tau", "opt/tau/x86_64/lib/shared-cupti/libTAUsh-cupti.so", Linked),
+    ("score-p", "opt/scorep/lib/libscorep_adapter_cuda_mgmt.so.5", Linked),
+    ("extrae", "opt/extrae/lib/libcudampitrace-4.2.so", Linked),
+    ("caliper", "usr/local/lib/libcaliper.so.2", Linked),
+    ("nvbench", "usr/local/lib/libnvbench.so", Linked),
+];
+
+const INJECTED: &str = "CUDA_INJECTION64_PATH=/opt/parca/libparcagpucupti.so";
+
+fn base() -> Layer {
+    let loader = [
+        "/lib/x86_64-linux-gnu/",
+        "/usr/lib/x86_64-linux-gnu/",
+        "/lib/",
+        "/usr/lib/",
+    ]
+    .into_iter()
+    .fold(Elf::library("ld-linux-x86-64.so.2"), Elf::string);
+    Layer::new().executable("lib64/ld-linux-x86-64.so.2", loader.build())
+}
+
+/// A CUPTI in a default folder, with what counters need.
+fn with_cupti(layer: Layer) -> Layer {
+    let functions = [
+        "cuptiActivityEnable",
+        "cuptiSubscribe",
+        "cuptiProfilerInitialize",
+        "cuptiPCSamplingEnable",
+    ];
+    let library = functions.into_iter().fold(Elf::library("libcupti.so.12"), Elf::export);
+    let beside = ["libnvperf_host.so", "libnvperf_target.so", "libpcsamplingutil.so"];
+    beside
+        .into_iter()
+        .fold(layer, |layer, name| {
+            layer.file(format!("usr/lib/{name}"), Elf::library(name).build())
+        })
+        .file("usr/lib/libcupti.so.12", library.build())
+        .symlink("usr/lib/libcupti.so", "libcupti.so.12")
+}
+
+/// The files of the tools; those that open names do so only where their builds hold them.
+fn with_tools(layer: Layer, hold_names: bool) -> Layer {
+    USERS.iter().fold(layer, |layer, (_, path, asks)| {
+        let library = Elf::library(path.rsplit('/').next().unwrap()).import_weak("dlopen");
+        let library = match asks {
+            Linked if hold_names => library.needed("libcupti.so.12"),
+            Opens(names) if hold_names => names.iter().fold(library, Elf::string),
+            _ => library,
+        };
+        layer.file(*path, library.build())
+    })
+}
+
+fn with_distribution(layer: Layer, name: &str) -> Layer {
+    let path = format!("usr/lib/python3/dist-packages/{name}-1.0.dist-info/METADATA");
+    layer.file(path, format!("Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"))
+}
+
+fn report(layer: &Layer) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image.tar");
+    fs::write(
+        &path,
+        crate::image_archive::classic(&["tools:1"], &[&layer.tar()]).tar(),
+    )
+    .unwrap();
+    let image = format!("docker-archive:{}", path.display());
+    let output = run(&["profilers", "--format", "json", "-e", INJECTED, &image]);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The state of a tool, and why.
+fn state<'r>(report: &'r Value, tool: &str) -> (&'r str, String) {
+    let tools = report["profilers"].as_array().unwrap();
+    let here = &tools.iter().find(|entry| entry["id"] == tool).unwrap()["here"]["as-is"];
+    (here["state"].as_str().unwrap(), here["because"].to_string())
+}
+
+#[test]
+fn is_a_tool_ready_where_its_own_file_gets_cupti() {
+    let report = report(&with_tools(with_cupti(base()), true));
+    for (tool, path, _) in USERS {
+        let (state, because) = state(&report, tool);
+        assert_eq!(state, "ready", "{tool}: {because}");
+        let file = path.rsplit('/').next().unwrap();
+        assert!(because.contains(&format!("{file} gets ")), "{tool}: {because}");
+    }
+}
+
+#[test]
+fn is_a_tool_not_ready_where_its_own_file_gets_none() {
+    let report = report(&with_tools(base(), true));
+    for (tool, _, _) in USERS {
+        let (state, because) = state(&report, tool);
+        // These two look into folders that a variable, or the process itself, tells.
+        let (expected, words) = match tool {
+            "papi" | "hpctoolkit" => ("unknown", "is known only when it runs"),
+            _ => ("not-ready", "cannot open shared object file"),
+        };
+        assert_eq!(state, expected, "{tool}: {because}");
+        assert!(because.contains(words), "{tool}: {because}");
+    }
+}
+
+#[test]
+fn is_a_build_that_asks_for_nothing_no_matter() {
+    // As libpapi7.0 and likwid of Debian 12, and libnvbench.so of the wheel cuda-bench 0.3.0.
+    let report = report(&with_tools(base(), false));
+    for (tool, _, _) in USERS.iter().filter(|(tool, _, _)| *tool != "parcagpu") {
+        assert_eq!(state(&report, tool).0, "not-applicable", "{tool}");
+    }
+}
+
+#[test]
+fn do_tools_without_cupti_apply_only_where_they_are() {
+    let tools = [
+        ("py-spy", "ready"),
+        ("scalene", "ready"),
+        ("memray", "ready"),
+        ("nvitop", "ready"),
+        ("horovod", "ready"),
+        ("oneflow", "ready"),
+        ("nsight-python", "not-ready"),
+    ];
+    let absent = report(&base());
+    let there = report(
+        &tools
+            .iter()
+            .fold(base(), |layer, (tool, _)| with_distribution(layer, tool)),
+    );
+    for (tool, expected) in tools {
+        assert_eq!(state(&absent, tool).0, "not-applicable", "{tool}");
+        assert_eq!(state(&there, tool).0, expected, "{tool}");
+    }
+}

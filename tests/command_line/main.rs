@@ -1,0 +1,43 @@
+//! What the program says and writes, command by command.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    dead_code,
+    reason = "tests drive real programs on the host, may panic, and share more than each of them uses"
+)]
+
+#[path = "../support/engine.rs"]
+mod docker;
+#[path = "../support/documentation.rs"]
+mod documentation;
+#[path = "../support/hostile_images.rs"]
+mod hostile_images;
+#[path = "../support/image_archive.rs"]
+mod image_archive;
+#[path = "../support/interrupt.rs"]
+mod interrupt;
+#[path = "../support/registry_parts.rs"]
+mod registry;
+#[path = "../support/ci_site.rs"]
+mod site;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../support/terminal_picture.rs"]
+mod terminal_picture;
+
+mod apis;
+mod ci;
+mod cli;
+mod gate;
+mod gpu_evidence;
+mod known_tools;
+mod other_library;
+mod outputs;
+mod pages;
+mod plans;
+mod profilers;
+mod reports;
+mod rules;

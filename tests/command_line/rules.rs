@@ -1,0 +1,417 @@
+//! What does every rule say of every fixture image, for every phase? And are the rules themselves in order?
+
+use cupti_audit::knowledge::file_interest::cupti_options;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use cupti_audit::judge::facts::installed_tools::find_installed_tools;
+use cupti_audit::judge::facts::{GatherOptions, HostFacts, ImageFacts, StartOverrides};
+use cupti_audit::judge::image_reading::{self, ReadOptions};
+use cupti_audit::judge::plan::profilers::assess_tools;
+use cupti_audit::judge::plan::{self, PlanInput};
+use cupti_audit::judge::rule::{self, Finding, Rule, RuleQuestion, RuleSubject, Severity, UnmetNeed};
+use cupti_audit::knowledge::{Knowledge, SEVERITY_PHASES};
+use image_linkage::loader::CpuLevel;
+use image_linkage::rootfs::FileCredentials;
+use image_source::Platform;
+use image_source::registry::RegistryOptions;
+use testkit::layer::{Compression, Layer};
+use testkit::oci::Layout;
+use testkit::spec::Sources;
+
+/// Where no phase was asked for, and each phase.
+const ASKED: [&str; 4] = ["", "inference", "training", "profiling"];
+
+/// Images in which CUPTI does all that it can: what is said of them has to be true of every good image.
+const GOOD: [&str; 8] = [
+    "arm64",
+    "debian-cupti",
+    "devel",
+    "multi-platform",
+    "pip-torch",
+    "rhel-devel",
+    "torch-with-triton",
+    "wrong-class",
+];
+
+/// Those about what a run was asked with: its suppressions and its tools.
+const OF_RUN: [&str; 5] = [
+    "expired-accept",
+    "expired-suppression",
+    "tool-not-ready",
+    "unused-accept",
+    "unused-suppression",
+];
+
+/// The rules that are about an image.
+fn image_rules() -> Vec<Rule> {
+    let mut rules = Knowledge::built_in().rules;
+    rules.retain(|rule| rule.answers(RuleQuestion::Image) && !OF_RUN.contains(&rule.id.as_str()));
+    rules
+}
+
+/// What is true of some of them: no process of theirs gets the library behind hardware counters, which only those
+/// who profile with them miss.
+const WITHOUT_COUNTERS: [&str; 1] = ["wrong-class"];
+
+/// One image of one platform.
+struct Judged {
+    /// The fixture, and the platform where it has several.
+    name: String,
+    subjects: Vec<RuleSubject>,
+    /// The findings by what was asked for.
+    findings: BTreeMap<&'static str, Vec<Finding>>,
+}
+
+static ALL: LazyLock<Vec<Judged>> = LazyLock::new(|| {
+    let sources = Sources::of_repository().unwrap();
+    let mut all = Vec::new();
+    for (name, fixture) in sources.fixtures() {
+        let others = fixture.also.iter().map(|other| other.platform.as_str());
+        for platform in std::iter::once(fixture.platform.as_str()).chain(others) {
+            let label = if fixture.also.is_empty() {
+                name.clone()
+            } else {
+                format!("{name} on {platform}")
+            };
+            all.push(judge(label, &facts(name, platform, &[])));
+        }
+    }
+    all.extend(running("devel"));
+    all
+});
+
+/// An image as a container that runs, on hosts that lack something.
+fn running(name: &str) -> Vec<Judged> {
+    let host = |driver: &str, has_gpu, counters| HostFacts {
+        driver: Some(driver.to_owned()).filter(|driver| !driver.is_empty()),
+        has_gpu,
+        counters,
+        has_daemon: false,
+    };
+    let hosts = [
+        ("without a driver", host("", false, None)),
+        ("of 2021 without a GPU", host("470.82.01", false, Some(true))),
+        ("that grants no counters", host("535.104.05", true, Some(false))),
+        ("that grants all", host("570.86.15", true, Some(true))),
+    ];
+    let on = |(words, host): (&str, HostFacts)| {
+        let mut facts = facts(name, "linux/amd64", &[]);
+        facts.host = Some(host);
+        facts.image.config.running = Some(FileCredentials::default());
+        let daemon = ("KINETO_USE_DAEMON".to_owned(), "1".to_owned());
+        facts.image.config.env.push(daemon);
+        judge(format!("{name} on a host {words}"), &facts)
+    };
+    hosts.map(on).into()
+}
+
+fn facts(name: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts {
+    let folder = concat!("oci:", env!("CARGO_MANIFEST_DIR"), "/testdata/images");
+    read(&format!("{folder}/{name}"), platform, environment)
+}
+
+fn read(reference: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts {
+    let platform = Platform::parse(platform).unwrap();
+    let options = ReadOptions {
+        platform: Some(&platform),
+        registry: RegistryOptions::default(),
+        knowledge: &Knowledge::built_in(),
+        conditions: GatherOptions {
+            environment: environment
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
+            cpu: CpuLevel::V3,
+            limits: image_linkage::limits::Limits::default(),
+            start: StartOverrides::default(),
+        },
+        index: cupti_options(),
+        progress: &(),
+        cache: None,
+    };
+    image_reading::read_image(reference, &options).unwrap()
+}
+
+fn judge(name: String, facts: &ImageFacts) -> Judged {
+    let knowledge = Knowledge::built_in();
+    let rules = image_rules();
+    let subjects = rule::image_subjects(facts);
+    let installed = find_installed_tools(facts, &knowledge.profilers, &[]);
+    let known = PlanInput {
+        facts,
+        rules: &rules,
+        subjects: &subjects,
+        profilers: &knowledge.profilers,
+        tools: &assess_tools(facts, &installed, &knowledge.profilers),
+    };
+    let findings = ASKED.map(|asked| {
+        let phases = knowledge.phases_named(&[asked.to_owned()]);
+        let mut findings = rule::judge_subjects(&rules, &subjects, &phases);
+        for phase in &phases {
+            let unmet = plan::plan_phase(&known, phase).unmet;
+            plan::add_unmet_needs(&known, phase, &unmet, &mut findings);
+        }
+        (asked, findings)
+    });
+    Judged {
+        name,
+        subjects,
+        findings: findings.into(),
+    }
+}
+
+impl Judged {
+    /// The gravest severity of each rule, by what was asked for.
+    fn rules(&self) -> BTreeMap<&str, [Option<Severity>; 4]> {
+        let mut rules: BTreeMap<&str, [Option<Severity>; 4]> = BTreeMap::new();
+        for (at, asked) in ASKED.iter().enumerate() {
+            for finding in &self.findings[asked] {
+                let cell = &mut rules.entry(&finding.rule).or_default()[at];
+                *cell = (*cell).max(Some(finding.severity));
+            }
+        }
+        rules
+    }
+}
+
+#[test]
+fn what_every_rule_says_of_every_image() {
+    let mut out = String::new();
+    let _ = writeln!(out, "{:36}unasked  inference  training  profiling", "");
+    for judged in &*ALL {
+        let _ = writeln!(out, "{}", judged.name);
+        for (rule, cells) in judged.rules() {
+            let [unasked, inference, training, profiling] = cells.map(|cell| cell.map_or("-", Severity::name));
+            let _ = writeln!(out, "  {rule:34}{unasked:9}{inference:11}{training:10}{profiling}");
+        }
+    }
+    insta::assert_snapshot!("matrix", out);
+}
+
+#[test]
+fn what_every_rule_says_the_first_time_it_finds_something() {
+    let mut out = String::new();
+    for rule in image_rules() {
+        let mut found = ALL.iter().flat_map(|judged| {
+            let findings = judged.findings.values().flatten();
+            findings.map(move |finding| (&judged.name, finding))
+        });
+        if let Some((image, finding)) = found.find(|(_, finding)| finding.rule == rule.id) {
+            let _ = writeln!(out, "{} ({image})\n  {}", rule.id, finding.message);
+            for evidence in finding.evidence.iter().take(2) {
+                let _ = writeln!(out, "  {}", evidence.text());
+            }
+            let _ = writeln!(out, "  {}\n", finding.fix);
+        }
+    }
+    insta::assert_snapshot!("messages", out);
+}
+
+/// Whether a directory is named is what ldconfig would read: its includes, its comments, and nothing else.
+#[test]
+fn gke_path_is_named_where_ldconfig_reads_it() {
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
+    let directory = "/usr/local/nvidia/lib64";
+    let include = "include /etc/ld.so.conf.d/*.conf";
+    // What ld.so.conf says, which other file names the directory, and whether ldconfig gets to it.
+    let cases = [
+        (include.to_owned(), "etc/ld.so.conf.d/gke.conf", true),
+        (format!("{include} # all"), "etc/ld.so.conf.d/gke.conf", true),
+        ("include /etc/more/*.conf".to_owned(), "etc/more/gke.conf", true),
+        ("include more/[a-h]*.conf".to_owned(), "etc/more/gke.conf", true),
+        (format!("{directory} # GKE"), "etc/none", true),
+        (format!("{directory}//"), "etc/none", true),
+        (directory.replace('/', "//"), "etc/none", true),
+        (format!("\x0b\x0c{directory}\x0b\r"), "etc/none", true),
+        (format!("{directory}\0x"), "etc/none", true),
+        ("include /usr/more/gke.conf".to_owned(), "usr/more/gke.conf", true),
+        ("include ld.so.conf.d/*".to_owned(), "etc/ld.so.conf.d/gke", true),
+        (
+            "include more/[[:lower:]]k\\e.conf".to_owned(),
+            "etc/more/gke.conf",
+            true,
+        ),
+        // Its bytes are not kept, so that nobody knows what it names.
+        ("include more/*".to_owned(), "etc/more/gke", true),
+        (format!("{include}\r"), "etc/ld.so.conf.d/gke.conf", false),
+        ("include /etc/more/*/".to_owned(), "etc/more/gke.conf", false),
+        (format!("# {include}"), "etc/ld.so.conf.d/gke.conf", false),
+        (String::new(), "etc/ld.so.conf.d/gke.conf", false),
+        (format!("#{directory}"), "etc/none", false),
+    ];
+    for (conf, file, named) in cases {
+        let layer = Layer::new()
+            .file("etc/ld.so.conf", &conf)
+            .file(file, format!("{directory} # by the host\n"));
+        let image = base[0].clone().layer("COPY", &layer, Compression::None);
+        let folder = tempfile::tempdir().unwrap();
+        let mut layout = Layout::new();
+        layout.add("1", &[image]);
+        layout.write_to(&folder.path().join("image")).unwrap();
+        let reference = format!("oci:{}/image", folder.path().display());
+        let judged = judge(conf.clone(), &read(&reference, "linux/amd64", &[]));
+        let is_missing = judged.rules().contains_key("gke-path-missing");
+        assert_eq!(!is_missing, named, "{conf} and {file}");
+    }
+}
+
+/// `$LIB` is lib64 to ld.so of Red Hat's systems and lib/x86_64-linux-gnu to Debian's (ld.so(8), "Dynamic string tokens").
+#[test]
+fn gke_path_is_named_where_the_tokens_of_the_loader_lead() {
+    for (image, path, named) in [
+        ("rhel-devel", "/opt", false),
+        ("rhel-devel", "/usr/local/nvidia/$LIB", true),
+        ("debian-cupti", "/usr/local/nvidia/$LIB", false),
+        ("debian-cupti", "/usr/local/nvidia/lib64/", true),
+    ] {
+        let facts = facts(image, "linux/amd64", &[("LD_LIBRARY_PATH", path)]);
+        let judged = judge(image.to_owned(), &facts);
+        let is_missing = judged.rules().contains_key("gke-path-missing");
+        assert_eq!(!is_missing, named, "{path} in {image}");
+    }
+}
+
+/// 5000 lines that include 300 files each: the limit is told once, and with it nothing is said about the rest.
+#[test]
+fn too_many_includes_leave_open_what_is_named() {
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
+    let conf = "include /etc/more/*.conf\n".repeat(5000);
+    let layer = (0..300).fold(Layer::new().file("etc/ld.so.conf", conf), |layer, number| {
+        layer.file(format!("etc/more/{number}.conf"), "/opt\n")
+    });
+    let image = base[0].clone().layer("COPY", &layer, Compression::None);
+    let folder = tempfile::tempdir().unwrap();
+    let mut layout = Layout::new();
+    layout.add("1", &[image]);
+    layout.write_to(&folder.path().join("image")).unwrap();
+    let reference = format!("oci:{}/image", folder.path().display());
+    let read = read(&reference, "linux/amd64", &[]);
+    let told = format!("{:?}", read.gaps).matches("are more than 256").count();
+    assert_eq!(told, 1);
+    assert!(!judge("many".to_owned(), &read).rules().contains_key("gke-path-missing"));
+}
+
+#[test]
+fn every_rule_finds_something_in_one_image_and_nothing_in_another() {
+    for rule in image_rules() {
+        let (finds, silent): (Vec<&Judged>, Vec<&Judged>) = ALL
+            .iter()
+            .partition(|judged| judged.rules().contains_key(rule.id.as_str()));
+        assert!(!finds.is_empty(), "{} finds nothing", rule.id);
+        assert!(!silent.is_empty(), "{} finds something always", rule.id);
+    }
+}
+
+#[test]
+fn good_images_have_neither_errors_nor_warnings() {
+    for name in GOOD {
+        let judged = ALL
+            .iter()
+            .find(|judged| judged.name.split(' ').next() == Some(name))
+            .unwrap();
+        for (rule, cells) in judged.rules() {
+            if rule == "phase-need-unmet" && WITHOUT_COUNTERS.contains(&name) {
+                assert_eq!(cells, [None, None, None, Some(Severity::Error)], "{name}");
+                continue;
+            }
+            let worst = cells.into_iter().flatten().max();
+            assert_eq!(worst, Some(Severity::Note), "{rule} on {name}");
+        }
+    }
+}
+
+#[test]
+fn every_rule_says_what_it_has_to() {
+    for rule in Knowledge::built_in().rules {
+        let id = &rule.id;
+        assert!(!rule.summary.is_empty() && !rule.why.is_empty(), "{id}");
+        assert!(!rule.summary.ends_with('.'), "{id}: a stop at the end");
+        assert!(rule.why.ends_with('.'), "{id}: why is sentences");
+        let fix = rule.fix.with_field_names();
+        assert!(!fix.is_empty() && !fix.ends_with('.'), "{id}: {fix}");
+        assert!(!rule.references.is_empty(), "{id} has no reference");
+        for reference in &rule.references {
+            assert!(reference.starts_with("https://"), "{id}: {reference}");
+        }
+        for name in SEVERITY_PHASES {
+            let says = rule.phases.contains_key(name) || rule.off.phases.contains(name);
+            assert!(says, "{id} does not say how grave it is for {name}");
+        }
+        assert!(!rule.phases.is_empty(), "{id} is off for every phase");
+    }
+}
+
+#[test]
+fn every_subject_has_the_fields_of_its_kind() {
+    let mut kinds = BTreeSet::new();
+    let need = UnmetNeed {
+        what: String::new(),
+        words: String::new(),
+        evidence: Vec::new(),
+    };
+    let need = RuleSubject::of_unmet_need("training", "needs", need);
+    for subject in ALL.iter().flat_map(|judged| &judged.subjects).chain([&need]) {
+        kinds.insert(subject.kind.name());
+        let has: BTreeSet<&str> = subject.fields.keys().copied().collect();
+        let lists: BTreeSet<&str> = subject.kind.fields().iter().map(|field| field.name).collect();
+        assert_eq!(has, lists, "{}", subject.kind.name());
+        for field in subject.kind.fields() {
+            let value = &subject.fields[field.name];
+            assert!(
+                field.allows(value),
+                "{} of {}: {value}",
+                field.name,
+                subject.kind.name()
+            );
+        }
+    }
+    let mut all: BTreeSet<&str> = rule::SubjectKind::ALL.iter().map(|kind| kind.name()).collect();
+    // Of a run, not of an image.
+    for kind in [
+        rule::SubjectKind::Suppression,
+        rule::SubjectKind::Tool,
+        rule::SubjectKind::Link,
+        rule::SubjectKind::BuildStep,
+    ] {
+        all.remove(kind.name());
+    }
+    assert_eq!(kinds, all, "every kind is in some fixture");
+}
+
+#[test]
+fn messages_have_no_holes() {
+    for judged in &*ALL {
+        for finding in judged.findings.values().flatten() {
+            for text in [&finding.message, &finding.fix] {
+                let hole = ["  ", "()", "( ", " ,", "{", "}"]
+                    .iter()
+                    .any(|hole| text.contains(hole));
+                assert!(!hole && text.trim() == text, "{}: {text:?}", judged.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_an_environment_holds_cannot_reach_the_terminal() {
+    let environment = [
+        ("NVIDIA_DRIVER_CAPABILITIES", "\u{1b}[2Jvideo"),
+        ("LD_LIBRARY_PATH", "/opt/\u{1b}]0;title\u{7}:"),
+    ];
+    let facts = facts("devel", "linux/amd64", &environment);
+    let judged = judge("devel".to_owned(), &facts);
+    let found = judged.findings[""].iter();
+    let messages: Vec<&str> = found.map(|finding| finding.message.as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            r#"NVIDIA_DRIVER_CAPABILITIES is "\x1b[2Jvideo": libcuda.so.1 is not brought from the host"#,
+            r#"NVIDIA_DRIVER_CAPABILITIES is "\x1b[2Jvideo": libnvidia-ml.so.1 and nvidia-smi are not brought from the host"#,
+            r#"LD_LIBRARY_PATH is "/opt/\x1b]0;title\x07:": its empty element makes the working directory a library path"#,
+        ]
+    );
+}

@@ -1,0 +1,218 @@
+//! Does one project go through its life: training, profiling and inference, each built from one file,
+//! pushed, audited from the registry and run, and what does that weigh against what people write by hand?
+//!
+//! The images of NVIDIA are stood in for by a Debian with NVIDIA's own libraries of the package index: the runtime image is without
+//! CUPTI, the devel image has all of it, headers and a compiler's libraries.
+
+use crate::builder::Builder;
+use crate::registry_parts::Registry;
+use serde_json::Value;
+
+const LIB: &str = "usr/local/cuda-12.4/targets/x86_64-linux/lib";
+const EXTRAS: &str = "usr/local/cuda-12.4/extras/CUPTI";
+const PROBE: &str = include_str!("../support/probe.c");
+const CUPTI: &str = "libcupti.so.12";
+const HOST: &str = "libnvperf_host.so";
+
+/// The stand-ins for NVIDIA's runtime and devel images.
+fn images(builder: &Builder) {
+    builder.put("probe", crate::cupti_parts::program(PROBE, &[]));
+    for file in [HOST, "libnvperf_target.so", "libpcsamplingutil.so", "libcheckpoint.so"] {
+        builder.put(&format!("devel/{LIB}/{file}"), crate::cupti_parts::cupti_12(file));
+    }
+    builder.put(
+        &format!("devel/{LIB}/libcupti.so.2024.1.1"),
+        crate::cupti_parts::cupti_12(CUPTI),
+    );
+    let wheel = crate::cupti_parts::wheel("nvidia-cuda-cupti-cu12-12.4.127/nvidia/cuda_cupti/include");
+    for header in ["cupti.h", "cupti_version.h"] {
+        builder.lend(&wheel.join(header), &format!("devel/{EXTRAS}/include/{header}"));
+    }
+    let runtime =
+        crate::cupti_parts::wheel("nvidia-cuda-runtime-cu12-12.4.127/nvidia/cuda_runtime/lib/libcudart.so.12");
+    builder.lend(&runtime, &format!("runtime/{LIB}/libcudart.so.12.4.127"));
+    builder.must_build(
+        "runtime:1",
+        &format!(
+            "FROM debian:12\nCOPY runtime /\nCOPY probe /probe\n\
+             RUN chmod 755 /probe && cd /{LIB} && ln -s libcudart.so.12.4.127 libcudart.so.12 && ln -s cuda-12.4 /usr/local/cuda \\\n\
+             && echo /{LIB} > /etc/ld.so.conf.d/000_cuda.conf && ldconfig\nENV CUDA_VERSION=12.4.1\nUSER 1000:1000\n"
+        ),
+    );
+    builder.must_build(
+        "devel:1",
+        &format!(
+            "FROM runtime:1\nUSER root\nCOPY devel /\n\
+             RUN cd /{LIB} && ln -s libcupti.so.2024.1.1 {CUPTI} && ln -s {CUPTI} libcupti.so && ldconfig\n"
+        ),
+    );
+}
+
+/// What people write, with what comes of it in the phase of training.
+fn by_hand(builder: &Builder) -> Vec<(&'static str, u64, String)> {
+    let folder = format!("FROM runtime:1\nCOPY --from=devel:1 /{EXTRAS} /{EXTRAS}\n");
+    let whole = format!("FROM runtime:1\nCOPY --from=devel:1 /{LIB} /{LIB}\nUSER root\nRUN ldconfig\nUSER 1000\n");
+    builder.must_build("folder:1", &folder);
+    builder.must_build("whole:1", &whole);
+    let rows = [
+        ("runtime as it is", "runtime:1"),
+        ("devel", "devel:1"),
+        ("runtime and extras/CUPTI of devel", "folder:1"),
+        ("runtime and all libraries of devel", "whole:1"),
+    ];
+    rows.map(|(what, image)| (what, builder.size(image), builder.audit(image, "training").verdict))
+        .to_vec()
+}
+
+/// Pushes an image, and gives the name of it that the registry has.
+fn push(builder: &Builder, registry: &Registry, image: &str) -> String {
+    let name = format!("{}/project:{}", registry.address, image.replace(':', "-"));
+    builder.engine.must(&["tag", image, &name]);
+    builder.engine.must(&["push", "--quiet", &name]);
+    name
+}
+
+/// The file for all phases of the project in the registry.
+fn dockerfile(builder: &Builder, runtime: &str, devel: &str) -> String {
+    let insecure = runtime.split('/').next().unwrap();
+    let output = builder.cupti_audit(&[
+        "dockerfile",
+        &format!("docker://{runtime}"),
+        "--all-phases",
+        "--from",
+        &format!("docker://{devel}"),
+        "--cloudbuild",
+        "--insecure-registry",
+        insecure,
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+#[ignore = "it builds images for minutes: make test-builds"]
+fn a_project_goes_from_prototype_to_inference() {
+    let there = crate::cupti_parts::are_there() && crate::support::have("docker-registry", "docker-registry");
+    let Some(builder) = there.then(Builder::start).flatten() else {
+        return;
+    };
+    images(&builder);
+    let folder = tempfile::tempdir().unwrap();
+    let registry = Registry::start(folder.path(), None);
+    let (runtime, devel) = (
+        push(&builder, &registry, "runtime:1"),
+        push(&builder, &registry, "devel:1"),
+    );
+    let text = dockerfile(&builder, &runtime, &devel);
+    let begin = format!("FROM {}", registry.address);
+    let mut from = text.lines().filter(|line| line.starts_with(&begin));
+    assert!(from.all(|line| line.contains("@sha256:")), "{text}");
+    pinned_from_the_engine(&builder, &runtime, &text);
+    let before = builder.size("runtime:1");
+    let mut table = Vec::new();
+    for by in builder.builders() {
+        for (phase, gets, lacks) in [
+            ("training", &[CUPTI][..], &[HOST][..]),
+            ("profiling", &[CUPTI, HOST], &[]),
+            ("inference", &[], &[CUPTI, HOST]),
+        ] {
+            let tag = format!("{phase}:1");
+            let output = builder.build_by(by, &tag, &text, &["--target", phase]);
+            let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert!(output.status.success(), "{phase} by {by:?}: {text}\n{said}");
+            for (names, is_there) in [(gets, true), (lacks, false)] {
+                for name in names {
+                    let output = builder.run(&tag, &["/probe", "lazy", name]);
+                    assert_eq!(output.status.success(), is_there, "{phase} {name}: {output:?}");
+                }
+            }
+            let pushed = push(&builder, &registry, &tag);
+            let audited = audit(&builder, &pushed, phase);
+            assert_eq!(audited, "pass", "{phase} by {by:?}");
+            assert_eq!(Builder::foretold(&text, phase), audited, "{text}");
+            table.push((format!("{phase}, by {by:?}"), builder.size(&tag)));
+        }
+    }
+    print_table(before, &by_hand(&builder), &table);
+    let size = |phase: &str| table.iter().find(|(name, _)| name.starts_with(phase)).unwrap().1 - before;
+    assert_eq!(size("inference"), 0);
+    assert!(
+        (7_700_000..7_900_000).contains(&size("training")),
+        "{}",
+        size("training")
+    );
+    assert!(
+        (41_400_000..41_700_000).contains(&size("profiling")),
+        "{}",
+        size("profiling")
+    );
+}
+
+/// An image of the engine has the digest of the registry that it was pushed to, and both builders find it by that.
+fn pinned_from_the_engine(builder: &Builder, image: &str, text: &str) {
+    let of_engine = builder.dockerfile(image, "training", &["--from", "docker-daemon:devel:1"]);
+    let pinned = |text: &str| {
+        let mut names = text.split_whitespace().filter(|word| word.starts_with(image));
+        names.find(|word| word.contains("@sha256:")).map(str::to_owned)
+    };
+    assert!(pinned(text).is_some(), "{text}");
+    assert_eq!(pinned(&of_engine), pinned(text), "{of_engine}");
+    for by in builder.builders() {
+        let output = builder.build_by(by, "pinned:1", &of_engine, &[]);
+        assert!(output.status.success(), "{by:?}: {of_engine} {output:?}");
+    }
+}
+
+/// The verdict on an image of the registry, with its reasons.
+fn audit(builder: &Builder, name: &str, phase: &str) -> String {
+    let insecure = name.split('/').next().unwrap();
+    let image = format!("docker://{name}");
+    let output = builder.cupti_audit(&[
+        "--format",
+        "json",
+        "--phase",
+        phase,
+        "--insecure-registry",
+        insecure,
+        &image,
+    ]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    report["phases"][phase]["verdict"].as_str().unwrap().to_owned()
+}
+
+/// Prints the sizes, and compares with those of the documentation what is added to the image without CUPTI.
+fn print_table(before: u64, by_hand: &[(&str, u64, String)], made: &[(String, u64)]) {
+    let page = include_str!("../../docs/phases.md");
+    let listed = |what: &str, added: &str, verdict: &str| {
+        let row = format!("| {what} | {added} | {verdict} |");
+        assert!(page.contains(&row), "docs/phases.md lacks {row}");
+    };
+    let megabytes = |bytes: u64| {
+        let tenths = bytes / 100_000;
+        format!("{}.{} MB", tenths / 10, tenths % 10)
+    };
+    println!(
+        "stand-ins of Debian 12 with NVIDIA's files of PyPI; runtime is {}",
+        megabytes(before)
+    );
+    for (what, size, verdict) in by_hand {
+        let added = megabytes(size - before);
+        println!(
+            "  {what:40} {:>10}  + {added:>9}  training: {verdict}",
+            megabytes(*size)
+        );
+        listed(what, &added, &format!("training: {verdict}"));
+    }
+    for (what, size) in made {
+        let added = megabytes(size - before);
+        println!("  {what:40} {:>10}  + {added:>9}  pass", megabytes(*size));
+        let phase = what.split(',').next().unwrap();
+        listed(&format!("`--target {phase}`"), &added, &format!("{phase}: pass"));
+    }
+    println!(
+        "{} of {} phases of a project agree with what was foretold",
+        made.len(),
+        made.len()
+    );
+}

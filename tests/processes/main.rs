@@ -1,0 +1,31 @@
+//! What processes of an image get: by kind of program, user and command.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    dead_code,
+    reason = "tests drive real programs on the host, may panic, and share more than each of them uses"
+)]
+
+#[path = "../support/commands/mod.rs"]
+mod commands;
+#[path = "../support/credential_images.rs"]
+mod credential_images;
+#[path = "../support/engine.rs"]
+mod docker;
+#[path = "../support/plain_image.rs"]
+mod plain_image;
+#[path = "../support/processes/mod.rs"]
+mod processes;
+#[path = "../support/session.rs"]
+mod session;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod command_starts;
+mod copies;
+mod credentials;
+mod process_kinds;
+mod processes_generated;

@@ -1,0 +1,147 @@
+//! What the fixtures expect, asked of the loader and the ldconfig of this machine.
+//!
+//! Each image for amd64 with glibc is unpacked, its loader is replaced by the real one, and `ld.so --list` says
+//! in a chroot what a program that needs CUPTI would find. Runs as root on x86-64 Linux with glibc; elsewhere
+//! each test says that it was skipped.
+
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+use testkit::elf::Elf;
+use testkit::layer::{Blob, Compression};
+use testkit::spec::{Fixture, Sources, Status};
+
+const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
+const WANTED: &str = "libcupti.so.12";
+
+/// Whether a chroot and the real loader can be had.
+fn can_ask() -> bool {
+    let here = cfg!(all(target_arch = "x86_64", target_os = "linux"));
+    let can = here
+        && Command::new("chroot")
+            .args(["/", LOADER, "--version"])
+            .output()
+            .is_ok_and(|output| output.status.success());
+    if !can {
+        println!("skipped: {LOADER} cannot be run in a chroot here");
+    }
+    can
+}
+
+/// The fixtures that the real loader can judge: for amd64, with glibc, and without a script that makes an environment.
+fn judged(sources: &Sources) -> impl Iterator<Item = (&String, &Fixture)> {
+    sources.fixtures().iter().filter(|(_, fixture)| {
+        let base = fixture.base.as_deref();
+        let is_run = |key: &str| fixture.config.contains_key(key);
+        fixture.platform == "linux/amd64" && base.is_some_and(|base| base != "alpine") && !is_run("Entrypoint")
+    })
+}
+
+/// Unpacks the first platform of a fixture and puts the real loader in, and a program that needs CUPTI.
+fn unpack(sources: &Sources, fixture: &Fixture) -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for image in sources.images(fixture).unwrap().iter().take(1) {
+        image.blobs().for_each(|blob| apply(root.path(), blob));
+    }
+    let loaders = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib64"];
+    let loader = loaders
+        .iter()
+        .map(|dir| root.path().join(dir).join("ld-linux-x86-64.so.2"))
+        .find(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file()));
+    fs::copy(LOADER, loader.unwrap()).unwrap();
+    let probe = root.path().join("probe");
+    fs::write(&probe, Elf::executable().needed(WANTED).build()).unwrap();
+    fs::set_permissions(&probe, fs::Permissions::from_mode(0o755)).unwrap();
+    root
+}
+
+/// Applies a layer to a folder. Fixtures name real folders only, so no link is followed.
+fn apply(root: &Path, blob: &Blob) {
+    let mut tar = Vec::new();
+    let mut bytes = blob.bytes.as_slice();
+    match blob.compression {
+        Compression::None => bytes.read_to_end(&mut tar).unwrap(),
+        Compression::Gzip => flate2::read::GzDecoder::new(bytes).read_to_end(&mut tar).unwrap(),
+        Compression::Zstd => zstd::Decoder::new(bytes).unwrap().read_to_end(&mut tar).unwrap(),
+    };
+    for entry in tar::Archive::new(tar.as_slice()).entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let path = root.join(entry.path().unwrap());
+        let name = path.file_name().unwrap().as_bytes();
+        if let Some(hidden) = name.strip_prefix(b".wh.") {
+            let hidden = path.with_file_name(std::ffi::OsStr::from_bytes(hidden));
+            let _ = fs::remove_file(&hidden).or_else(|_| fs::remove_dir_all(&hidden));
+        } else {
+            entry.unpack_in(root).unwrap();
+        }
+    }
+}
+
+/// Whether `object` and all that it needs loads, and what the loader says.
+fn loads(root: &Path, fixture: &Fixture, object: &str) -> (bool, String) {
+    let path = fixture.env.get("LD_LIBRARY_PATH");
+    let output = Command::new("chroot")
+        .arg(root)
+        .args([LOADER, "--library-path", path.map_or("", String::as_str)])
+        .args(["--list", object])
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    (output.status.success() && !text.contains("not found"), text)
+}
+
+#[track_caller]
+fn check(name: &str, expected: Status, (loads, text): (bool, String)) {
+    assert_eq!(loads, expected == Status::Loadable, "{name}: {text}");
+}
+
+#[test]
+fn fixtures_load_as_they_expect() {
+    let sources = Sources::of_repository().unwrap();
+    for (name, fixture) in judged(&sources).filter(|_| can_ask()) {
+        let root = unpack(&sources, fixture);
+        check(name, fixture.expect.status, loads(root.path(), fixture, "/probe"));
+    }
+}
+
+#[test]
+fn fixtures_load_as_they_expect_after_ldconfig() {
+    let sources = Sources::of_repository().unwrap();
+    // The ldconfig of Debian does not have the default directories of RHEL.
+    let alike = |fixture: &Fixture| fixture.base.as_deref() != Some("rhel9");
+    for (name, fixture) in judged(&sources).filter(|(_, fixture)| alike(fixture) && can_ask()) {
+        let root = unpack(&sources, fixture);
+        fs::create_dir_all(root.path().join("etc")).unwrap();
+        let ldconfig = Command::new("/sbin/ldconfig").arg("-r").arg(root.path()).output();
+        assert!(ldconfig.unwrap().status.success(), "{name}");
+        check(
+            name,
+            fixture.expect.status_nvidia,
+            loads(root.path(), fixture, "/probe"),
+        );
+    }
+}
+
+#[test]
+fn torch_loads_until_cupti_is_deleted() {
+    let sources = Sources::of_repository().unwrap();
+    let packages = PathBuf::from("/opt/venv/lib/python3.11/site-packages");
+    let object = packages.join("torch/_C.cpython-311-x86_64-linux-gnu.so");
+    for (name, expected) in [("pip-torch", true), ("pip-torch-broken", false)] {
+        let fixture = &sources.fixtures().get(name).unwrap();
+        if can_ask() {
+            let root = unpack(&sources, fixture);
+            let (loads, text) = loads(root.path(), fixture, object.to_str().unwrap());
+            assert_eq!(loads, expected, "{name}: {text}");
+            let copy = "nvidia/cuda_cupti/lib/libcupti.so.12 (0x";
+            assert_eq!(text.contains(copy), expected, "{name}: {text}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! NVIDIA's libraries, Debian's loader and real Pythons, compared with what the program says.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    dead_code,
+    reason = "tests drive real programs on the host, may panic, and share more than each of them uses"
+)]
+
+#[path = "../support/chroot.rs"]
+mod chroot;
+#[path = "../support/cupti_layouts/mod.rs"]
+mod cupti_layouts;
+#[path = "../support/cupti_parts.rs"]
+mod cupti_parts;
+#[path = "../support/engine.rs"]
+mod docker;
+#[path = "../support/environment.rs"]
+mod environment;
+#[path = "../support/facts_of_root.rs"]
+mod facts_of_root;
+#[path = "../support/judge.rs"]
+mod judge;
+#[path = "../../crates/image-linkage/tests/support/loader_ours.rs"]
+mod loader_ours;
+#[path = "../../crates/image-linkage/tests/support/loader_random.rs"]
+mod loader_random;
+#[path = "../support/plain_image.rs"]
+mod plain_image;
+#[path = "../support/python_case.rs"]
+mod python_case;
+#[path = "../support/python_stubs.rs"]
+mod python_stubs;
+#[path = "../support/real_objects.rs"]
+mod real_objects;
+#[path = "../support/session.rs"]
+mod session;
+#[path = "../support/mod.rs"]
+mod support;
+
+mod fixtures;
+mod loader_debian;
+mod real_cupti;
+mod real_environments;
+mod real_import;
+mod real_names;
+mod real_nvperf;
+mod real_pythons;
+mod real_symbols;

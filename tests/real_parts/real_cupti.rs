@@ -1,0 +1,299 @@
+//! Does the audit say of real CUPTI, in the layouts of real images, what the real `ld.so` does in them?
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::chroot::Root;
+use crate::cupti_layouts::{Layout, PROBE, Step};
+use crate::judge::{Judge, Verdict};
+use crate::plain_image::image_of;
+use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, World, gather_facts};
+use cupti_audit::knowledge::Knowledge;
+use image_linkage::loader::CpuLevel;
+use image_source::{Image, ImageConfig};
+use testkit::layer::{Entry, Kind, Layer};
+use testkit::parallel::in_parallel;
+
+#[test]
+fn the_audit_agrees_with_the_real_loader_in_every_layout() {
+    if !crate::cupti_parts::are_there() {
+        return;
+    }
+    let probe = crate::cupti_parts::program(PROBE, &[]);
+    let layouts = crate::cupti_layouts::all();
+    let compared = in_parallel(layouts.len(), |number| compare(&layouts[number], &probe));
+    let compared: BTreeMap<_, _> = layouts
+        .iter()
+        .zip(compared)
+        .map(|(layout, result)| (layout.name, result))
+        .collect();
+    let (mut agreed, mut questions, mut wrong) = (0, 0, Vec::new());
+    let mut said = String::new();
+    for (name, (verdict, says)) in &compared {
+        questions += verdict.questions;
+        agreed += usize::from(verdict.differences.is_empty());
+        let differs = |difference| format!("{name}: {difference}");
+        wrong.extend(verdict.differences.iter().map(differs));
+        writeln!(said, "{name}\n{says}\n").unwrap();
+    }
+    println!(
+        "{agreed} of {} layouts agree with the real loader, in {questions} questions",
+        layouts.len()
+    );
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    insta::assert_snapshot!(said);
+}
+
+fn compare(layout: &Layout, probe: &[u8]) -> (Verdict, String) {
+    let mut root = Root::new(probe);
+    for step in &layout.steps {
+        match step {
+            Step::Add(layer) => root.add(layer),
+            Step::Run(words) => root.run(words),
+            Step::InstallDeb => install(&mut root),
+        }
+    }
+    // The environment whose folder of packages some layouts fill: without its file no Python looks there.
+    let venv = "home = /usr/bin\ninclude-system-site-packages = false\n";
+    root.add(
+        &Layer::new()
+            .file("opt/venv/pyvenv.cfg", venv)
+            .symlink("opt/venv/bin/python3", "/usr/bin/python3"),
+    );
+    let facts = gather_facts(
+        image(layout, root.layers.len()),
+        ReadLayers {
+            layers: root.layers.iter().cloned().map(Ok).collect(),
+        },
+        &Knowledge::built_in(),
+        &GatherOptions {
+            environment: Vec::new(),
+            cpu: CpuLevel::V3,
+            limits: image_linkage::limits::Limits::default(),
+            start: StartOverrides::default(),
+        },
+    );
+    let mut verdict = Verdict::default();
+    let compare = |root: &Root, world: World, verdict: &mut Verdict| {
+        Judge {
+            root,
+            env: layout.env,
+            working_dir: layout.working_dir,
+        }
+        .compare(&facts, world, verdict);
+    };
+    compare(&root, World::AsIs, &mut verdict);
+    root.run(&["/sbin/ldconfig"]);
+    compare(&root, World::Nvidia, &mut verdict);
+    (verdict, said(&facts))
+}
+
+fn install(root: &mut Root) {
+    root.lend(&crate::cupti_parts::deb(), "libcupti.deb");
+    root.run(&[
+        "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+        "/usr/bin/dpkg",
+        "--log=/dev/null",
+        "-i",
+        "/libcupti.deb",
+    ]);
+    std::fs::remove_file(root.path("libcupti.deb")).unwrap();
+}
+
+fn image(layout: &Layout, layers: usize) -> Image {
+    let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+    let config = ImageConfig {
+        env: layout.env.iter().map(own).collect(),
+        working_dir: Some(layout.working_dir.to_owned()),
+        ..ImageConfig::default()
+    };
+    image_of(layout.name, layers, config)
+}
+
+/// What the facts say in short: the verdict of a plain dlopen, then each copy and each consumer.
+fn said(facts: &ImageFacts) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut lines = vec![format!(
+        "{} / {}",
+        facts.status.as_is.name(),
+        facts.status.nvidia.name()
+    )];
+    for copy in &facts.copies {
+        let version = copy.version.as_ref().map_or("?", |(version, _)| version);
+        let owner = [copy.owner.kind.name(), " ", &copy.owner.name].concat();
+        lines.push(format!(
+            "{} {version}, {}, layer {}",
+            copy.real_path,
+            owner.trim_end(),
+            copy.layer
+        ));
+    }
+    for consumer in &facts.consumers {
+        let gets = |world| {
+            let gets = consumer.outcome.get(world);
+            let path = gets.path.as_deref().map(text);
+            let how = gets.how.map(image_linkage::loader::SearchStage::name);
+            path.map_or_else(
+                || gets.outcome.name().to_owned(),
+                |path| format!("{path} by {}", how.unwrap_or_default()),
+            )
+        };
+        let (as_is, nvidia) = (gets(World::AsIs), gets(World::Nvidia));
+        let both = if as_is == nvidia {
+            as_is
+        } else {
+            format!("{as_is} / {nvidia}")
+        };
+        lines.push(format!("{}: {both}", consumer.name));
+    }
+    lines.join("\n")
+}
+
+/// Runs its words in the root file system `$ROOT`, in a mount namespace of its own, on a host with the driver `$DRIVER` and
+/// the device `$GPU`, where these are set: `/proc/driver` is where the driver's module says what it is.
+const CONTAINER: &str = r#"
+set -e
+mkdir -p "$ROOT/proc" "$ROOT/dev" "$ROOT/mnt/data"
+mount -t proc proc "$ROOT/proc"
+if [ -n "$DRIVER" ]; then
+  mount -t tmpfs driver "$ROOT/proc/driver"
+  mkdir "$ROOT/proc/driver/nvidia"
+  echo "NVRM version: NVIDIA UNIX x86_64 Kernel Module  $DRIVER  Release Build" > "$ROOT/proc/driver/nvidia/version"
+  echo 'RmProfilingAdminOnly: 1' > "$ROOT/proc/driver/nvidia/params"
+fi
+mount -t tmpfs dev "$ROOT/dev"
+mknod -m 666 "$ROOT/dev/null" c 1 3
+if [ -n "$GPU" ]; then touch "$ROOT/dev/nvidia0"; fi
+mount --bind "$ROOT/srv/library" "$ROOT/mnt/data"
+exec chroot "$ROOT" /usr/bin/env -i "$@"
+"#;
+
+/// A container as `verify` is asked in it.
+#[derive(Debug)]
+struct VerifiedContainer<'a> {
+    driver: &'a str,
+    gpu: &'a str,
+    environment: &'a str,
+    /// By which its process becomes another user.
+    user: &'a [&'a str],
+    phase: &'a str,
+}
+
+const GRANTED: VerifiedContainer<'_> = VerifiedContainer {
+    driver: "570.86.15",
+    gpu: "0",
+    environment: "LD_LIBRARY_PATH=/opt/cupti",
+    user: &[],
+    phase: "training",
+};
+
+/// The exit code, the rules that find an error, and what the probe said that was started behind it.
+fn verified(root: &Root, container: &VerifiedContainer<'_>) -> (i32, Vec<String>, String) {
+    let mut words = vec![container.environment];
+    words.extend(container.user);
+    words.extend(["/cupti-audit", "verify", "-q", "--phase", container.phase, "--anyway"]);
+    words.extend(["--format", "json", "--", "/probe", "now", "libcupti.so.12"]);
+    let mut command = std::process::Command::new("unshare");
+    command
+        .args(["--mount", "--propagation", "private", "bash", "-c", CONTAINER, "bash"])
+        .args(words)
+        .env("ROOT", root.path(""))
+        .env("DRIVER", container.driver)
+        .env("GPU", container.gpu);
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let (report, probe) = said.split_once('\n').unwrap();
+    let report: serde_json::Value = serde_json::from_str(report).unwrap();
+    let findings = report["findings"].as_array().unwrap().iter();
+    let errors = findings.filter(|finding| finding["severity"] == "error");
+    let rules = errors.map(|finding| finding["rule"].as_str().unwrap().to_owned());
+    let code = i32::try_from(report["exit_code"].as_i64().unwrap()).unwrap();
+    (
+        code,
+        rules.collect(),
+        probe.lines().next().unwrap_or_default().to_owned(),
+    )
+}
+
+/// Containers, the rules that find an error in each, and what the probe says there.
+fn containers() -> Vec<(VerifiedContainer<'static>, Vec<&'static str>, &'static str)> {
+    const APP: &[&str] = &["setpriv", "--reuid=1000", "--regid=1000", "--clear-groups"];
+    const FOUND: &str = "/opt/cupti/libcupti.so.12";
+    const LOST: &str = "libcupti.so.12: cannot open shared object file: No such file or directory";
+    let path = |environment| VerifiedContainer { environment, ..GRANTED };
+    let host = |driver, gpu| VerifiedContainer { driver, gpu, ..GRANTED };
+    let newer = |environment, driver| VerifiedContainer {
+        environment,
+        ..host(driver, "0")
+    };
+    let user = |container| VerifiedContainer { user: APP, ..container };
+    let profiling = |container| VerifiedContainer {
+        phase: "profiling",
+        ..container
+    };
+    let off_path = "cupti-not-on-search-path";
+    vec![
+        (GRANTED, vec![], FOUND),
+        (path("A=1"), vec![off_path], LOST),
+        (host("", ""), vec!["driver-missing"], FOUND),
+        (host("570.86.15", ""), vec!["gpu-missing"], FOUND),
+        (host("470.82.01", "0"), vec!["driver-too-old"], FOUND),
+        // No driver came with 13.5, and no table has 13.99: what any CUDA 13 takes is known.
+        (
+            newer("CUDA_VERSION=13.5.0", "570.86.15"),
+            vec![off_path, "driver-too-old"],
+            LOST,
+        ),
+        (
+            newer("CUDA_VERSION=13.99.0", "570.86.15"),
+            vec![off_path, "driver-too-old"],
+            LOST,
+        ),
+        (newer("CUDA_VERSION=13.5.0", "580.65.06"), vec![off_path], LOST),
+        (user(GRANTED), vec![], FOUND),
+        (user(path("LD_LIBRARY_PATH=/home/closed")), vec![off_path], LOST),
+        (path("LD_LIBRARY_PATH=/mnt/data"), vec![], "/mnt/data/libcupti.so.12"),
+        (
+            user(profiling(GRANTED)),
+            vec!["counters-refused", "phase-need-unmet"],
+            FOUND,
+        ),
+        (profiling(GRANTED), vec!["phase-need-unmet"], FOUND),
+    ]
+}
+
+#[test]
+fn a_running_container_is_told_what_its_own_loader_and_host_give_it() {
+    if !crate::cupti_parts::are_there() {
+        return;
+    }
+    let mut root = Root::new(&crate::cupti_parts::program(PROBE, &[]));
+    let library = crate::cupti_parts::cupti_12("libcupti.so.12");
+    root.add(
+        &Layer::new()
+            .file("opt/cupti/libcupti.so.12", &library)
+            .file("srv/library/libcupti.so.12", &library)
+            .entry(Entry {
+                name: b"home/closed".to_vec(),
+                mode: 0o700,
+                kind: Kind::Directory,
+            })
+            .file("home/closed/libcupti.so.12", &library),
+    );
+    root.lend(std::path::Path::new(env!("CARGO_BIN_EXE_cupti-audit")), "cupti-audit");
+    for (container, errors, probe) in containers() {
+        let errors: Vec<String> = errors.into_iter().map(str::to_owned).collect();
+        let expected = (i32::from(!errors.is_empty()), errors, probe.to_owned());
+        assert_eq!(verified(&root, &container), expected, "{container:?}");
+    }
+    // In the root as it is nothing is mounted, /proc neither.
+    let without_proc = |options: &[&str]| {
+        let words = [&["/cupti-audit", "verify"], options, &["--", "echo", "started"]].concat();
+        let output = root.command(&words).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(text(&output.stderr).starts_with("error: /proc/self/status cannot be read"));
+        (output.status.code(), text(&output.stdout))
+    };
+    assert_eq!(without_proc(&[]), (Some(2), String::new()));
+    assert_eq!(without_proc(&["--anyway"]), (Some(0), "started\n".to_owned()));
+}

@@ -1,0 +1,1835 @@
+//! `slim` on the fixtures: is what it makes what it says, the same each time, and whole or not there at all?
+
+#[allow(dead_code, reason = "shared with the faults that tests choose")]
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::archive_layer::layer_of;
+use crate::small_engine::engine_with;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::elf::Elf;
+use testkit::layer::{Compression, Layer};
+use testkit::oci::{Image, Layout};
+use testkit::spec::Sources;
+
+/// A fixture, as the program is given it.
+fn fixture(name: &str) -> String {
+    format!("oci:testdata/images/{name}")
+}
+
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cupti-audit"));
+    command
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .env_clear()
+        .stdin(Stdio::null());
+    command
+}
+
+fn slim(arguments: &[&str]) -> Output {
+    program(&[&["slim", "--no-config"], arguments].concat())
+        .output()
+        .unwrap()
+}
+
+fn must(arguments: &[&str]) -> String {
+    let output = slim(arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
+    assert_eq!(said, "");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What the program says of something that it does not do.
+fn refused(arguments: &[&str]) -> String {
+    let output = slim(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn audit(image: &str, arguments: &[&str]) -> Value {
+    let arguments = [&["--no-config", "--format", "json", image], arguments].concat();
+    let output = program(&arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{image}: {said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Every file below a folder, with its bytes.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut pending = vec![folder.to_owned()];
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                pending.push(path);
+            } else {
+                let bytes = fs::read(&path).unwrap();
+                found.insert(path, bytes);
+            }
+        }
+    }
+    found
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// A place for outputs, and how to name them.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn of(&self, scheme: &str, name: &str) -> String {
+        format!("{scheme}:{}/{name}", self.path().display())
+    }
+
+    /// What the program says, without the place.
+    /// The digest of an image hangs on the version of what made it.
+    fn said(&self, text: &str) -> String {
+        let text = text.replace(&self.path().display().to_string(), "PLACE");
+        match text.split_once("sha256:") {
+            Some((before, digest)) => format!("{before}sha256:…{}", &digest[64..]),
+            None => text,
+        }
+    }
+}
+
+const BRING: [&str; 4] = ["--phase", "profiling", "--cupti-from", "oci:testdata/images/devel"];
+
+#[test]
+fn what_is_missing_is_brought_and_what_is_there_stays_as_it_is() {
+    let place = Place::new();
+    let (to, archive) = (place.of("oci", "out:1"), place.of("docker-archive", "out.tar"));
+    let image = fixture("headers-only");
+    let said = must(&[&[&*image, "-o", &to], &BRING[..]].concat());
+    insta::assert_snapshot!("brought", place.said(&said));
+    must(&[&[&*image, "-o", &archive], &BRING[..]].concat());
+    let proof = String::from_utf8(proof_of(&place, "out.tar")).unwrap();
+    let written: Value = serde_json::from_str(&proof).unwrap();
+    // What wrote the cache stands in it, with its version.
+    let cache = written["written"][0]["sha256"].as_str().unwrap();
+    let proof = proof.replace(cache, "SHA256");
+    insta::assert_snapshot!("proof", proof.replace(env!("CARGO_PKG_VERSION"), "VERSION"));
+    let (before, after) = (
+        audit(&image, &["--fail-on", "never"]),
+        audit(&to, &["--phase", "profiling"]),
+    );
+    let layers = |report: &Value| report["image"]["layers"].as_array().unwrap().clone();
+    let (before, layers) = (layers(&before), layers(&after));
+    assert_eq!(before, layers[..before.len()]);
+    assert_eq!(layers.len(), before.len() + 1);
+    assert_eq!(after["cupti"]["status"], "loadable");
+}
+
+#[test]
+fn the_same_image_comes_out_of_every_run_and_in_every_form() {
+    let place = Place::new();
+    let image = fixture("headers-only");
+    let make = |to: &str| drop(must(&[&[&*image, "-o", to], &BRING[..]].concat()));
+    let outputs = [
+        ("oci", "one", "two"),
+        ("oci-archive", "one.tar", "two.tar"),
+        ("docker-archive", "one.docker.tar", "two.docker.tar"),
+    ];
+    let mut diff_ids = Vec::new();
+    for (scheme, one, two) in outputs {
+        for name in [one, two] {
+            make(&place.of(scheme, name));
+        }
+        let [one, two] = [one, two].map(|name| place.path().join(name));
+        if one.is_dir() {
+            let names = |folder: &Path| {
+                let files = files(folder).into_iter();
+                let inside = |(path, bytes): (PathBuf, Vec<u8>)| (path.strip_prefix(folder).unwrap().to_owned(), bytes);
+                files.map(inside).collect::<BTreeMap<_, _>>()
+            };
+            assert_eq!(names(&one), names(&two));
+        } else {
+            assert!(fs::read(&one).unwrap() == fs::read(&two).unwrap(), "{scheme}");
+        }
+        let report = audit(&format!("{scheme}:{}", one.display()), &[]);
+        let layers = report["image"]["layers"].as_array().unwrap().clone();
+        diff_ids.push(layers.iter().map(|it| it["diff_id"].clone()).collect::<Vec<_>>());
+    }
+    assert_eq!(diff_ids[0], diff_ids[1]);
+    assert_eq!(diff_ids[0], diff_ids[2]);
+}
+
+/// Three annotations in an order that no map gives by itself, and a field that image-spec does not have.
+#[test]
+fn a_manifest_of_which_nothing_is_changed_is_the_same_blob() {
+    let place = Place::new();
+    let (from, blobs) = (place.path().join("from"), Path::new("blobs/sha256"));
+    fs::create_dir_all(from.join(blobs)).unwrap();
+    let fixture = Path::new("testdata/images/devel");
+    for (path, bytes) in files(fixture) {
+        fs::write(from.join(path.strip_prefix(fixture).unwrap()), bytes).unwrap();
+    }
+    let index = fs::read_to_string(from.join("index.json")).unwrap();
+    let document: Value = serde_json::from_str(&index).unwrap();
+    let descriptor = &document["manifests"][0];
+    let was = descriptor["digest"].as_str().unwrap();
+    let manifest = fs::read_to_string(from.join(blobs).join(&was[7..])).unwrap();
+    let (size, manifest) = (
+        descriptor["size"].to_string(),
+        manifest.replacen('{', r#"{ "extra":[1], "annotations":{"z":"1","b":"2","m":"3"},"#, 1),
+    );
+    let sha256 = testkit::layer::sha256(manifest.as_bytes());
+    let hex = sha256.strip_prefix("sha256:").unwrap_or(&sha256);
+    fs::write(from.join(blobs).join(hex), &manifest).unwrap();
+    let index = index.replace(&was[7..], hex);
+    let index = index.replace(&format!(r#""size":{size}"#), &format!(r#""size":{}"#, manifest.len()));
+    fs::write(from.join("index.json"), index).unwrap();
+    let (image, to) = (place.of("oci", "from"), place.of("oci", "to"));
+    must(&[&[&*image, "-o", &to], &BRING[..]].concat());
+    let to = place.path().join("to").join(blobs).join(hex);
+    assert_eq!(fs::read_to_string(to).unwrap(), manifest);
+}
+
+#[test]
+fn what_can_go_is_no_longer_in_any_layer() {
+    let place = Place::new();
+    let (image, to) = (fixture("devel"), place.of("oci", "out"));
+    let arguments = [&*image, "--phase", "inference", "--drop"];
+    let plan = must(&[&arguments[..], &["--dry-run"]].concat());
+    assert_eq!(names(place.path()), Vec::<String>::new());
+    let said = must(&[&arguments[..], &["-o", &to]].concat());
+    assert!(said.starts_with(&plan), "{plan}\n{said}");
+    insta::assert_snapshot!("dropped", place.said(&said));
+    let after = audit(&to, &["--phase", "inference"]);
+    assert_eq!(after["cupti"]["status"], "absent");
+    let before = audit(&image, &[]);
+    assert_eq!(after["phases"]["inference"]["drop"], json!([]));
+    assert_ne!(before["phases"]["inference"]["drop"], json!([]));
+}
+
+fn with_library(folder: &str) -> Layer {
+    let library = Elf::library("libnvperf_host.so").build();
+    Layer::new().file(format!("{folder}/libnvperf_host.so"), library)
+}
+
+/// Whether slim drops the library of the layer, which lies in the folder, from the image, and what it says.
+fn loses_library(image: Image, layer: &Layer, folder: &str) -> (bool, String) {
+    let image = image.layer("COPY opt /opt", layer, Compression::None);
+    let place = Place::new();
+    let mut layout = Layout::new();
+    layout.add("1", &[image]);
+    layout.write_to(&place.path().join("from")).unwrap();
+    let from = place.of("oci", "from");
+    let plan = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
+    (plan.contains(&format!("{folder}/libnvperf_host.so")), plan)
+}
+
+/// A case: its name, the library's folder, the layer, what is changed of the image, and whether the library stays.
+type StayCase = (&'static str, &'static str, Layer, fn(Image) -> Image, bool);
+
+/// What a process may get stays, though it is not what this tool's processor, or a program that nobody knows, gets.
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
+fn a_library_stays_that_only_some_process_gets() {
+    const DT_FILTER: u64 = 0x7fff_ffff;
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
+    let plugin = || {
+        Elf::library("liba.so")
+            .needed("libnvperf_host.so")
+            .runpath("$ORIGIN/nv")
+    };
+    let program = |name: &str| Elf::executable().needed(name).build();
+    let nothing = |image: Image| image;
+    let preload = |image: Image| image.env("LD_PRELOAD", "/opt/$LIB/nv/libnvperf_host.so");
+    let cases: [StayCase; 11] = [
+        (
+            "$ORIGIN of a link to the asker",
+            "opt/a/nv",
+            with_library("opt/a/nv")
+                .file("data/liba.so", plugin().build())
+                .symlink("opt/a/liba.so", "/data/liba.so")
+                .executable("opt/bin/program", program("/opt/a/liba.so")),
+            nothing,
+            true,
+        ),
+        (
+            "$ORIGIN of the asker alone",
+            "opt/a/nv",
+            with_library("opt/a/nv")
+                .file("data/liba.so", plugin().build())
+                .executable("opt/bin/program", program("/data/liba.so")),
+            nothing,
+            false,
+        ),
+        (
+            "LD_PRELOAD",
+            "opt/lib/x86_64-linux-gnu/nv",
+            with_library("opt/lib/x86_64-linux-gnu/nv"),
+            preload,
+            true,
+        ),
+        (
+            "/etc/ld.so.preload",
+            "opt/nv",
+            with_library("opt/nv").file("etc/ld.so.preload", "/opt/$LIB/libnvperf_host.so\n"),
+            nothing,
+            true,
+        ),
+        (
+            "DT_FILTER",
+            "opt/nv",
+            with_library("opt/nv").executable(
+                "opt/bin/program",
+                Elf::executable()
+                    .rpath("/opt/nv")
+                    .dynamic_name(DT_FILTER, "libnvperf_host.so")
+                    .build(),
+            ),
+            nothing,
+            true,
+        ),
+        (
+            "a better processor",
+            "opt/nv/glibc-hwcaps/x86-64-v4",
+            with_library("opt/nv/glibc-hwcaps/x86-64-v4").executable(
+                "opt/bin/program",
+                Elf::executable().rpath("/opt/nv").needed("libnvperf_host.so").build(),
+            ),
+            nothing,
+            true,
+        ),
+        (
+            "a lesser processor",
+            "opt/nv",
+            with_library("opt/nv")
+                .file(
+                    "opt/nv/glibc-hwcaps/x86-64-v3/libnvperf_host.so",
+                    Elf::library("libnvperf_host.so").build(),
+                )
+                .executable(
+                    "opt/bin/program",
+                    Elf::executable().rpath("/opt/nv").needed("libnvperf_host.so").build(),
+                ),
+            nothing,
+            true,
+        ),
+        (
+            "a script",
+            "opt/nv",
+            with_library("opt/nv").file(
+                "srv/a/b/c/d/wrapper.sh",
+                "export LD_PRELOAD=/opt/nv/libnvperf_host.so\n",
+            ),
+            nothing,
+            true,
+        ),
+        (
+            "settings",
+            "opt/nv",
+            with_library("opt/nv").file("app/settings.json", r#"{"profiler": "/opt/nv/libnvperf_host.so"}"#),
+            nothing,
+            true,
+        ),
+        (
+            "settings that name another",
+            "opt/nv",
+            with_library("opt/nv").file("app/settings.json", r#"{"profiler": "/opt/other/libnvperf_host.so"}"#),
+            nothing,
+            false,
+        ),
+        (
+            "a list of a package",
+            "opt/nv",
+            with_library("opt/nv").file("var/lib/dpkg/info/cuda-nv.list", "/opt/nv/libnvperf_host.so\n"),
+            nothing,
+            false,
+        ),
+    ];
+    for (name, folder, layer, change, stays) in cases {
+        let (goes, plan) = loses_library(change(base[0].clone()), &layer, folder);
+        assert_eq!(!goes, stays, "{name}: {plan}");
+    }
+}
+
+/// What a program needs stays, by whatever search path it gets there.
+#[test]
+fn a_library_behind_tokens_of_a_search_path_stays() {
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
+    let lib = "opt/lib/x86_64-linux-gnu/nv";
+    // The search path, whether it is the program's or the environment's, the library's folder, whether it stays.
+    let cases = [
+        ("/opt/$LIB/nv", "rpath", lib, true),
+        ("/opt/$LIB/nv", "runpath", lib, true),
+        ("/opt/$LIB/nv", "environment", lib, true),
+        ("/none:/opt/${LIB}/nv/", "rpath", lib, true),
+        ("/opt/a${LIB}b/nv", "rpath", "opt/alib/x86_64-linux-gnub/nv", true),
+        ("/opt/nv-${PLATFORM}-12", "rpath", "opt/nv-x86_64-12", true),
+        ("/opt/nv-$PLATFORM", "environment", "opt/nv-x86_64", true),
+        ("$ORIGIN/../$LIB/nv", "runpath", "opt/lib/x86_64-linux-gnu/nv", true),
+        ("/opt/nv", "rpath", "opt/nv/glibc-hwcaps/x86-64-v2", true),
+        ("/opt/$LIBRARY/nv", "rpath", lib, false),
+        ("/opt/lib64/nv", "rpath", lib, false),
+    ];
+    for (path, by, folder, stays) in cases {
+        let program = Elf::executable().needed("libnvperf_host.so");
+        let (program, environment) = match by {
+            "rpath" => (program.rpath(path), None),
+            "runpath" => (program.runpath(path), None),
+            _ => (program, Some(path)),
+        };
+        let layer = with_library(folder).executable("opt/bin/program", program.build());
+        let mut image = base[0].clone();
+        if let Some(path) = environment {
+            image = image.env("LD_LIBRARY_PATH", path);
+        }
+        let (goes, plan) = loses_library(image, &layer, folder);
+        assert_eq!(!goes, stays, "{path} of the {by}: {plan}");
+    }
+}
+
+#[test]
+fn nothing_is_replaced_without_force() {
+    let place = Place::new();
+    let image = fixture("headers-only");
+    let must = |more: &[&str]| must(&[&[&*image], &BRING[..], more].concat());
+    let refused = |more: &[&str]| refused(&[&[&*image], &BRING[..], more].concat());
+    let layout = place.of("oci", "out:1");
+    must(&["-o", &layout]);
+    let before = files(place.path());
+    let said = refused(&["-o", &layout]);
+    assert_eq!(
+        place.said(&said),
+        "error: 1 in PLACE/out is there already; --force replaces it\n"
+    );
+    assert_eq!(files(place.path()), before);
+    // Another tag is another image of the layout; its blobs are the same.
+    must(&["-o", &place.of("oci", "out:2")]);
+    must(&["-o", &layout, "--force"]);
+    let index = fs::read_to_string(place.path().join("out/index.json")).unwrap();
+    let index: Value = serde_json::from_str(&index).unwrap();
+    let tags = index["manifests"].as_array().unwrap().iter();
+    let name = "org.opencontainers.image.ref.name";
+    let tags: Vec<&Value> = tags.map(|image| &image["annotations"][name]).collect();
+    assert_eq!(tags, ["2", "1"]);
+    let mut after = files(place.path());
+    let mut before = before;
+    let index = place.path().join("out/index.json");
+    assert_ne!(after.remove(&index), before.remove(&index));
+    assert_eq!(after, before);
+    for (scheme, name) in [("oci-archive", "a.tar"), ("docker-archive", "d.tar")] {
+        let file = place.path().join(name);
+        fs::write(&file, "mine").unwrap();
+        let said = refused(&["-o", &place.of(scheme, name)]);
+        let expected = format!("error: PLACE/{name} is there already; --force replaces it\n");
+        assert_eq!(place.said(&said), expected);
+        assert_eq!(fs::read(&file).unwrap(), b"mine");
+        must(&["-o", &place.of(scheme, name), "--force"]);
+        assert_ne!(fs::read(&file).unwrap(), b"mine");
+    }
+    let folder = place.path().join("mine");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("file"), "mine").unwrap();
+    for (name, more) in [("mine", &[][..]), ("mine", &["--force"]), ("a.tar", &[])] {
+        let to = place.of("oci", name);
+        let said = refused(&[&["-o", &*to], more].concat());
+        assert_eq!(
+            place.said(&said),
+            format!("error: PLACE/{name} is there and is no OCI image layout; it is left alone\n")
+        );
+    }
+    assert_eq!(names(&folder), ["file"]);
+    assert_eq!(names(place.path()), ["a.tar", "d.tar", "mine", "out"]);
+}
+
+#[test]
+fn what_cannot_be_done_is_one_sentence_and_leaves_nothing() {
+    let place = Place::new();
+    let to = place.of("oci", "out");
+    let devel = fixture("devel");
+    let cases: [(&str, &str, &[&str]); 8] = [
+        ("musl", "training", &["--cupti-from", &devel]),
+        (
+            "other-machine",
+            "profiling",
+            &["--cupti-from", "oci:testdata/images/arm64"],
+        ),
+        (
+            "headers-only",
+            "training",
+            &["--cupti-from", "oci:testdata/images/no-cupti"],
+        ),
+        (
+            "headers-only",
+            "training",
+            &["--cupti-from", "oci:testdata/images/none"],
+        ),
+        ("headers-only", "training", &["--cupti-from", "Cargo.toml"]),
+        ("headers-only", "nothing", &[]),
+        ("pip-torch-broken", "training", &[]),
+        ("empty", "profiling", &[]),
+    ];
+    let mut out = String::new();
+    for (image, phase, more) in cases {
+        let image = fixture(image);
+        let said = refused(&[&[&*image, "--phase", phase, "-o", &to], more].concat());
+        // A run that writes nothing foretells it.
+        let dry = slim(&[&[&*image, "--phase", phase, "--dry-run"], more].concat());
+        assert_eq!(
+            (dry.status.code(), String::from_utf8(dry.stderr).unwrap()),
+            (Some(2), said.clone())
+        );
+        let said = place.said(&said);
+        let _ = write!(out, "{image} for {phase} {more:?}\n  {said}");
+        assert_eq!(names(place.path()), Vec::<String>::new(), "{image}");
+    }
+    let devel = fixture("devel");
+    let base = ["--phase", "inference"];
+    for (image, to) in [
+        ("rootfs:testdata", &*to),
+        (&devel, "oci:/not/there/out"),
+        (&devel, "oci-archive:/not/there/out.tar"),
+        (&devel, "oci:/proc/out"),
+        (&devel, "docker-daemon:App"),
+        (&devel, "tar:out"),
+    ] {
+        let said = refused(&[&[image, "-o", to], &base[..]].concat());
+        let first = place.said(said.lines().next().unwrap_or_default());
+        let _ = writeln!(out, "{image} to {}\n  {first}", place.said(to));
+    }
+    insta::assert_snapshot!("refused", out);
+}
+
+#[test]
+fn an_archive_that_can_be_read_only_once_gives_the_same_image() {
+    let place = Place::new();
+    let saved = place.of("docker-archive", "saved.tar");
+    let phase = ["--phase", "inference"];
+    let said = must(&[&[&*fixture("devel")], &phase[..], &["-o", &saved]].concat());
+    assert!(said.contains("nothing is brought and nothing goes"), "{said}");
+    let tar = fs::read(place.path().join("saved.tar")).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&tar).unwrap();
+    fs::write(place.path().join("saved.tar.gz"), gzip.finish().unwrap()).unwrap();
+    let packed = place.of("docker-archive", "saved.tar.gz");
+    for (from, to) in [(&*saved, "one"), (&packed, "two"), ("-", "three")] {
+        let to = place.of("oci", to);
+        let words = [&["slim", from], &phase[..], &["--drop", "-o", &to]].concat();
+        let mut child = program(&words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // Only the last one reads it.
+        let _ = stdin.write_all(&tar);
+        drop(stdin);
+        assert!(child.wait().unwrap().success(), "{from}");
+        audit(&to, &phase);
+    }
+    let index = |name: &str| fs::read(place.path().join(name).join("index.json")).unwrap();
+    assert_eq!(index("one"), index("two"));
+    assert_eq!(index("one"), index("three"));
+    let blobs = files(&place.path().join("one/blobs")).into_values();
+    let plain = blobs.filter(|blob| blob.get(257..262) == Some(b"ustar"));
+    assert_eq!(plain.count(), 0, "an engine's plain layers are compressed");
+}
+
+/// A wheel with one file.
+fn wheel(path: &Path, content: &[u8]) {
+    let mut zip = zip::ZipWriter::new(fs::File::create(path).unwrap());
+    let options = zip::write::SimpleFileOptions::default();
+    zip.start_file("../../nvidia/lib/libcupti.so.12", options).unwrap();
+    zip.write_all(content).unwrap();
+    zip.finish().unwrap();
+}
+
+#[test]
+fn a_wheel_that_is_none_or_holds_too_much_is_refused() {
+    let place = Place::new();
+    let file = place.path().join("x.whl");
+    let image = fixture("headers-only");
+    let from = file.to_str().unwrap();
+    let said = || {
+        let to = place.of("oci", "out");
+        let more = ["--phase", "training", "--cupti-from", from, "-o", &to];
+        place.said(&refused(&[&[&*image], &more[..]].concat()))
+    };
+    fs::write(&file, "no zip").unwrap();
+    assert_eq!(
+        said(),
+        "error: PLACE/x.whl is no wheel: invalid Zip archive: Could not find EOCD\n"
+    );
+    wheel(&file, &vec![0; 20_000_000]);
+    let size = fs::metadata(&file).unwrap().len();
+    let limit = format!(
+        "error: PLACE/x.whl holds more than {} bytes, the limit for its size (archive-ratio)\n",
+        size * 100
+    );
+    assert_eq!(said(), limit);
+    wheel(&file, b"no library");
+    assert_eq!(
+        said(),
+        "error: PLACE/x.whl holds no libcupti to copy, only files that are no libraries\n"
+    );
+    assert_eq!(names(place.path()), ["x.whl"]);
+}
+
+/// An image with so much in it that it takes a while.
+fn large(place: &Place) -> String {
+    let noise = |seed: u32| -> Vec<u8> {
+        let numbers = 0..3_000_000_u32;
+        let mixed = numbers.map(|n| n.wrapping_add(seed).wrapping_mul(2_654_435_761));
+        mixed.flat_map(u32::to_le_bytes).collect()
+    };
+    let name = "usr/local/cuda/targets/x86_64-linux/lib/libcublas_static.a";
+    let layers = [noise(1), noise(7)].map(|noise| Layer::new().file(name, noise));
+    let image = layers.iter().fold(Image::new("linux/amd64"), |image, layer| {
+        image.layer("RUN", layer, Compression::None)
+    });
+    let folder = place.path().join("large");
+    let mut layout = Layout::new();
+    layout.add("1", &[image]);
+    layout.write_to(&folder).unwrap();
+    format!("oci:{}", folder.display())
+}
+
+/// Signals at any moment of runs that write to each kind of place: what is there afterwards is whole, and what a killed
+/// run leaves, the next one removes.
+#[test]
+fn an_interrupted_run_leaves_all_or_nothing() {
+    let (source, tries) = (Place::new(), crate::interrupt::count(16));
+    let image = large(&source);
+    let drop = ["slim", &image, "--phase", "inference", "--drop"];
+    let (mut whole, mut nothing, mut left) = (0, 0, 0);
+    let mut codes: BTreeMap<String, usize> = BTreeMap::new();
+    for (scheme, at) in [("oci", 0), ("oci-archive", 1), ("docker-archive", 2), ("report", 3)] {
+        let place = Place::new();
+        let to = match scheme {
+            "report" => format!("json={}/out", place.path().display()),
+            _ => place.of(scheme, "out"),
+        };
+        let audit = ["audit", &image, "--fail-on", "never"];
+        let run = if scheme == "report" { &audit[..] } else { &drop[..] };
+        let words = [run, &["--no-config", "-o", &to]].concat();
+        let started = std::time::Instant::now();
+        assert!(program(&words).output().unwrap().status.success(), "{words:?}");
+        let longest = started.elapsed();
+        let _ = fs::remove_dir_all(place.path().join("out"));
+        let _ = fs::remove_file(place.path().join("out"));
+        let check = || match scheme {
+            "report" => serde_json::from_slice(&fs::read(place.path().join("out")).unwrap()).unwrap(),
+            _ => audit_of(&to),
+        };
+        // What a killed run leaves stays until a run gets as far as to make its own.
+        let mut names_before = Vec::new();
+        for number in (at..tries).step_by(4) {
+            let signal = crate::interrupt::SIGNALS[usize::try_from(number / 4 % 4).unwrap()];
+            let mut child = program(&words)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            crate::interrupt::send(signal, crate::interrupt::moment(number, longest), &child);
+            let status = child.wait().unwrap();
+            *codes.entry(format!("{signal}: {status}")).or_default() += 1;
+            let left_before = std::mem::replace(&mut names_before, names(place.path()));
+            let names = &names_before;
+            let (out, others): (Vec<&String>, Vec<&String>) = names.iter().partition(|name| *name == "out");
+            assert!(
+                signal == "KILL" || others.iter().all(|name| left_before.contains(name)),
+                "{signal} {number} {scheme}: {others:?}"
+            );
+            left += others.iter().filter(|name| !left_before.contains(name)).count();
+            if out.is_empty() {
+                nothing += 1;
+                assert!(!status.success(), "{signal} {number} {scheme}");
+            } else {
+                whole += 1;
+                let _: Value = check();
+            }
+            let _ = fs::remove_dir_all(place.path().join("out"));
+            let _ = fs::remove_file(place.path().join("out"));
+        }
+        assert!(program(&words).output().unwrap().status.success(), "{words:?}");
+        let _: Value = check();
+        assert_eq!(names(place.path()), ["out"], "{scheme}");
+    }
+    println!(
+        "interrupts: slim, audit -o: {tries} tried, {tries} clean: {whole} had put a whole output in its place, {nothing} none; {left} of the killed left something, which the next run removed; {codes:?}"
+    );
+    assert!(nothing > 0);
+}
+
+/// The program from a shell that has said this before, with a pipe that nothing comes from as its standard input.
+fn waiting(shell: &str, arguments: &[&str]) -> std::process::Child {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{shell}; exec \"$0\" \"$@\"")]);
+    command.arg(env!("CARGO_BIN_EXE_cupti-audit")).args(arguments);
+    command.env_clear().stdin(Stdio::piped());
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn send(signal: &str, child: &std::process::Child) {
+    std::thread::sleep(Duration::from_millis(500));
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-s", signal, &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+#[test]
+fn y_04_a_signal_that_is_ignored_stays_so_and_any_other_ends_what_waits() {
+    use std::os::unix::process::ExitStatusExt as _;
+    for signal in ["INT", "HUP"] {
+        let mut child = waiting(&format!("trap '' {signal}"), &["audit", "--no-config", "-"]);
+        let _pipe = child.stdin.take();
+        send(signal, &child);
+        send("TERM", &child);
+        assert_eq!(child.wait().unwrap().signal(), Some(15), "{signal} was ignored");
+    }
+    let place = Place::new();
+    let to = place.of("oci", "out");
+    let mut child = waiting(":", &["slim", "--no-config", "-", "--phase", "inference", "-o", &to]);
+    let _pipe = child.stdin.take();
+    send("HUP", &child);
+    assert_eq!(child.wait().unwrap().signal(), Some(1));
+    assert_eq!(names(place.path()), Vec::<String>::new());
+}
+
+#[test]
+fn an_interrupt_leaves_no_bar_on_the_terminal() {
+    if !testkit::parts::have("script", "bsdutils") {
+        return;
+    }
+    let place = Place::new();
+    saved(&place, &[Layer::new().file("a", vec![1; 16 << 20]).tar()]);
+    // Some of the layer comes, some more when it has taken a while, and then nothing.
+    let line = format!(
+        "(head -c 4000000 {}/app.tar; sleep 1; head -c 4000000 /dev/zero; sleep 3) | timeout --foreground -s INT 3 {} --no-config -",
+        place.path().display(),
+        env!("CARGO_BIN_EXE_cupti-audit")
+    );
+    let output = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .env("TERM", "xterm")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    let (_, behind) = shown.rsplit_once("layer 1").unwrap();
+    // The sequence that empties a line (ECMA-48, 8.3.41).
+    assert!(behind.ends_with("\u{1b}[2K"), "{shown:?}");
+}
+
+#[test]
+fn y_05_a_file_past_the_limit_of_the_shell_is_an_error_and_nothing_is_left() {
+    let place = Place::new();
+    let (to, image) = (place.of("docker-archive", "out"), fixture("devel"));
+    let mut command = Command::new("sh");
+    command.args([
+        "-c",
+        "ulimit -f 2; exec \"$0\" \"$@\"",
+        env!("CARGO_BIN_EXE_cupti-audit"),
+    ]);
+    command.args([
+        "slim",
+        "--no-config",
+        &image,
+        "--phase",
+        "inference",
+        "--drop",
+        "-o",
+        &to,
+    ]);
+    let output = command.env_clear().output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(said.contains("File too large") && said.lines().count() == 1, "{said}");
+    assert_eq!(names(place.path()), Vec::<String>::new());
+}
+
+fn audit_of(image: &str) -> Value {
+    audit(image, &["--phase", "inference"])
+}
+
+/// A layer as GNU tar writes it: zeros behind the end marker, up to a multiple of 10,240 bytes.
+fn padded(layer: &Layer) -> Vec<u8> {
+    let mut tar = layer.tar();
+    tar.resize(tar.len().next_multiple_of(10_240), 0);
+    tar
+}
+
+/// An archive as `docker save` writes it, with plain layers.
+fn saved(place: &Place, layers: &[Vec<u8>]) -> String {
+    let ids: Vec<String> = layers.iter().map(|layer| testkit::layer::sha256(layer)).collect();
+    let config = json!({
+        "architecture": "amd64", "os": "linux", "x": 7,
+        "rootfs": {"type": "layers", "diff_ids": ids},
+    });
+    let config = config.to_string().replace("\"x\":7", "\"x\":12345678901234567890123");
+    let names: Vec<String> = (0..layers.len()).map(|number| format!("{number}/layer.tar")).collect();
+    let manifest = json!([{"Config": "c.json", "RepoTags": ["app:1"], "Layers": names}]).to_string();
+    let documents = Layer::new().file("c.json", config).file("manifest.json", manifest);
+    let add = |archive: Layer, (name, layer): (&String, &Vec<u8>)| archive.file(name, layer);
+    let archive = names.iter().zip(layers).fold(documents, add);
+    fs::write(place.path().join("app.tar"), archive.tar()).unwrap();
+    place.of("docker-archive", "app.tar")
+}
+
+fn diff_ids(image: &str) -> Vec<String> {
+    let report = audit(image, &["--fail-on", "never"]);
+    let layers = report["image"]["layers"].as_array().unwrap().iter();
+    layers
+        .map(|layer| layer["diff_id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+const STATIC: &str = "usr/local/cuda/targets/x86_64-linux/lib/libcublas_static.a";
+
+/// Every byte of a layer that is left alone is copied: what stands behind the end marker counts for its diff id.
+#[test]
+fn layers_that_are_left_alone_keep_every_byte() {
+    let place = Place::new();
+    let layers = [
+        padded(&Layer::new().file("base", "1")),
+        padded(&Layer::new().file(STATIC, "a\n").file("stays", "2")),
+        padded(&Layer::new().file("top", "3")),
+    ];
+    let from = saved(&place, &layers);
+    let ids: Vec<String> = layers.iter().map(|layer| testkit::layer::sha256(layer)).collect();
+    for (scheme, name) in [("oci", "out"), ("oci-archive", "o.tar"), ("docker-archive", "d.tar")] {
+        let to = place.of(scheme, name);
+        must(&[&from, "--phase", "inference", "-o", &to]);
+        assert_eq!(diff_ids(&to), ids, "{to}");
+        let to = place.of(scheme, &format!("dropped-{name}"));
+        let said = must(&[&from, "--phase", "inference", "--drop", "-o", &to]);
+        assert!(said.contains(STATIC), "{said}");
+        let after = diff_ids(&to);
+        assert_eq!((&after[0], &after[2], after.len()), (&ids[0], &ids[2], 4), "{to}");
+        assert_ne!(after[1], ids[1]);
+    }
+    let config = fs::read_dir(place.path().join("dropped-out/blobs/sha256")).unwrap();
+    let mut blobs = config.map(|blob| fs::read(blob.unwrap().path()).unwrap());
+    assert!(blobs.any(|blob| String::from_utf8_lossy(&blob).contains("\"x\":12345678901234567890123,")));
+}
+
+/// What the index of a layout says of an image is carried on, but for the name that it had.
+#[test]
+fn an_entry_of_an_index_keeps_its_annotations_and_gets_the_name_that_was_asked_for() {
+    let place = Place::new();
+    let image = fixture("devel");
+    let first = place.of("oci", "first:1");
+    must(&[&image, "--phase", "inference", "-o", &first]);
+    let index = place.path().join("first/index.json");
+    let mut document: Value = serde_json::from_slice(&fs::read(&index).unwrap()).unwrap();
+    document["manifests"][0]["annotations"] = json!({
+        "org.opencontainers.image.ref.name": "1", "io.containerd.image.name": "docker.io/library/app:1", "mine": "yes",
+    });
+    fs::write(&index, document.to_string()).unwrap();
+    let annotations = |folder: &str| {
+        let index = fs::read(place.path().join(folder).join("index.json")).unwrap();
+        let index: Value = serde_json::from_slice(&index).unwrap();
+        index["manifests"][0]["annotations"].clone()
+    };
+    must(&[&first, "--phase", "inference", "-o", &place.of("oci", "other:2")]);
+    assert_eq!(
+        annotations("other"),
+        json!({"mine": "yes", "org.opencontainers.image.ref.name": "2"})
+    );
+    must(&[&first, "--phase", "inference", "-o", &place.of("oci", "unnamed")]);
+    assert_eq!(annotations("unnamed"), document["manifests"][0]["annotations"]);
+}
+
+/// A program that nobody knows gets CUPTI by the name of a link: its copy stays.
+#[test]
+fn a_copy_that_an_unknown_program_opens_by_a_link_stays() {
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
+    let cupti = || Layer::new().file("opt/a/libcupti.so.12", Elf::library("libcupti.so.12").build());
+    let opens = |text: &str| {
+        Elf::executable()
+            .needed("libc.so.6")
+            .import_weak("dlopen")
+            .string(text)
+            .build()
+    };
+    for (name, text, link, stays) in [
+        ("a link", "/opt/a/libprofiling.so", Some("opt/a/libprofiling.so"), true),
+        ("a link that is not there", "/opt/b/libprofiling.so", None, false),
+    ] {
+        let layer = cupti().executable("opt/bin/program", opens(text));
+        let layer = link
+            .into_iter()
+            .fold(layer, |layer, link| layer.symlink(link, "libcupti.so.12"));
+        let image = base[0].clone().layer("COPY opt /opt", &layer, Compression::None);
+        let place = Place::new();
+        let mut layout = Layout::new();
+        layout.add("1", &[image]);
+        layout.write_to(&place.path().join("from")).unwrap();
+        let plan = must(&[&place.of("oci", "from"), "--phase", "inference", "--drop", "--dry-run"]);
+        assert_eq!(!plan.contains("- /opt/a/libcupti.so.12"), stays, "{name}: {plan}");
+    }
+}
+
+/// A setting or a script that names a folder may have all of it opened, and one that names a header a build.
+#[test]
+fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() {
+    let (library, include) = ("opt/c/libcupti.so.12", "opt/c/include");
+    let usual = "usr/local/cuda-12.4/targets/x86_64-linux/lib";
+    let text = |path: &str, content: &str| Layer::new().file(path, content);
+    let wide = |size: usize| {
+        let path = b"\0/opt/c/libcupti.so.12\0".iter();
+        let wide = path.flat_map(|&byte| [vec![byte], vec![0; size - 1]].concat());
+        let program = [Elf::executable().needed("libc.so.6").build(), wide.collect()].concat();
+        Layer::new().executable("opt/bin/program", program)
+    };
+    let plain = Layer::new;
+    let program = || Layer::new().executable("prog", Elf::executable().needed("libc.so.6").build());
+    let cases: [(&str, Layer, Value, bool); 20] = [
+        ("nothing", plain(), json!({}), false),
+        (
+            "an entry point",
+            program(),
+            json!({"Entrypoint": ["/prog", "--dir=/opt/c"]}),
+            true,
+        ),
+        ("a command", program(), json!({"Cmd": ["/prog", "/opt/c/"]}), true),
+        ("a variable", plain(), json!({"Env": ["PROFDIR=/opt/c"]}), true),
+        (
+            "a search path",
+            plain(),
+            json!({"Env": ["LD_LIBRARY_PATH=/opt/c"]}),
+            false,
+        ),
+        (
+            "a setting",
+            text("etc/prof.conf", "plugins = /opt/c\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "a deep setting",
+            text("opt/app/a/b/prof.json", r#"{"dir": "/opt/c"}"#),
+            json!({}),
+            true,
+        ),
+        (
+            "a sourced file",
+            text("etc/prof.env", "PROFDIR=/opt/c\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "a sourced search path",
+            text("etc/prof.env", "export LD_LIBRARY_PATH=\"/opt/c\"\n"),
+            json!({}),
+            false,
+        ),
+        (
+            "ldconfig",
+            text("etc/ld.so.conf.d/c.conf", "/opt/c\n"),
+            json!({}),
+            false,
+        ),
+        (
+            "a list",
+            text("app/main.py", "for n in os.listdir('/opt/c'): CDLL(n)\n"),
+            json!({}),
+            true,
+        ),
+        ("a pattern", text("start.sh", "ls /opt/c/*.so\n"), json!({}), true),
+        (
+            "a name put together",
+            text("start.sh", "LD_PRELOAD=/opt/c/lib$NAME.so prog\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "a library to link",
+            text("src/Makefile", "LIBS=-L/opt/x -lcupti # LD_LIBRARY_PATH\n"),
+            json!({}),
+            false,
+        ),
+        ("UTF-16", wide(2), json!({}), true),
+        ("UTF-32", wide(4), json!({}), true),
+        (
+            "a folder of everybody's",
+            text("etc/prof.conf", &format!("/{usual} /opt\n")),
+            json!({}),
+            false,
+        ),
+        (
+            "a header",
+            text("src/Makefile", "x: ; echo '#include <cupti.h>' | cc -xc -\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "folders of headers",
+            text("opt/s/setup.py", "include_dirs=['/opt/c/include']\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "an option",
+            text("build.sh", "cc -I/opt/c/include x.c\n"),
+            json!({}),
+            true,
+        ),
+    ];
+    for (what, layer, config, stays) in cases {
+        let is_header = what.contains("header") || what == "an option";
+        let at = if what.contains("everybody") {
+            &format!("{usual}/libcupti.so.12")
+        } else {
+            library
+        };
+        let layer = layer
+            .file(at, Elf::library("libcupti.so.12").build())
+            .file(format!("{include}/cupti.h"), "#include <cupti_result.h>\n")
+            .file(format!("{include}/cupti_result.h"), "\n");
+        let folder = Place::new();
+        let from = on_debian(&folder, &[layer], |image| with_config(image, &config));
+        let said = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
+        let goes = |path: &str| said.contains(&format!("- /{path} "));
+        let found = if is_header {
+            (
+                goes(&format!("{include}/cupti.h")),
+                goes(&format!("{include}/cupti_result.h")),
+            )
+        } else {
+            (goes(at), goes(at))
+        };
+        assert_eq!(found, (!stays, !stays), "{what}: {said}");
+    }
+}
+
+#[test]
+fn a_copy_that_a_search_path_may_lead_to_of_which_only_a_run_could_tell_stays() {
+    let image = "oci:testdata/images/entry-unknown";
+    let output = slim(&[image, "--phase", "inference", "--drop", "--dry-run"]);
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(!said.contains("- /opt/cupti"), "{said}");
+}
+
+/// Who put a library where no search path and no package explains it opens it by a path that he puts together. Each of
+/// these forms was run for real, with and without the library.
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
+fn a_library_that_nothing_explains_stays_where_something_may_put_its_path_together() {
+    const NAME: &str = "libnvperf_host.so";
+    const TOOLKIT: &str = "usr/local/cuda-12.4/lib64";
+    let python = |code: &str| Layer::new().file("app/main.py", format!("from ctypes import CDLL\n{code}\n"));
+    let text = |path: &str, content: &str| Layer::new().file(path, content);
+    let program = |imports: &[&str], held: &str| {
+        let needs = Elf::executable().needed("libc.so.6").string(held);
+        let program = imports.iter().fold(needs, Elf::import_weak);
+        Layer::new().executable("app/prog", program.build())
+    };
+    let utf16: Vec<u8> = "{\"dir\": \"/opt/c\"}"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let path = json!({"Env": ["LD_LIBRARY_PATH=/opt/c"]});
+    let site = "usr/local/lib/python3.11/dist-packages";
+    let own = format!("{site}/own");
+    let wheel = format!("{site}/nvidia/cuda_cupti/lib");
+    let cases: Vec<(&str, &str, Layer, Value, bool)> = vec![
+        ("nothing", "opt/c", Layer::new(), json!({}), false),
+        ("a search path", "opt/c", Layer::new(), path.clone(), false),
+        (
+            "a literal",
+            "opt/c",
+            python("CDLL('libc.so.6'), CDLL(None)"),
+            json!({}),
+            false,
+        ),
+        (
+            "no call",
+            "opt/c",
+            python("import CDLL, x; class CDLL: pass"),
+            json!({}),
+            false,
+        ),
+        (
+            "a toolkit",
+            "usr/local/cuda-12.4/extras/CUPTI/lib64",
+            python("CDLL(join(x, 'lib64'))"),
+            json!({}),
+            false,
+        ),
+        (
+            "a bare name",
+            "opt/c",
+            python("CDLL('libnvperf_host.so')"),
+            path.clone(),
+            true,
+        ),
+        (
+            "a name in two parts",
+            "opt/c",
+            python("CDLL(find_library('nvperf_host'))"),
+            path.clone(),
+            true,
+        ),
+        (
+            "a name that is formatted",
+            "opt/c",
+            python("for n in ['nvperf_host']: CDLL('lib%s.so' % n)"),
+            path.clone(),
+            true,
+        ),
+        (
+            "a bare variable",
+            "opt/c",
+            Layer::new(),
+            json!({"Env": ["INJECT=libnvperf_host.so"]}),
+            true,
+        ),
+        (
+            "parts",
+            "srv/a/c",
+            python("# CDLL\np = Path('/srv') / 'c'"),
+            json!({}),
+            true,
+        ),
+        (
+            "the folder of the module",
+            "app/native",
+            python("CDLL(dirname(__file__) + x)"),
+            json!({}),
+            true,
+        ),
+        (
+            "a pattern above",
+            "opt/a/b",
+            text("start.sh", "ls /opt/*/*/*.so\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "a relative word",
+            "srv/c",
+            Layer::new(),
+            json!({"Cmd": ["/prog", "c"], "WorkingDir": "/srv"}),
+            true,
+        ),
+        (
+            "a relative name",
+            "srv/c",
+            Layer::new(),
+            json!({"Cmd": ["/prog", "c/libnvperf_host.so"]}),
+            true,
+        ),
+        (
+            "JSON's slash",
+            "opt/c",
+            text("app/a.json", r#"{"dir": "\/opt\/c"}"#),
+            json!({}),
+            true,
+        ),
+        (
+            "UTF-16",
+            "opt/c",
+            Layer::new().file("app/a.json", utf16),
+            json!({}),
+            true,
+        ),
+        (
+            "a home",
+            "opt/t/lib64",
+            text("s.sh", "/prog $HOME_OF_T/lib64\n"),
+            json!({"Env": ["HOME_OF_T=/opt/t"]}),
+            true,
+        ),
+        (
+            "a script of no ending",
+            "opt/c",
+            text("srv/run/tool", "#!/usr/bin/perl\n$d = '/opt/' . 'c';\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "a text of no ending",
+            "opt/c",
+            text("srv/run/tool", "$d = '/opt/' . 'c';\n"),
+            json!({}),
+            false,
+        ),
+        (
+            "a compiled module",
+            "opt/c",
+            text("app/main.pyc", "\u{1}CDLL\u{2}libnvperf_host.soN"),
+            path,
+            true,
+        ),
+        (
+            "Lua",
+            "opt/c",
+            text("app/a.lua", "ffi.load(dir .. name)\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "a program that lists",
+            "opt/c",
+            program(&["dlopen", "opendir"], ""),
+            json!({}),
+            true,
+        ),
+        (
+            "a program that lists alone",
+            "opt/c",
+            program(&["opendir"], ""),
+            json!({}),
+            false,
+        ),
+        (
+            "a program with a pattern",
+            "opt/c",
+            program(&["dlopen"], "%s/lib%s.so"),
+            json!({}),
+            true,
+        ),
+        (
+            "a program of no pattern",
+            "opt/c",
+            program(&["dlopen"], "libz.so"),
+            json!({}),
+            false,
+        ),
+        (
+            "an own package",
+            &own,
+            text(&format!("{own}/__init__.py"), "CDLL(here + '/own')\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "a notebook",
+            TOOLKIT,
+            text("home/w.ipynb", r#"{"source": ["ctypes.CDLL(\"libnvperf_host.so\")"]}"#),
+            json!({}),
+            true,
+        ),
+        (
+            "a unit of systemd",
+            TOOLKIT,
+            text(
+                "etc/systemd/system/a.service",
+                "[Service]\nEnvironment=A=libnvperf_host.so\n",
+            ),
+            json!({}),
+            true,
+        ),
+        (
+            "R",
+            TOOLKIT,
+            text("app/a.R", "dyn.load('/usr/local/cuda-12.4/lib64/libnvperf_host.so')\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "Octave",
+            TOOLKIT,
+            text("app/a.m", "loadlibrary('libnvperf_host', 'x.h')\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "Julia",
+            TOOLKIT,
+            text("app/a.jl", "dlopen(\"libnvperf_host\")\n"),
+            json!({}),
+            true,
+        ),
+        (
+            "Julia, another one",
+            TOOLKIT,
+            text("app/a.jl", "dlopen(\"libz.so.1\")\n"),
+            json!({}),
+            false,
+        ),
+        (
+            "the end of a name",
+            TOOLKIT,
+            program(&["dlopen"], "erf_host.so"),
+            json!({"Cmd": ["/app/prog"]}),
+            true,
+        ),
+        (
+            "a whole name",
+            TOOLKIT,
+            program(&["dlopen"], "libz.so.1"),
+            json!({"Cmd": ["/app/prog"]}),
+            false,
+        ),
+        (
+            "a pattern in a folder of everybody's",
+            TOOLKIT,
+            text("s.sh", "ls /usr/local/cuda-12.4/lib64/libnvp*\n"),
+            json!({}),
+            true,
+        ),
+        ("NVIDIA's package", &wheel, python("CDLL(x + '/lib')"), json!({}), false),
+    ];
+    for (what, folder, layer, config, stays) in cases {
+        let layer = layer.file(format!("{folder}/{NAME}"), Elf::library(NAME).build());
+        let place = Place::new();
+        let from = on_debian(&place, &[layer], |image| with_config(image, &config));
+        let said = must(&[&from, "--phase", "inference", "--drop", "--dry-run"]);
+        assert_eq!(said.contains(&format!("- /{folder}/{NAME} ")), !stays, "{what}: {said}");
+    }
+}
+
+/// The names of one library that a wheel has in the place of links become links, and a list of installed files stays true.
+#[test]
+fn copies_of_one_library_are_stored_once_and_lists_name_no_file_that_is_gone() {
+    let site = "opt/venv/lib/python3.11/site-packages";
+    let lib = format!("{site}/triton/backends/nvidia/lib/cupti");
+    let cupti = Elf::library("libcupti.so.12").build();
+    let record = format!(
+        "triton/__init__.py,,\ntriton/backends/nvidia/lib/cupti/libcupti_static.a,sha256=x,9\n{}",
+        "triton/x.py,,\n".repeat(80)
+    );
+    let layer = Layer::new()
+        .dir("opt")
+        .file(format!("{lib}/libcupti_static.a"), "an archive")
+        .file(format!("{lib}/libcupti.so.2025.1.1"), &cupti)
+        .file(format!("{lib}/libcupti.so"), &cupti)
+        .file(format!("{lib}/libcupti.so.12"), &cupti)
+        .file(format!("{lib}/other/libcupti.so.12"), &cupti)
+        .file(format!("{site}/triton-3.4.0.dist-info/RECORD"), &record)
+        .file("var/lib/dpkg/info/x.list", "/.\n/opt\n");
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
+    let image = base[0]
+        .clone()
+        .layer("RUN pip install triton", &layer, Compression::Gzip);
+    let place = Place::new();
+    let mut layout = Layout::new();
+    layout.add("1", &[image]);
+    layout.write_to(&place.path().join("from")).unwrap();
+    let to = place.of("docker-archive", "out.tar");
+    let from = place.of("oci", "from");
+    let output = slim(&[&*from, "--phase", "profiling", "--drop", "-o", &to]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let saved = format!(
+        "  ~ /{lib}/libcupti.so.12, /{lib}/libcupti.so.2025.1.1: the bytes of /{lib}/libcupti.so, stored once, {} bytes less",
+        2 * cupti.len()
+    );
+    assert!(
+        text.contains(&saved),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let members = layer_of(&place.path().join("out.tar"), 2);
+    let is = |name: &str| members.get(&format!("{lib}/{name}")).cloned();
+    assert_eq!(is("libcupti_static.a"), None);
+    assert_eq!(is("libcupti.so.2025.1.1"), Some(Ok(cupti.clone())));
+    for link in ["libcupti.so", "libcupti.so.12"] {
+        assert_eq!(is(link), Some(Err(format!("{lib}/libcupti.so.2025.1.1"))), "{link}");
+    }
+    assert_eq!(is("other/libcupti.so.12"), Some(Ok(cupti)));
+    let list = members[&format!("{site}/triton-3.4.0.dist-info/RECORD")]
+        .clone()
+        .unwrap();
+    let expected = record.replace("triton/backends/nvidia/lib/cupti/libcupti_static.a,sha256=x,9\n", "");
+    assert_eq!(String::from_utf8(list).unwrap(), expected);
+    let proof: Value = serde_json::from_slice(&proof_of(&place, "out.tar")).unwrap();
+    let linked: Vec<&str> = proof["linked"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        linked,
+        [format!("/{lib}/libcupti.so.12"), format!("/{lib}/libcupti.so.2025.1.1")]
+    );
+}
+
+/// nvcc links `libcudadevrt.a` and `libcudart_static.a` by default: they go with it alone, and it stays where something runs it.
+#[test]
+fn a_compiler_that_stays_keeps_the_archives_that_it_links_by_default() {
+    let cuda = "usr/local/cuda-12.4";
+    let own = ["libcudadevrt.a", "libcudart_static.a"].map(|name| format!("{cuda}/targets/x86_64-linux/lib/{name}"));
+    let (nvcc, other) = (
+        format!("{cuda}/bin/nvcc"),
+        format!("{cuda}/targets/x86_64-linux/lib/libcublas_static.a"),
+    );
+    let site = "usr/local/lib/python3.11/dist-packages";
+    let toolkit = own
+        .iter()
+        .chain([&other])
+        .fold(Layer::new(), |layer, path| layer.file(path, "an archive"));
+    let toolkit = toolkit.executable(&nvcc, Elf::executable().needed("libc.so.6").build());
+    let own_code = |code: &str| toolkit.clone().file("app/main.py", format!("import shutil\n{code}\n"));
+    let user = |package: &str| toolkit.clone().file(format!("{site}/{package}/__init__.py"), "");
+    for (what, layer, phase, stays) in [
+        ("a phase that compiles", toolkit.clone(), "training", true),
+        ("nobody compiles", toolkit.clone(), "inference", false),
+        ("deep_gemm", user("deep_gemm"), "inference", true),
+        ("transformer_engine", user("transformer_engine"), "inference", true),
+        ("another package", user("gemm"), "inference", false),
+        (
+            "a script",
+            toolkit.clone().executable("start.sh", "#!/bin/sh\nnvcc -V\n"),
+            "inference",
+            true,
+        ),
+        ("own code", own_code("cc = shutil.which('nvcc')"), "inference", true),
+        (
+            "PyTorch's helper",
+            own_code("from torch.utils.cpp_extension import load"),
+            "inference",
+            true,
+        ),
+        (
+            "a path",
+            toolkit
+                .clone()
+                .file("app/build.ninja", "nvcc = /usr/local/cuda/bin/nvcc\n"),
+            "inference",
+            true,
+        ),
+        ("another word", own_code("use_nvcc_flags = 1"), "inference", false),
+        (
+            "PyTorch itself",
+            toolkit.clone().file(format!("{site}/torch/x.py"), "which('nvcc')"),
+            "inference",
+            false,
+        ),
+        (
+            "a package that runs it",
+            toolkit.clone().file(format!("{site}/own/x.py"), "which('nvcc')"),
+            "inference",
+            true,
+        ),
+    ] {
+        let place = Place::new();
+        let from = on_debian(&place, &[layer], |image| image);
+        // Whether the image serves the phase is another question: a training lacks CUPTI here.
+        let output = slim(&[&from, "--phase", phase, "--drop", "--dry-run"]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        let goes = |path: &String| said.contains(&format!("- /{path} "));
+        let found = (goes(&nvcc), goes(&own[0]), goes(&own[1]), goes(&other));
+        assert_eq!(found, (!stays, !stays, !stays, true), "{what}: {said}");
+    }
+}
+
+/// Somebody ran `ldconfig /srv/o`, which no configuration names: both commands make a cache, and neither forgets it.
+#[test]
+fn what_the_loaders_cache_alone_knows_is_still_found() {
+    let place = Place::new();
+    let sources = Sources::of_repository().unwrap();
+    let mut fixture = sources.fixtures()["no-cupti"].clone();
+    let known = [("libother.so.1", "/srv/o/libother.so.1")].map(|(name, path)| (name.to_owned(), path.to_owned()));
+    let cache = testkit::spec::EntrySpec::LdcacheMore(known.into_iter().collect());
+    fixture.layers.push(testkit::spec::LayerSpec {
+        created_by: "RUN ldconfig /srv/o".to_owned(),
+        compression: Compression::None,
+        entries: Some([("/etc/ld.so.cache".to_owned(), cache)].into_iter().collect()),
+    });
+    let system = ["sh", "ln", "mkdir", "rm", "cat", "ldconfig"];
+    let other = Elf::library("libother.so.1").needed("libc.so.6").build();
+    let other = Layer::new().file("srv/o/libother.so.1", other);
+    let system = system.iter().fold(other, |layer, name| {
+        layer.executable(format!("usr/bin/{name}"), "a program")
+    });
+    let image = sources
+        .images(&fixture)
+        .unwrap()
+        .remove(0)
+        .layer("COPY", &system, Compression::None);
+    let mut layout = Layout::new();
+    layout.add("1", &[image]);
+    layout.write_to(&place.path().join("from")).unwrap();
+    let (from, to) = (place.of("oci", "from"), place.of("oci", "out"));
+    must(&[&[&*from, "-o", &to], &BRING[..]].concat());
+    let found = program(&["tree", "--no-config", &to, "libother.so.1"])
+        .output()
+        .unwrap();
+    let found = String::from_utf8_lossy(&found.stdout).into_owned();
+    assert!(found.contains("/srv/o/libother.so.1"), "{found}");
+    let output = dockerfile_by_copy(&from, "training", devel());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        text.contains("ldconfig /srv/o"),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// What `dockerfile` says of an image that has CUPTI copied from another.
+fn dockerfile_by_copy(image: &str, phase: &str, supplier: Image) -> Output {
+    let words = ["dockerfile", "--no-config", image, "--base", "x", "--phase", phase];
+    let way = ["--via", "copy", "--from", "docker-daemon:devel:1"];
+    let mut command = program(&[&words[..], &way].concat());
+    command.env("DOCKER_HOST", engine_with([("devel:1", supplier)]));
+    command.output().unwrap()
+}
+
+/// The fixture of a devel image.
+fn devel() -> Image {
+    let sources = Sources::of_repository().unwrap();
+    sources.images(&sources.fixtures()["devel"]).unwrap().remove(0)
+}
+
+/// What is brought may take the place of what a program got: neither command makes such an image.
+#[test]
+fn what_loads_and_no_longer_would_is_refused_by_slim_and_dockerfile() {
+    let place = Place::new();
+    let library = |needs: &str| Elf::library("libnvperf_host.so").needed(needs).build();
+    let asker = Elf::executable().needed("libnvperf_host.so").build();
+    let layer = Layer::new()
+        .file("usr/lib/x86_64-linux-gnu/libnvperf_host.so", library("libc.so.6"))
+        .executable("opt/bin/program", asker);
+    let from = on_debian(&place, &[layer], |image| image);
+    let at = "usr/local/cuda-12.4/targets/x86_64-linux/lib/libnvperf_host.so";
+    let supplier = devel().layer("COPY", &Layer::new().file(at, library("libgone.so")), Compression::None);
+    let mut layout = Layout::new();
+    layout.add("1", std::slice::from_ref(&supplier));
+    layout.write_to(&place.path().join("devel")).unwrap();
+    let (devel, to) = (place.of("oci", "devel"), place.of("oci", "out"));
+    let why = "loads in the image and would no longer load: libgone.so: cannot open shared object file: No such file or directory";
+    let said = refused(&[&from, "--phase", "profiling", "--cupti-from", &devel, "-o", &to]);
+    assert!(said.contains(why), "{said}");
+    let output = dockerfile_by_copy(&from, "profiling", supplier);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains(why), "{said}");
+    assert_eq!(names(place.path()), ["devel", "from"]);
+}
+
+/// The proof that an archive of the place has in its last layer.
+fn proof_of(place: &Place, archive: &str) -> Vec<u8> {
+    let last = diff_ids(&place.of("docker-archive", archive)).len() - 1;
+    let members = layer_of(&place.path().join(archive), last);
+    members["usr/share/cupti-audit/proof.json"].clone().unwrap()
+}
+
+/// An image of these layers on top of a Debian, as `oci:…/from`.
+fn on_debian(place: &Place, layers: &[Layer], change: impl Fn(Image) -> Image) -> String {
+    let sources = Sources::of_repository().unwrap();
+    let base = sources.images(&sources.fixtures()["no-cupti"]).unwrap();
+    let add = |image: Image, layer: &Layer| image.layer("COPY", layer, Compression::None);
+    let mut layout = Layout::new();
+    layout.add("1", &[change(layers.iter().fold(base[0].clone(), add))]);
+    layout.write_to(&place.path().join("from")).unwrap();
+    place.of("oci", "from")
+}
+
+/// An image with these keys of its config; of `Env` one variable.
+fn with_config(image: Image, config: &Value) -> Image {
+    let keys = config.as_object().unwrap().iter();
+    keys.fold(image, |image, (key, value)| {
+        let pair = value[0].as_str().filter(|_| key == "Env");
+        match pair.and_then(|pair| pair.split_once('=')) {
+            Some((name, value)) => image.env(name, value),
+            None => image.config(key, value.clone()),
+        }
+    })
+}
+
+/// The rules of all findings of an image.
+fn findings(image: &str) -> Vec<String> {
+    let report = audit(image, &["--phase", "training", "--fail-on", "never"]);
+    let findings = report["findings"].as_array().unwrap().iter();
+    findings
+        .map(|finding| finding["rule"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// The store of a package manager names files by their content: such a name is no library's, and keeps the file.
+#[test]
+fn the_second_name_of_a_file_that_goes_takes_it_over() {
+    let place = Place::new();
+    let library = Elf::library("libnvperf_host.so").build();
+    let layer = with_library("opt/nv").hardlink("opt/store/af31", "opt/nv/libnvperf_host.so");
+    let from = on_debian(&place, &[layer], |image| image);
+    let to = place.of("docker-archive", "out.tar");
+    let said = must(&[&from, "--phase", "inference", "--drop", "-o", &to]);
+    assert!(said.contains("- /opt/nv/libnvperf_host.so"), "{said}");
+    let layers: Vec<_> = (0..diff_ids(&from).len())
+        .map(|number| layer_of(&place.path().join("out.tar"), number))
+        .collect();
+    let found = layers.iter().find_map(|layer| layer.get("opt/store/af31"));
+    assert_eq!(found, Some(&Ok(library)));
+    assert!(
+        layers
+            .iter()
+            .all(|layer| !layer.contains_key("opt/nv/libnvperf_host.so"))
+    );
+}
+
+/// What an upper layer deletes is still pulled with the lower one.
+#[test]
+fn a_cupti_that_a_layer_above_deletes_goes_from_the_layer_below() {
+    let place = Place::new();
+    let library = [Elf::library("libcupti.so.12").build(), vec![0; 20_000]].concat();
+    let cupti = Layer::new().file("opt/a/libcupti.so.12", library);
+    let layers = [cupti, Layer::new().whiteout("opt/a/libcupti.so.12")];
+    let from = on_debian(&place, &layers, |image| image);
+    let to = place.of("oci", "out");
+    let kept = must(&[&from, "--phase", "inference", "-o", &to]);
+    assert!(kept.contains("nothing is brought and nothing goes"), "{kept}");
+    let said = must(&[&from, "--phase", "inference", "--drop", "-o", &to, "--force"]);
+    let why = "a layer above hides it, and its bytes are part of the image all the same";
+    assert!(said.contains(why) && said.contains("- /opt/a/libcupti.so.12"), "{said}");
+    let bytes = |image: &str| {
+        audit_of(image)["image"]["layers"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["bytes"].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    assert!(bytes(&to) < bytes(&from), "{said}");
+}
+
+/// The image's own files only have to be found; another release is brought where one is named, and that is said.
+#[test]
+fn the_images_own_cupti_is_put_on_the_search_path_and_another_one_is_brought_when_asked_for() {
+    let place = Place::new();
+    let image = fixture("extras-only");
+    let to = place.of("oci", "out");
+    let said = must(&[&image, "--phase", "training", "-o", &to]);
+    insta::assert_snapshot!("in_place", place.said(&said));
+    let report = audit(&to, &["--phase", "training"]);
+    assert_eq!(report["cupti"]["copies"].as_array().unwrap().len(), 1);
+    let folder = place.path().join("cupti");
+    fs::create_dir(&folder).unwrap();
+    let another = Elf::library("libcupti.so.12")
+        .needed("libc.so.6")
+        .string("another")
+        .build();
+    fs::write(folder.join("libcupti.so.12"), another).unwrap();
+    let (to, from) = (place.of("oci", "other"), folder.display().to_string());
+    let said = must(&[&image, "--phase", "training", "--cupti-from", &from, "-o", &to]);
+    for line in [
+        "brings libcupti.so.12 of an unknown release from",
+        "the image wants libcupti.so.12 of CUDA 12.4",
+        "the image's own, of 12.4, stays where no search path leads: without --cupti-from it is put on one",
+    ] {
+        assert!(said.contains(line), "{said}");
+    }
+    // The same files a second time would be dead weight.
+    let to = place.of("oci", "same");
+    let said = must(&[&image, "--phase", "training", "--cupti-from", &image, "-o", &to]);
+    assert!(said.contains("brings no file"), "{said}");
+    // Beside other libraries it is led to by links: the others are not to be found by everybody.
+    let cupti = Elf::library("libcupti.so.12").needed("libc.so.6").build();
+    let layer = Layer::new()
+        .file("opt/x/libcupti.so.12", cupti)
+        .file("opt/x/libz.so.1", Elf::library("libz.so.1").build());
+    let (from, to) = (on_debian(&place, &[layer], |image| image), place.of("oci", "linked"));
+    let said = must(&[&from, "--phase", "training", "-o", &to]);
+    assert!(
+        said.contains("+ /opt/cupti/lib/libcupti.so.12 -> /opt/x/libcupti.so.12"),
+        "{said}"
+    );
+    assert_eq!(audit(&to, &["--phase", "training"])["cupti"]["status"], "loadable");
+}
+
+#[test]
+fn what_misleads_beside_the_cupti_that_is_brought_is_made_good() {
+    let place = Place::new();
+    let old = Elf::library("libcupti.so.11.8").needed("libc.so.6").build();
+    let layer = Layer::new()
+        .file("opt/x/libcupti.so.11.8", &old)
+        .symlink("opt/y/libcupti.so.12", "../x/libcupti.so.11.8");
+    let misnamed = on_debian(&place, &[layer], |image| image);
+    // By this link a program gets a CUPTI, which is not the one that it asks for.
+    let program = Elf::executable()
+        .needed("libc.so.6")
+        .import("dlopen")
+        .string("libcupti.so.12");
+    let layer = Layer::new()
+        .file("usr/lib/x86_64-linux-gnu/libcupti.so.11.8", old)
+        .symlink("usr/lib/x86_64-linux-gnu/libcupti.so.12", "libcupti.so.11.8")
+        .executable("opt/bin/program", program.build());
+    let misled_place = Place::new();
+    let misled = on_debian(&misled_place, &[layer], |image| image);
+    for (image, rule, to) in [
+        (fixture("dangling-link"), "dangling-cupti-link", place.of("oci", "a")),
+        (misnamed, "soname-mismatch", place.of("oci", "b")),
+        (misled, "soname-mismatch", place.of("oci", "c")),
+    ] {
+        assert!(findings(&image).contains(&rule.to_owned()), "{rule}");
+        let said = must(&[
+            &image,
+            "--phase",
+            "training",
+            "--cupti-from",
+            &fixture("devel"),
+            "-o",
+            &to,
+        ]);
+        assert!(
+            said.contains("it is named as a CUPTI, and leads to another one or to none"),
+            "{said}"
+        );
+        assert!(!findings(&to).contains(&rule.to_owned()), "{said}");
+    }
+    let path = "empty-search-path-element".to_owned();
+    let set = |image: Image| image.env("LD_LIBRARY_PATH", "/a::/b:");
+    let from = on_debian(&place, &[Layer::new().file("srv/libz.so", "")], set);
+    let to = place.of("oci", "path");
+    let said = must(&[&from, "--phase", "inference", "-o", &to]);
+    assert!(
+        said.contains("~ LD_LIBRARY_PATH=/a:/b: an empty element stands for the working directory"),
+        "{said}"
+    );
+    assert_eq!(
+        (findings(&from).contains(&path), findings(&to).contains(&path)),
+        (true, false)
+    );
+    // Who keeps libraries in the working directory may mean it.
+    let from = on_debian(&place, &[Layer::new().file("srv/libz.so", "")], |image| {
+        set(image).config("WorkingDir", "/srv")
+    });
+    let said = must(&[&from, "--phase", "inference", "-o", &place.of("oci", "meant")]);
+    assert!(said.contains("nothing is brought and nothing goes"), "{said}");
+}
+
+/// A folder may be a link to a place that is mounted later: what is written lies behind it, as COPY would put it.
+#[test]
+fn a_link_to_a_folder_that_is_not_there_yet_is_followed() {
+    let place = Place::new();
+    let made = |target: &str| {
+        let link = Layer::new().symlink("usr/share/cupti-audit", target);
+        let from = on_debian(&place, &[link], |image| image);
+        let to = place.of("docker-archive", "out.tar");
+        slim(&[&[&*from, "-o", &to, "--force"], &BRING[..]].concat())
+    };
+    for (target, at) in [("/data/a", "data/a"), ("x", "usr/share/x"), ("../../srv/b", "srv/b")] {
+        let output = made(target);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let last = diff_ids(&place.of("docker-archive", "out.tar")).len() - 1;
+        let layer = layer_of(&place.path().join("out.tar"), last);
+        assert!(
+            layer.contains_key(&format!("{at}/proof.json")),
+            "{target}: {:?}",
+            layer.keys()
+        );
+    }
+    let said = made("cupti-audit").stderr;
+    let said = String::from_utf8_lossy(&said);
+    assert!(
+        said.contains("/usr/share/cupti-audit is no folder in the image"),
+        "{said}"
+    );
+}
+
+/// A pipe, a device and a socket are somebody else's: what can take bytes gets them, and nothing is renamed over them.
+#[test]
+fn pipes_and_devices_are_written_into_and_never_replaced() {
+    use std::os::unix::fs::FileTypeExt as _;
+    let place = Place::new();
+    let image = fixture("headers-only");
+    let at = |name: &str| place.path().join(name);
+    must(&[&[&*image, "-o", &place.of("docker-archive", "plain.tar")], &BRING[..]].concat());
+    for name in ["pipe", "dockerfile"] {
+        assert!(Command::new("mkfifo").arg(at(name)).status().unwrap().success());
+    }
+    let read = |name: &str| {
+        let pipe = at(name);
+        std::thread::spawn(move || fs::read(pipe).unwrap())
+    };
+    let bytes = read("pipe");
+    let to = place.of("docker-archive", "pipe");
+    let output = slim(&[&[&*image, "-o", &to, "--force"], &BRING[..]].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.contains("written:"), "{said}");
+    // Standard output may be the pipe.
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    assert!(bytes.join().unwrap() == fs::read(at("plain.tar")).unwrap());
+    let to = slim(&[&[&*image, "-o", "docker-archive:/dev/stdout"], &BRING[..]].concat());
+    assert!(to.stdout == fs::read(at("plain.tar")).unwrap());
+    let text = read("dockerfile");
+    let file = at("dockerfile").display().to_string();
+    let output = dockerfile_to(&image, &file);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8(text.join().unwrap()).unwrap().contains("FROM x"));
+    let kind = |name: &str| fs::symlink_metadata(at(name)).unwrap().file_type();
+    assert!(["pipe", "dockerfile"].iter().all(|name| kind(name).is_fifo()));
+    assert_eq!(names(place.path()), ["dockerfile", "pipe", "plain.tar"]);
+}
+
+/// The Dockerfile for an image, written to a file whatever is there.
+fn dockerfile_to(image: &str, file: &str) -> Output {
+    let line = [
+        "dockerfile",
+        "--no-config",
+        image,
+        "--base",
+        "x",
+        "--phase",
+        "training",
+        "--force",
+        "-o",
+        file,
+    ];
+    program(&line).output().unwrap()
+}
+
+#[test]
+fn a_socket_is_refused_and_of_a_link_the_file_behind_it_is_replaced() {
+    use std::os::unix::fs::FileTypeExt as _;
+    let place = Place::new();
+    let image = fixture("headers-only");
+    let at = |name: &str| place.path().join(name);
+    let socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    let refusal = "it is a socket, which is not written to\n";
+    let said = refused(
+        &[
+            &[&*image, "--force", "-o", &place.of("oci-archive", "socket")],
+            &BRING[..],
+        ]
+        .concat(),
+    );
+    assert!(said.ends_with(refusal), "{said}");
+    let file = at("socket").display().to_string();
+    let output = dockerfile_to(&image, &file);
+    assert!(String::from_utf8_lossy(&output.stderr).ends_with(refusal));
+    drop(socket);
+    // Of a link the file behind it is replaced.
+    fs::write(at("old.tar"), "mine").unwrap();
+    std::os::unix::fs::symlink("old.tar", at("link.tar")).unwrap();
+    must(
+        &[
+            &[&*image, "--force", "-o", &place.of("docker-archive", "link.tar")],
+            &BRING[..],
+        ]
+        .concat(),
+    );
+    assert_ne!(fs::read(at("old.tar")).unwrap(), b"mine");
+    let kind = |name: &str| fs::symlink_metadata(at(name)).unwrap().file_type();
+    assert!(kind("link.tar").is_symlink() && kind("socket").is_socket());
+    assert_eq!(names(place.path()), ["link.tar", "old.tar", "socket"]);
+}

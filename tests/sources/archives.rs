@@ -1,0 +1,695 @@
+//! Image archives and layouts: the same image whichever way it is read, and what is refused.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use crate::image_archive::{Archive, blobs, classic, config, entry, index, layer, layout, named, sha256};
+use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerIndex};
+use image_linkage::limits::Limits;
+use image_source::ArchiveFile;
+use image_source::OciLayout;
+use image_source::PathKind;
+use image_source::path_kind;
+use image_source::{ImageError, ImageSource, OpenRequest, OpenedImage, OpenedLayers, Platform, SourceKind};
+use image_source::{PreferredDocument, WantedImage, open_stream};
+
+/// What is asked of an archive.
+#[derive(Clone, Copy, Default)]
+struct Ask<'a> {
+    name: Option<&'a str>,
+    platform: Option<&'a str>,
+    oci: bool,
+}
+
+fn with_request<T>(ask: Ask<'_>, limits: &Limits, read: impl Fn(&OpenRequest<'_>) -> T) -> T {
+    let platform = ask.platform.map(|text| Platform::parse(text).unwrap());
+    let index = IndexOptions {
+        limits: limits.clone(),
+        ..IndexOptions::default()
+    };
+    read(&OpenRequest {
+        platform: platform.as_ref(),
+        index: &index,
+        progress: &(),
+        cache: None,
+    })
+}
+
+/// The image in words: source, digest, platform and the files of each layer; or the error.
+fn words(opened: Result<OpenedImage, ImageError>) -> String {
+    match opened.and_then(read_layers) {
+        Ok((image, layers)) => format!(
+            "{} {} {} {layers:?}",
+            image.source.scheme(),
+            image
+                .digest
+                .map_or("-".to_owned(), |digest| digest.digest()[..6].to_owned()),
+            image.platform
+        ),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn read_layers(opened: OpenedImage) -> Result<(image_source::Image, Vec<Vec<String>>), ImageError> {
+    let names = |index: &LayerIndex| {
+        let paths = index.entries.iter().map(|(path, _)| path);
+        paths.map(|path| path.to_string()).collect()
+    };
+    let layers = match opened.layers {
+        OpenedLayers::Indexed(indexes) => indexes.iter().map(names).collect(),
+        OpenedLayers::Folder(_, index) => vec![names(&index)],
+        OpenedLayers::Blobs(blobs) => opened
+            .image
+            .layers
+            .iter()
+            .map(|layer| {
+                let expected = ExpectedBlob {
+                    digest: layer.digest.as_ref(),
+                    size: layer.size,
+                    diff_id: layer.diff_id.as_ref(),
+                };
+                let index = layer::index_layer("a layer", blobs.open(layer)?, &expected, &IndexOptions::default())?;
+                Ok(names(&index))
+            })
+            .collect::<Result<_, ImageError>>()?,
+    };
+    Ok((opened.image, layers))
+}
+
+/// Reads `bytes` as a file.
+fn from_file(bytes: &[u8], ask: Ask<'_>) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("saved");
+    std::fs::write(&path, bytes).unwrap();
+    let reference = "the reference".to_owned();
+    let (file, name) = (path.clone(), ask.name.map(str::to_owned));
+    let first = if ask.oci {
+        PreferredDocument::OciIndex
+    } else {
+        PreferredDocument::DockerManifest
+    };
+    let archive = ArchiveFile {
+        reference,
+        file,
+        name,
+        first,
+    };
+    let found = with_request(ask, &Limits::default(), |request| words(archive.open(request)));
+    found.replace(path.to_str().unwrap(), "saved")
+}
+
+/// Reads `bytes` as a stream.
+fn from_stream(bytes: &[u8], ask: Ask<'_>, limits: &Limits) -> String {
+    let wanted = WantedImage {
+        reference: "the reference",
+        name: ask.name,
+        docker: SourceKind::DockerArchive,
+        first: if ask.oci {
+            PreferredDocument::OciIndex
+        } else {
+            PreferredDocument::DockerManifest
+        },
+    };
+    with_request(ask, limits, |request| {
+        words(open_stream("saved", bytes, &wanted, request))
+    })
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 3).unwrap()
+}
+
+/// Reads the archive in every way and compares each with `expected`.
+#[track_caller]
+fn check(archive: &Archive, ask: Ask<'_>, expected: &str) {
+    let limits = Limits::default();
+    for (order, archive) in [("in order", archive.clone()), ("reversed", archive.clone().reversed())] {
+        let tar = archive.tar();
+        assert_eq!(from_file(&tar, ask), expected, "file {order}");
+        assert_eq!(from_stream(&tar, ask, &limits), expected, "stream {order}");
+        assert_eq!(from_file(&gzip(&tar), ask), expected, "gzip {order}");
+        assert_eq!(from_file(&zstd(&tar), ask), expected, "zstd {order}");
+    }
+}
+
+const ANY: Ask<'_> = Ask {
+    name: None,
+    platform: None,
+    oci: false,
+};
+const OCI: Ask<'_> = Ask { oci: true, ..ANY };
+
+fn ask(name: &str) -> Ask<'_> {
+    Ask {
+        name: Some(name),
+        ..ANY
+    }
+}
+
+#[test]
+fn an_archive_of_old_docker_gives_its_layers_in_the_order_of_the_manifest() {
+    let (one, two) = (layer(&["a"]), layer(&["b", "c"]));
+    let archive = classic(&["app:1"], &[&one, &two]);
+    let expected = r#"docker-archive - linux/amd64 [["/a"], ["/b", "/c"]]"#;
+    check(&archive, ANY, expected);
+    check(&archive, ask("app:1"), expected);
+    check(&archive, ask("docker.io/library/app:1"), expected);
+    check(&classic(&[], &[&one, &two]), ANY, expected);
+    check(
+        &classic(&["<none>:<none>"], &[]),
+        ANY,
+        "docker-archive - linux/amd64 []",
+    );
+}
+
+#[test]
+fn s_02_layers_that_are_links_are_followed_inside_the_archive() {
+    let one = layer(&["a"]);
+    let json = config("amd64", &[&one, &one, &one]);
+    let archive = Archive::default()
+        .file("./x/layer.tar", &one)
+        .symlink("y/layer.tar", "../x/layer.tar")
+        .hardlink("z/layer.tar", "y/layer.tar")
+        .file("sha256:config", &json)
+        .file(
+            "manifest.json",
+            format!(
+                "[{}]",
+                entry("sha256:config", &[], &["x/layer.tar", "y/layer.tar", "z/layer.tar"])
+            ),
+        );
+    check(
+        &archive,
+        ANY,
+        r#"docker-archive - linux/amd64 [["/a"], ["/a"], ["/a"]]"#,
+    );
+}
+
+#[test]
+fn s_01_links_in_a_circle_are_an_error() {
+    let circle =
+        "saved is not a container image: its member manifest.json leads through more than 40 links, or in a circle";
+    let archive = Archive::default()
+        .symlink("manifest.json", "config.json")
+        .symlink("config.json", "manifest.json");
+    check(&archive, ANY, circle);
+    let layers = Archive::default()
+        .file("c.json", config("amd64", &[b""]))
+        .file("manifest.json", format!("[{}]", entry("c.json", &[], &["a/layer.tar"])))
+        .symlink("a/layer.tar", "layer.tar");
+    check(
+        &layers.clone().symlink("a/layer.tar", "layer.tar"),
+        ANY,
+        &circle.replace("manifest.json", "a/layer.tar"),
+    );
+}
+
+#[test]
+fn several_images_need_a_name_or_an_id() {
+    let (one, two) = (layer(&["a"]), layer(&["b"]));
+    let (first, second) = (config("amd64", &[&one]), config("amd64", &[&two]));
+    let name = |config: &str| format!("{}.json", sha256(config));
+    let archive = Archive::default()
+        .file(&name(&first), &first)
+        .file(&name(&second), &second)
+        .file("1/layer.tar", &one)
+        .file("2/layer.tar", &two)
+        .file(
+            "manifest.json",
+            format!(
+                "[{},{}]",
+                entry(&name(&first), &["app:1", "app:latest"], &["1/layer.tar"]),
+                entry(&name(&second), &["ghcr.io/x/tool:2"], &["2/layer.tar"])
+            ),
+        );
+    let second_image = r#"docker-archive - linux/amd64 [["/b"]]"#;
+    check(&archive, ask("app"), r#"docker-archive - linux/amd64 [["/a"]]"#);
+    check(&archive, ask("ghcr.io/x/tool:2"), second_image);
+    check(&archive, ask(&sha256(&second)[..12]), second_image);
+    check(&archive, ask(&format!("sha256:{}", sha256(&second))), second_image);
+    check(
+        &archive,
+        ANY,
+        "invalid reference \"the reference\": it holds several images, name one of app:1, ghcr.io/x/tool:2",
+    );
+    check(
+        &archive,
+        ask("app:3"),
+        "saved has no image \"app:3\"; it has app:1, ghcr.io/x/tool:2",
+    );
+}
+
+#[test]
+fn an_image_that_is_listed_twice_is_found_by_both_names() {
+    let one = layer(&["a"]);
+    let config = config("amd64", &[&one]);
+    let name = format!("{}.json", sha256(&config));
+    let twice = ["app:1", "app:2"].map(|tag| entry(&name, &[tag], &["1/layer.tar"]));
+    let archive = Archive::default()
+        .file(&name, &config)
+        .file("1/layer.tar", &one)
+        .file("manifest.json", format!("[{}]", twice.join(",")));
+    for asked in [ask("app:1"), ask("app:2"), ask(&sha256(&config)), ANY] {
+        check(&archive, asked, r#"docker-archive - linux/amd64 [["/a"]]"#);
+    }
+    check(
+        &archive,
+        ask("app:3"),
+        "saved has no image \"app:3\"; it has app:1, app:2",
+    );
+}
+
+#[test]
+fn s_12_an_archive_of_new_docker_has_oci_blobs_in_any_compression() {
+    let (one, two, three) = (layer(&["a"]), layer(&["b"]), layer(&["c"]));
+    let (gz, zst) = (gzip(&two), zstd(&three));
+    let oci = blobs("arm64", &[(&one, &one), (&gz, &two), (&zst, &three)]);
+    let layers: Vec<&str> = oci.layers.iter().map(String::as_str).collect();
+    let manifest = |layers: &[&str]| {
+        format!(
+            "[{}]",
+            entry(&format!("blobs/sha256/{}", oci.config), &["app:1"], layers)
+        )
+    };
+    let expected = format!(
+        r#"docker-archive {} linux/arm64 [["/a"], ["/b"], ["/c"]]"#,
+        &oci.manifest[..6]
+    );
+    let whole = layout(oci.archive.clone(), &index(&[oci.descriptor("")]));
+    check(&whole.clone().file("manifest.json", manifest(&layers)), ANY, &expected);
+    // Without an index that leads to the config the manifest's digest is unknown.
+    let alone = oci.archive.clone().file("manifest.json", manifest(&layers));
+    check(&alone, ANY, &expected.replace(&oci.manifest[..6], "-"));
+    check(
+        &whole
+            .clone()
+            .file("manifest.json", manifest(&[layers[1], layers[0], layers[2]])),
+        ANY,
+        "saved is not a container image: its manifest.json and its index.json name different layers, and no one can say which are meant",
+    );
+    check(&whole, OCI, &expected.replace("docker-archive", "oci-archive"));
+    check(
+        &whole,
+        Ask {
+            platform: Some("linux/amd64"),
+            ..OCI
+        },
+        "no image for platform linux/amd64 in saved; it offers linux/arm64; choose one with --platform",
+    );
+}
+
+#[test]
+fn tags_name_the_images_of_a_layout() {
+    let (one, two) = (layer(&["a"]), layer(&["b"]));
+    let (first, second) = (blobs("amd64", &[(&one, &one)]), blobs("amd64", &[(&two, &two)]));
+    let both = |one: &str, two: &str| {
+        let mut archive = first.archive.clone();
+        archive = Archive::join(archive, second.archive.clone());
+        layout(archive, &index(&[first.descriptor(one), second.descriptor(two)]))
+    };
+    let image = |oci: &crate::image_archive::Oci, file: &str| {
+        format!(r#"oci-archive {} linux/amd64 [["/{file}"]]"#, &oci.manifest[..6])
+    };
+    let archive = both(&named("v1"), &named("registry.example/app:v2"));
+    for (tag, expected) in [
+        ("v1", image(&first, "a")),
+        ("v2", image(&second, "b")),
+        ("registry.example/app:v2", image(&second, "b")),
+        (&format!("sha256:{}", first.manifest), image(&first, "a")),
+        (
+            "v3",
+            "saved has no image \"v3\"; it has v1, registry.example/app:v2".to_owned(),
+        ),
+    ] {
+        check(&archive, Ask { name: Some(tag), ..OCI }, &expected);
+    }
+    check(
+        &archive,
+        OCI,
+        "invalid reference \"the reference\": it holds several images, name one of registry.example/app:v2, v1",
+    );
+}
+
+#[test]
+fn the_platform_chooses_among_manifests_and_in_nested_indexes() {
+    let (one, two) = (layer(&["a"]), layer(&["b"]));
+    let (amd, arm) = (blobs("amd64", &[(&one, &one)]), blobs("arm64", &[(&two, &two)]));
+    let platform = |arch: &str| format!(r#","platform":{{"os":"linux","architecture":"{arch}"}}"#);
+    let inner = index(&[amd.descriptor(&platform("amd64")), arm.descriptor(&platform("arm64"))]);
+    let descriptor = |document: &str| {
+        format!(
+            r#"{{"mediaType":"application/vnd.oci.image.index.v1+json","digest":"sha256:{}","size":{}}}"#,
+            sha256(document),
+            document.len()
+        )
+    };
+    let nested = |levels: usize| {
+        let mut archive = Archive::join(amd.archive.clone(), arm.archive.clone());
+        let mut document = inner.clone();
+        for _ in 0..levels {
+            archive = archive.file(&format!("blobs/sha256/{}", sha256(&document)), &document);
+            document = index(&[descriptor(&document)]);
+        }
+        layout(archive, &document)
+    };
+    let arm64 = Ask {
+        platform: Some("linux/arm64"),
+        ..OCI
+    };
+    let expected = format!(r#"oci-archive {} linux/arm64 [["/b"]]"#, &arm.manifest[..6]);
+    for levels in 0..3 {
+        check(&nested(levels), arm64, &expected);
+    }
+    check(
+        &nested(3),
+        arm64,
+        "saved is not a container image: its indexes lie more than 3 deep in each other",
+    );
+    check(
+        &nested(0),
+        Ask {
+            platform: Some("linux/s390x"),
+            ..OCI
+        },
+        "no image for platform linux/s390x in saved; it offers linux/amd64, linux/arm64; choose one with --platform",
+    );
+}
+
+#[test]
+fn s_14_without_a_manifest_the_layer_order_is_unknown() {
+    check(
+        &Archive::default().file("1/layer.tar", layer(&["a"])),
+        ANY,
+        "saved is not a container image: it has neither a manifest.json nor an index.json, so the layer order is unknown",
+    );
+    let text = from_file(b"no archive at all", ANY);
+    assert_eq!(text, "saved is not a container image: it is no tar archive");
+    assert_eq!(from_file(b"", ANY), "saved is not a container image: it is empty");
+    assert_eq!(
+        from_stream(b"", ANY, &Limits::default()),
+        "saved is not a container image: it is empty"
+    );
+}
+
+#[test]
+fn s_08_config_and_manifest_must_agree_on_the_number_of_layers() {
+    let one = layer(&["a"]);
+    let archive = Archive::default()
+        .file("c.json", config("amd64", &[]))
+        .file("layer.tar", &one)
+        .file("manifest.json", format!("[{}]", entry("c.json", &[], &["layer.tar"])));
+    check(
+        &archive,
+        ANY,
+        "saved is not a container image: its manifest.json has 1 layers and the config 0",
+    );
+}
+
+#[test]
+fn s_10_an_artifact_is_not_an_image() {
+    let chart = r#"{"name":"chart"}"#;
+    let archive = Archive::default()
+        .file("c.json", chart)
+        .file("manifest.json", format!("[{}]", entry("c.json", &[], &[])));
+    check(
+        &archive,
+        ANY,
+        "c.json in saved is not a container image: its config has no rootfs.diff_ids",
+    );
+}
+
+#[test]
+fn s_04_bytes_that_differ_from_their_digest_are_refused() {
+    let one = layer(&["a"]);
+    let oci = blobs("amd64", &[(&one, &one)]);
+    let name = &oci.layers[0];
+    let other = layer(&["b"]);
+    let bad = layout(oci.archive.clone().file(name, &other), &index(&[oci.descriptor("")]));
+    let reason = format!(
+        "expected digest sha256:{}, found sha256:{}; the blob is damaged or was tampered with",
+        sha256(&one),
+        sha256(&other)
+    );
+    assert_eq!(from_file(&bad.tar(), OCI), format!("layer a layer: {reason}"));
+    let stream = from_stream(&bad.tar(), OCI, &Limits::default());
+    assert_eq!(stream, format!("layer {name}: {reason}"));
+    // The config of an old archive is named by its digest, and its layers by the config.
+    let json = config("amd64", &[&one]);
+    let classic = |config: &str, layer: &[u8]| {
+        let name = format!("{}.json", sha256(&json));
+        Archive::default()
+            .file(&name, config)
+            .file("layer.tar", layer)
+            .file("manifest.json", format!("[{}]", entry(&name, &[], &["layer.tar"])))
+    };
+    let forged = json.replace("amd64", "arm64");
+    check(
+        &classic(&forged, &one),
+        ANY,
+        &format!(
+            "{0}.json in saved: expected digest sha256:{0}, found sha256:{1}; the source is damaged or was tampered with",
+            sha256(&json),
+            sha256(&forged)
+        ),
+    );
+    let bad = classic(&json, &other).tar();
+    assert_eq!(
+        from_stream(&bad, ANY, &Limits::default()),
+        format!(
+            "layer.tar in saved, uncompressed: expected digest sha256:{}, found sha256:{}; the source is damaged or was tampered with",
+            sha256(&one),
+            sha256(&other)
+        )
+    );
+    assert!(from_file(&bad, ANY).starts_with("layer a layer: the uncompressed bytes have the digest"));
+}
+
+#[test]
+fn damage_in_what_the_image_does_not_use_is_no_error() {
+    let one = layer(&["a"]);
+    let archive = classic(&[], &[&one])
+        .file("unused/layer.tar", "no tar")
+        .file(&format!("blobs/sha256/{}", sha256("x")), "not x")
+        .file("a.json", "[ broken");
+    check(&archive, ANY, r#"docker-archive - linux/amd64 [["/a"]]"#);
+    let used = Archive::default()
+        .file("c.json", config("amd64", &[b"{}"]))
+        .file("layer.tar", "{}")
+        .file("manifest.json", format!("[{}]", entry("c.json", &[], &["layer.tar"])));
+    let stream = from_stream(&used.tar(), ANY, &Limits::default());
+    assert_eq!(stream, "layer layer.tar: it is a JSON document and no tar archive");
+}
+
+#[test]
+fn an_archive_that_is_cut_short_is_an_error_that_names_the_member() {
+    let one = layer(&["a"]);
+    let tar = classic(&[], &[&one]).tar();
+    let inside = tar.windows(4).position(|at| at == b"a\0\0\0").unwrap() + 700;
+    let cut = "saved: the archive ends inside its member 0/layer.tar; it was cut short, save the image again";
+    assert_eq!(from_file(&tar[..inside], ANY), cut);
+    assert_eq!(from_stream(&tar[..inside], ANY, &Limits::default()), cut);
+    let missing = classic(&[], &[&one]).tar();
+    let end = missing.windows(13).rposition(|at| at == b"manifest.json").unwrap();
+    assert!(from_file(&missing[..end], ANY).contains("layer order is unknown"));
+    assert!(
+        from_stream(&missing[..end + 20], ANY, &Limits::default()).contains("in the header after its member 0/VERSION")
+    );
+    // An engine that fails half way ends the archive with its error.
+    let mut failed = missing[..end].to_vec();
+    failed.extend(br#"{"errorDetail":{"message":"no space left on device"}}"#);
+    failed.resize(failed.len() + 512, 0);
+    assert!(from_stream(&failed, ANY, &Limits::default()).contains("no space left on device"));
+}
+
+/// The archive with other bytes at `at` of its first header, whose checksum fits again.
+fn with_header(tar: &[u8], at: usize, bytes: &[u8]) -> Vec<u8> {
+    let mut tar = tar.to_vec();
+    tar[at..at + bytes.len()].copy_from_slice(bytes);
+    tar[148..156].fill(b' ');
+    let sum: u32 = tar[..512].iter().map(|&byte| u32::from(byte)).sum();
+    tar[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    tar
+}
+
+#[test]
+fn headers_of_an_archive_are_read_as_those_of_a_layer() {
+    let one = layer(&["a"]);
+    let good = classic(&[], &[&one]);
+    let tar = good.tar();
+    let both = |tar: &[u8], expected: &str| {
+        assert_eq!(from_file(tar, ANY), expected);
+        assert_eq!(from_stream(tar, ANY, &Limits::default()), expected);
+    };
+    // An owner that is no number bears on nothing that is asked of an archive; a size that is none does.
+    both(
+        &with_header(&tar, 108, b"nobody\0\0"),
+        r#"docker-archive - linux/amd64 [["/a"]]"#,
+    );
+    let refused = |why: &str| format!("saved is not a container image: {why}");
+    both(
+        &with_header(&tar, 124, b"many bytes\0\0"),
+        &refused("the size is no number"),
+    );
+    let mut damaged = tar.clone();
+    damaged[0] ^= 1;
+    assert!(from_file(&damaged, ANY).contains("the checksum is"));
+    let long = Archive::default().file(&"n/".repeat(3000), "").join(good);
+    both(
+        &long.tar(),
+        &refused("the name of a member is longer than the limit of 4096 bytes"),
+    );
+}
+
+#[test]
+fn a_layer_that_is_not_in_the_archive_is_an_error() {
+    let one = layer(&["a"]);
+    let archive = Archive::default()
+        .file("c.json", config("amd64", &[&one]))
+        .file("manifest.json", format!("[{}]", entry("c.json", &[], &["1/layer.tar"])));
+    check(
+        &archive,
+        ANY,
+        "saved is not a container image: 1/layer.tar is named by its manifest and is missing; it was cut short or is damaged, save the image again",
+    );
+}
+
+#[test]
+fn documents_and_layers_of_a_stream_are_bounded() {
+    let one = layer(&["a"]);
+    let tar = classic(&[], &[&one, &one]).tar();
+    let limits = Limits {
+        kept_total: 100,
+        ..Limits::default()
+    };
+    assert_eq!(
+        from_stream(&tar, ANY, &limits),
+        "all documents of saved together is larger than the limit of 100 bytes (document)"
+    );
+    let limits = Limits {
+        layers: 1,
+        ..Limits::default()
+    };
+    assert_eq!(
+        from_stream(&tar, ANY, &limits),
+        "saved is not a container image: it holds more layers than the limit of 1 (layers); save fewer images at once"
+    );
+    let limits = Limits {
+        document: 100,
+        ..Limits::default()
+    };
+    assert!(from_stream(&tar, ANY, &limits).contains("manifest.json"));
+}
+
+/// Writes the members of an OCI layout into a folder.
+fn unpack(archive: &Archive, dir: &Path) {
+    tar::Archive::new(archive.tar().as_slice()).unpack(dir).unwrap();
+}
+
+fn from_folder(dir: &Path, tag: Option<&str>) -> String {
+    let source = OciLayout {
+        reference: "the reference".to_owned(),
+        dir: dir.to_owned(),
+        tag: tag.map(str::to_owned),
+    };
+    let found = with_request(ANY, &Limits::default(), |request| words(source.open(request)));
+    found.replace(dir.to_str().unwrap(), "DIR")
+}
+
+#[test]
+fn a_layout_in_a_folder_gives_the_same_image() {
+    let one = layer(&["a"]);
+    let gz = gzip(&one);
+    let oci = blobs("amd64", &[(&gz, &one)]);
+    let archive = layout(oci.archive.clone(), &index(&[oci.descriptor(&named("v1"))]));
+    let dir = tempfile::tempdir().unwrap();
+    unpack(&archive, dir.path());
+    let expected = format!(r#"oci {} linux/amd64 [["/a"]]"#, &oci.manifest[..6]);
+    assert_eq!(from_folder(dir.path(), None), expected);
+    assert_eq!(from_folder(dir.path(), Some("v1")), expected);
+    assert_eq!(
+        from_folder(dir.path(), Some("v2")),
+        "DIR has no image \"v2\"; it has v1"
+    );
+    assert_eq!(path_kind(dir.path().to_str().unwrap()), Some(PathKind::OciLayout));
+
+    let blob = dir.path().join(&oci.layers[0]);
+    std::fs::write(&blob, &one).unwrap();
+    assert_eq!(
+        from_folder(dir.path(), None),
+        format!(
+            "{} in DIR: expected {} bytes, read {}; the source is damaged or was cut short",
+            oci.layers[0],
+            gz.len(),
+            one.len()
+        )
+    );
+    std::fs::remove_file(&blob).unwrap();
+    assert!(from_folder(dir.path(), None).contains("is named by its manifest and is missing"));
+    std::fs::remove_file(dir.path().join("oci-layout")).unwrap();
+    assert_eq!(
+        from_folder(dir.path(), None),
+        "DIR is not a container image: it has no oci-layout file"
+    );
+    assert_eq!(path_kind(dir.path().to_str().unwrap()), Some(PathKind::Folder));
+}
+
+#[test]
+fn s_03_a_blob_that_is_a_link_is_refused() {
+    let one = layer(&["a"]);
+    let oci = blobs("amd64", &[(&one, &one)]);
+    let archive = layout(oci.archive.clone(), &index(&[oci.descriptor("")]));
+    let refused = "blobs have to be regular files below the layout's folder, and a link may lead out of it";
+    let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    unpack(&archive, dir.path());
+    let blob = dir.path().join(&oci.layers[0]);
+    std::fs::rename(&blob, outside.path().join("blob")).unwrap();
+    std::os::unix::fs::symlink(outside.path().join("blob"), &blob).unwrap();
+    assert_eq!(
+        from_folder(dir.path(), None),
+        format!("{} in DIR: {refused}", oci.layers[0])
+    );
+
+    let dir = tempfile::tempdir().unwrap();
+    unpack(&archive, dir.path());
+    std::fs::rename(dir.path().join("blobs"), outside.path().join("blobs")).unwrap();
+    std::os::unix::fs::symlink(outside.path().join("blobs"), dir.path().join("blobs")).unwrap();
+    assert!(from_folder(dir.path(), None).ends_with(refused));
+}
+
+#[test]
+fn a_path_is_recognised_by_its_content() {
+    let one = layer(&["a"]);
+    let oci = blobs("amd64", &[(&one, &one)]);
+    let archive = layout(oci.archive.clone(), &index(&[oci.descriptor("")]));
+    let docker = archive.clone().file("manifest.json", "[]").tar();
+    let root = testkit::layer::Layer::new()
+        .file("bin/sh", "")
+        .file("etc/passwd", "")
+        .file("usr/bin/x", "");
+    let dir = tempfile::tempdir().unwrap();
+    for (bytes, expected) in [
+        (archive.tar(), PathKind::OciArchive),
+        (gzip(&archive.clone().reversed().tar()), PathKind::OciArchive),
+        (gzip(&archive.tar()), PathKind::DockerArchive),
+        (docker.clone(), PathKind::DockerArchive),
+        (zstd(&docker), PathKind::DockerArchive),
+        (classic(&[], &[&one]).tar(), PathKind::DockerArchive),
+        (one.clone(), PathKind::Other),
+        (root.tar(), PathKind::RootfsArchive),
+        (gzip(&root.tar()), PathKind::RootfsArchive),
+        (b"text".to_vec(), PathKind::Other),
+        (Vec::new(), PathKind::Other),
+    ] {
+        let path = dir.path().join("file");
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(path_kind(path.to_str().unwrap()), Some(expected));
+    }
+    assert_eq!(path_kind(dir.path().to_str().unwrap()), Some(PathKind::Folder));
+    assert_eq!(path_kind("/does/not/exist"), None);
+}

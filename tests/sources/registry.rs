@@ -1,0 +1,458 @@
+//! The real `docker-registry`: images pushed by skopeo come back byte for byte.
+
+use cupti_audit::knowledge::file_interest::cupti_options;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::fault_proxy::FaultProxy;
+use crate::registry_parts::{Guarded, REGISTRY, Registry, SKOPEO, certificates, run};
+use crate::support::have_all;
+use image_linkage::digest::to_hex;
+use image_source::registry::{CredentialSource, RegistryOptions, RegistrySource, RetryPolicy};
+use image_source::{Image, ImageSource, OpenRequest, OpenedLayers, read_layers};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+/// What was pulled.
+struct Pulled {
+    image: Image,
+    /// The stored bytes of each layer.
+    blobs: Vec<Vec<u8>>,
+}
+
+fn pull(written: &str, options: RegistryOptions) -> Result<Pulled, String> {
+    let source = RegistrySource::new(written.parse().unwrap(), written.to_owned(), options);
+    let request = OpenRequest {
+        platform: None,
+        index: &cupti_options(),
+        progress: &(),
+        cache: None,
+    };
+    let opened = source.open(&request).map_err(|error| error.to_string())?;
+    let OpenedLayers::Blobs(blobs) = &opened.layers else {
+        panic!("blobs")
+    };
+    let read = |layer| {
+        let mut bytes = Vec::new();
+        blobs.open(layer).unwrap().read_to_end(&mut bytes).unwrap();
+        bytes
+    };
+    Ok(Pulled {
+        blobs: opened.image.layers.iter().map(read).collect(),
+        image: opened.image,
+    })
+}
+
+fn anonymous() -> RegistryOptions {
+    RegistryOptions {
+        credentials: CredentialSource::Anonymous,
+        ..RegistryOptions::default()
+    }
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    format!("sha256:{}", to_hex(&Sha256::digest(bytes)))
+}
+
+/// The uncompressed layers of the test's image.
+fn layers() -> [Vec<u8>; 2] {
+    let large = (0..1_500_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8);
+    [large.collect(), b"a small layer".repeat(100)]
+}
+
+/// Writes an OCI layout with the image `1`, its layers compressed by gzip.
+fn write_layout(dir: &Path) {
+    let blobs = dir.join("blobs/sha256");
+    std::fs::create_dir_all(&blobs).unwrap();
+    let blob = |media_type: &str, bytes: &[u8]| {
+        let digest = sha256(bytes);
+        std::fs::write(blobs.join(&digest["sha256:".len()..]), bytes).unwrap();
+        json!({"mediaType": media_type, "digest": digest, "size": bytes.len()})
+    };
+    let stored = layers().map(|layer| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(&layer).unwrap();
+        blob(
+            "application/vnd.oci.image.layer.v1.tar+gzip",
+            &encoder.finish().unwrap(),
+        )
+    });
+    let config = json!({"architecture": "amd64", "os": "linux", "config": {"Env": ["A=1"]},
+        "rootfs": {"type": "layers", "diff_ids": layers().map(|layer| sha256(&layer))},
+        "history": [{"created_by": "one"}, {"created_by": "two"}]});
+    let config = blob(
+        "application/vnd.oci.image.config.v1+json",
+        config.to_string().as_bytes(),
+    );
+    let manifest_type = "application/vnd.oci.image.manifest.v1+json";
+    let manifest = json!({"schemaVersion": 2, "mediaType": manifest_type, "config": config, "layers": stored});
+    let mut manifest = blob(manifest_type, manifest.to_string().as_bytes());
+    manifest["annotations"] = json!({"org.opencontainers.image.ref.name": "1"});
+    let index = json!({"schemaVersion": 2, "manifests": [manifest]});
+    std::fs::write(dir.join("index.json"), index.to_string()).unwrap();
+    std::fs::write(dir.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
+}
+
+/// Pushes the layout's image as `written`.
+fn push(layout: &Path, written: &str, arguments: &[&str]) {
+    let (from, to) = (format!("oci:{}:1", layout.display()), format!("docker://{written}"));
+    let mut all = vec!["--insecure-policy", "copy", "--quiet"];
+    all.extend(arguments);
+    all.extend([from.as_str(), to.as_str()]);
+    run("skopeo", &all);
+}
+
+/// The bytes of a manifest as skopeo sees them.
+fn raw_manifest(written: &str, arguments: &[&str]) -> Vec<u8> {
+    let image = format!("docker://{written}");
+    run(
+        "skopeo",
+        &[&["inspect", "--raw"], arguments, &[image.as_str()]].concat(),
+    )
+}
+
+/// Compares what was pulled with the manifest that skopeo sees.
+fn check(pulled: &Pulled, manifest: &[u8], media_type: &str, decompress: impl Fn(&[u8]) -> Vec<u8>) {
+    assert_eq!(pulled.image.digest.as_ref().unwrap().to_string(), sha256(manifest));
+    let manifest: serde_json::Value = serde_json::from_slice(manifest).unwrap();
+    for (index, (layer, blob)) in pulled.image.layers.iter().zip(&pulled.blobs).enumerate() {
+        let described = &manifest["layers"][index];
+        assert_eq!(layer.media_type, media_type);
+        assert_eq!(described["mediaType"], media_type);
+        assert_eq!(described["digest"], sha256(blob));
+        assert_eq!(described["size"], blob.len());
+        assert!(decompress(blob) == layers()[index], "layer {index} differs");
+    }
+    assert_eq!(pulled.blobs.len(), 2);
+    assert_eq!(pulled.image.config.env("A"), Some("1"));
+    assert_eq!(pulled.image.config.created_by, ["one", "two"]);
+    assert_eq!(pulled.image.platform.to_string(), "linux/amd64");
+}
+
+fn gunzip(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    flate2::read::MultiGzDecoder::new(bytes).read_to_end(&mut out).unwrap();
+    out
+}
+
+fn unzstd(bytes: &[u8]) -> Vec<u8> {
+    zstd::decode_all(bytes).unwrap()
+}
+
+#[test]
+fn images_of_every_form_come_back_over_plain_http() {
+    if !have_all(&[REGISTRY, SKOPEO]) {
+        return;
+    }
+    let oci = ["--format", "oci"].as_slice();
+    let gzip = "application/vnd.oci.image.layer.v1.tar+gzip";
+    let zstd = "application/vnd.oci.image.layer.v1.tar+zstd";
+    let docker = "application/vnd.docker.image.rootfs.diff.tar.gzip";
+    for (arguments, media_type, decompress) in [
+        (oci, gzip, gunzip as fn(&[u8]) -> _),
+        (&["--format", "oci", "--dest-compress-format", "zstd"], zstd, unzstd),
+        (&["--format", "v2s2"], docker, gunzip),
+    ] {
+        // A registry of its own: skopeo does not push again what one holds in another form.
+        let dir = tempfile::tempdir().unwrap();
+        let layout = dir.path().join("layout");
+        write_layout(&layout);
+        let registry = Registry::start(dir.path(), None);
+        let app = format!("{}/group/app", registry.address);
+        let written = format!("{app}:1");
+        push(&layout, &written, &[&["--dest-tls-verify=false"], arguments].concat());
+        let manifest = raw_manifest(&written, &["--tls-verify=false"]);
+        let pinned = format!("{app}@{}", sha256(&manifest));
+        for written in [written, pinned] {
+            check(&pull(&written, anonymous()).unwrap(), &manifest, media_type, decompress);
+        }
+        let error = pull(&format!("{app}:none"), anonymous()).map(|_| ()).unwrap_err();
+        assert_eq!(
+            error.replace(&registry.address.to_string(), "HOST"),
+            "no such image or tag: HOST/group/app:none is not in HOST (MANIFEST_UNKNOWN: manifest unknown)"
+        );
+    }
+}
+
+/// A registry with TLS by its own CA and a password, which holds the test's image as `app:1`.
+struct Fortress {
+    dir: tempfile::TempDir,
+    registry: Registry,
+    ca: PathBuf,
+    /// The manifest as skopeo sees it.
+    manifest: Vec<u8>,
+}
+
+impl Fortress {
+    fn build() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        write_layout(&path("layout"));
+        let (ca, certificate, key) = certificates(dir.path());
+        let htpasswd = path("htpasswd");
+        std::fs::write(&htpasswd, run("htpasswd", &["-Bbn", "user", "right:one"])).unwrap();
+        let guarded = Guarded {
+            tls: (&certificate, &key),
+            htpasswd: &htpasswd,
+        };
+        let registry = Registry::start(dir.path(), Some(&guarded));
+        let written = format!("{}/app:1", registry.address);
+        // skopeo takes every *.crt in a folder for a CA.
+        let trusted = path("trusted");
+        std::fs::create_dir(&trusted).unwrap();
+        std::fs::copy(&ca, trusted.join("ca.crt")).unwrap();
+        let trust = |option: &str| format!("{option}={}", trusted.display());
+        let (dest, src) = (trust("--dest-cert-dir"), trust("--cert-dir"));
+        push(&path("layout"), &written, &[&dest, "--dest-creds=user:right:one"]);
+        let manifest = raw_manifest(&written, &[&src, "--creds=user:right:one"]);
+        Self {
+            dir,
+            registry,
+            ca,
+            manifest,
+        }
+    }
+
+    fn host(&self) -> String {
+        self.registry.address.to_string()
+    }
+
+    fn pull(&self, options: RegistryOptions) -> Result<Pulled, String> {
+        pull(&format!("{}/app:1", self.host()), options).map_err(|error| error.replace(&self.host(), "HOST"))
+    }
+
+    /// Pulls the image and compares it with what was pushed.
+    fn gives_the_image(&self, options: RegistryOptions) {
+        let media_type = "application/vnd.oci.image.layer.v1.tar+gzip";
+        check(&self.pull(options).unwrap(), &self.manifest, media_type, gunzip);
+    }
+
+    fn refusal(&self, options: RegistryOptions) -> String {
+        self.pull(options).map(|_| ()).unwrap_err()
+    }
+
+    /// A file of credentials for the registry; `auth` is user and password in base64.
+    fn login(&self, auth: &str) -> PathBuf {
+        let path = self.dir.path().join("auth.json");
+        let config = json!({"auths": {self.host(): {"auth": auth}}});
+        std::fs::write(&path, config.to_string()).unwrap();
+        path
+    }
+}
+
+#[test]
+fn a_registry_with_its_own_ca_and_passwords_wants_both() {
+    if !have_all(&[REGISTRY, SKOPEO, ("openssl", "openssl"), ("htpasswd", "apache2-utils")]) {
+        return;
+    }
+    let fortress = Fortress::build();
+    let trusting = RegistryOptions {
+        ca_cert: Some(fortress.ca.clone()),
+        ..anonymous()
+    };
+    // user:right:one
+    let right = CredentialSource::Files(vec![fortress.login("dXNlcjpyaWdodDpvbmU=")]);
+    fortress.gives_the_image(RegistryOptions {
+        credentials: right.clone(),
+        ..trusting.clone()
+    });
+    fortress.gives_the_image(RegistryOptions {
+        credentials: right.clone(),
+        insecure: vec![fortress.host()],
+        ..anonymous()
+    });
+    assert_eq!(
+        fortress.refusal(RegistryOptions {
+            credentials: right,
+            ..anonymous()
+        }),
+        "the certificate of HOST is not trusted (invalid peer certificate: UnknownIssuer); give its CA with --ca-cert FILE, or accept any certificate with --insecure-registry HOST"
+    );
+    assert_eq!(
+        fortress.refusal(trusting.clone()),
+        "no credentials for HOST, which asks for them; docker login HOST"
+    );
+    // user:right
+    let wrong = fortress.login("dXNlcjpyaWdodA==");
+    let found_in = wrong.display().to_string();
+    assert_eq!(
+        fortress.refusal(RegistryOptions {
+            credentials: CredentialSource::Files(vec![wrong]),
+            ..trusting
+        }),
+        format!("HOST refused the credentials found in {found_in}; docker login HOST again")
+    );
+}
+
+/// Reads an image through a proxy as an audit does; gives its digest and those of its layers, or why not.
+fn read_through(proxy: &FaultProxy, login: &Path) -> Result<(String, Vec<String>), String> {
+    let written = format!("{}/app:1", proxy.proxy.address);
+    let options = RegistryOptions {
+        credentials: CredentialSource::Files(vec![login.to_owned()]),
+        patience: RetryPolicy {
+            tries: 4,
+            first_wait: Duration::from_millis(1),
+            longest_wait: Duration::from_millis(20),
+            stall: Duration::from_millis(150),
+            ..RetryPolicy::default()
+        },
+        ..RegistryOptions::default()
+    };
+    let source = RegistrySource::new(written.parse().unwrap(), written, options);
+    let request = OpenRequest {
+        platform: None,
+        index: &cupti_options(),
+        progress: &(),
+        cache: None,
+    };
+    let opened = source.open(&request).map_err(|error| error.to_string())?;
+    let OpenedLayers::Blobs(blobs) = &opened.layers else {
+        panic!("blobs")
+    };
+    let layers = read_layers(&opened.image, blobs.as_ref(), &request).map_err(|error| error.to_string())?;
+    let layers = layers.into_iter().map(|layer| layer.unwrap().diff_id.to_string());
+    Ok((opened.image.digest.unwrap().to_string(), layers.collect()))
+}
+
+#[test]
+fn whatever_breaks_on_the_way_an_image_is_read_right_or_not_at_all() {
+    if !have_all(&[REGISTRY, SKOPEO]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let registry = Registry::start(folder.path(), None);
+    for (tag, fixture) in [(1, "debian-cupti"), (2, "no-cupti")] {
+        let from = format!("oci:{}/testdata/images/{fixture}:latest", env!("CARGO_MANIFEST_DIR"));
+        let to = format!("docker://{}/app:{tag}", registry.address);
+        run(
+            "skopeo",
+            &[
+                "--insecure-policy",
+                "copy",
+                "--quiet",
+                "--dest-tls-verify=false",
+                &from,
+                &to,
+            ],
+        );
+    }
+    let login = folder.path().join("config.json");
+    let [mut faults, mut right, mut refused, mut leaked] = [0; 4];
+    let mut expected = Vec::new();
+    for seed in 0..84 {
+        // The first four are not broken: one for each way to log in.
+        let percent = if seed < 4 { 0 } else { 20 };
+        let proxy = FaultProxy::start(registry.address, seed, percent);
+        let auths = json!({"auths": {proxy.proxy.address.to_string(): {"auth": crate::fault_proxy::LOGIN}}});
+        std::fs::write(&login, auths.to_string()).unwrap();
+        let outcome = read_through(&proxy, &login);
+        faults += proxy.injected.load(Ordering::SeqCst);
+        leaked += proxy.leaks();
+        match outcome {
+            Ok(read) if percent == 0 => expected.push(read),
+            Ok(read) => {
+                let moved = raw_manifest(&format!("{}/app:2", registry.address), &["--tls-verify=false"]);
+                assert!(read == expected[0] || read.0 == sha256(&moved), "{seed}: {read:?}");
+                right += 1;
+            }
+            Err(error) => {
+                assert!(percent > 0 && error.lines().count() == 1, "{seed}: {error}");
+                leaked += crate::fault_proxy::SECRETS
+                    .iter()
+                    .filter(|secret| error.contains(**secret))
+                    .count();
+                refused += 1;
+            }
+        }
+    }
+    assert!(expected.len() == 4 && expected.iter().all(|read| *read == expected[0]));
+    println!(
+        "faults: {faults} injected into 80 reads, {right} gave the right image, {refused} an error, {leaked} secrets leaked"
+    );
+    assert!(
+        leaked == 0 && right > 30 && faults > 50,
+        "{faults} {right} {refused} {leaked}"
+    );
+}
+
+/// A layout of layers that take a while to be made anew and pushed.
+fn write_large_layout(folder: &Path) -> String {
+    let name = "usr/local/cuda/targets/x86_64-linux/lib/libcublas_static.a";
+    let noise = |seed: u32| -> Vec<u8> {
+        let numbers = (0..500_000_u32).map(|n| n.wrapping_add(seed).wrapping_mul(2_654_435_761));
+        numbers.flat_map(u32::to_le_bytes).collect()
+    };
+    let add = |image: testkit::oci::Image, seed| {
+        let layer = testkit::layer::Layer::new().file(name, noise(seed));
+        let layer = layer.file(format!("opt/{seed}"), noise(seed + 1));
+        image.layer("RUN", &layer, testkit::layer::Compression::None)
+    };
+    let image = [1, 5].into_iter().fold(testkit::oci::Image::new("linux/amd64"), add);
+    let mut layout = testkit::oci::Layout::new();
+    layout.add("1", &[image]);
+    layout.write_to(folder).unwrap();
+    format!("oci:{}", folder.display())
+}
+
+#[test]
+fn an_interrupted_push_leaves_a_whole_image_at_its_tag_or_none() {
+    if !have_all(&[REGISTRY]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let registry = Registry::start(folder.path(), None);
+    let image = write_large_layout(&folder.path().join("layout"));
+    let staging = tempfile::tempdir().unwrap();
+    let program = |words: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_cupti-audit"));
+        command.args(words).env_clear().env("CUPTI_AUDIT_NO_CACHE", "1");
+        command
+            .env("TMPDIR", staging.path())
+            .stdout(std::process::Stdio::null());
+        command.stderr(std::process::Stdio::piped());
+        command.spawn().unwrap()
+    };
+    // A repository each, so that nothing lies there beforehand.
+    let pushed = |number: u64| format!("docker://{}/app{number}:1", registry.address);
+    let push = |to: &str| {
+        program(&[
+            "slim",
+            "--no-config",
+            &image,
+            "--phase",
+            "inference",
+            "--drop",
+            "-o",
+            to,
+        ])
+    };
+    let started = std::time::Instant::now();
+    assert!(push(&pushed(1_000)).wait().unwrap().success());
+    let longest = started.elapsed();
+    let (tries, mut whole) = (crate::interrupt::count(8), 0);
+    for number in 0..tries {
+        let signal = crate::interrupt::SIGNALS[usize::try_from(number % 4).unwrap()];
+        let run = push(&pushed(number));
+        crate::interrupt::send(signal, crate::interrupt::moment(number, longest), &run);
+        let ended = run.wait_with_output().unwrap();
+        let is_left = std::fs::read_dir(staging.path()).unwrap().count() > 0;
+        assert!(!is_left || signal == "KILL", "{signal} {number}");
+        let audit = ["--no-config", "--fail-on", "never", &pushed(number)];
+        let read = program(&audit).wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&read.stderr);
+        let is_there = read.status.success();
+        assert!(is_there || said.contains("is not in"), "{signal} {number}: {said}");
+        assert!(is_there || !ended.status.success(), "{signal} {number}: {ended:?}");
+        whole += u64::from(is_there);
+        // Whoever pushes there next is hindered by nothing.
+        let again = push(&pushed(number)).wait_with_output().unwrap();
+        assert!(again.status.success() || is_there, "{signal} {number}: {again:?}");
+        // A run that is refused makes nothing, and so takes nothing away.
+        let left = std::fs::read_dir(staging.path()).unwrap().count();
+        assert!(left == 0 || is_there, "{signal} {number}");
+    }
+    println!("interrupts: push: {tries} tried, {tries} clean: {whole} had put a whole image there");
+    assert!(whole < tries);
+}
