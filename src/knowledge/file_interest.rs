@@ -169,17 +169,6 @@ pub const LIBRARY_OPENERS: [&str; 2] = ["dlopen", "dlmopen"];
 pub const DIRECTORY_CALLS: [&str; 2] = ["chdir", "fchdir"];
 /// The functions of the C library that change a variable of the environment (environ(7)).
 pub const ENVIRONMENT_CALLS: [&str; 3] = ["setenv", "putenv", "unsetenv"];
-/// The functions that list a folder (opendir(3), scandir(3), fts(3), nftw(3), `std::filesystem`): who calls one and opens
-/// libraries may open any that lies there.
-pub const FOLDER_READERS: [&str; 6] = [
-    "opendir",
-    "scandir",
-    "fts_open",
-    "nftw",
-    "_ZNSt10filesystem7__cxx1118directory_iteratorC",
-    "_ZNSt10filesystem7__cxx1128recursive_directory_iteratorC",
-];
-
 /// What else shows that a program makes an environment for others: what empties its own, what hands one over, and its own
 /// by its names.
 const ENVIRONMENT_MARKS: [&str; 5] = ["clearenv", "posix_spawn", "environ", "__environ", "_environ"];
@@ -217,7 +206,6 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
     // Who imports none of these opens nothing, whatever texts it holds.
     let openers = LIBRARY_OPENERS
         .iter()
-        .chain(&FOLDER_READERS)
         .chain(&DIRECTORY_CALLS)
         .chain(&ENVIRONMENT_CALLS)
         .chain(&ENVIRONMENT_MARKS)

@@ -260,22 +260,22 @@ fn a_library_stays_that_only_some_process_gets() {
     };
     let program = |name: &str| Elf::executable().needed(name).build();
     let nothing = |image: Image| image;
-    let preload = |image: Image| image.env("LD_PRELOAD", "/opt/$LIB/nv/libnvperf_host.so");
+    let preload = |image: Image| image.env("LD_PRELOAD", "/usr/local/cuda-12/$LIB/nv/libnvperf_host.so");
     let cases: [StayCase; 11] = [
         (
             "$ORIGIN of a link to the asker",
-            "opt/a/nv",
-            with_library("opt/a/nv")
+            "usr/local/cuda-12/a/nv",
+            with_library("usr/local/cuda-12/a/nv")
                 .file("data/liba.so", plugin().build())
-                .symlink("opt/a/liba.so", "/data/liba.so")
-                .executable("opt/bin/program", program("/opt/a/liba.so")),
+                .symlink("usr/local/cuda-12/a/liba.so", "/data/liba.so")
+                .executable("opt/bin/program", program("/usr/local/cuda-12/a/liba.so")),
             nothing,
             true,
         ),
         (
             "$ORIGIN of the asker alone",
-            "opt/a/nv",
-            with_library("opt/a/nv")
+            "usr/local/cuda-12/a/nv",
+            with_library("usr/local/cuda-12/a/nv")
                 .file("data/liba.so", plugin().build())
                 .executable("opt/bin/program", program("/data/liba.so")),
             nothing,
@@ -283,25 +283,26 @@ fn a_library_stays_that_only_some_process_gets() {
         ),
         (
             "LD_PRELOAD",
-            "opt/lib/x86_64-linux-gnu/nv",
-            with_library("opt/lib/x86_64-linux-gnu/nv"),
+            "usr/local/cuda-12/lib/x86_64-linux-gnu/nv",
+            with_library("usr/local/cuda-12/lib/x86_64-linux-gnu/nv"),
             preload,
             true,
         ),
         (
             "/etc/ld.so.preload",
-            "opt/nv",
-            with_library("opt/nv").file("etc/ld.so.preload", "/opt/$LIB/libnvperf_host.so\n"),
+            "usr/local/cuda-12/nv",
+            with_library("usr/local/cuda-12/nv")
+                .file("etc/ld.so.preload", "/usr/local/cuda-12/$LIB/libnvperf_host.so\n"),
             nothing,
             true,
         ),
         (
             "DT_FILTER",
-            "opt/nv",
-            with_library("opt/nv").executable(
+            "usr/local/cuda-12/nv",
+            with_library("usr/local/cuda-12/nv").executable(
                 "opt/bin/program",
                 Elf::executable()
-                    .rpath("/opt/nv")
+                    .rpath("/usr/local/cuda-12/nv")
                     .dynamic_name(DT_FILTER, "libnvperf_host.so")
                     .build(),
             ),
@@ -310,57 +311,69 @@ fn a_library_stays_that_only_some_process_gets() {
         ),
         (
             "a better processor",
-            "opt/nv/glibc-hwcaps/x86-64-v4",
-            with_library("opt/nv/glibc-hwcaps/x86-64-v4").executable(
+            "usr/local/cuda-12/nv/glibc-hwcaps/x86-64-v4",
+            with_library("usr/local/cuda-12/nv/glibc-hwcaps/x86-64-v4").executable(
                 "opt/bin/program",
-                Elf::executable().rpath("/opt/nv").needed("libnvperf_host.so").build(),
+                Elf::executable()
+                    .rpath("/usr/local/cuda-12/nv")
+                    .needed("libnvperf_host.so")
+                    .build(),
             ),
             nothing,
             true,
         ),
         (
             "a lesser processor",
-            "opt/nv",
-            with_library("opt/nv")
+            "usr/local/cuda-12/nv",
+            with_library("usr/local/cuda-12/nv")
                 .file(
-                    "opt/nv/glibc-hwcaps/x86-64-v3/libnvperf_host.so",
+                    "usr/local/cuda-12/nv/glibc-hwcaps/x86-64-v3/libnvperf_host.so",
                     Elf::library("libnvperf_host.so").build(),
                 )
                 .executable(
                     "opt/bin/program",
-                    Elf::executable().rpath("/opt/nv").needed("libnvperf_host.so").build(),
+                    Elf::executable()
+                        .rpath("/usr/local/cuda-12/nv")
+                        .needed("libnvperf_host.so")
+                        .build(),
                 ),
             nothing,
             true,
         ),
         (
             "a script",
-            "opt/nv",
-            with_library("opt/nv").file(
+            "usr/local/cuda-12/nv",
+            with_library("usr/local/cuda-12/nv").file(
                 "srv/a/b/c/d/wrapper.sh",
-                "export LD_PRELOAD=/opt/nv/libnvperf_host.so\n",
+                "export LD_PRELOAD=/usr/local/cuda-12/nv/libnvperf_host.so\n",
             ),
             nothing,
             true,
         ),
         (
             "settings",
-            "opt/nv",
-            with_library("opt/nv").file("app/settings.json", r#"{"profiler": "/opt/nv/libnvperf_host.so"}"#),
+            "usr/local/cuda-12/nv",
+            with_library("usr/local/cuda-12/nv").file(
+                "app/settings.json",
+                r#"{"profiler": "/usr/local/cuda-12/nv/libnvperf_host.so"}"#,
+            ),
             nothing,
             true,
         ),
         (
             "settings that name another",
-            "opt/nv",
-            with_library("opt/nv").file("app/settings.json", r#"{"profiler": "/opt/other/libnvperf_host.so"}"#),
+            "usr/local/cuda-12/nv",
+            with_library("usr/local/cuda-12/nv").file("app/settings.json", r#"{"profiler": "/opt/other/libother.so"}"#),
             nothing,
             false,
         ),
         (
             "a list of a package",
-            "opt/nv",
-            with_library("opt/nv").file("var/lib/dpkg/info/cuda-nv.list", "/opt/nv/libnvperf_host.so\n"),
+            "usr/local/cuda-12/nv",
+            with_library("usr/local/cuda-12/nv").file(
+                "var/lib/dpkg/info/cuda-nv.list",
+                "/usr/local/cuda-12/nv/libnvperf_host.so\n",
+            ),
             nothing,
             false,
         ),
@@ -376,20 +389,45 @@ fn a_library_stays_that_only_some_process_gets() {
 fn a_library_behind_tokens_of_a_search_path_stays() {
     let sources = Sources::of_repository().unwrap();
     let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
-    let lib = "opt/lib/x86_64-linux-gnu/nv";
+    let lib = "usr/local/cuda-12/lib/x86_64-linux-gnu/nv";
     // The search path, whether it is the program's or the environment's, the library's folder, whether it stays.
     let cases = [
-        ("/opt/$LIB/nv", "rpath", lib, true),
-        ("/opt/$LIB/nv", "runpath", lib, true),
-        ("/opt/$LIB/nv", "environment", lib, true),
-        ("/none:/opt/${LIB}/nv/", "rpath", lib, true),
-        ("/opt/a${LIB}b/nv", "rpath", "opt/alib/x86_64-linux-gnub/nv", true),
-        ("/opt/nv-${PLATFORM}-12", "rpath", "opt/nv-x86_64-12", true),
-        ("/opt/nv-$PLATFORM", "environment", "opt/nv-x86_64", true),
-        ("$ORIGIN/../$LIB/nv", "runpath", "opt/lib/x86_64-linux-gnu/nv", true),
-        ("/opt/nv", "rpath", "opt/nv/glibc-hwcaps/x86-64-v2", true),
-        ("/opt/$LIBRARY/nv", "rpath", lib, false),
-        ("/opt/lib64/nv", "rpath", lib, false),
+        ("/usr/local/cuda-12/$LIB/nv", "rpath", lib, true),
+        ("/usr/local/cuda-12/$LIB/nv", "runpath", lib, true),
+        ("/usr/local/cuda-12/$LIB/nv", "environment", lib, true),
+        ("/none:/usr/local/cuda-12/${LIB}/nv/", "rpath", lib, true),
+        (
+            "/usr/local/cuda-12/a${LIB}b/nv",
+            "rpath",
+            "usr/local/cuda-12/alib/x86_64-linux-gnub/nv",
+            true,
+        ),
+        (
+            "/usr/local/cuda-12/nv-${PLATFORM}-12",
+            "rpath",
+            "usr/local/cuda-12/nv-x86_64-12",
+            true,
+        ),
+        (
+            "/usr/local/cuda-12/nv-$PLATFORM",
+            "environment",
+            "usr/local/cuda-12/nv-x86_64",
+            true,
+        ),
+        (
+            "$ORIGIN/../../usr/local/cuda-12/$LIB/nv",
+            "runpath",
+            "usr/local/cuda-12/lib/x86_64-linux-gnu/nv",
+            true,
+        ),
+        (
+            "/usr/local/cuda-12/nv",
+            "rpath",
+            "usr/local/cuda-12/nv/glibc-hwcaps/x86-64-v2",
+            true,
+        ),
+        ("/usr/local/cuda-12/$LIBRARY/nv", "rpath", lib, false),
+        ("/usr/local/cuda-12/lib64/nv", "rpath", lib, false),
     ];
     for (path, by, folder, stays) in cases {
         let program = Elf::executable().needed("libnvperf_host.so");
@@ -870,7 +908,12 @@ fn an_entry_of_an_index_keeps_its_annotations_and_gets_the_name_that_was_asked_f
 fn a_copy_that_an_unknown_program_opens_by_a_link_stays() {
     let sources = Sources::of_repository().unwrap();
     let base = sources.images(&sources.fixtures()["debian-cupti"]).unwrap();
-    let cupti = || Layer::new().file("opt/a/libcupti.so.12", Elf::library("libcupti.so.12").build());
+    let cupti = || {
+        Layer::new().file(
+            "usr/local/cuda-12/a/libcupti.so.12",
+            Elf::library("libcupti.so.12").build(),
+        )
+    };
     let opens = |text: &str| {
         Elf::executable()
             .needed("libc.so.6")
@@ -879,8 +922,18 @@ fn a_copy_that_an_unknown_program_opens_by_a_link_stays() {
             .build()
     };
     for (name, text, link, stays) in [
-        ("a link", "/opt/a/libprofiling.so", Some("opt/a/libprofiling.so"), true),
-        ("a link that is not there", "/opt/b/libprofiling.so", None, false),
+        (
+            "a link",
+            "/usr/local/cuda-12/a/libprofiling.so",
+            Some("usr/local/cuda-12/a/libprofiling.so"),
+            true,
+        ),
+        (
+            "a link that is not there",
+            "/usr/local/cuda-12/b/libprofiling.so",
+            None,
+            false,
+        ),
     ] {
         let layer = cupti().executable("opt/bin/program", opens(text));
         let layer = link
@@ -892,18 +945,22 @@ fn a_copy_that_an_unknown_program_opens_by_a_link_stays() {
         layout.add("1", &[image]);
         layout.write_to(&place.path().join("from")).unwrap();
         let plan = must(&[&place.of("oci", "from"), "--phase", "inference", "--drop", "--dry-run"]);
-        assert_eq!(!plan.contains("- /opt/a/libcupti.so.12"), stays, "{name}: {plan}");
+        assert_eq!(
+            !plan.contains("- /usr/local/cuda-12/a/libcupti.so.12"),
+            stays,
+            "{name}: {plan}"
+        );
     }
 }
 
 /// A setting or a script that names a folder may have all of it opened, and one that names a header a build.
 #[test]
 fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() {
-    let (library, include) = ("opt/c/libcupti.so.12", "opt/c/include");
+    let (library, include) = ("usr/local/cuda-12/c/libcupti.so.12", "usr/local/cuda-12/c/include");
     let usual = "usr/local/cuda-12.4/targets/x86_64-linux/lib";
     let text = |path: &str, content: &str| Layer::new().file(path, content);
     let wide = |size: usize| {
-        let path = b"\0/opt/c/libcupti.so.12\0".iter();
+        let path = b"\0/usr/local/cuda-12/c/libcupti.so.12\0".iter();
         let wide = path.flat_map(|&byte| [vec![byte], vec![0; size - 1]].concat());
         let program = [Elf::executable().needed("libc.so.6").build(), wide.collect()].concat();
         Layer::new().executable("opt/bin/program", program)
@@ -915,57 +972,72 @@ fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() 
         (
             "an entry point",
             program(),
-            json!({"Entrypoint": ["/prog", "--dir=/opt/c"]}),
+            json!({"Entrypoint": ["/prog", "--dir=/usr/local/cuda-12/c"]}),
             true,
         ),
-        ("a command", program(), json!({"Cmd": ["/prog", "/opt/c/"]}), true),
-        ("a variable", plain(), json!({"Env": ["PROFDIR=/opt/c"]}), true),
+        (
+            "a command",
+            program(),
+            json!({"Cmd": ["/prog", "/usr/local/cuda-12/c/"]}),
+            true,
+        ),
+        (
+            "a variable",
+            plain(),
+            json!({"Env": ["PROFDIR=/usr/local/cuda-12/c"]}),
+            true,
+        ),
         (
             "a search path",
             plain(),
-            json!({"Env": ["LD_LIBRARY_PATH=/opt/c"]}),
+            json!({"Env": ["LD_LIBRARY_PATH=/usr/local/cuda-12/c"]}),
             false,
         ),
         (
             "a setting",
-            text("etc/prof.conf", "plugins = /opt/c\n"),
+            text("etc/prof.conf", "plugins = /usr/local/cuda-12/c\n"),
             json!({}),
             true,
         ),
         (
             "a deep setting",
-            text("opt/app/a/b/prof.json", r#"{"dir": "/opt/c"}"#),
+            text("opt/app/a/b/prof.json", r#"{"dir": "/usr/local/cuda-12/c"}"#),
             json!({}),
             true,
         ),
         (
             "a sourced file",
-            text("etc/prof.env", "PROFDIR=/opt/c\n"),
+            text("etc/prof.env", "PROFDIR=/usr/local/cuda-12/c\n"),
             json!({}),
             true,
         ),
         (
             "a sourced search path",
-            text("etc/prof.env", "export LD_LIBRARY_PATH=\"/opt/c\"\n"),
+            text("etc/prof.env", "export LD_LIBRARY_PATH=\"/usr/local/cuda-12/c\"\n"),
             json!({}),
             false,
         ),
         (
             "ldconfig",
-            text("etc/ld.so.conf.d/c.conf", "/opt/c\n"),
+            text("etc/ld.so.conf.d/c.conf", "/usr/local/cuda-12/c\n"),
             json!({}),
             false,
         ),
         (
             "a list",
-            text("app/main.py", "for n in os.listdir('/opt/c'): CDLL(n)\n"),
+            text("app/main.py", "for n in os.listdir('/usr/local/cuda-12/c'): CDLL(n)\n"),
             json!({}),
             true,
         ),
-        ("a pattern", text("start.sh", "ls /opt/c/*.so\n"), json!({}), true),
+        (
+            "a pattern",
+            text("start.sh", "ls /usr/local/cuda-12/c/*.so\n"),
+            json!({}),
+            true,
+        ),
         (
             "a name put together",
-            text("start.sh", "LD_PRELOAD=/opt/c/lib$NAME.so prog\n"),
+            text("start.sh", "LD_PRELOAD=/usr/local/cuda-12/c/lib$NAME.so prog\n"),
             json!({}),
             true,
         ),
@@ -991,13 +1063,13 @@ fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() 
         ),
         (
             "folders of headers",
-            text("opt/s/setup.py", "include_dirs=['/opt/c/include']\n"),
+            text("opt/s/setup.py", "include_dirs=['/usr/local/cuda-12/c/include']\n"),
             json!({}),
             true,
         ),
         (
             "an option",
-            text("build.sh", "cc -I/opt/c/include x.c\n"),
+            text("build.sh", "cc -I/usr/local/cuda-12/c/include x.c\n"),
             json!({}),
             true,
         ),
@@ -1037,49 +1109,37 @@ fn a_copy_that_a_search_path_may_lead_to_of_which_only_a_run_could_tell_stays() 
     assert!(!said.contains("- /opt/cupti"), "{said}");
 }
 
-/// Who put a library where no search path and no package explains it opens it by a path that he puts together. Each of
-/// these forms was run for real, with and without the library.
+/// Who put a library where no search path, package or toolkit explains it opens it by a path of his own. Elsewhere it stays
+/// where a text names it, in whatever form. Each of these was run for real, with and without the library.
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
-fn a_library_that_nothing_explains_stays_where_something_may_put_its_path_together() {
+fn a_library_stays_where_nothing_explains_its_place_or_a_text_names_it() {
     const NAME: &str = "libnvperf_host.so";
     const TOOLKIT: &str = "usr/local/cuda-12.4/lib64";
+    const OWN_FOLDER: &str = "opt/nvidia/c";
     let python = |code: &str| Layer::new().file("app/main.py", format!("from ctypes import CDLL\n{code}\n"));
     let text = |path: &str, content: &str| Layer::new().file(path, content);
-    let program = |imports: &[&str], held: &str| {
-        let needs = Elf::executable().needed("libc.so.6").string(held);
-        let program = imports.iter().fold(needs, Elf::import_weak);
+    let program = |held: &str| {
+        let program = Elf::executable().needed("libc.so.6").string(held).import_weak("dlopen");
         Layer::new().executable("app/prog", program.build())
     };
-    let utf16: Vec<u8> = "{\"dir\": \"/opt/c\"}"
+    let utf16: Vec<u8> = format!("{{\"dir\": \"/{OWN_FOLDER}\"}}")
         .encode_utf16()
         .flat_map(u16::to_le_bytes)
         .collect();
     let path = json!({"Env": ["LD_LIBRARY_PATH=/opt/c"]});
     let site = "usr/local/lib/python3.11/dist-packages";
-    let own = format!("{site}/own");
-    let wheel = format!("{site}/nvidia/cuda_cupti/lib");
+    let (own, wheel) = (format!("{site}/own"), format!("{site}/nvidia/cuda_cupti/lib"));
     let cases: Vec<(&str, &str, Layer, Value, bool)> = vec![
-        ("nothing", "opt/c", Layer::new(), json!({}), false),
+        ("a place of its own", "opt/c", Layer::new(), json!({}), true),
+        ("an own package", &own, Layer::new(), json!({}), true),
+        ("NVIDIA's package", &wheel, Layer::new(), json!({}), false),
         ("a search path", "opt/c", Layer::new(), path.clone(), false),
+        ("a toolkit", TOOLKIT, python("CDLL(join(x, 'lib64'))"), json!({}), false),
         (
-            "a literal",
-            "opt/c",
-            python("CDLL('libc.so.6'), CDLL(None)"),
-            json!({}),
-            false,
-        ),
-        (
-            "no call",
-            "opt/c",
-            python("import CDLL, x; class CDLL: pass"),
-            json!({}),
-            false,
-        ),
-        (
-            "a toolkit",
-            "usr/local/cuda-12.4/extras/CUPTI/lib64",
-            python("CDLL(join(x, 'lib64'))"),
+            "another library",
+            TOOLKIT,
+            python("CDLL('libnvrtc.so')"),
             json!({}),
             false,
         ),
@@ -1105,129 +1165,45 @@ fn a_library_that_nothing_explains_stays_where_something_may_put_its_path_togeth
             true,
         ),
         (
+            "a word of no call",
+            TOOLKIT,
+            text("app/a.py", "nvperf_host = 1\n"),
+            json!({}),
+            false,
+        ),
+        (
+            "a longer word",
+            TOOLKIT,
+            python("CDLL(my_nvperf_host)"),
+            json!({}),
+            false,
+        ),
+        (
             "a bare variable",
-            "opt/c",
+            TOOLKIT,
             Layer::new(),
             json!({"Env": ["INJECT=libnvperf_host.so"]}),
             true,
         ),
         (
-            "parts",
-            "srv/a/c",
-            python("# CDLL\np = Path('/srv') / 'c'"),
-            json!({}),
-            true,
-        ),
-        (
-            "the folder of the module",
-            "app/native",
-            python("CDLL(dirname(__file__) + x)"),
-            json!({}),
-            true,
-        ),
-        (
-            "a pattern above",
-            "opt/a/b",
-            text("start.sh", "ls /opt/*/*/*.so\n"),
-            json!({}),
-            true,
-        ),
-        (
-            "a relative word",
-            "srv/c",
-            Layer::new(),
-            json!({"Cmd": ["/prog", "c"], "WorkingDir": "/srv"}),
-            true,
-        ),
-        (
-            "a relative name",
-            "srv/c",
-            Layer::new(),
-            json!({"Cmd": ["/prog", "c/libnvperf_host.so"]}),
-            true,
-        ),
-        (
             "JSON's slash",
-            "opt/c",
-            text("app/a.json", r#"{"dir": "\/opt\/c"}"#),
+            OWN_FOLDER,
+            text("app/a.json", r#"{"dir": "\/opt\/nvidia\/c"}"#),
             json!({}),
             true,
         ),
         (
             "UTF-16",
-            "opt/c",
+            OWN_FOLDER,
             Layer::new().file("app/a.json", utf16),
             json!({}),
             true,
-        ),
-        (
-            "a home",
-            "opt/t/lib64",
-            text("s.sh", "/prog $HOME_OF_T/lib64\n"),
-            json!({"Env": ["HOME_OF_T=/opt/t"]}),
-            true,
-        ),
-        (
-            "a script of no ending",
-            "opt/c",
-            text("srv/run/tool", "#!/usr/bin/perl\n$d = '/opt/' . 'c';\n"),
-            json!({}),
-            true,
-        ),
-        (
-            "a text of no ending",
-            "opt/c",
-            text("srv/run/tool", "$d = '/opt/' . 'c';\n"),
-            json!({}),
-            false,
         ),
         (
             "a compiled module",
             "opt/c",
             text("app/main.pyc", "\u{1}CDLL\u{2}libnvperf_host.soN"),
             path,
-            true,
-        ),
-        (
-            "Lua",
-            "opt/c",
-            text("app/a.lua", "ffi.load(dir .. name)\n"),
-            json!({}),
-            true,
-        ),
-        (
-            "a program that lists",
-            "opt/c",
-            program(&["dlopen", "opendir"], ""),
-            json!({}),
-            true,
-        ),
-        (
-            "a program that lists alone",
-            "opt/c",
-            program(&["opendir"], ""),
-            json!({}),
-            false,
-        ),
-        (
-            "a program with a pattern",
-            "opt/c",
-            program(&["dlopen"], "%s/lib%s.so"),
-            json!({}),
-            true,
-        ),
-        (
-            "a program of no pattern",
-            "opt/c",
-            program(&["dlopen"], "libz.so"),
-            json!({}),
-            false,
-        ),
-        (
-            "an own package",
-            &own,
-            text(&format!("{own}/__init__.py"), "CDLL(here + '/own')\n"),
-            json!({}),
             true,
         ),
         (
@@ -1246,6 +1222,13 @@ fn a_library_that_nothing_explains_stays_where_something_may_put_its_path_togeth
             ),
             json!({}),
             true,
+        ),
+        (
+            "a framework",
+            TOOLKIT,
+            text(&format!("{site}/torch/x.py"), "CDLL('libnvperf_host.so')\n"),
+            json!({}),
+            false,
         ),
         (
             "R",
@@ -1278,14 +1261,14 @@ fn a_library_that_nothing_explains_stays_where_something_may_put_its_path_togeth
         (
             "the end of a name",
             TOOLKIT,
-            program(&["dlopen"], "erf_host.so"),
+            program("erf_host.so"),
             json!({"Cmd": ["/app/prog"]}),
             true,
         ),
         (
             "a whole name",
             TOOLKIT,
-            program(&["dlopen"], "libz.so.1"),
+            program("libz.so.1"),
             json!({"Cmd": ["/app/prog"]}),
             false,
         ),
@@ -1296,7 +1279,6 @@ fn a_library_that_nothing_explains_stays_where_something_may_put_its_path_togeth
             json!({}),
             true,
         ),
-        ("NVIDIA's package", &wheel, python("CDLL(x + '/lib')"), json!({}), false),
     ];
     for (what, folder, layer, config, stays) in cases {
         let layer = layer.file(format!("{folder}/{NAME}"), Elf::library(NAME).build());
@@ -1570,11 +1552,11 @@ fn findings(image: &str) -> Vec<String> {
 fn the_second_name_of_a_file_that_goes_takes_it_over() {
     let place = Place::new();
     let library = Elf::library("libnvperf_host.so").build();
-    let layer = with_library("opt/nv").hardlink("opt/store/af31", "opt/nv/libnvperf_host.so");
+    let layer = with_library("opt/nvidia/nv").hardlink("opt/store/af31", "opt/nvidia/nv/libnvperf_host.so");
     let from = on_debian(&place, &[layer], |image| image);
     let to = place.of("docker-archive", "out.tar");
     let said = must(&[&from, "--phase", "inference", "--drop", "-o", &to]);
-    assert!(said.contains("- /opt/nv/libnvperf_host.so"), "{said}");
+    assert!(said.contains("- /opt/nvidia/nv/libnvperf_host.so"), "{said}");
     let layers: Vec<_> = (0..diff_ids(&from).len())
         .map(|number| layer_of(&place.path().join("out.tar"), number))
         .collect();
@@ -1583,7 +1565,7 @@ fn the_second_name_of_a_file_that_goes_takes_it_over() {
     assert!(
         layers
             .iter()
-            .all(|layer| !layer.contains_key("opt/nv/libnvperf_host.so"))
+            .all(|layer| !layer.contains_key("opt/nvidia/nv/libnvperf_host.so"))
     );
 }
 

@@ -5,7 +5,7 @@
 //! needs it, in the process that loads it. Where no search path leads to the folder of such a file, none does.
 
 mod name_index;
-mod named_paths;
+mod named_files;
 mod object_references;
 mod reference;
 mod reference_list;
@@ -17,14 +17,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use self::name_index::is_for_processor;
 use self::name_index::{NameIndex, is_below, links_to};
-use self::named_paths::NamedPaths;
+use self::named_files::NamedFiles;
 use self::object_references::add_objects;
 pub(super) use self::reference::ObjectInventory;
 pub use self::reference::{FileReference, FileReferrer, ReferenceKind};
 use self::reference_list::ReferenceList;
 pub use self::settings::PROVENANCE_PLACE;
 use self::settings::{add_settings, add_texts};
-use self::stray_files::StrayFiles;
+use self::stray_files::of_strays;
 pub(super) use self::word_uses::find_word_uses;
 use super::consumers::CuptiConsumer;
 use super::cuda_runtime::site_packages_of;
@@ -55,11 +55,10 @@ pub(super) fn find_references(
     let links = links_to(&contexts.as_is.rootfs, files, inventory);
     let names = NameIndex::new(&contexts.as_is.rootfs, files, &links);
     let (library, shared) = (knowledge.library, &knowledge.tables.shared_folders);
-    let strays = StrayFiles::find(contexts, knowledge, &names, &links, inventory, profiles);
-    let paths = NamedPaths::new(&contexts.as_is.rootfs, &names, knowledge, &strays);
+    let mentioned = NamedFiles::new(&contexts.as_is.rootfs, &names, knowledge);
     let mut references = ReferenceList::new(files);
-    add_settings(image, contexts, &names, &paths, &mut references);
-    add_texts(&paths, inventory, &mut references);
+    add_settings(image, contexts, &names, &mentioned, &mut references);
+    add_texts(&mentioned, inventory, &mut references);
     references.extend(of_unknown_environment(&contexts.as_is, library, files));
     // Where no dead weight is an object, no name leads to it, and no object of the image has to be asked.
     if !names.by_name.is_empty() {
@@ -73,9 +72,9 @@ pub(super) fn find_references(
         );
         references.extend(consumers.iter().flat_map(|consumer| of_consumer(consumer, &names)));
         for opener in undecided {
-            add_undecided(opener, library, &names, &strays, &mut references);
+            add_undecided(opener, library, &names, &mut references);
         }
-        references.extend(strays.of_program(&contexts.as_is, shared, inventory));
+        references.extend(of_strays(contexts, knowledge, &names, profiles));
         references.extend(of_command(&contexts.as_is, shared, &names));
         add_other_processors(&mut references, &names);
     }
@@ -151,7 +150,6 @@ fn add_undecided(
     opener: &UndecidedOpener,
     library: &LibraryProfile,
     names: &NameIndex<'_>,
-    strays: &StrayFiles<'_>,
     references: &mut ReferenceList<'_>,
 ) {
     // A module puts the folder together by code: it is mostly its own, or one beside its package.
@@ -173,7 +171,7 @@ fn add_undecided(
             .flat_map(|(known, _)| names.of(known));
         let is_near = |file: &&DeadWeightFile| {
             let folder = packages.as_ref();
-            folder.is_none_or(|folder| is_below(&file.path, folder)) || strays.has(file)
+            folder.is_none_or(|folder| is_below(&file.path, folder))
         };
         references.extend(files.filter(is_near).map(|file| FileReference {
             file: file.path.clone(),

@@ -179,9 +179,9 @@ fn words(reference: &FileReference) -> String {
         ReferenceKind::Holds => format!("{by} holds the name {name} and may open it"),
         ReferenceKind::Names => format!("{by} names it"),
         ReferenceKind::NamesFolder => format!("{by} names {name}, and its files may be opened by any name"),
-        ReferenceKind::MayOpen => format!(
-            "{by} opens libraries by names that only a run could tell, and no search path and no package explains this one"
-        ),
+        ReferenceKind::Unexplained => {
+            "no search path, package or toolkit explains its place, so a program may open it by its path".to_owned()
+        }
         ReferenceKind::OtherProcessor => format!("{by} asks for {name}, and gets this one on another processor"),
     }
 }

@@ -71,6 +71,11 @@ impl<'f> NameIndex<'f> {
         numbers.copied().collect()
     }
 
+    /// The folders in which the files or links to them lie.
+    pub(super) fn folders(&self) -> impl Iterator<Item = &RootPath> {
+        self.folders.keys()
+    }
+
     /// The files that lie in a folder, which has no links in its path, or to which a link in it leads.
     pub(super) fn in_folder(&self, folder: &RootPath) -> impl Iterator<Item = &'f DeadWeightFile> {
         let numbers = self.folders.get(folder).into_iter().flatten();

@@ -44,8 +44,8 @@ pub enum ReferenceKind {
     Names,
     /// A setting or a script names the folder that it lies in.
     NamesFolder,
-    /// Something opens libraries by names that only a run could tell, and nothing else explains the file.
-    MayOpen,
+    /// No search path, package or toolkit explains why the file lies where it does.
+    Unexplained,
     /// Another processor gets it in place of a file that something leads to.
     OtherProcessor,
 }

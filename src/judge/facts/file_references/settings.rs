@@ -6,10 +6,9 @@ use std::collections::BTreeSet;
 use super::super::process_context::ProcessContext;
 use super::super::world::ByWorld;
 use super::name_index::NameIndex;
-use super::named_paths::{NamedPaths, WordOrigin};
+use super::named_files::NamedFiles;
 use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
 use super::reference_list::ReferenceList;
-use crate::knowledge::shared_folders::SharedFolders;
 use image_linkage::loader::{ProcessSetup, SimulatedProcess};
 use image_linkage::path::RootPath;
 use image_source::Image;
@@ -19,13 +18,13 @@ pub(super) fn add_settings(
     image: &Image,
     contexts: &ByWorld<ProcessContext>,
     names: &NameIndex<'_>,
-    paths: &NamedPaths<'_>,
+    mentioned: &NamedFiles<'_>,
     references: &mut ReferenceList<'_>,
 ) {
     let mut left = WORDS;
     for (by, text) in setting_texts(image) {
         let by = FileReferrer::Setting(by.to_owned());
-        paths.add_text(text.as_bytes(), &by, WordOrigin::Own, &mut left, references);
+        mentioned.add_text(text.as_bytes(), &by, &mut left, references);
     }
     // A bare word is looked for on PATH when the container starts: the name alone is enough to keep a file.
     let words: BTreeSet<&[u8]> = image.config.command.iter().map(String::as_bytes).collect();
@@ -73,37 +72,24 @@ fn add_preloads(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>, refer
 pub const PROVENANCE_PLACE: &str = "usr/share/cupti-audit/proof.json";
 
 /// Adds the references of the scripts and settings of programs.
-pub(super) fn add_texts(paths: &NamedPaths<'_>, inventory: &ObjectInventory, references: &mut ReferenceList<'_>) {
+pub(super) fn add_texts(mentioned: &NamedFiles<'_>, inventory: &ObjectInventory, references: &mut ReferenceList<'_>) {
     let mut left = WORDS;
     let proof = RootPath::from(PROVENANCE_PLACE);
-    for (text, facts) in inventory.texts.iter().filter(|(text, _)| *text != proof) {
-        let origin = text_origin(text, paths.shared());
+    for (text, facts) in &inventory.texts {
+        // What frameworks open is in their profiles.
+        if *text == proof || mentioned.shared().is_of_framework(text) {
+            continue;
+        }
         let content = facts.kept.as_deref().unwrap_or_default();
         let by = FileReferrer::Object(text.clone());
-        if origin == WordOrigin::Own && text.name().ends_with(b".pyc") {
-            paths.add_compiled(content, &by, &mut left, references);
-        } else {
-            paths.add_text(content, &by, origin, &mut left, references);
-        }
+        mentioned.add_text(content, &by, &mut left, references);
         if references.is_cut() {
             return;
         }
     }
 }
 
-/// Whose the words of a text are.
-pub(super) fn text_origin(text: &RootPath, shared: &SharedFolders) -> WordOrigin {
-    let mut folders = text.split_components();
-    if folders.any(|folder| matches!(folder, b"site-packages" | b"dist-packages")) {
-        WordOrigin::Package
-    } else if shared.is_of_system(text) {
-        WordOrigin::System
-    } else {
-        WordOrigin::Own
-    }
-}
-
-/// Words of an image's scripts and settings that are looked up, at most. Those of a PyTorch image have some thousand.
+/// Mentions in an image's scripts and settings that are looked at, at most. Those of a PyTorch image have some thousand.
 const WORDS: usize = 200_000;
 
 fn reference(file: &RootPath, by: &str, name: &[u8]) -> FileReference {

@@ -1,9 +1,7 @@
 //! The libraries among the dead weight that no search path, package, toolkit or distribution explains. Who put one there
-//! opens it by a path of his own, which may be put together of parts: what names a part of it, or opens libraries by names
-//! that only a run could tell, keeps it.
+//! opens it by a path of his own, which may be put together of parts: such a library stays.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use super::super::dead_weight::DeadWeightFile;
 use super::super::file_owner::{self, FileOwner, OwnerKind};
@@ -12,156 +10,47 @@ use super::super::opened_names::imports_opener;
 use super::super::process_context::ProcessContext;
 use super::super::resolved_objects::elf_at;
 use super::super::world::ByWorld;
-use super::name_index::{NameIndex, is_below};
-use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
+use super::name_index::NameIndex;
+use super::reference::{FileReference, FileReferrer, ReferenceKind};
 use crate::byte_search::contains_bytes;
-use crate::knowledge::file_interest::FOLDER_READERS;
 use crate::knowledge::shared_folders::SharedFolders;
 use crate::knowledge::{ConsumerProfile, Knowledge};
-use image_linkage::elf::{ElfFacts, SymbolRole};
-use image_linkage::layer::FileFacts;
+use image_linkage::elf::ElfFacts;
 use image_linkage::loader::{ProcessSetup, SimulatedProcess};
 use image_linkage::path::RootPath;
 
 /// The libraries of one image that are looked at one by one, at most.
 const MANY: usize = 1024;
 
-/// The libraries that nothing explains, by the parts of their paths.
-#[derive(Default)]
-pub(super) struct StrayFiles<'f> {
-    files: BTreeSet<&'f RootPath>,
-    /// Those whose name some object of the image needs or holds.
-    asked: BTreeSet<&'f RootPath>,
-    /// Each with the path of the file or of a link that leads to it.
-    places: Vec<(RootPath, &'f DeadWeightFile)>,
-    /// The places by their file name and by the name of their folder.
-    by_part: BTreeMap<Vec<u8>, Vec<usize>>,
-}
-
-impl<'f> StrayFiles<'f> {
-    pub(super) fn find(
-        contexts: &ByWorld<ProcessContext>,
-        knowledge: &Knowledge,
-        names: &NameIndex<'f>,
-        links: &BTreeMap<RootPath, Vec<RootPath>>,
-        inventory: &ObjectInventory,
-        profiles: &[ConsumerProfile],
-    ) -> Self {
-        let found = [&contexts.as_is, &contexts.nvidia].map(|context| on_search_path(context, names));
-        let (rootfs, shared) = (&contexts.as_is.rootfs, &knowledge.tables.shared_folders);
-        let is_explained = |number: usize, file: &DeadWeightFile| {
-            found.iter().any(|found| found.contains(&number))
-                || shared.is_of_package(&file.path)
-                || is_of_known_package(profiles, &file.path)
-                || shared.is_shared(&file.path.parent())
-        };
-        let left = names.files.iter().enumerate();
-        let left = left.filter(|(number, file)| !is_explained(*number, file));
-        let mut left: Vec<_> = left.filter(|(_, file)| elf_at(rootfs, &file.path).is_some()).collect();
-        // Each is looked for in the lists of packages: of more files than any image has that is not asked.
-        if left.len() <= MANY {
-            left.retain(|(_, file)| is_unknown(&file_owner::find_owner(knowledge, rootfs, &file.path)));
-        }
-        let mut stray = Self::default();
-        for (_, file) in left {
-            stray.files.insert(&file.path);
-            let links = links.get(&file.path).into_iter().flatten();
-            for place in links.chain([&file.path]) {
-                for part in [place.name(), place.parent().name()] {
-                    let alike = stray.by_part.entry(part.to_vec()).or_default();
-                    alike.push(stray.places.len());
-                }
-                stray.places.push((place.clone(), file));
-            }
-        }
-        let objects = inventory.objects.iter().filter_map(|(_, facts)| facts.elf.as_ref());
-        // A name once: thousands of files of one name that ask for it are their square.
-        let asked: BTreeSet<_> = objects.flat_map(|elf| elf.needed.iter().chain(&elf.mentions)).collect();
-        let asked = asked.into_iter().flat_map(|name| names.of(name)).map(|file| &file.path);
-        stray.asked = asked.filter(|path| stray.files.contains(path)).collect();
-        stray
+/// The references that keep what nothing explains.
+pub(super) fn of_strays<'f>(
+    contexts: &ByWorld<ProcessContext>,
+    knowledge: &Knowledge,
+    names: &NameIndex<'f>,
+    profiles: &[ConsumerProfile],
+) -> impl Iterator<Item = FileReference> + use<'f> {
+    let found = [&contexts.as_is, &contexts.nvidia].map(|context| on_search_path(context, names));
+    let (rootfs, shared) = (&contexts.as_is.rootfs, &knowledge.tables.shared_folders);
+    let is_explained = |number: usize, file: &DeadWeightFile| {
+        found.iter().any(|found| found.contains(&number))
+            || shared.is_of_package(&file.path)
+            || is_of_known_package(profiles, &file.path)
+            || shared.is_shared(&file.path.parent())
+    };
+    let left = names.files.iter().enumerate();
+    let left = left.filter(|(number, file)| !is_explained(*number, file));
+    let mut left: Vec<_> = left.map(|(_, file)| file).collect();
+    left.retain(|file| elf_at(rootfs, &file.path).is_some());
+    // Each is looked for in the lists of packages: of more files than any image has that is not asked.
+    if left.len() <= MANY {
+        left.retain(|file| is_unknown(&file_owner::find_owner(knowledge, rootfs, &file.path)));
     }
-
-    /// Whether a word may name one of them.
-    pub(super) fn may_be_named(&self, word: &[u8]) -> bool {
-        self.by_part.contains_key(last_part(without_slash(word)))
-    }
-
-    /// Those of whose path a word is the end, or of whose folder.
-    pub(super) fn named_by(&self, word: &[u8]) -> impl Iterator<Item = &'f DeadWeightFile> {
-        let word = without_slash(word);
-        // What begins with a variable, or in a folder that is not known, is told by its last part.
-        let end = if word.starts_with(b"/") { word } else { last_part(word) };
-        let ends = move |path: &RootPath| {
-            let rest = path.as_bytes().strip_suffix(end.strip_prefix(b"/").unwrap_or(end));
-            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with(b"/"))
-        };
-        let alike = self.by_part.get(last_part(word)).map(Vec::as_slice).unwrap_or_default();
-        let places = alike.iter().filter_map(|&number| self.places.get(number));
-        let is_it = move |place: &RootPath| alike.len() > MANY || ends(place) || ends(&place.parent());
-        places.filter(move |(place, _)| is_it(place)).map(|(_, file)| *file)
-    }
-
-    /// Those that lie below a folder, or, where there is none, whose path begins so; none of the root, which everybody
-    /// names. Of too many, all of them.
-    pub(super) fn below(&self, begin: &RootPath, is_folder: bool) -> impl Iterator<Item = &'f DeadWeightFile> {
-        let is_root = begin.as_bytes().is_empty();
-        let is_it = move |place: &RootPath| {
-            if is_folder {
-                is_below(place, begin)
-            } else {
-                place.as_bytes().starts_with(begin.as_bytes())
-            }
-        };
-        let places = self.places.iter().filter(move |_| !is_root);
-        let places = places.filter(move |(place, _)| self.places.len() > MANY || is_it(place));
-        places.map(|(_, file)| *file)
-    }
-
-    /// Whether a file is one of them.
-    pub(super) fn has(&self, file: &DeadWeightFile) -> bool {
-        self.files.contains(&file.path)
-    }
-
-    /// Whether a file is one of them, and something would get it that is given its folder as a search path.
-    pub(super) fn is_asked(&self, file: &DeadWeightFile) -> bool {
-        self.asked.contains(&file.path)
-    }
-
-    /// The references of somebody who opens libraries by names that only a run could tell.
-    pub(super) fn opened_by(&self, by: &FileReferrer) -> impl Iterator<Item = FileReference> {
-        self.places.iter().map(move |(_, file)| FileReference {
-            file: file.path.clone(),
-            by: by.clone(),
-            name: file.path.name().into(),
-            how: ReferenceKind::MayOpen,
-        })
-    }
-
-    /// The references of a program of the image's own that opens what it finds in a folder, or by a name that it computes;
-    /// of several, the first.
-    pub(super) fn of_program(
-        &self,
-        context: &ProcessContext,
-        shared: &SharedFolders,
-        inventory: &ObjectInventory,
-    ) -> Vec<FileReference> {
-        // What the container starts is the image's own, wherever it lies.
-        let command = context.entry.executable.as_ref();
-        let is_own =
-            |path: &RootPath| (command == Some(path) || !shared.is_of_system(path)) && !shared.is_interpreter(path);
-        let opens = |(path, facts): &&(RootPath, Arc<FileFacts>)| {
-            let elf = facts
-                .elf
-                .as_ref()
-                .filter(|_| is_own(path) && !self.files.contains(path));
-            elf.is_some_and(|elf| opens_unknown_names(elf))
-        };
-        let found = inventory.objects.iter().find(opens).filter(|_| !self.places.is_empty());
-        found.map_or_else(Vec::new, |(path, _)| {
-            self.opened_by(&FileReferrer::Object(path.clone())).collect()
-        })
-    }
+    left.into_iter().map(|file| FileReference {
+        file: file.path.clone(),
+        by: FileReferrer::Setting("its place".to_owned()),
+        name: file.path.name().into(),
+        how: ReferenceKind::Unexplained,
+    })
 }
 
 /// Whether a file lies in a package of Python whose loading of the library is known.
@@ -180,14 +69,6 @@ fn is_unknown(owner: &FileOwner) -> bool {
         OwnerKind::Pip => !begins("nvidia"),
         OwnerKind::Deb | OwnerKind::Conda | OwnerKind::Bundled => false,
     }
-}
-
-/// Whether an object opens libraries, and lists folders or holds but a part of a name.
-fn opens_unknown_names(elf: &ElfFacts) -> bool {
-    let mut imports = elf.symbols.iter().filter(|symbol| symbol.role != SymbolRole::Export);
-    let lists = |name: &[u8]| FOLDER_READERS.iter().any(|reader| name.starts_with(reader.as_bytes()));
-    let mut parts = held_names(elf).filter(|text| text.starts_with(b".so") || known_part(text).len() < text.len());
-    imports_opener(elf) && (imports.any(|symbol| lists(&symbol.name)) || parts.next().is_some())
 }
 
 /// What the bare names begin with that the container's program opens and computes: the search path leads to them.
@@ -245,9 +126,4 @@ fn on_search_path(context: &ProcessContext, names: &NameIndex<'_>) -> BTreeSet<u
         in_folders.chain(cached).collect()
     };
     context.with_setup(search).unwrap_or_default()
-}
-
-fn without_slash(word: &[u8]) -> &[u8] {
-    let slashes = word.iter().rev().take_while(|&&byte| byte == b'/').count();
-    word.get(..word.len() - slashes).unwrap_or_default()
 }

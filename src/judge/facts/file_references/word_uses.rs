@@ -4,9 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::super::dead_weight::{DeadWeightFile, DeadWeightUse};
-use super::named_paths::WordOrigin;
 use super::reference::ObjectInventory;
-use super::settings::{setting_texts, text_origin};
+use super::settings::setting_texts;
 use crate::knowledge::KnowledgeTables;
 use image_source::Image;
 
@@ -40,7 +39,8 @@ fn who_says(words: &[String], image: &Image, tables: &KnowledgeTables, inventory
     let shared = &tables.shared_folders;
     let mut texts = inventory.texts.iter();
     let text = texts.find(|(path, facts)| {
-        if text_origin(path, shared) == WordOrigin::System || shared.is_of_framework(path) {
+        let is_package = path.split_components().any(|folder| folder.ends_with(b"-packages"));
+        if shared.is_of_system(path) && !is_package || shared.is_of_framework(path) {
             return false;
         }
         let content = String::from_utf8_lossy(facts.kept.as_deref().unwrap_or_default());
