@@ -14,11 +14,10 @@ use crate::report::markdown::MarkdownReport;
 use crate::report::text::{TextDetail, TextLayout, TextReport};
 use crate::shell_quote::quote_shell;
 
-/// The sentences on what is wrong with the text of a config.
-pub fn config_mistakes(text: &str) -> Vec<String> {
+/// What is wrong with the text of a config, as a sentence.
+pub fn config_mistake(text: &str) -> Option<String> {
     let read = ConfigFile::read("config", (Path::new("/"), None), text);
-    let mistakes = read.err().unwrap_or_default();
-    mistakes.iter().map(ToString::to_string).collect()
+    read.err().map(|mistake| mistake.to_string())
 }
 
 /// A text as the shell, `ENV` and a comment have it, where a Dockerfile can hold it.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::api::Certainty;
-use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
+use super::mistake::{TextMistake, unknown_name};
+use super::yaml_text::YamlText;
 
 /// A place that CUPTI is had from (`profiles/cupti/sources.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -48,17 +49,18 @@ pub struct GeneralAdvice {
 }
 
 impl GeneralAdvice {
-    /// What its types cannot see: phases and tools that there are not.
-    pub(super) fn mistakes(&self, document: &YamlDocument, phases: &[&str], tools: &[&str]) -> Vec<YamlMistake> {
-        let mut mistakes = Vec::new();
+    /// Checks what its types cannot see.
+    ///
+    /// Errors: The first phase or tool that there is not.
+    pub(super) fn check(&self, text: YamlText<'_>, phases: &[&str], tools: &[&str]) -> Result<(), TextMistake> {
         for (phase, ids) in &self.tools {
             if !phases.contains(&phase.as_str()) {
                 let what = unknown_name("phase", phase, phases);
-                mistakes.push(document.mistake_in_key(&["tools", phase], what));
+                return Err(text.mistake_in_key(&["tools", phase], what));
             }
-            mistakes.extend(document.unknown_names(&["tools", phase], ids, ("profiler", tools)));
+            text.check_names(&["tools", phase], ids, "profiler", tools)?;
         }
-        mistakes
+        Ok(())
     }
 
     /// Adds what another file says; a phase that is in both gets the tools of both.

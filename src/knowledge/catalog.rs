@@ -1,9 +1,12 @@
 //! The files by kind and id: which of them count, and what is wrong with each.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
-use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+
+use super::mistake::{FileMistake, TextMistake, TextPosition, unknown_name};
+use super::yaml_text::{YamlText, position};
 
 /// What a data file describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,40 +52,6 @@ pub struct DataFile {
     pub text: String,
 }
 
-/// A mistake in a file, or a file that cannot be had.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FileMistake {
-    /// The file as the user would name it.
-    pub file: String,
-    /// What is wrong in it, and where.
-    pub mistake: YamlMistake,
-}
-
-impl FileMistake {
-    /// What is wrong in one file, each mistake with its place.
-    pub fn in_file(file: &str, mistakes: Vec<YamlMistake>) -> Vec<Self> {
-        let of_file = |mistake| Self {
-            file: file.to_owned(),
-            mistake,
-        };
-        mistakes.into_iter().map(of_file).collect()
-    }
-}
-
-impl fmt::Display for FileMistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.mistake)
-    }
-}
-
-/// A file that is YAML.
-pub(super) struct DataEntry {
-    /// The stem of its name.
-    pub id: String,
-    pub document: YamlDocument,
-    file: String,
-}
-
 /// The ids of files, by kind.
 pub(super) struct FileIds(BTreeMap<DataKind, BTreeSet<String>>);
 
@@ -94,10 +63,32 @@ impl FileIds {
     }
 }
 
+/// The key `replace`, which files of all kinds have: whether the file stands in the place of another one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct ReplaceKey(bool);
+
+/// A file of any kind, of which only [`ReplaceKey`] is looked at.
+#[derive(Default, Deserialize)]
+struct AnyFile {
+    replace: Option<Spanned<ReplaceKey>>,
+}
+
+impl AnyFile {
+    fn read(text: &str) -> Result<Self, TextMistake> {
+        // Nearly no file has the key, and each is read as a whole later.
+        if text.contains("replace") {
+            YamlText(text).read()
+        } else {
+            Ok(Self::default())
+        }
+    }
+}
+
 /// The files that count, and the mistakes so far.
 pub(super) struct DataCatalog {
     /// In the order in which they were given.
-    entries: BTreeMap<DataKind, Vec<DataEntry>>,
+    files: BTreeMap<DataKind, Vec<DataFile>>,
     mistakes: Vec<FileMistake>,
 }
 
@@ -106,73 +97,54 @@ impl DataCatalog {
     /// place of the file before it. So no file is lost by accident, and none hides another unsaid.
     pub fn new(files: impl Iterator<Item = DataFile>) -> Self {
         let mut catalog = Self {
-            entries: BTreeMap::new(),
+            files: BTreeMap::new(),
             mistakes: Vec::new(),
         };
         for file in files {
-            catalog.add(file);
+            if let Err(mistake) = catalog.add(file) {
+                catalog.mistakes.push(mistake);
+            }
         }
         catalog
     }
 
-    fn add(&mut self, file: DataFile) {
-        let mut document = match YamlDocument::parse(&file.text) {
-            Ok(document) => document,
-            Err(mistake) => return self.mistaken(&file.file, mistake),
-        };
-        // `replace` is no key of any kind of file: it is taken out, as the types refuse what they do not know.
-        let (replace, place) = match document.take("replace") {
-            Some(value) => match value.read::<bool>() {
-                Ok(replace) => (replace, value.mistake(&[], String::new()).place),
-                Err(mistakes) => {
-                    self.mistakes.extend(FileMistake::in_file(&file.file, mistakes));
-                    return;
-                }
-            },
-            None => (false, TextPosition { line: 1, column: 1 }),
-        };
+    fn add(&mut self, file: DataFile) -> Result<(), FileMistake> {
+        let any = AnyFile::read(&file.text).map_err(|mistake| mistake.in_file(&file.file))?;
+        let place = any
+            .replace
+            .as_ref()
+            .map_or(TextPosition::START, |said| position(said.referenced));
+        let mistake = |what| TextMistake { place, what }.in_file(&file.file);
+        let replaces = any.replace.is_some_and(|said| said.value.0);
         // Ids are unique within a kind only: a rule and a phase may share a name.
-        let entries = self.entries.entry(file.kind).or_default();
-        let before = entries.iter_mut().find(|entry| entry.id == file.id);
-        let entry = DataEntry {
-            id: file.id,
-            document,
-            file: file.file,
-        };
-        match (before, replace) {
-            (Some(before), true) => *before = entry,
-            (None, false) => entries.push(entry),
+        let files = self.files.entry(file.kind).or_default();
+        let before = files.iter_mut().find(|before| before.id == file.id);
+        match (before, replaces) {
+            (Some(before), true) => *before = file,
+            (None, false) => files.push(file),
             (Some(before), false) => {
-                let what = format!(
+                return Err(mistake(format!(
                     "there is a {} \"{}\" already, in {}; give this one another name, or write replace: true to have it in that one's place",
                     file.kind.name(),
-                    entry.id,
+                    file.id,
                     before.file
-                );
-                self.mistaken(&entry.file, YamlMistake { place, what });
+                )));
             }
             // A misspelt name would else add a second file where one was to be replaced.
             (None, true) => {
-                let ids = self.ids();
-                let unknown = yaml_mistakes::unknown_name(file.kind.name(), &entry.id, &ids.of(file.kind));
-                let what = format!("nothing to replace: {unknown}");
-                self.mistaken(&entry.file, YamlMistake { place, what });
+                let ids: Vec<&str> = files.iter().map(|file| file.id.as_str()).collect();
+                let unknown = unknown_name(file.kind.name(), &file.id, &ids);
+                return Err(mistake(format!("nothing to replace: {unknown}")));
             }
         }
-    }
-
-    fn mistaken(&mut self, file: &str, mistake: YamlMistake) {
-        self.mistakes.push(FileMistake {
-            file: file.to_owned(),
-            mistake,
-        });
+        Ok(())
     }
 
     /// The ids of all files, also of those that cannot be read: a mistake in one is told once, not by all that name it.
     pub fn ids(&self) -> FileIds {
-        let kinds = self.entries.iter();
-        let ids = |entries: &Vec<DataEntry>| entries.iter().map(|entry| entry.id.clone()).collect();
-        FileIds(kinds.map(|(kind, entries)| (*kind, ids(entries))).collect())
+        let kinds = self.files.iter();
+        let ids = |files: &Vec<DataFile>| files.iter().map(|file| file.id.clone()).collect();
+        FileIds(kinds.map(|(kind, files)| (*kind, ids(files))).collect())
     }
 
     /// Takes in what was found wrong elsewhere.
@@ -180,13 +152,13 @@ impl DataCatalog {
         self.mistakes.extend(mistakes);
     }
 
-    /// Reads the files of one kind; what is wrong in them is kept for [`DataCatalog::finish`].
-    pub fn read<T>(&mut self, kind: DataKind, read: impl Fn(&DataEntry) -> Result<T, Vec<YamlMistake>>) -> Vec<T> {
+    /// Reads the files of one kind by their ids; what is wrong in them is kept for [`DataCatalog::finish`].
+    pub fn read<T>(&mut self, kind: DataKind, read: impl Fn(&str, YamlText<'_>) -> Result<T, TextMistake>) -> Vec<T> {
         let mut values = Vec::new();
-        for entry in self.entries.get(&kind).into_iter().flatten() {
-            match read(entry) {
+        for file in self.files.get(&kind).into_iter().flatten() {
+            match read(&file.id, YamlText(&file.text)) {
                 Ok(value) => values.push(value),
-                Err(mistakes) => self.mistakes.extend(FileMistake::in_file(&entry.file, mistakes)),
+                Err(mistake) => self.mistakes.push(mistake.in_file(&file.file)),
             }
         }
         values
@@ -194,7 +166,7 @@ impl DataCatalog {
 
     /// Ends the reading, when all kinds were read.
     ///
-    /// Errors: All mistakes, by file and place.
+    /// Errors: The first mistake of each file.
     pub fn finish(mut self) -> Result<(), Vec<FileMistake>> {
         if self.mistakes.is_empty() {
             return Ok(());

@@ -4,10 +4,12 @@ use image_linkage::path::RootPath;
 use serde::Deserialize;
 
 use super::api::Certainty;
+use super::catalog::ReplaceKey;
 use super::library::DEFAULT_LIBRARY;
+use super::mistake::TextMistake;
 use super::name_pattern::matches_name_pattern;
 use super::python_import::PythonImport;
-use yaml_mistakes::{YamlDocument, YamlMistake};
+use super::yaml_text::YamlText;
 
 /// How an object asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -104,6 +106,9 @@ pub struct ConsumerProfile {
     /// What shows that it asks so.
     #[serde(default)]
     pub evidence: Option<ProfileEvidence>,
+    /// Read by the catalog.
+    #[serde(default)]
+    pub replace: ReplaceKey,
 }
 
 /// What shows that a program or a tool asks for a library, or asks for none.
@@ -168,37 +173,23 @@ fn default_library() -> String {
 impl ConsumerProfile {
     /// Reads the profile `id` from its file.
     ///
-    /// Errors: All mistakes in the file.
-    pub fn read(
-        id: &str,
-        document: &YamlDocument,
-        libraries: &[&str],
-        consumers: &[&str],
-    ) -> Result<Self, Vec<YamlMistake>> {
-        document.read_and(|mut profile: Self| {
-            // The id is the name of the file, which its text does not hold.
-            id.clone_into(&mut profile.id);
+    /// Errors: The first mistake in the file.
+    pub fn read(id: &str, text: YamlText<'_>, libraries: &[&str], consumers: &[&str]) -> Result<Self, TextMistake> {
+        let mut profile: Self = text.read()?;
+        // The id is the name of the file, which its text does not hold.
+        id.clone_into(&mut profile.id);
+        let name = profile.object.rsplit('/').next().unwrap_or_default();
+        // A lone `*` would make a program that asks out of every object of an image.
+        if name.trim_end_matches('*').is_empty() {
             let what = "expected the name of a file, such as libtorch_cpu.so".to_owned();
-            // A lone `*` would make a program that asks out of every object of an image.
-            let mistake = match profile
-                .object
-                .rsplit('/')
-                .next()
-                .unwrap_or_default()
-                .trim_end_matches('*')
-            {
-                "" => Some(document.mistake(&["object"], what)),
-                _ => None,
-            };
-            let mut mistakes: Vec<YamlMistake> = mistake.into_iter().collect();
-            let library = std::slice::from_ref(&profile.library);
-            mistakes.extend(document.unknown_names(&["library"], library, ("library", libraries)));
-            if let Some(python) = &profile.python {
-                let known = ("consumer", consumers);
-                mistakes.extend(document.unknown_names(&["python", "after"], &python.after, known));
-            }
-            (profile, mistakes)
-        })
+            return Err(text.mistake(&["object"], what));
+        }
+        let library = std::slice::from_ref(&profile.library);
+        text.check_names(&["library"], library, "library", libraries)?;
+        if let Some(python) = &profile.python {
+            text.check_names(&["python", "after"], &python.after, "consumer", consumers)?;
+        }
+        Ok(profile)
     }
 
     /// Whether the profile is of the object at this path.

@@ -166,22 +166,19 @@ impl DeadWeightTable {
 }
 
 impl DeadWeightKind {
-    /// The patterns that are none: the keys and numbers that lead to each, and what is wrong with it.
-    pub(super) fn bad_patterns(&self) -> Vec<(Vec<String>, String)> {
-        let list = |path: &[&str], patterns: &[String]| {
-            let errors = patterns.iter().enumerate().filter_map(|(number, pattern)| {
+    /// The first pattern that is none: the keys and numbers that lead to it, and what is wrong with it.
+    pub(super) fn bad_pattern(&self) -> Option<(Vec<String>, String)> {
+        let first = |path: &[&str], patterns: &[String]| {
+            patterns.iter().enumerate().find_map(|(number, pattern)| {
                 let error = path_glob(pattern).err()?;
                 let path = path.iter().map(|&key| key.to_owned());
                 Some((path.chain([number.to_string()]).collect(), error))
-            });
-            errors.collect::<Vec<_>>()
+            })
         };
-        let mut bad = list(&["files"], &self.files);
-        bad.extend(list(&["except"], &self.except));
-        for (number, used) in self.used_by.iter().enumerate() {
-            bad.extend(list(&["used_by", &number.to_string(), "files"], &used.files));
-        }
-        bad
+        let mut uses = self.used_by.iter().enumerate();
+        first(&["files"], &self.files)
+            .or_else(|| first(&["except"], &self.except))
+            .or_else(|| uses.find_map(|(number, used)| first(&["used_by", &number.to_string(), "files"], &used.files)))
     }
 
     fn patterns(&self) -> impl Iterator<Item = (&str, PatternRole)> {

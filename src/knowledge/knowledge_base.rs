@@ -1,16 +1,16 @@
 //! All that the program knows, read and checked together before anything is judged.
 
 use super::api::CuptiApi;
-use super::catalog::{DataCatalog, DataEntry, DataFile, DataKind, FileIds, FileMistake};
+use super::catalog::{DataCatalog, DataFile, DataKind, FileIds};
 use super::consumer_profile::ConsumerProfile;
 use super::data_files::built_in_files;
 use super::library::{DEFAULT_LIBRARY, LibraryProfile};
 use super::library_file::read_library;
+use super::mistake::{FileMistake, unknown_name};
 use super::phase::{Phase, SEVERITY_PHASES};
 use super::profiler::{KnownIds, Profiler};
 use super::rule::{Rule, compile_rule};
 use super::tables::{KnowledgeTables, read_tables};
-use yaml_mistakes::unknown_name;
 
 /// All that the program knows.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ impl Knowledge {
 
     /// What is part of the program, and the user's `files`.
     ///
-    /// Errors: All mistakes in all files, in the order of files and places.
+    /// Errors: The first mistake of each file, in the order of files.
     pub fn with_user_files(files: Vec<DataFile>) -> Result<Self, Vec<FileMistake>> {
         let all = built_in_files().chain(files);
         let (rows, files): (Vec<_>, Vec<_>) = all.partition(|file| file.kind == DataKind::Table);
@@ -51,20 +51,19 @@ impl Knowledge {
         // Tables come first: what phases and tools name is checked against the rows of all files.
         let (mut tables, mistakes) = read_tables(&rows, &ids);
         catalog.add_mistakes(mistakes);
-        tables.libraries = catalog.read(DataKind::Library, |entry| {
-            read_library(&entry.id, &entry.document, &ids.of(DataKind::Rule))
+        tables.libraries = catalog.read(DataKind::Library, |id, text| {
+            read_library(id, text, &ids.of(DataKind::Rule))
         });
-        let phases = catalog.read(DataKind::Phase, |entry| {
-            Phase::read(&entry.id, &entry.document, &ids.of(DataKind::Profiler), &tables)
+        let phases = catalog.read(DataKind::Phase, |id, text| {
+            Phase::read(id, text, &ids.of(DataKind::Profiler), &tables)
         });
         let (libraries, programs) = (ids.of(DataKind::Library), ids.of(DataKind::Consumer));
-        let consumers = catalog.read(DataKind::Consumer, |entry| {
-            ConsumerProfile::read(&entry.id, &entry.document, &libraries, &programs)
+        let consumers = catalog.read(DataKind::Consumer, |id, text| {
+            ConsumerProfile::read(id, text, &libraries, &programs)
         });
         let profilers = profilers(&mut catalog, &ids, &tables);
         let names = ids.of(DataKind::Phase);
-        let rule = |entry: &DataEntry| compile_rule(&entry.id, &entry.document, &names, &libraries);
-        let all_rules = catalog.read(DataKind::Rule, rule);
+        let all_rules = catalog.read(DataKind::Rule, |id, text| compile_rule(id, text, &names, &libraries));
         // Only here, when all kinds were read: mistakes in one must not hide those in the next.
         catalog.finish()?;
         let tables: &'static KnowledgeTables = Box::leak(Box::new(tables));
@@ -164,7 +163,5 @@ fn profilers(catalog: &mut DataCatalog, ids: &FileIds, tables: &KnowledgeTables)
         profilers: &ids.of(DataKind::Profiler),
         capabilities: &capabilities,
     };
-    catalog.read(DataKind::Profiler, |entry| {
-        Profiler::read(&entry.id, &entry.document, known)
-    })
+    catalog.read(DataKind::Profiler, |id, text| Profiler::read(id, text, known))
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::byte_search::contains_bytes;
 use serde::Deserialize;
 
+use super::catalog::ReplaceKey;
 use super::library_release::LibraryRelease;
 use super::release_table::ReleaseTable;
 
@@ -74,6 +75,9 @@ pub struct LibraryProfile {
     /// Whether the APIs, the profiling tools and the phases are about it.
     #[serde(default)]
     pub has_apis: bool,
+    /// Read by the catalog.
+    #[serde(default)]
+    pub replace: ReplaceKey,
 }
 
 /// Where a library is put, each the first that will do.

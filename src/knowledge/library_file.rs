@@ -1,73 +1,63 @@
 //! Reads the file of a library, and finds what is wrong in it that its types cannot see.
 
 use super::library::LibraryProfile;
+use super::mistake::{TextMistake, unknown_name};
 use super::name_pattern::matches_name_pattern;
-use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
+use super::yaml_text::YamlText;
 
 /// Reads the library `id` from its file; `rules` are the ids that its patterns can be for.
 ///
-/// Errors: All mistakes in the file.
-pub(super) fn read_library(
-    id: &str,
-    document: &YamlDocument,
-    rules: &[&str],
-) -> Result<LibraryProfile, Vec<YamlMistake>> {
-    document.read_and(|mut library: LibraryProfile| {
-        id.clone_into(&mut library.id);
-        let mistakes = find_mistakes(document, &library, rules);
-        (library, mistakes)
-    })
+/// Errors: The first mistake in the file.
+pub(super) fn read_library(id: &str, text: YamlText<'_>, rules: &[&str]) -> Result<LibraryProfile, TextMistake> {
+    let mut library: LibraryProfile = text.read()?;
+    id.clone_into(&mut library.id);
+    check_names(text, &library)?;
+    for (number, rule) in library.soname.iter().enumerate() {
+        let path = ["soname", &number.to_string(), "name"];
+        placeholder_mistake(&rule.name).map_or(Ok(()), |what| Err(text.mistake(&path, what)))?;
+    }
+    let package = library.package.as_deref().and_then(placeholder_mistake);
+    package.map_or(Ok(()), |what| Err(text.mistake(&["package"], what)))?;
+    for (number, pattern) in library.rules.iter().enumerate() {
+        let mistake = pattern_mistake(pattern, library.has_apis, rules);
+        mistake.map_or(Ok(()), |what| Err(text.mistake(&["rules", &number.to_string()], what)))?;
+    }
+    Ok(library)
 }
 
-fn find_mistakes(document: &YamlDocument, library: &LibraryProfile, rules: &[&str]) -> Vec<YamlMistake> {
-    let mut mistakes = Vec::new();
-    let mut add = |path: &[&str], what: &str| mistakes.push(document.mistake(path, what.to_owned()));
-    // Without `.so`, `libx.a`, the static archive that lies beside many a library, would be a copy.
-    if library.stem.starts_with(".so") || !library.stem.contains(".so") {
-        add(&["stem"], "expected the name of a library, such as libcupti.so");
-    }
-    if library.soname.is_empty() {
-        add(
-            &["soname"],
-            "expected a rule such as {from: 0, name: \"libx.so.{major}\"}",
-        );
-    }
-    for (number, member) in library.family.iter().enumerate() {
-        if member.stem.is_empty() {
-            add(
-                &["family", &number.to_string(), "stem"],
-                "expected the name of a library, such as libx.so",
-            );
+fn check_names(text: YamlText<'_>, library: &LibraryProfile) -> Result<(), TextMistake> {
+    let check = |is_right: bool, path: &[&str], what: &str| {
+        if is_right {
+            return Ok(());
         }
+        Err(text.mistake(path, what.to_owned()))
+    };
+    // Without `.so`, `libx.a`, the static archive that lies beside many a library, would be a copy.
+    let is_library = library.stem.contains(".so") && !library.stem.starts_with(".so");
+    check(
+        is_library,
+        &["stem"],
+        "expected the name of a library, such as libcupti.so",
+    )?;
+    let what = "expected a rule such as {from: 0, name: \"libx.so.{major}\"}";
+    check(!library.soname.is_empty(), &["soname"], what)?;
+    for (number, member) in library.family.iter().enumerate() {
+        let path = ["family", &number.to_string(), "stem"];
+        let what = "expected the name of a library, such as libx.so";
+        check(!member.stem.is_empty(), &path, what)?;
     }
     // A family without the library would hash and keep what is beside it, and pass over its own files.
-    if !library.family.is_empty() && !library.family.iter().any(|member| member.stem == library.stem) {
-        let what = format!("none of the family has the stem of the library, {:?}", library.stem);
-        add(&["family"], &what);
-    }
+    let is_of_family = library.family.is_empty() || library.family.iter().any(|member| member.stem == library.stem);
+    let what = format!("none of the family has the stem of the library, {:?}", library.stem);
+    check(is_of_family, &["family"], &what)?;
     let header = library.header_version.as_ref();
-    if header.is_some_and(|header| header.defines.is_empty()) {
-        let what = "expected the macros that say the version, such as [X_MAJOR, X_MINOR]";
-        add(&["header_version", "defines"], what);
-    }
+    let says_version = header.is_none_or(|header| !header.defines.is_empty());
+    let what = "expected the macros that say the version, such as [X_MAJOR, X_MINOR]";
+    check(says_version, &["header_version", "defines"], what)?;
     // Every name begins with nothing: each exact requirement of a project would say the version.
-    if library.wheels.pin.as_deref() == Some("") {
-        add(&["wheels", "pin"], "expected what the names of its packages begin with");
-    }
-    for (number, rule) in library.soname.iter().enumerate() {
-        if let Some(what) = placeholder_mistake(&rule.name) {
-            add(&["soname", &number.to_string(), "name"], &what);
-        }
-    }
-    if let Some(what) = library.package.as_deref().and_then(placeholder_mistake) {
-        add(&["package"], &what);
-    }
-    for (number, pattern) in library.rules.iter().enumerate() {
-        if let Some(what) = pattern_mistake(pattern, library.has_apis, rules) {
-            add(&["rules", &number.to_string()], &what);
-        }
-    }
-    mistakes
+    let is_pin = library.wheels.pin.as_deref() != Some("");
+    let what = "expected what the names of its packages begin with";
+    check(is_pin, &["wheels", "pin"], what)
 }
 
 /// What is wrong with a pattern for rules.

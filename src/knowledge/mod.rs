@@ -1,7 +1,7 @@
 //! What the program knows: rules, phases, the programs that ask for CUPTI, and profiling tools, each a file.
 //!
 //! The files of the program come first, those of the user are added ([`user_folders`]). All of them are checked
-//! before anything is judged, and all their mistakes are told at once.
+//! before anything is judged, and the first mistake of each is told.
 
 pub mod advice;
 pub mod api;
@@ -17,6 +17,7 @@ mod library;
 mod library_file;
 mod library_release;
 pub mod minimum_driver;
+pub mod mistake;
 mod name_pattern;
 mod opened_text;
 pub mod packages;
@@ -33,8 +34,9 @@ mod table_reader;
 mod tables;
 pub mod user_folders;
 mod wheel_table;
+pub mod yaml_text;
 
-pub use catalog::{DataFile, DataKind, FileMistake};
+pub use catalog::{DataFile, DataKind};
 pub use consumer_profile::{
     ConsumerBuild, ConsumerProfile, ConsumerVariant, FailureImpact, ProfileEvidence, RequestKind,
 };
@@ -45,6 +47,7 @@ pub use library::{
     WheelOwner, WheelPackage, fill_version,
 };
 pub use library_release::{LibraryRelease, has_api, has_ended, version_numbers};
+pub use mistake::FileMistake;
 pub use name_pattern::matches_name_pattern;
 pub use opened_text::OpenedText;
 pub use phase::{DeadWeightPolicy, IdChoice, Phase, PhaseRequirements, SEVERITY_PHASES};

@@ -3,8 +3,10 @@
 use serde::Deserialize;
 
 use super::api::CuptiApi;
+use super::catalog::ReplaceKey;
+use super::mistake::{TextMistake, unknown_name};
 use super::tables::KnowledgeTables;
-use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
+use super::yaml_text::YamlText;
 
 /// The phases that rules have severities for.
 pub const SEVERITY_PHASES: [&str; 3] = ["inference", "training", "profiling"];
@@ -91,6 +93,9 @@ struct PhaseSource {
     profilers: PhaseRequirements,
     #[serde(default)]
     dead_weight: DeadWeightPolicy,
+    /// Read by the catalog.
+    #[serde(default, rename = "replace")]
+    _replace: ReplaceKey,
 }
 
 impl IdChoice {
@@ -128,99 +133,88 @@ impl Phase {
 
     /// Reads the phase `name` from its file. `profilers` are the ids of the tools that it may name.
     ///
-    /// Errors: All mistakes in the file, with line and column: keys that no phase has, ids that nothing has.
+    /// Errors: The first mistake in the file: a key that no phase has, an id that nothing has.
     pub fn read(
         name: &str,
-        document: &YamlDocument,
+        text: YamlText<'_>,
         profilers: &[&str],
         tables: &KnowledgeTables,
-    ) -> Result<Self, Vec<YamlMistake>> {
-        document.read_and(|source: PhaseSource| {
-            let mistakes = mistakes(document, name, &source, profilers, tables);
-            let mut phase = Self {
-                name: name.to_owned(),
-                summary: source.summary,
-                // Only the program's own phases may leave it out: `mistakes` refuses it of every other.
-                like: source.like.unwrap_or_else(|| name.to_owned()),
-                stage: source.stage,
-                apis: source.apis,
-                serves: source.serves,
-                profilers: source.profilers,
-                dead_weight: source.dead_weight,
+    ) -> Result<Self, TextMistake> {
+        let source: PhaseSource = text.read()?;
+        check_ids(text, &source, profilers, tables)?;
+        // Rules have severities for these three: without one of them nothing says how grave a finding is.
+        let like = source.like.as_deref().unwrap_or(name);
+        if !SEVERITY_PHASES.contains(&like) {
+            let what = match source.like {
+                Some(_) => unknown_name("phase", like, &SEVERITY_PHASES),
+                None => format!(
+                    "the key \"like\" is missing: the phase whose severities count; there is {}",
+                    SEVERITY_PHASES.join(", ")
+                ),
             };
-            let weight = &mut phase.dead_weight;
-            weight.forbids.extend(weight.removes.iter().cloned());
-            (phase, mistakes)
-        })
+            return Err(text.mistake(&["like"], what));
+        }
+        let mut phase = Self {
+            name: name.to_owned(),
+            like: like.to_owned(),
+            summary: source.summary,
+            stage: source.stage,
+            apis: source.apis,
+            serves: source.serves,
+            profilers: source.profilers,
+            dead_weight: source.dead_weight,
+        };
+        let weight = &mut phase.dead_weight;
+        weight.forbids.extend(weight.removes.iter().cloned());
+        Ok(phase)
     }
 }
 
-fn mistakes(
-    document: &YamlDocument,
-    name: &str,
+fn check_ids(
+    text: YamlText<'_>,
     source: &PhaseSource,
     profilers: &[&str],
     tables: &KnowledgeTables,
-) -> Vec<YamlMistake> {
+) -> Result<(), TextMistake> {
     let apis: Vec<&str> = tables.apis.iter().map(|api| &*api.id).collect();
     let kinds: Vec<&str> = tables.dead_weight.kinds.iter().map(|kind| &*kind.id).collect();
-    let mut mistakes = of_wishes(document, "apis", &source.apis, ("API", &apis));
-    let tools = ("profiler", profilers);
-    mistakes.extend(document.unknown_names(&["serves"], &source.serves, tools));
-    mistakes.extend(of_wishes(document, "profilers", &source.profilers, tools));
-    for (key, ids) in [
-        ("allows", &source.dead_weight.allows),
-        ("forbids", &source.dead_weight.forbids),
-        ("removes", &source.dead_weight.removes),
-    ] {
-        mistakes.extend(document.unknown_names(&["dead_weight", key], ids, ("kind of dead weight", &kinds)));
+    check_wishes(text, "apis", &source.apis, ("API", &apis))?;
+    text.check_names(&["serves"], &source.serves, "profiler", profilers)?;
+    check_wishes(text, "profilers", &source.profilers, ("profiler", profilers))?;
+    let DeadWeightPolicy { allows, forbids, removes } = &source.dead_weight;
+    for (key, ids) in [("allows", allows), ("forbids", forbids), ("removes", removes)] {
+        text.check_names(&["dead_weight", key], ids, "kind of dead weight", &kinds)?;
     }
-    match source.like.as_deref() {
-        Some(like) if !SEVERITY_PHASES.contains(&like) => {
-            mistakes.push(document.mistake(&["like"], unknown_name("phase", like, &SEVERITY_PHASES)));
-        }
-        // Rules have severities for these three: without one of them nothing says how grave a finding is.
-        None if !SEVERITY_PHASES.contains(&name) => {
-            let what = format!(
-                "the key \"like\" is missing: the phase whose severities count; there is {}",
-                SEVERITY_PHASES.join(", ")
-            );
-            mistakes.push(document.mistake(&[], what));
-        }
-        _ => {}
-    }
-    mistakes
+    Ok(())
 }
 
-fn of_wishes(
-    document: &YamlDocument,
+fn check_wishes(
+    text: YamlText<'_>,
     part: &str,
     wishes: &PhaseRequirements,
-    known: (&str, &[&str]),
-) -> Vec<YamlMistake> {
-    let mut mistakes = Vec::new();
+    (kind, known): (&str, &[&str]),
+) -> Result<(), TextMistake> {
     for (key, list) in [("needs", &wishes.needs), ("wants", &wishes.wants)] {
         for (number, wish) in list.iter().enumerate() {
-            mistakes.extend(document.unknown_names(&[part, key, &number.to_string()], wish.ids(), known));
+            text.check_names(&[part, key, &number.to_string()], wish.ids(), kind, known)?;
         }
     }
     for (key, list) in [("allows", &wishes.allows), ("forbids", &wishes.forbids)] {
-        mistakes.extend(document.unknown_names(&[part, key], list, known));
+        text.check_names(&[part, key], list, kind, known)?;
     }
-    mistakes
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::{IdChoice, Phase};
     use crate::knowledge::Knowledge;
-    use yaml_mistakes::YamlDocument;
+    use crate::knowledge::yaml_text::YamlText;
 
-    fn read(text: &str) -> Result<Phase, Vec<String>> {
-        let document = YamlDocument::parse(text).map_err(|mistake| vec![mistake.to_string()])?;
+    fn read(text: &str) -> Result<Phase, String> {
         let tables = Knowledge::built_in().tables;
-        let read = Phase::read("nightly", &document, &["nsight-systems"], tables);
-        read.map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
+        let read = Phase::read("nightly", YamlText(text), &["nsight-systems"], tables);
+        read.map_err(|mistake| mistake.to_string())
     }
 
     #[test]
@@ -240,27 +234,27 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_found_at_once_each_with_its_place() {
-        let mistakes = read(
-            "summary: s\napis:\n  needs: [activty, [profiling, x-rays]]\nprofilers: {allows: [nsight]}\n\
-             dead_weight: {forbids: [lead]}\n",
-        )
-        .unwrap_err();
-        let starts: Vec<&str> = mistakes
-            .iter()
-            .map(|mistake| mistake.split("; ").next().unwrap())
-            .collect();
-        assert_eq!(
-            starts,
-            [
+    fn a_mistake_is_told_with_its_place() {
+        for (text, said) in [
+            (
+                "stage: 3",
                 "1:1: the key \"like\" is missing: the phase whose severities count",
-                "3:11: there is no API \"activty\"",
-                "3:32: there is no API \"x-rays\"",
-                "4:22: there is no profiler \"nsight\"",
-                "5:25: there is no kind of dead weight \"lead\"",
-            ]
-        );
-        let unknown = read("summary: s\nlike: training\nsalary: 3\n").unwrap_err();
-        assert!(unknown[0].contains("salary"), "{unknown:?}");
+            ),
+            ("like: nightly", "2:7: there is no phase \"nightly\""),
+            ("apis: {needs: [activty]}", "2:16: there is no API \"activty\""),
+            (
+                "apis: {needs: [[profiling, x-rays]]}",
+                "2:28: there is no API \"x-rays\"",
+            ),
+            ("profilers: {allows: [nsight]}", "2:22: there is no profiler \"nsight\""),
+            (
+                "dead_weight: {forbids: [lead]}",
+                "2:25: there is no kind of dead weight \"lead\"",
+            ),
+            ("salary: 3", "2:1: there is no key \"salary\""),
+        ] {
+            let mistake = read(&format!("summary: s\n{text}\n")).unwrap_err();
+            assert_eq!(mistake.split("; ").next(), Some(said), "{text}");
+        }
     }
 }

@@ -3,8 +3,10 @@
 use serde::Deserialize;
 
 use super::api::Certainty;
+use super::catalog::ReplaceKey;
 use super::consumer_profile::ProfileEvidence;
-use yaml_mistakes::{YamlDocument, YamlMistake};
+use super::mistake::TextMistake;
+use super::yaml_text::YamlText;
 
 /// A profiling tool (`profiles/profilers/<id>.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +73,9 @@ pub struct ProfilerFile {
     /// What shows whether it asks for CUPTI, where the program that it runs in does not say it.
     #[serde(default)]
     pub evidence: Option<ProfileEvidence>,
+    /// Read by the catalog.
+    #[serde(default)]
+    pub replace: ReplaceKey,
 }
 
 /// Whether a tool needs CUPTI in the image.
@@ -165,61 +170,52 @@ pub struct KnownIds<'a> {
 impl Profiler {
     /// Reads the profiler `id` from its file.
     ///
-    /// Errors: All mistakes in the file: keys that no profiler has, ids that nothing has.
-    pub fn read(id: &str, document: &YamlDocument, known: KnownIds<'_>) -> Result<Self, Vec<YamlMistake>> {
-        document.read_and(|said: ProfilerFile| {
-            let mistakes = mistakes(document, &said, known);
-            let id = id.to_owned();
-            (Self { id, profile: said }, mistakes)
-        })
-    }
-}
-
-/// What a type cannot say.
-fn mistakes(document: &YamlDocument, said: &ProfilerFile, known: KnownIds<'_>) -> Vec<YamlMistake> {
-    let mut mistakes = unknown_ids(document, said, known);
-    let conditions = [("applies", &said.applies), ("needs", &said.needs)];
-    for (key, conditions) in conditions {
-        for (number, condition) in conditions.iter().enumerate() {
-            let number = number.to_string();
-            // One thing that is there is enough, so that a condition without any would never hold.
-            if condition.names_nothing() {
-                mistakes.push(document.mistake(&[key, &number], "the condition names nothing to look for".to_owned()));
+    /// Errors: The first mistake in the file: a key that no profiler has, an id that nothing has.
+    pub fn read(id: &str, text: YamlText<'_>, known: KnownIds<'_>) -> Result<Self, TextMistake> {
+        let profile: ProfilerFile = text.read()?;
+        check_ids(text, &profile, known)?;
+        for (key, conditions) in [("applies", &profile.applies), ("needs", &profile.needs)] {
+            for (number, condition) in conditions.iter().enumerate() {
+                let number = number.to_string();
+                // One thing that is there is enough, so that a condition without any would never hold.
+                if condition.names_nothing() {
+                    let what = "the condition names nothing to look for".to_owned();
+                    return Err(text.mistake(&[key, &number], what));
+                }
+                let path = [key, &number, "consumers"];
+                text.check_names(&path, &condition.consumers, "consumer", known.consumers)?;
             }
-            let path = [key, &number, "consumers"];
-            mistakes.extend(document.unknown_names(&path, &condition.consumers, ("consumer", known.consumers)));
         }
+        // APIs are looked for in the image's copy, which no other tool uses.
+        if (profile.cupti == CuptiNeed::InImage) == profile.apis.is_empty() {
+            let what = "a tool that needs CUPTI in the image names its apis, and no other tool does".to_owned();
+            return Err(text.mistake_in_key(&["cupti"], what));
+        }
+        let id = id.to_owned();
+        Ok(Self { id, profile })
     }
-    // APIs are looked for in the image's copy, which no other tool uses.
-    if (said.cupti == CuptiNeed::InImage) == said.apis.is_empty() {
-        mistakes.push(document.mistake_in_key(
-            &["cupti"],
-            "a tool that needs CUPTI in the image names its apis, and no other tool does".to_owned(),
-        ));
-    }
-    mistakes
 }
 
-fn unknown_ids(document: &YamlDocument, said: &ProfilerFile, known: KnownIds<'_>) -> Vec<YamlMistake> {
-    let consumer: Vec<String> = said.consumer.iter().cloned().collect();
-    let lists = [
-        ("apis", &said.apis, "API", known.apis),
-        ("optional_apis", &said.optional_apis, "API", known.apis),
+fn check_ids(text: YamlText<'_>, profile: &ProfilerFile, known: KnownIds<'_>) -> Result<(), TextMistake> {
+    let consumer: Vec<String> = profile.consumer.iter().cloned().collect();
+    for (key, asked, kind, known) in [
+        ("apis", &profile.apis, "API", known.apis),
+        ("optional_apis", &profile.optional_apis, "API", known.apis),
         ("consumer", &consumer, "consumer", known.consumers),
-        ("runs_in", &said.runs_in, "consumer", known.consumers),
-        ("traces_of", &said.traces_of, "profiler", known.profilers),
-        ("host", &said.host, "condition of the host", known.host),
-        ("fallbacks", &said.fallbacks, "profiler", known.profilers),
+        ("runs_in", &profile.runs_in, "consumer", known.consumers),
+        ("traces_of", &profile.traces_of, "profiler", known.profilers),
+        ("host", &profile.host, "condition of the host", known.host),
+        ("fallbacks", &profile.fallbacks, "profiler", known.profilers),
         (
             "capabilities",
-            &said.capabilities,
+            &profile.capabilities,
             "driver capability",
             known.capabilities,
         ),
-    ];
-    let lists = lists.into_iter();
-    let told = lists.flat_map(|(key, asked, kind, known)| document.unknown_names(&[key], asked, (kind, known)));
-    told.collect()
+    ] {
+        text.check_names(&[key], asked, kind, known)?;
+    }
+    Ok(())
 }
 
 impl ToolCondition {
@@ -254,7 +250,7 @@ impl Profiler {
 #[cfg(test)]
 mod tests {
     use super::{KnownIds, Profiler};
-    use yaml_mistakes::YamlDocument;
+    use crate::knowledge::yaml_text::YamlText;
 
     const KNOWN: KnownIds<'_> = KnownIds {
         apis: &["activity"],
@@ -268,10 +264,8 @@ mod tests {
                          needs:\n  - {objects: [x], otherwise: o}\n\
                          overhead: {figure: f, certainty: seen, source: s}\nhost: [driver]\nfallbacks: [other]\n";
 
-    fn read(text: &str) -> Result<Profiler, Vec<String>> {
-        let document = YamlDocument::parse(text).unwrap();
-        let read = Profiler::read("mine", &document, KNOWN);
-        read.map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
+    fn read(text: &str) -> Result<Profiler, String> {
+        Profiler::read("mine", YamlText(text), KNOWN).map_err(|mistake| mistake.to_string())
     }
 
     #[test]
@@ -282,31 +276,43 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_reported_at_once_with_their_places() {
-        let wrong = RIGHT
-            .replace("gives: g", "give: g")
-            .replace("apis: [activity]", "apis: [activty]")
-            .replace("consumer: pytorch", "consumer: torch")
-            .replace("{objects: [x], otherwise: o}", "{folders: [/opt], otherwise: o}")
-            .replace("fallbacks: [other]", "fallbacks: [third]");
-        assert_eq!(
-            read(&wrong).unwrap_err(),
-            [
-                "1:1: the key \"gives\" is missing",
+    fn a_mistake_is_reported_with_its_place() {
+        for (right, wrong, said) in [
+            (
+                "gives: g",
+                "give: g",
                 "2:1: there is no key \"give\"; did you mean \"gives\"?; there is name, \
                  aliases, gives, without, cupti, apis, optional_apis, consumer, runs_in, traces_of, applies, excludes, needs, \
-                 capabilities, overhead, besides, host, fallbacks, evidence",
+                 capabilities, overhead, besides, host, fallbacks, evidence, replace",
+            ),
+            (
+                "apis: [activity]",
+                "apis: [activty]",
                 "5:8: there is no API \"activty\"; did you mean \"activity\"?; there is activity",
+            ),
+            (
+                "consumer: pytorch",
+                "consumer: torch",
                 "6:11: there is no consumer \"torch\"; did you mean \"pytorch\"?; there is pytorch",
+            ),
+            (
+                "{objects: [x], otherwise: o}",
+                "{folders: [/opt], otherwise: o}",
                 "8:5: the condition names nothing to look for",
+            ),
+            (
+                "fallbacks: [other]",
+                "fallbacks: [third]",
                 "11:13: there is no profiler \"third\"; there is mine, other",
-            ]
-        );
-        let unread = read(&RIGHT.replace("in-image", "maybe")).unwrap_err();
-        assert_eq!(
-            unread,
-            ["4:8: there is no value \"maybe\"; there is in-image, brings-its-own, reads-traces, none"]
-        );
+            ),
+            (
+                "in-image",
+                "maybe",
+                "4:8: there is no value \"maybe\"; there is in-image, brings-its-own, reads-traces, none",
+            ),
+        ] {
+            assert_eq!(read(&RIGHT.replace(right, wrong)).unwrap_err(), said, "{wrong}");
+        }
     }
 
     #[test]

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::DeserializeOwned;
+use serde_saphyr::Spanned;
 
-use super::catalog::{DataFile, FileMistake};
+use super::catalog::DataFile;
 use super::dead_weight::DeadWeightKind;
+use super::mistake::{FileMistake, TextMistake, TextPosition};
 use super::table_field::FieldMistake;
+use super::yaml_text::{YamlText, position};
 use image_linkage::escape;
-use yaml_mistakes::{TextPosition, YamlDocument, YamlMistake};
 
 /// The files, and what was found wrong in them so far.
 pub(super) struct TableReader<'f> {
@@ -31,42 +33,37 @@ impl<'f> TableReader<'f> {
         self.files.iter().filter(move |file| file.id == id)
     }
 
-    /// Hands each file of a table to `take`, which gives the mistakes that no type sees.
+    /// Hands each file of a table to `take`, which finds the mistakes that no type sees.
     pub(super) fn documents<T: DeserializeOwned>(
         &mut self,
         id: &'static str,
-        mut take: impl FnMut(&YamlDocument, T) -> Vec<YamlMistake>,
+        mut take: impl FnMut(YamlText<'_>, T) -> Result<(), TextMistake>,
     ) {
         for file in self.named(id) {
-            let document = YamlDocument::parse(&file.text).map_err(|mistake| vec![mistake]);
-            let read = document.and_then(|document| document.read_and(|value| ((), take(&document, value))));
-            if let Err(mistakes) = read {
-                self.mistaken(id, &file.file, mistakes);
+            let text = YamlText(&file.text);
+            let taken = text.read().and_then(|value| take(text, value));
+            if let Err(mistake) = taken {
+                self.mistaken(id, &file.file, mistake);
             }
         }
     }
 
     /// The rows of all files of a table. `key` is what no two rows share.
     pub(super) fn rows<T: DeserializeOwned>(&mut self, id: &'static str, key: impl Fn(&T) -> Option<String>) -> Vec<T> {
-        let mut taken: BTreeMap<String, String> = BTreeMap::new();
+        let mut taken = BTreeMap::new();
         let mut rows = Vec::new();
         for file in self.named(id) {
-            let document = YamlDocument::parse(&file.text).map_err(|mistake| vec![mistake]);
-            let read = document.and_then(|document| {
-                document.read_and(|more: Vec<T>| {
-                    let mut mistakes = Vec::new();
-                    for (number, key) in more.iter().map(&key).enumerate() {
-                        let Some(key) = key else { continue };
-                        let row = |what| document.mistake(&[&number.to_string()], what);
-                        let place = format!("{}:{}", file.file, row(String::new()).place);
-                        mistakes.extend(already_there(&mut taken, key, place).map(row));
-                    }
-                    (more, mistakes)
-                })
-            });
+            let mut check = |row: &Spanned<T>| {
+                let place = position(row.referenced);
+                let at = format!("{}:{place}", file.file);
+                let before = key(&row.value).and_then(|key| already_there(&mut taken, key, at));
+                before.map_or(Ok(()), |what| Err(TextMistake { place, what }))
+            };
+            let read: Result<Vec<Spanned<T>>, _> = YamlText(&file.text).read();
+            let read = read.and_then(|more| more.iter().try_for_each(&mut check).map(|()| more));
             match read {
-                Ok(more) => rows.extend(more),
-                Err(mistakes) => self.mistaken(id, &file.file, mistakes),
+                Ok(more) => rows.extend(more.into_iter().map(|row| row.value)),
+                Err(mistake) => self.mistaken(id, &file.file, mistake),
             }
         }
         rows
@@ -84,51 +81,34 @@ impl<'f> TableReader<'f> {
         let mut taken = BTreeMap::new();
         let mut rows = Vec::new();
         for file in self.named(id) {
-            let mut mistakes = Vec::new();
-            let lines = file.text.lines().zip(1..);
-            // Comments say where rows are from. They are counted, so that an editor finds the line of a mistake.
-            let mut lines = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
-            let mut mistake = |line, column, what| {
-                let place = TextPosition { line, column };
-                mistakes.push(YamlMistake { place, what });
-            };
-            match lines.next() {
-                // Columns in another order would be read as other values without a word.
-                Some((line, _)) if line == header => {}
-                other => {
-                    let line = other.map_or(1, |(_, line)| line);
-                    mistake(line, 1, format!("expected the names of the columns, {header}"));
-                }
-            }
-            for (line, number) in lines {
+            let mut row = |(line, number): (&str, u32)| {
+                let mistake = |column, what| TextMistake {
+                    place: TextPosition { line: number, column },
+                    what,
+                };
                 // Nothing is quoted, as no value of these tables holds a comma.
                 let fields: Vec<&str> = line.split(',').collect();
-                let count = fields.len();
-                let Ok(fields) = <[&str; N]>::try_from(fields) else {
-                    mistake(number, 1, format!("expected {header}, found {count} fields"));
-                    continue;
-                };
+                let fields = <[&str; N]>::try_from(fields).map_err(|fields| {
+                    let count = fields.len();
+                    mistake(1, format!("expected {header}, found {count} fields"))
+                })?;
                 let key = fields.get(..keys).unwrap_or_default().join(",");
-                let place = format!("{}:{number}", file.file);
-                if let Some(what) = already_there(&mut taken, key, place) {
-                    mistake(number, 1, what);
-                    continue;
-                }
-                match read(fields) {
-                    Ok(row) => rows.push(row),
-                    Err(wrong) => mistake(number, wrong.column(line), wrong.what),
-                }
+                let before = already_there(&mut taken, key, format!("{}:{number}", file.file));
+                before.map_or(Ok(()), |what| Err(mistake(1, what)))?;
+                read(fields).map_err(|wrong| mistake(wrong.column(line), wrong.what))
+            };
+            let read = lines_below(&file.text, &header);
+            match read.and_then(|lines| lines.map(&mut row).collect::<Result<Vec<T>, _>>()) {
+                Ok(more) => rows.extend(more),
+                Err(mistake) => self.mistaken(id, &file.file, mistake),
             }
-            self.mistaken(id, &file.file, mistakes);
         }
         rows
     }
 
-    fn mistaken(&mut self, id: &'static str, file: &str, mistakes: Vec<YamlMistake>) {
-        if !mistakes.is_empty() {
-            self.unread.insert(id);
-        }
-        self.mistakes.extend(FileMistake::in_file(file, mistakes));
+    fn mistaken(&mut self, id: &'static str, file: &str, mistake: TextMistake) {
+        self.unread.insert(id);
+        self.mistakes.push(mistake.in_file(file));
     }
 
     /// The patterns of files that are none. `what` is wrong with all of them together, if none is by itself.
@@ -137,27 +117,40 @@ impl<'f> TableReader<'f> {
         let before = self.mistakes.len();
         for file in self.named(TABLE) {
             // Patterns are compiled together, and their places are asked for only here, where one of them is wrong.
-            let Ok(document) = YamlDocument::parse(&file.text) else {
-                continue;
-            };
-            let kinds: Vec<DeadWeightKind> = document.read().unwrap_or_default();
-            let mut mistakes = Vec::new();
-            for (row, kind) in kinds.iter().enumerate() {
-                for (path, what) in kind.bad_patterns() {
-                    let row = row.to_string();
-                    let path: Vec<&str> = [&row].into_iter().chain(&path).map(String::as_str).collect();
-                    mistakes.push(document.mistake(&path, what));
-                }
+            let text = YamlText(&file.text);
+            let kinds: Vec<DeadWeightKind> = text.read().unwrap_or_default();
+            let mut numbered = kinds.iter().enumerate();
+            let bad = numbered.find_map(|(row, kind)| Some((row.to_string(), kind.bad_pattern()?)));
+            if let Some((row, (path, what))) = bad {
+                let path: Vec<&str> = [&row].into_iter().chain(&path).map(String::as_str).collect();
+                self.mistaken(TABLE, &file.file, text.mistake(&path, what));
             }
-            self.mistaken(TABLE, &file.file, mistakes);
         }
         // Each may be fine, and all of them too large for one set: the user's came last.
         if let (true, Some(file)) = (self.mistakes.len() == before, self.named(TABLE).last()) {
-            let place = TextPosition { line: 1, column: 1 };
-            let what = what.to_owned();
-            self.mistaken(TABLE, &file.file, vec![YamlMistake { place, what }]);
+            self.mistaken(TABLE, &file.file, TextMistake::at_start(what));
         }
     }
+}
+
+/// The rows of a table with their numbers, from 1.
+///
+/// Errors: The columns are not named by `header`: in another order they would be read as other values without a word.
+fn lines_below<'t>(text: &'t str, header: &str) -> Result<impl Iterator<Item = (&'t str, u32)> + use<'t>, TextMistake> {
+    // Comments say where rows are from. They are counted, so that an editor finds the line of a mistake.
+    let mut lines = text
+        .lines()
+        .zip(1..)
+        .filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+    let (first, line) = lines.next().unwrap_or(("", 1));
+    if first == header {
+        return Ok(lines);
+    }
+    let (place, what) = (
+        TextPosition { line, column: 1 },
+        format!("expected the names of the columns, {header}"),
+    );
+    Err(TextMistake { place, what })
 }
 
 /// That there is a row of this key at another place already: nobody could see which of the two counts.

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::advice::{GeneralAdvice, InstallSource};
 use super::api::CuptiApi;
-use super::catalog::{DataFile, DataKind, FileIds, FileMistake};
+use super::catalog::{DataFile, DataKind, FileIds};
 use super::dead_weight::{DeadWeightKind, DeadWeightTable};
 use super::driver_libraries::DriverCapability;
 use super::host_conditions::HostCondition;
 use super::library::LibraryProfile;
 use super::library_release::version_numbers;
 use super::minimum_driver::{MinimumDriver, ToolkitVersion};
+use super::mistake::FileMistake;
 use super::packages::{CuptiPackages, PackageFile};
 use super::release_table::{ReleaseFile, ReleaseTable};
 use super::shared_folders::SharedFolders;
@@ -232,47 +233,43 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
 
 /// The tables that are no lists of rows, and what names files of other kinds.
 fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, known: &FileIds) {
-    reader.documents("advice", |document, advice: GeneralAdvice| {
-        let mistakes = advice.mistakes(document, &known.of(DataKind::Phase), &known.of(DataKind::Profiler));
+    reader.documents("advice", |text, advice: GeneralAdvice| {
+        let (phases, tools) = (known.of(DataKind::Phase), known.of(DataKind::Profiler));
+        advice.check(text, &phases, &tools)?;
         tables.advice.add(advice);
-        mistakes
+        Ok(())
     });
     reader.documents("launchers", |_, launchers: LauncherTable| {
         tables.launchers.add(launchers);
-        Vec::new()
+        Ok(())
     });
     reader.documents("packages", |_, packages: PackageFile| {
         tables.packages.add(packages);
-        Vec::new()
+        Ok(())
     });
     reader.documents("shared-folders", |_, folders: SharedFolders| {
         tables.shared_folders.add(folders);
-        Vec::new()
+        Ok(())
     });
     let by_name = &mut tables.releases.cuda_by_name;
-    reader.documents("file-names", |document, names: BTreeMap<String, String>| {
-        let mut mistakes = Vec::new();
+    reader.documents("file-names", |text, names: BTreeMap<String, String>| {
         for (name, cuda) in names {
-            let before = by_name
-                .insert(name.clone(), cuda.clone())
-                .filter(|before| *before != cuda);
-            let shown = escape::escape_bytes(name.as_bytes());
-            let taken = before.map(|before| format!("there is a row \"{shown}\" already, of CUDA {before}"));
-            mistakes.extend(taken.map(|what| document.mistake_in_key(&[&name], what)));
+            let before = by_name.insert(name.clone(), cuda.clone());
+            if let Some(before) = before.filter(|before| *before != cuda) {
+                let shown = escape::escape_bytes(name.as_bytes());
+                let what = format!("there is a row \"{shown}\" already, of CUDA {before}");
+                return Err(text.mistake_in_key(&[&name], what));
+            }
         }
-        mistakes
+        Ok(())
     });
-    reader.documents("frameworks", |document, rows: Vec<ProfiledFramework>| {
-        let told = |(number, row): (usize, &ProfiledFramework)| {
-            let consumer = std::slice::from_ref(&row.consumer);
-            document.unknown_names(
-                &[&number.to_string(), "consumer"],
-                consumer,
-                ("consumer", &known.of(DataKind::Consumer)),
-            )
-        };
-        let mistakes = rows.iter().enumerate().flat_map(told).collect();
+    reader.documents("frameworks", |text, rows: Vec<ProfiledFramework>| {
+        let consumers = known.of(DataKind::Consumer);
+        for (number, row) in rows.iter().enumerate() {
+            let (path, consumer) = ([&*number.to_string(), "consumer"], std::slice::from_ref(&row.consumer));
+            text.check_names(&path, consumer, "consumer", &consumers)?;
+        }
         tables.frameworks.extend(rows);
-        mistakes
+        Ok(())
     });
 }

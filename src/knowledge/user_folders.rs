@@ -5,10 +5,10 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::catalog::{DataFile, DataKind, FileMistake};
+use super::catalog::{DataFile, DataKind};
+use super::mistake::{FileMistake, TextMistake, TextPosition, unknown_name};
 use super::tables::{TABLE_FILES, TOP_FILES};
 use image_linkage::escape;
-use yaml_mistakes::{TextPosition, YamlMistake};
 
 /// The bytes of one file. The largest of the program has 4 kB.
 const FILE_BYTES: u64 = 1 << 20;
@@ -69,7 +69,7 @@ impl UserFolders {
                         _ => self.files_of(&path, *kind),
                     }
                 }
-                None => self.cannot(&path, &yaml_mistakes::unknown_name("kind of profile", &name, &known)),
+                None => self.cannot(&path, &unknown_name("kind of profile", &name, &known)),
             }
         }
         // A mistyped folder would else be one that adds nothing, and nobody would know.
@@ -102,7 +102,7 @@ impl UserFolders {
                     self.add_file(&path, DataKind::Table, id);
                 }
                 Some((_, "yaml" | "yml" | "csv")) => {
-                    self.cannot(&path, &yaml_mistakes::unknown_name("table", &name, &TABLE_FILES));
+                    self.cannot(&path, &unknown_name("table", &name, &TABLE_FILES));
                 }
                 _ => {}
             }
@@ -124,19 +124,13 @@ impl UserFolders {
                 file: escape::escape_path(path),
                 text,
             }),
-            Err((place, what)) => self.mistaken(path, place, what),
+            Err(mistake) => self.mistakes.push(mistake.in_file(&escape::escape_path(path))),
         }
     }
 
     fn cannot(&mut self, path: &Path, what: &str) {
-        self.mistaken(path, TextPosition { line: 1, column: 1 }, what.to_owned());
-    }
-
-    fn mistaken(&mut self, path: &Path, place: TextPosition, what: String) {
-        self.mistakes.push(FileMistake {
-            file: escape::escape_path(path),
-            mistake: YamlMistake { place, what },
-        });
+        let mistake = TextMistake::at_start(what);
+        self.mistakes.push(mistake.in_file(&escape::escape_path(path)));
     }
 }
 
@@ -177,9 +171,8 @@ fn is_id(text: &str) -> bool {
 
 /// The text of a regular file of at most [`FILE_BYTES`].
 ///
-/// Errors: Where in the file, and what: it cannot be read, is too large, or is not UTF-8.
-pub fn read_text_file(path: &Path) -> Result<String, (TextPosition, String)> {
-    let at_start = |what: String| (TextPosition { line: 1, column: 1 }, what);
+/// Errors: It cannot be read, is too large, or is not UTF-8.
+pub fn read_text_file(path: &Path) -> Result<String, TextMistake> {
     let read = || {
         // Opening a pipe would wait for its other end.
         if !fs::metadata(path)?.is_file() {
@@ -192,9 +185,10 @@ pub fn read_text_file(path: &Path) -> Result<String, (TextPosition, String)> {
             .read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    let mut bytes = read().map_err(|error| at_start(error.to_string()))?;
+    let mut bytes = read().map_err(|error| TextMistake::at_start(error.to_string()))?;
     if bytes.len() as u64 > FILE_BYTES {
-        return Err(at_start(format!("it is larger than the limit of {FILE_BYTES} bytes")));
+        let what = format!("it is larger than the limit of {FILE_BYTES} bytes");
+        return Err(TextMistake::at_start(what));
     }
     // Editors of Windows begin a file with a byte-order mark, which is no part of its text (Unicode 2.6).
     if bytes.starts_with(b"\xef\xbb\xbf") {
@@ -209,6 +203,7 @@ pub fn read_text_file(path: &Path) -> Result<String, (TextPosition, String)> {
             // In characters, as an editor counts, not in bytes.
             column: number(before.rsplit('\n').next().unwrap_or_default().chars().count()),
         };
-        (place, "a byte here is not UTF-8".to_owned())
+        let what = "a byte here is not UTF-8".to_owned();
+        TextMistake { place, what }
     })
 }

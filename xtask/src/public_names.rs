@@ -6,11 +6,10 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 4] = [
+const CRATES: [&str; 3] = [
     "crates/container-start/src",
     "crates/image-linkage/src",
     "crates/image-source/src",
-    "crates/yaml-mistakes/src",
 ];
 const ITEMS: [&str; 8] = ["fn", "struct", "enum", "trait", "const", "static", "type", "mod"];
 

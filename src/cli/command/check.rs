@@ -60,7 +60,7 @@ pub fn run_check(mut args: CheckArgs) -> Result<RunExit, CommandError> {
 fn read_build_file(file: &str) -> Result<String, String> {
     if file != "-" {
         return read_text_file(Path::new(file))
-            .map_err(|(_, why)| format!("{file}: {why}; name the Dockerfile: cupti-audit check FILE"));
+            .map_err(|mistake| format!("{file}: {}; name the Dockerfile: cupti-audit check FILE", mistake.what));
     }
     let mut bytes = Vec::new();
     let read = io::stdin().lock().take(FILE_BYTES + 1).read_to_end(&mut bytes);

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::cli::profiles::{ProfilesAction, ProfilesArgs};
 use crate::judge::outcome::RunExit;
+use crate::knowledge::mistake::suggestion;
 use crate::knowledge::{DataFile, DataKind};
 use image_linkage::escape;
 
@@ -53,7 +54,7 @@ fn find_file<'f>(files: &'f [DataFile], name: &str) -> Result<&'f DataFile, Stri
         format!(
             "there is no profile \"{}\"{}; cupti-audit profiles lists them",
             escape::escape_bytes(name.as_bytes()),
-            yaml_mistakes::suggestion(name, &known)
+            suggestion(name, &known)
         )
     })?;
     if let Some(other) = found.iter().find(|other| other.kind != last.kind) {

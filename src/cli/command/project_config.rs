@@ -19,7 +19,7 @@ use super::terminal::report_error;
 
 /// Reads the config, if there is one.
 ///
-/// Errors: All its mistakes were said.
+/// Errors: Its first mistake was said.
 pub fn read_config(args: &ConfigArgs) -> Result<Option<ConfigFile>, RunExit> {
     let found = || locate::find_config(&std::env::current_dir().ok()?);
     let read = match &args.config {
@@ -28,7 +28,7 @@ pub fn read_config(args: &ConfigArgs) -> Result<Option<ConfigFile>, RunExit> {
         Some(path) => Some(locate::read_config(path, None)),
         None => found().map(|found| locate::read_config(&from_here(&found.file), Some(&found.within))),
     };
-    read.transpose().map_err(report_mistakes)
+    read.transpose().map_err(|mistake| report_mistakes(vec![mistake]))
 }
 
 /// The path as a user in the working directory would write it, where it lies below.
@@ -46,7 +46,7 @@ pub fn load_knowledge(args: &ConfigArgs, config: Option<&ConfigFile>) -> Result<
     match Knowledge::with_user_files(files) {
         Ok(knowledge) if mistakes.is_empty() => {
             let checked = config.map_or(Ok(()), |file| file.check_names(&knowledge));
-            checked.map_err(report_mistakes)?;
+            checked.map_err(|mistake| report_mistakes(vec![mistake]))?;
             Ok(knowledge)
         }
         Ok(_) => Err(report_mistakes(mistakes)),

@@ -3,9 +3,8 @@
 use crate::cli::rules::{RulesAction, RulesArgs};
 use crate::judge::outcome::RunExit;
 use crate::knowledge::Knowledge;
+use crate::knowledge::mistake::suggestion;
 use crate::report;
-
-use yaml_mistakes::suggestion;
 
 use super::command_error::CommandError;
 use super::project_config;

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::{ConfigFile, FILE_NAME};
-use crate::knowledge::{FileMistake, user_folders};
+use crate::knowledge::mistake::{FileMistake, TextMistake};
+use crate::knowledge::user_folders;
 use crate::make::whole_file::settle;
 use image_linkage::escape;
-use yaml_mistakes::{TextPosition, YamlMistake};
 
 /// A config that nobody named: whoever may change the repository wrote it.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,18 +38,17 @@ pub fn find_config(start: &Path) -> Option<FoundConfig> {
 
 /// Reads the config at `path`, shown as it was given; one that was found, `within` that folder.
 ///
-/// Errors: All mistakes in it, or why it cannot be read.
-pub fn read_config(path: &Path, within: Option<&Path>) -> Result<ConfigFile, Vec<FileMistake>> {
+/// Errors: The first mistake in it, or why it cannot be read.
+pub fn read_config(path: &Path, within: Option<&Path>) -> Result<ConfigFile, FileMistake> {
     let shown = escape::escape_path(path);
-    let mistake = |(place, what)| FileMistake::in_file(&shown, vec![YamlMistake { place, what }]);
     // What a link leads to would be told by the mistakes in it, into the log of whoever audits a pull request.
     if let Some(within) = within
         && !is_within(path, within)
     {
         let what = "it is a link that leads out of its repository; --config names one that lies elsewhere";
-        return Err(mistake((TextPosition { line: 1, column: 1 }, what.to_owned())));
+        return Err(TextMistake::at_start(what).in_file(&shown));
     }
-    let text = user_folders::read_text_file(path).map_err(mistake)?;
+    let text = user_folders::read_text_file(path).map_err(|mistake| mistake.in_file(&shown))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     ConfigFile::read(&shown, (folder, within), &text)
 }

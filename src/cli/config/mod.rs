@@ -9,9 +9,10 @@ use std::path::PathBuf;
 
 use crate::cli::dockerfile::ViaArg;
 use crate::cli::option_values::{FailOnArg, OutputFile, PlatformArg, ReportFormat};
-use crate::knowledge::{FileMistake, Knowledge};
+use crate::knowledge::Knowledge;
+use crate::knowledge::mistake::{FileMistake, TextMistake, unknown_name};
+use crate::knowledge::yaml_text::YamlText;
 use image_linkage::loader::CpuLevel;
-use yaml_mistakes::{YamlDocument, unknown_name};
 
 use crate::judge::rule::suppression::{SUPPRESSION_RULES, Suppression};
 
@@ -56,31 +57,29 @@ pub struct ProjectConfig {
 pub struct ConfigFile {
     pub config: ProjectConfig,
     file: String,
-    document: YamlDocument,
+    text: String,
 }
 
 impl ConfigFile {
     /// Checks the names that only the rules and profiles know.
     ///
-    /// Errors: All that are not known, each with its place.
-    pub fn check_names(&self, knowledge: &Knowledge) -> Result<(), Vec<FileMistake>> {
+    /// Errors: The first that is not known.
+    pub fn check_names(&self, knowledge: &Knowledge) -> Result<(), FileMistake> {
         // Apart from reading the text: the config itself says where rules and phases are read from.
-        let phases = knowledge.phase_names();
+        let checked = self.check_text(YamlText(&self.text), knowledge);
+        checked.map_err(|mistake| mistake.in_file(&self.file))
+    }
+
+    fn check_text(&self, text: YamlText<'_>, knowledge: &Knowledge) -> Result<(), TextMistake> {
+        let ProjectConfig { phases, tools, .. } = &self.config;
+        text.check_names(&["phases"], phases, "phase", &knowledge.phase_names())?;
+        let profilers = &knowledge.profilers;
+        let is_strange = |tool: &String| !profilers.iter().any(|known| known.answers_to(tool));
+        if let Some((number, tool)) = tools.iter().enumerate().find(|(_, tool)| is_strange(tool)) {
+            let known: Vec<&str> = profilers.iter().map(|known| &*known.id).collect();
+            return Err(text.mistake(&["tools", &number.to_string()], unknown_name("tool", tool, &known)));
+        }
         let rules = knowledge.rule_ids();
-        let mut mistakes = Vec::new();
-        for (number, phase) in self.config.phases.iter().enumerate() {
-            if !phases.contains(&phase.as_str()) {
-                let path = ["phases", &number.to_string()];
-                mistakes.push(self.document.mistake(&path, unknown_name("phase", phase, &phases)));
-            }
-        }
-        for (number, tool) in self.config.tools.iter().enumerate() {
-            if !knowledge.profilers.iter().any(|known| known.answers_to(tool)) {
-                let known: Vec<&str> = knowledge.profilers.iter().map(|known| &*known.id).collect();
-                let path = ["tools", &number.to_string()];
-                mistakes.push(self.document.mistake(&path, unknown_name("tool", tool, &known)));
-            }
-        }
         for (number, suppression) in self.config.suppressions.iter().enumerate() {
             let rule = suppression.rule.as_str();
             let what = match () {
@@ -91,13 +90,9 @@ impl ConfigFile {
                 () if !rules.contains(&rule) => unknown_name("rule", rule, &rules),
                 () => continue,
             };
-            let path = ["suppress", &number.to_string(), "rule"];
-            mistakes.push(self.document.mistake(&path, what));
+            return Err(text.mistake(&["suppress", &number.to_string(), "rule"], what));
         }
-        match mistakes.as_slice() {
-            [] => Ok(()),
-            _ => Err(FileMistake::in_file(&self.file, mistakes)),
-        }
+        Ok(())
     }
 }
 

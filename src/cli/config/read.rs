@@ -1,4 +1,4 @@
-//! From the text of a config to what it says, with all mistakes at once.
+//! From the text of a config to what it says.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,16 @@ use chrono::NaiveDate;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use serde::Deserialize;
+use serde_saphyr::Spanned;
 
 use super::locate::is_within;
 use super::{ConfigFile, ProjectConfig};
 use crate::cli::option_values::{OutputFile, PlatformArg};
 use crate::judge::rule::suppression::{GlobPattern, Suppression, SuppressionTarget};
-use crate::knowledge::FileMistake;
+use crate::knowledge::mistake::{FileMistake, TextMistake, unknown_name};
+use crate::knowledge::yaml_text::{YamlText, position};
 use image_linkage::escape;
 use image_linkage::loader::CpuLevel;
-use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
 
 /// A config as written.
 #[derive(Deserialize)]
@@ -54,7 +55,7 @@ struct ConfigSource {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct SuppressionSource {
-    rule: String,
+    rule: Spanned<String>,
     image: Option<String>,
     path: Option<String>,
     reason: String,
@@ -64,7 +65,7 @@ struct SuppressionSource {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct AcceptSource {
-    id: String,
+    id: Spanned<String>,
     image: Option<String>,
     reason: String,
     until: Option<String>,
@@ -87,41 +88,32 @@ impl ConfigFile {
     /// Reads the `text` of `file`; the paths in it are relative to `folder`. One that nobody named writes and reads what
     /// lies `within` its repository alone.
     ///
-    /// Errors: All mistakes in it: keys that a config has not, values that no flag would take, paths that lead out.
-    pub fn read(file: &str, places: (&Path, Option<&Path>), text: &str) -> Result<Self, Vec<FileMistake>> {
-        let (folder, within) = places;
-        let read = |document: &YamlDocument| {
-            document.read_and(|source: ConfigSource| {
-                let mut checked = ConfigChecker {
-                    document,
-                    folder,
-                    within,
-                    mistakes: Vec::new(),
-                };
-                let config = checked.config(source);
-                (config, checked.mistakes)
-            })
+    /// Errors: The first mistake in it: a key that a config has not, a value that no flag would take, a path that leads out.
+    pub fn read(file: &str, (folder, within): (&Path, Option<&Path>), text: &str) -> Result<Self, FileMistake> {
+        let yaml = YamlText(text);
+        let checker = ConfigChecker {
+            text: yaml,
+            folder,
+            within,
         };
-        let document = YamlDocument::parse(text).map_err(|mistake| FileMistake::in_file(file, vec![mistake]))?;
-        let config = read(&document).map_err(|mistakes| FileMistake::in_file(file, mistakes))?;
+        let config = yaml.read().and_then(|source| checker.config(source));
         Ok(Self {
-            config,
+            config: config.map_err(|mistake| mistake.in_file(file))?,
             file: file.to_owned(),
-            document,
+            text: text.to_owned(),
         })
     }
 }
 
-/// Collects what is wrong with values.
+/// What the values of a config depend on.
 struct ConfigChecker<'a> {
-    document: &'a YamlDocument,
+    text: YamlText<'a>,
     folder: &'a Path,
     within: Option<&'a Path>,
-    mistakes: Vec<YamlMistake>,
 }
 
 impl ConfigChecker<'_> {
-    fn config(&mut self, source: ConfigSource) -> ProjectConfig {
+    fn config(&self, source: ConfigSource) -> Result<ProjectConfig, TextMistake> {
         let (folder, within) = (self.folder, self.within);
         // From the config's folder, so that it means the same from everywhere in the repository.
         let place = |path: &str| -> Result<PathBuf, String> {
@@ -143,89 +135,96 @@ impl ConfigChecker<'_> {
             };
             Ok(OutputFile { file, ..output })
         };
-        let outputs = self.each("outputs", &source.outputs, output);
-        let believed = [
-            ("insecure-registries", !source.insecure_registries.is_empty()),
-            ("ca-cert", source.ca_cert.is_some()),
-        ];
-        for (key, _) in believed
-            .into_iter()
-            .filter(|(_, is_given)| *is_given && within.is_some())
-        {
-            // Passwords go to whom it lets be believed.
-            let what = format!("{key} is taken of the command line, or of a config that --config names");
-            self.mistakes.push(self.document.mistake(&[key], what));
-        }
+        self.check_trust(&source)?;
         let suppressions = source.suppress.into_iter().enumerate();
         let accepted = source.accept.into_iter().enumerate();
-        ProjectConfig {
-            fail_on: self.one(&["fail-on"], source.fail_on.as_deref(), word),
+        Ok(ProjectConfig {
+            fail_on: self.one(&["fail-on"], source.fail_on.as_deref(), word)?,
             phases: source.phases,
             tools: source.tools,
-            platform: self.one(&["platform"], source.platform.as_deref(), PlatformArg::parse),
-            format: self.one(&["format"], source.format.as_deref(), word),
-            outputs,
-            cpu: self.one(&["cpu"], source.cpu.as_deref(), CpuLevel::parse),
+            platform: self.one(&["platform"], source.platform.as_deref(), PlatformArg::parse)?,
+            format: self.one(&["format"], source.format.as_deref(), word)?,
+            outputs: self.each("outputs", &source.outputs, output)?,
+            cpu: self.one(&["cpu"], source.cpu.as_deref(), CpuLevel::parse)?,
             environment: source.env.into_iter().collect(),
             insecure_registries: source.insecure_registries,
             ca_cert: source.ca_cert.map(|path| folder.join(path)),
-            via: self.each("via", &source.via, word),
-            rules: self.each("rules", &source.rules, place),
-            profiles: self.each("profiles", &source.profiles, place),
+            via: self.each("via", &source.via, word)?,
+            rules: self.each("rules", &source.rules, place)?,
+            profiles: self.each("profiles", &source.profiles, place)?,
             suppressions: suppressions
-                .filter_map(|(number, source)| self.suppression(SuppressionTarget::Finding, number, source))
-                .collect(),
+                .map(|(number, source)| self.suppression(SuppressionTarget::Finding, number, source))
+                .collect::<Result<_, _>>()?,
             accepted: accepted
-                .filter_map(|(number, source)| self.suppression(SuppressionTarget::Assumption, number, source.into()))
-                .collect(),
+                .map(|(number, source)| self.suppression(SuppressionTarget::Assumption, number, source.into()))
+                .collect::<Result<_, _>>()?,
             strict: source.strict,
-        }
-    }
-
-    fn suppression(
-        &mut self,
-        target: SuppressionTarget,
-        number: usize,
-        source: SuppressionSource,
-    ) -> Option<Suppression> {
-        let (list, named) = match target {
-            SuppressionTarget::Finding => ("suppress", "rule"),
-            SuppressionTarget::Assumption => ("accept", "id"),
-        };
-        let number = number.to_string();
-        let at = |key| [list, &number, key];
-        let image = self.one(&at("image"), source.image.as_deref(), GlobPattern::new);
-        let path = self.one(&at("path"), source.path.as_deref(), GlobPattern::new);
-        let until = self.one(&at("until"), source.until.as_deref(), date);
-        let reason = self.one(&at("reason"), Some(&*source.reason), reason)?;
-        // Findings on the suppression itself name the line.
-        let place = self.document.mistake(&at(named), String::new()).place;
-        Some(Suppression {
-            target,
-            rule: source.rule,
-            image,
-            path,
-            reason,
-            until,
-            line: place.line,
         })
     }
 
-    fn one<T>(&mut self, path: &[&str], text: Option<&str>, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
-        match parse(text?) {
-            Ok(value) => Some(value),
-            Err(what) => {
-                self.mistakes.push(self.document.mistake(path, what));
-                None
-            }
-        }
+    /// Passwords go to whom these keys let be believed.
+    fn check_trust(&self, source: &ConfigSource) -> Result<(), TextMistake> {
+        let given = [
+            ("insecure-registries", !source.insecure_registries.is_empty()),
+            ("ca-cert", source.ca_cert.is_some()),
+        ];
+        let mut given = given.iter().filter(|_| self.within.is_some());
+        given.find(|(_, is_given)| *is_given).map_or(Ok(()), |(key, _)| {
+            let what = format!("{key} is taken of the command line, or of a config that --config names");
+            Err(self.text.mistake(&[key], what))
+        })
     }
 
-    fn each<T>(&mut self, key: &str, texts: &[String], parse: impl Fn(&str) -> Result<T, String>) -> Vec<T> {
-        let numbered = texts.iter().enumerate();
-        numbered
-            .filter_map(|(at, text)| self.one(&[key, &at.to_string()], Some(text), &parse))
-            .collect()
+    fn suppression(
+        &self,
+        target: SuppressionTarget,
+        number: usize,
+        source: SuppressionSource,
+    ) -> Result<Suppression, TextMistake> {
+        let list = match target {
+            SuppressionTarget::Finding => "suppress",
+            SuppressionTarget::Assumption => "accept",
+        };
+        let number = number.to_string();
+        let at = |key| [list, &number, key];
+        let reason = source.reason.trim();
+        // Without a reason nobody would ever dare to take it out again.
+        if reason.is_empty() {
+            return Err(self.text.mistake(&at("reason"), "a suppression says why".to_owned()));
+        }
+        Ok(Suppression {
+            target,
+            // Findings on the suppression itself name the line.
+            line: position(source.rule.referenced).line,
+            rule: source.rule.value,
+            image: self.one(&at("image"), source.image.as_deref(), GlobPattern::new)?,
+            path: self.one(&at("path"), source.path.as_deref(), GlobPattern::new)?,
+            reason: reason.to_owned(),
+            until: self.one(&at("until"), source.until.as_deref(), date)?,
+        })
+    }
+
+    fn one<T>(
+        &self,
+        path: &[&str],
+        text: Option<&str>,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, TextMistake> {
+        let parsed = text.map(parse).transpose();
+        parsed.map_err(|what| self.text.mistake(path, what))
+    }
+
+    fn each<T>(
+        &self,
+        key: &str,
+        texts: &[String],
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Result<Vec<T>, TextMistake> {
+        let parsed = texts.iter().enumerate().map(|(number, text)| {
+            let path = [key, &*number.to_string()];
+            parse(text).map_err(|what| self.text.mistake(&path, what))
+        });
+        parsed.collect()
     }
 }
 
@@ -244,12 +243,4 @@ fn date(text: &str) -> Result<NaiveDate, String> {
     // chrono takes `2027-6-30` and `+2027-06-30` as well; a file that sorts and greps holds one form.
     let date = text.parse().ok().filter(|date: &NaiveDate| date.to_string() == text);
     date.ok_or_else(|| "expected a date, such as 2027-06-30".to_owned())
-}
-
-fn reason(text: &str) -> Result<String, String> {
-    match text.trim() {
-        // Without a reason nobody would ever dare to take it out again.
-        "" => Err("a suppression says why".to_owned()),
-        reason => Ok(reason.to_owned()),
-    }
 }

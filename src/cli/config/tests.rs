@@ -13,13 +13,13 @@ use crate::judge::rule::suppression::{GlobPattern, Suppression, SuppressionTarge
 use crate::knowledge::{FileMistake, Knowledge};
 use image_linkage::loader::CpuLevel;
 
-fn read(text: &str) -> Result<ConfigFile, Vec<FileMistake>> {
+fn read(text: &str) -> Result<ConfigFile, FileMistake> {
     ConfigFile::read("c.yaml", (Path::new("/project"), None), text)
 }
 
-fn said(mistakes: Option<Vec<FileMistake>>) -> Vec<String> {
-    let mistakes = mistakes.unwrap_or_default();
-    mistakes.iter().map(ToString::to_string).collect()
+/// What is wrong; empty where nothing is.
+fn said(mistake: Option<FileMistake>) -> String {
+    mistake.map_or_else(String::new, |mistake| mistake.to_string())
 }
 
 const WHOLE: &str = "\
@@ -100,40 +100,74 @@ fn a_config_is_read_whole_and_its_paths_begin_at_its_folder() {
 }
 
 #[test]
-fn all_mistakes_in_a_config_are_told_at_once() {
-    let text = "fail_on: warning\nfail-on: fatal\nplatform: a/b/c/d\ncpu: 9\noutputs: [yaml=x, text=]\nphases: training\n\
-        suppress:\n  - {rule: x, reason: ' ', until: soon, path: '[', paths: y}\n  - {rule: y}\n";
-    assert_eq!(
-        said(read(text).err()),
-        [
-            "c.yaml:1:1: there is no key \"fail_on\"; did you mean \"fail-on\"?; there is fail-on, phases, tools, platform, format, outputs, cpu, env, insecure-registries, ca-cert, via, rules, profiles, suppress, accept, strict",
-            "c.yaml:2:10: there is no value \"fatal\"; there is error, warning, note, never",
-            "c.yaml:3:11: invalid platform \"a/b/c/d\": expected os/architecture[/variant], such as linux/amd64 or linux/arm64",
-            "c.yaml:4:6: expected x86-64-v1, x86-64-v2, x86-64-v3 or x86-64-v4",
-            "c.yaml:5:11: no format is called \"yaml\"; there are text, json, sarif, junit, markdown, github, html, attestation",
-            "c.yaml:5:19: there is no file after text=",
-            "c.yaml:6:9: expected a list, found \"training\"",
-            "c.yaml:8:23: a suppression says why",
-            "c.yaml:8:35: expected a date, such as 2027-06-30",
-            "c.yaml:8:47: error parsing glob '[': unclosed character class; missing ']'",
-            "c.yaml:8:52: there is no key \"paths\"; did you mean \"path\"?; there is rule, image, path, reason, until",
-            "c.yaml:9:5: the key \"reason\" is missing",
-        ]
-    );
+fn a_mistake_in_a_config_is_told_with_its_place() {
+    for (text, what) in [
+        (
+            "fail_on: warning",
+            "1:1: there is no key \"fail_on\"; did you mean \"fail-on\"?; there is fail-on, phases, tools, platform, format, outputs, cpu, env, insecure-registries, ca-cert, via, rules, profiles, suppress, accept, strict",
+        ),
+        (
+            "fail-on: fatal",
+            "1:10: there is no value \"fatal\"; there is error, warning, note, never",
+        ),
+        (
+            "platform: a/b/c/d",
+            "1:11: invalid platform \"a/b/c/d\": expected os/architecture[/variant], such as linux/amd64 or linux/arm64",
+        ),
+        ("cpu: 9", "1:6: expected x86-64-v1, x86-64-v2, x86-64-v3 or x86-64-v4"),
+        (
+            "outputs: [json=x, yaml=x]",
+            "1:19: no format is called \"yaml\"; there are text, json, sarif, junit, markdown, github, html, attestation",
+        ),
+        ("outputs: [text=]", "1:11: there is no file after text="),
+        ("phases: training", "1:9: expected a list, found training"),
+        ("suppress:\n  - {rule: x, reason: ' '}", "2:23: a suppression says why"),
+        (
+            "suppress:\n  - {rule: x, reason: y, until: soon}",
+            "2:33: expected a date, such as 2027-06-30",
+        ),
+        (
+            "suppress:\n  - {rule: x, reason: y, path: '['}",
+            "2:32: error parsing glob '[': unclosed character class; missing ']'",
+        ),
+        (
+            "accept:\n  - {id: x, reason: y, image: '['}",
+            "2:31: error parsing glob '[': unclosed character class; missing ']'",
+        ),
+        (
+            "suppress:\n  - {rule: x, paths: y}",
+            "2:15: there is no key \"paths\"; did you mean \"path\"?; there is rule, image, path, reason, until",
+        ),
+        ("suppress:\n  - {rule: y}", "2:6: the key \"reason\" is missing"),
+    ] {
+        assert_eq!(said(read(text).err()), format!("c.yaml:{what}"));
+    }
 }
 
 #[test]
 fn names_are_compared_with_the_rules_and_phases_there_are() {
-    let text = "phases: [training, trianing]\nsuppress:\n  - {rule: cupti-absnt, reason: r}\n  - {rule: unused-suppression, reason: r}\n";
-    let checked = read(text).unwrap().check_names(&Knowledge::built_in());
-    let said = said(checked.err());
-    assert_eq!(said.len(), 3);
-    assert!(said[0].starts_with("c.yaml:1:20: there is no phase \"trianing\"; did you mean \"training\"?"));
-    assert!(said[1].starts_with("c.yaml:3:12: there is no rule \"cupti-absnt\"; did you mean \"cupti-absent\"?"));
-    assert_eq!(
-        said[2],
-        "c.yaml:4:12: it is about suppressions: mend or remove the one it is about"
-    );
+    let knowledge = Knowledge::built_in();
+    for (text, what) in [
+        (
+            "phases: [training, trianing]",
+            "1:20: there is no phase \"trianing\"; did you mean \"training\"?",
+        ),
+        (
+            "tools: [torch.profiler, nsight-sistems]",
+            "1:25: there is no tool \"nsight-sistems\"; did you mean \"nsight-systems\"?",
+        ),
+        (
+            "suppress:\n  - {rule: cupti-absnt, reason: r}",
+            "2:12: there is no rule \"cupti-absnt\"; did you mean \"cupti-absent\"?",
+        ),
+        (
+            "suppress:\n  - {rule: unused-suppression, reason: r}",
+            "2:12: it is about suppressions: mend or remove the one it is about",
+        ),
+    ] {
+        let said = said(read(text).unwrap().check_names(&knowledge).err());
+        assert!(said.starts_with(&format!("c.yaml:{what}")), "{said}");
+    }
 }
 
 #[test]
@@ -176,24 +210,15 @@ fn a_config_that_was_found_is_no_link_out_of_its_repository() {
     std::os::unix::fs::symlink("../secret", &config).unwrap();
     let read = |within| said(locate::read_config(&config, within).err());
     let (refused, named) = (read(Some(&*repository)), read(None));
-    assert_eq!(refused.len(), 1);
     assert!(
-        refused[0]
-            .ends_with("1:1: it is a link that leads out of its repository; --config names one that lies elsewhere")
+        refused.ends_with("1:1: it is a link that leads out of its repository; --config names one that lies elsewhere")
     );
     // Who names it may read it.
-    assert!(
-        named[0].ends_with("1:1: expected a map of keys, found \"TOKEN\""),
-        "{named:?}"
-    );
+    assert!(named.ends_with("1:1: expected a map of keys, found TOKEN"), "{named}");
     fs::remove_file(&config).unwrap();
     fs::write(repository.join("own/c.yaml"), "fail-on: warning\n").unwrap();
     std::os::unix::fs::symlink("own/c.yaml", &config).unwrap();
-    assert_eq!(
-        read(Some(&*repository)),
-        [""; 0],
-        "a link within the repository is followed"
-    );
+    assert_eq!(read(Some(&*repository)), "", "a link within the repository is followed");
 }
 
 #[test]
@@ -218,8 +243,8 @@ fn a_config_that_was_found_names_nothing_outside_of_its_repository() {
         let text = format!("outputs: [\"json={path}\"]\n");
         let refused = read(&text, Some(&*repository));
         let out = format!("1:11: {path} leads out of the repository, which a config may that --config names");
-        assert!(refused.len() == 1 && refused[0].ends_with(&out), "{path}: {refused:?}");
-        assert_eq!(read(&text, None), [""; 0], "{path}");
+        assert!(refused.ends_with(&out), "{path}: {refused}");
+        assert_eq!(read(&text, None), "", "{path}");
     }
     // Who follows forty links and begins anew would come out of it.
     for number in 0..60 {
@@ -228,10 +253,7 @@ fn a_config_that_was_found_names_nothing_outside_of_its_repository() {
     std::os::unix::fs::symlink("../x", repository.join("l60")).unwrap();
     for path in ["l0", "l10", "l21", "l50"] {
         let refused = read(&format!("outputs: [\"json={path}\"]\n"), Some(&*repository));
-        assert!(
-            refused.len() == 1 && refused[0].contains(" leads out of the repository"),
-            "{path}: {refused:?}"
-        );
+        assert!(refused.contains(" leads out of the repository"), "{path}: {refused}");
     }
     for (text, key) in [
         ("insecure-registries: [a]\n", "insecure-registries"),
@@ -242,16 +264,13 @@ fn a_config_that_was_found_names_nothing_outside_of_its_repository() {
             "1:{}: {key} is taken of the command line, or of a config that --config names",
             key.len() + 3
         );
-        assert!(refused.len() == 1 && refused[0].ends_with(&what), "{refused:?}");
-        assert_eq!(read(text, None), [""; 0]);
+        assert!(refused.ends_with(&what), "{refused}");
+        assert_eq!(read(text, None), "");
     }
     for path in ["../r", "link/r", "link/r/", "link", "/etc", "own/../.."] {
         for key in ["rules", "profiles"] {
             let refused = read(&format!("{key}: [\"{path}\"]\n"), Some(&*repository));
-            assert!(
-                refused.len() == 1 && refused[0].contains(" leads out of the repository"),
-                "{path}: {refused:?}"
-            );
+            assert!(refused.contains(" leads out of the repository"), "{path}: {refused}");
         }
     }
     for path in ["x", "own/x", "inner/x", "new/x", "own/../x", "link/repository/x", "-"] {
@@ -260,7 +279,7 @@ fn a_config_that_was_found_names_nothing_outside_of_its_repository() {
                 &format!("outputs: [\"json={path}\"]\nrules: [\"{path}\"]\n"),
                 Some(&*repository)
             ),
-            [""; 0],
+            "",
             "{path}"
         );
     }

@@ -1,4 +1,4 @@
-//! Reads a rule's file and checks it whole: every mistake is reported, not only the first.
+//! Reads a rule's file and checks it whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,9 @@ use super::field_value::FieldCondition;
 use super::subject_fields::SubjectField;
 use super::subject_kind::SubjectKind;
 use super::template::{LIBRARY_FIELDS, MessageTemplate};
-use yaml_mistakes::{YamlDocument, YamlMistake, unknown_name};
+use crate::knowledge::catalog::ReplaceKey;
+use crate::knowledge::mistake::{TextMistake, unknown_name};
+use crate::knowledge::yaml_text::YamlText;
 
 /// A rule's file as written.
 #[derive(Deserialize)]
@@ -35,6 +37,9 @@ struct RuleSource {
     known_of: BTreeMap<String, LibraryWords>,
     #[serde(default)]
     references: Vec<String>,
+    /// Read by the catalog.
+    #[serde(default, rename = "replace")]
+    _replace: ReplaceKey,
 }
 
 /// A severity, or that the rule says nothing.
@@ -71,55 +76,39 @@ struct RaiseSource {
 
 /// Reads the rule `id` from its file; `phases` and `libraries` are those that there are.
 ///
-/// Errors: All mistakes in the file: a key that no rule has, a field that the subject has not, a value that the field never
-/// has, a phase or library nobody knows.
-pub fn compile_rule(
-    id: &str,
-    document: &YamlDocument,
-    phases: &[&str],
-    libraries: &[&str],
-) -> Result<Rule, Vec<YamlMistake>> {
-    document.read_and(|source: RuleSource| {
-        let mut compiler = RuleCompiler {
-            document,
-            kind: source.subject,
-            phases,
-            mistakes: Vec::new(),
-        };
-        compiler.check_libraries(&source, libraries);
-        let rule = compiler.rule(id, source);
-        (rule, compiler.mistakes)
-    })
+/// Errors: The first mistake in the file: a key that no rule has, a field that the subject has not, a value that the field
+/// never has, a phase or library nobody knows.
+pub fn compile_rule(id: &str, text: YamlText<'_>, phases: &[&str], libraries: &[&str]) -> Result<Rule, TextMistake> {
+    let source: RuleSource = text.read()?;
+    let kind = source.subject;
+    let compiler = RuleCompiler { text, kind, phases };
+    compiler.check_libraries(&source, libraries)?;
+    compiler.rule(id, source)
 }
 
-/// A rule's file on its way to a rule, with the mistakes that its types cannot see.
+/// A rule's file on its way to a rule, with what its mistakes depend on.
 struct RuleCompiler<'d> {
-    document: &'d YamlDocument,
+    text: YamlText<'d>,
     kind: SubjectKind,
     phases: &'d [&'d str],
-    mistakes: Vec<YamlMistake>,
 }
 
 impl RuleCompiler<'_> {
-    fn rule(&mut self, id: &str, source: RuleSource) -> Rule {
-        for name in source
-            .phases
-            .keys()
-            .filter(|name| !self.phases.contains(&name.as_str()))
-        {
+    fn rule(&self, id: &str, source: RuleSource) -> Result<Rule, TextMistake> {
+        let mut named = source.phases.keys();
+        if let Some(name) = named.find(|name| !self.phases.contains(&name.as_str())) {
             let what = unknown_name("phase", name, self.phases);
-            self.mistakes
-                .push(self.document.mistake_in_key(&["phases", name], what));
+            return Err(self.text.mistake_in_key(&["phases", name], what));
         }
         let phases = severities(&source.phases);
         // A rule that is off unless a phase asks for it is listed with the gravest severity that it can have.
         let gravest = phases.values().copied().max();
         let raises = source.raise.into_iter().enumerate();
-        Rule {
+        Ok(Rule {
             id: id.to_owned(),
             summary: source.summary,
             why: source.why,
-            fix: self.template("fix", &source.fix),
+            fix: self.template("fix", &source.fix)?,
             references: source.references,
             library: source.library,
             known_of: source.known_of,
@@ -131,72 +120,61 @@ impl RuleCompiler<'_> {
             },
             phases,
             kind: source.subject,
-            conditions: self.conditions(&["where"], source.conditions),
+            conditions: self.conditions(&["where"], source.conditions)?,
             raise: raises
                 .map(|(number, raise)| self.raise(&number.to_string(), raise))
-                .collect(),
-            message: self.template("message", &source.message),
-        }
+                .collect::<Result<_, _>>()?,
+            message: self.template("message", &source.message)?,
+        })
     }
 
-    fn check_libraries(&mut self, source: &RuleSource, known: &[&str]) {
-        let strange = |name: &String| !known.contains(&name.as_str());
-        let what = |name: &String| unknown_name("library", name, known);
-        for name in source.library.iter().filter(|name| strange(name)) {
-            self.mistakes.push(self.document.mistake(&["library"], what(name)));
-        }
+    fn check_libraries(&self, source: &RuleSource, known: &[&str]) -> Result<(), TextMistake> {
+        let library = source.library.as_slice();
+        self.text.check_names(&["library"], library, "library", known)?;
         for (name, words) in &source.known_of {
-            if strange(name) {
-                self.mistakes
-                    .push(self.document.mistake_in_key(&["known-of", name], what(name)));
+            if !known.contains(&name.as_str()) {
+                let what = unknown_name("library", name, known);
+                return Err(self.text.mistake_in_key(&["known-of", name], what));
             }
-            self.check_fields(&["known-of", name, "fix"], &words.fix);
+            self.check_fields(&["known-of", name, "fix"], &words.fix)?;
         }
+        Ok(())
     }
 
-    fn raise(&mut self, number: &str, source: RaiseSource) -> SeverityRaise {
+    fn raise(&self, number: &str, source: RaiseSource) -> Result<SeverityRaise, TextMistake> {
         let path = ["raise", number, "phases"];
-        let told = self
-            .document
-            .unknown_names(&path, &source.phases, ("phase", self.phases));
-        self.mistakes.extend(told);
-        SeverityRaise {
-            conditions: self.conditions(&["raise", number, "where"], source.conditions),
+        self.text.check_names(&path, &source.phases, "phase", self.phases)?;
+        Ok(SeverityRaise {
+            conditions: self.conditions(&["raise", number, "where"], source.conditions)?,
             severity: source.severity,
             phases: source.phases,
-        }
+        })
     }
 
-    fn conditions(&mut self, path: &[&str], source: BTreeMap<String, String>) -> Vec<FieldCondition> {
-        let mut conditions = Vec::new();
-        for (field, written) in source {
+    fn conditions(&self, path: &[&str], source: BTreeMap<String, String>) -> Result<Vec<FieldCondition>, TextMistake> {
+        let condition = |(field, written): (String, String)| {
             let path = [path, &[&*field]].concat();
-            let mistake = match self.field(&field) {
-                Err(what) => self.document.mistake_in_key(&path, what),
-                Ok(known) => match known.read(&written, self.phases) {
-                    Err(what) => self.document.mistake(&path, self.of_subject(&what)),
-                    Ok(condition) => {
-                        conditions.push(condition);
-                        continue;
-                    }
-                },
-            };
-            self.mistakes.push(mistake);
-        }
-        conditions
+            let known = self
+                .field(&field)
+                .map_err(|what| self.text.mistake_in_key(&path, what))?;
+            let read = known.read(&written, self.phases);
+            read.map_err(|what| self.text.mistake(&path, self.of_subject(&what)))
+        };
+        source.into_iter().map(condition).collect()
     }
 
-    fn template(&mut self, key: &str, text: &str) -> MessageTemplate {
+    fn template(&self, key: &str, text: &str) -> Result<MessageTemplate, TextMistake> {
         let template = MessageTemplate::new(text);
-        self.check_fields(&[key], &template);
-        template
+        self.check_fields(&[key], &template)?;
+        Ok(template)
     }
 
-    fn check_fields(&mut self, path: &[&str], template: &MessageTemplate) {
-        let of_subject = template.fields().filter(|field| !LIBRARY_FIELDS.contains(field));
-        let strange = of_subject.filter_map(|field| self.field(field).err());
-        let told: Vec<YamlMistake> = strange.map(|what| self.document.mistake(path, what)).collect();
-        self.mistakes.extend(told);
+    fn check_fields(&self, path: &[&str], template: &MessageTemplate) -> Result<(), TextMistake> {
+        let mut of_subject = template.fields().filter(|field| !LIBRARY_FIELDS.contains(field));
+        of_subject.try_for_each(|field| {
+            let found = self.field(field).map(|_known| ());
+            found.map_err(|what| self.text.mistake(path, what))
+        })
     }
 
     fn field(&self, name: &str) -> Result<SubjectField, String> {
@@ -224,14 +202,14 @@ fn without_severity(phases: &BTreeMap<String, SeverityLevel>) -> BTreeSet<String
 #[cfg(test)]
 mod tests {
     use crate::knowledge::rule::{Severity, SubjectKind};
-    use yaml_mistakes::YamlDocument;
+    use crate::knowledge::yaml_text::YamlText;
 
     #[test]
     fn a_rule_can_be_off_for_a_phase_and_where_none_was_asked_for() {
         let text = "summary: s\nsubject: image\nwhere: {}\nseverity: off\nmessage: m\nwhy: w\nfix: f\n\
                     phases: {inference: off, training: note, profiling: warning}\n";
         let phases = ["inference", "training", "profiling"];
-        let rule = super::compile_rule("x", &YamlDocument::parse(text).unwrap(), &phases, &[]).unwrap();
+        let rule = super::compile_rule("x", YamlText(text), &phases, &[]).unwrap();
         assert!(rule.off.unasked);
         assert_eq!(rule.off.phases, ["inference".to_owned()].into());
         assert_eq!(rule.severity, Severity::Warning, "the gravest one stands for it");
@@ -240,36 +218,51 @@ mod tests {
 
     const PHASES: [&str; 2] = ["inference", "training"];
 
-    /// The mistakes of a rule's file.
-    fn compile(text: &str) -> Vec<String> {
-        let compiled = super::compile_rule("x", &YamlDocument::parse(text).unwrap(), &PHASES, &["cupti"]);
-        let mistakes = compiled.err().unwrap_or_default();
-        mistakes.iter().map(ToString::to_string).collect()
+    /// The first mistake of a rule's file, if there is one.
+    fn mistake(text: &str) -> String {
+        let compiled = super::compile_rule("x", YamlText(text), &PHASES, &["cupti"]);
+        compiled.map_or_else(|mistake| mistake.to_string(), |_rule| String::new())
     }
 
+    const RIGHT: &str = "summary: s\nsubject: image\nwhere: {status: absent}\nseverity: note\nphases: {training: note}\nraise:\n  \
+        - {where: {status: absent}, severity: error, phases: [inference, training]}\nmessage: \"{status}\"\nwhy: w\nfix: f\n";
+
     #[test]
-    fn all_mistakes_are_reported_at_once_each_at_its_place() {
-        let text = "summary: s\nsubject: image\nwhere: {colour: red}\nseverity: note\n\
-            phases: {lunch: note, training: note}\nraise:\n  - {where: {stats: absent}, severity: error, phases: [inference, trainin]}\n\
-            message: \"{shape}\"\nwhy: w\nfix: f\n";
+    fn what_the_types_of_a_rule_cannot_see_is_told_at_its_place() {
+        assert_eq!(mistake(RIGHT), "");
         let fields = SubjectKind::Image.fields().iter().map(|field| field.name);
         let has = format!("there is {}", fields.collect::<Vec<_>>().join(", "));
-        assert_eq!(
-            compile(text),
-            [
+        for (right, wrong, said) in [
+            (
+                "where: {status: absent}\n",
+                "where: {colour: red}\n",
                 format!("3:9: of subject image: there is no field \"colour\"; {has}"),
+            ),
+            (
+                "phases: {training",
+                "phases: {lunch",
                 "5:10: there is no phase \"lunch\"; there is inference, training".to_owned(),
+            ),
+            (
+                "- {where: {status",
+                "- {where: {stats",
                 format!("7:14: of subject image: there is no field \"stats\"; did you mean \"status\"?; {has}"),
-                "7:67: there is no phase \"trainin\"; did you mean \"training\"?; there is inference, training"
+            ),
+            (
+                "[inference, training]",
+                "[inference, trainin]",
+                "7:68: there is no phase \"trainin\"; did you mean \"training\"?; there is inference, training"
                     .to_owned(),
+            ),
+            (
+                "\"{status}\"",
+                "\"{shape}\"",
                 format!("8:10: of subject image: there is no field \"shape\"; {has}"),
-            ]
-        );
-        assert_eq!(
-            compile(&text.replace("why:", "wherefore:")).len(),
-            7,
-            "a key that is missing and one that is not known are told beside the rest"
-        );
+            ),
+        ] {
+            assert_eq!(mistake(&RIGHT.replace(right, wrong)), said, "{wrong}");
+        }
+        assert!(mistake(&RIGHT.replace("why:", "wherefore:")).starts_with("9:1: there is no key \"wherefore\""));
     }
 
     #[test]
@@ -278,15 +271,19 @@ mod tests {
             let text = format!(
                 "summary: s\nsubject: {subject}\nwhere: {{{conditions}}}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n"
             );
-            compile(&text).join(" | ")
+            mistake(&text)
         };
         for (subject, conditions, said) in [
             (
                 "image",
-                "status: loadabel, libc: 1",
+                "status: loadabel",
                 "3:17: of subject image: field status: there is no value \"loadabel\"; did you mean \"loadable\"?; \
-                 there is loadable, unloadable, headers-only, absent | \
-                 3:33: of subject image: field libc: there is no value \"1\"; there is glibc, musl, none",
+                 there is loadable, unloadable, headers-only, absent",
+            ),
+            (
+                "image",
+                "libc: 1",
+                "3:15: of subject image: field libc: there is no value \"1\"; there is glibc, musl, none",
             ),
             (
                 "copy",
@@ -295,9 +292,13 @@ mod tests {
             ),
             (
                 "need",
-                "phase: lunch, level: [needs]",
-                "3:16: of subject need: field phase: there is no value \"lunch\"; there is inference, training | \
-                 3:30: expected a string, found a list",
+                "phase: lunch",
+                "3:16: of subject need: field phase: there is no value \"lunch\"; there is inference, training",
+            ),
+            (
+                "need",
+                "level: [needs]",
+                "3:16: expected one value, found a list or a map",
             ),
             (
                 "copies",
@@ -323,14 +324,11 @@ mod tests {
     fn a_rule_speaks_of_libraries_that_are_known() {
         let text = "summary: s\nsubject: image\nlibrary: nccl\nwhere: {}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n\
                     known-of:\n  cudnn: {why: w}\n  cupti: {fix: '{library_name} {shape}'}\n";
-        let told = compile(text);
-        assert_eq!(told[0], "3:10: there is no library \"nccl\"; there is cupti");
-        assert_eq!(told[1], "10:3: there is no library \"cudnn\"; there is cupti");
-        assert!(
-            told[2].starts_with("11:16: of subject image: there is no field \"shape\""),
-            "{told:?}"
-        );
-        let right = "summary: s\nsubject: image\nwhere: {status: absent}\nseverity: note\nmessage: m\nwhy: w\nfix: f\n";
-        assert_eq!(compile(right), [""; 0]);
+        assert_eq!(mistake(text), "3:10: there is no library \"nccl\"; there is cupti");
+        let text = text.replace("library: nccl", "library: cupti");
+        assert_eq!(mistake(&text), "10:3: there is no library \"cudnn\"; there is cupti");
+        let told = mistake(&text.replace("  cudnn: {why: w}\n", ""));
+        let field = "10:16: of subject image: there is no field \"shape\"";
+        assert!(told.starts_with(field), "{told}");
     }
 }

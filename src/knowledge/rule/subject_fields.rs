@@ -1,7 +1,7 @@
 //! The fields of each kind of subject, in the order in which a mistake in a rule lists them, and what each can have.
 
+use crate::knowledge::mistake::unknown_name;
 use image_linkage::escape;
-use yaml_mistakes::unknown_name;
 
 use super::field_value::{FieldComparison, FieldCondition, FieldValue};
 use crate::knowledge::consumer_profile::{FailureImpact, RequestKind};

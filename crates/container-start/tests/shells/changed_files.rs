@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use container_start::{ContainerCommand, FileKind, FileStat, ImageFiles, LauncherTable, read_start};
-use yaml_mistakes::YamlDocument;
 
 /// An image of a shell and a script.
 struct Image(BTreeMap<String, Vec<u8>>);
@@ -52,10 +51,7 @@ fn changed(statement: &str) -> Vec<String> {
         directory: "/".to_owned(),
         ..ContainerCommand::default()
     };
-    let table: LauncherTable = YamlDocument::parse(include_str!("../../../../profiles/launchers.yaml"))
-        .unwrap()
-        .read()
-        .unwrap();
+    let table: LauncherTable = serde_saphyr::from_str(include_str!("../../../../profiles/launchers.yaml")).unwrap();
     let start = read_start(&command, &Image(files), &table);
     start.changed_files.into_iter().map(|file| file.path).collect()
 }

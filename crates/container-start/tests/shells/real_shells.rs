@@ -17,7 +17,6 @@ use container_start::{
     ContainerCommand, ContainerStart, LOADER_VARIABLES, LauncherTable, Value, ValuePiece, read_start,
 };
 use testkit::parallel::in_parallel;
-use yaml_mistakes::YamlDocument;
 
 /// A case in a shell, with what was read and what happened.
 struct Outcome<'a> {
@@ -69,7 +68,7 @@ fn judge_cases(judge: &Judge, launchers: &LauncherTable, folder: &str) -> usize 
 fn launcher_table() -> LauncherTable {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../profiles/launchers.yaml");
     let text = fs::read_to_string(path).unwrap();
-    YamlDocument::parse(&text).unwrap().read().unwrap()
+    serde_saphyr::from_str(&text).unwrap()
 }
 
 /// Reads a case's start and then runs it; `None` where the root lacks what it needs.

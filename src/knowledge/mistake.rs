@@ -1,6 +1,8 @@
 //! What is wrong in a file, where, and in which words.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
+
+use image_linkage::escape::escape_bytes;
 
 /// A place in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,24 +13,58 @@ pub struct TextPosition {
     pub column: u32,
 }
 
+impl TextPosition {
+    /// Where a file begins.
+    pub const START: Self = Self { line: 1, column: 1 };
+}
+
 impl fmt::Display for TextPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
 }
 
-/// Something wrong in a document.
+/// Something wrong in a text.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct YamlMistake {
-    /// The node or the key that is meant.
+pub struct TextMistake {
+    /// The value or the key that is meant.
     pub place: TextPosition,
     /// What is wrong and what would do, with all that the user wrote escaped.
     pub what: String,
 }
 
-impl fmt::Display for YamlMistake {
+impl TextMistake {
+    /// A mistake of the text as a whole.
+    pub fn at_start(what: impl Into<String>) -> Self {
+        let (place, what) = (TextPosition::START, what.into());
+        Self { place, what }
+    }
+
+    /// The mistake with the file, as the user would name it.
+    pub fn in_file(self, file: &str) -> FileMistake {
+        let file = file.to_owned();
+        FileMistake { file, mistake: self }
+    }
+}
+
+impl fmt::Display for TextMistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.what)
+    }
+}
+
+/// A mistake in a file, or a file that cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileMistake {
+    /// The file as the user would name it.
+    pub file: String,
+    /// What is wrong in it, and where.
+    pub mistake: TextMistake,
+}
+
+impl fmt::Display for FileMistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.mistake)
     }
 }
 
@@ -39,7 +75,10 @@ pub fn unknown_name(kind: &str, name: &str, known: &[&str]) -> String {
         [] => "; there is none".to_owned(),
         _ => format!("; there is {}", known.join(", ")),
     };
-    format!("there is no {kind} \"{}\"{nearest}{known}", escape_text(name))
+    format!(
+        "there is no {kind} \"{}\"{nearest}{known}",
+        escape_bytes(name.as_bytes())
+    )
 }
 
 /// What a name may have been meant to be, as the end of a sentence that says there is none of that name; empty where
@@ -66,38 +105,19 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, known)| known)
 }
 
-/// Text that a user wrote, or a message with some of it, for a terminal: a backslash is doubled; control characters, and
-/// what turns the direction of text or hides in it, are shown by their numbers.
-pub(crate) fn escape_text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        let _ = match c {
-            '\\' => write!(out, "\\\\"),
-            c if c.is_ascii_control() => write!(out, "\\x{:02x}", u32::from(c)),
-            // Rules come from whoever sent them: these would let a message show other words than it holds
-            // (Unicode Standard Annex 9).
-            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => {
-                write!(out, "\\u{{{:x}}}", u32::from(c))
-            }
-            c if c.is_control() => write!(out, "\\u{{{:x}}}", u32::from(c)),
-            c => write!(out, "{c}"),
-        };
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
-    use super::escape_text;
+    use super::unknown_name;
+
+    #[test]
+    fn a_name_is_proposed_only_where_it_is_near() {
+        let known = ["inference", "training", "profiling"];
+        assert!(unknown_name("phase", "trianing", &known).contains("did you mean \"training\"?"));
+        assert!(!unknown_name("phase", "lunch", &known).contains("did you mean"));
+    }
 
     #[test]
     fn what_a_user_wrote_cannot_steer_a_terminal() {
-        for (text, shown) in [
-            ("süß", "süß"),
-            ("a\x1b[31m\n\\b", "a\\x1b[31m\\x0a\\\\b"),
-            ("gpj.\u{202e}exe\u{85}", "gpj.\\u{202e}exe\\u{85}"),
-        ] {
-            assert_eq!(escape_text(text), shown);
-        }
+        assert!(unknown_name("phase", "a\x1b[31m\u{202e}", &[]).contains("\"a\\x1b[31m\\u{202e}\""));
     }
 }

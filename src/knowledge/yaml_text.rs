@@ -1,0 +1,335 @@
+//! YAML that people write: rules, profiles, the config. A text is read into a type, or it is its first mistake.
+//!
+//! What a type cannot say, such as the names of other files, its reader checks afterwards and asks [`YamlText::mistake`]
+//! for the place.
+
+use std::fmt;
+
+use image_linkage::escape::escape_bytes;
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::budget::BudgetBreach;
+use serde_saphyr::{Error, Location, Options, Spanned, UserMessageFormatter};
+
+use super::mistake::{TextMistake, TextPosition, unknown_name};
+
+/// The levels that a document may have, at most. The deepest of ours has six. Each level takes 32 kB of stack in a
+/// program that is not optimised, and a thread has 2 MB.
+const NESTING: usize = 24;
+
+/// The letters of a wrong value that are shown.
+const SHOWN: usize = 60;
+
+/// The text of one document.
+#[derive(Debug, Clone, Copy)]
+pub struct YamlText<'t>(pub &'t str);
+
+impl YamlText<'_> {
+    /// Reads the document as a `T`.
+    ///
+    /// Errors: The first mistake: the text stops being YAML, is nested or repeated too much, or has a key or a value
+    /// that `T` does not take.
+    pub fn read<T: DeserializeOwned>(self) -> Result<T, TextMistake> {
+        serde_saphyr::from_str_with_options(self.0, options()).map_err(|error| TextMistake {
+            place: error.location().map_or(TextPosition::START, position),
+            what: self.words(&error),
+        })
+    }
+
+    /// A mistake at the value that `path` leads to: keys of maps, numbers of list items. Where the path ends early, at the
+    /// last value on it.
+    pub fn mistake(self, path: &[&str], what: String) -> TextMistake {
+        let place = (0..=path.len()).rev().find_map(|length| {
+            let path = path.get(..length)?;
+            self.find(PlaceSeed { path, of_key: false })
+        });
+        let place = place.unwrap_or(TextPosition::START);
+        TextMistake { place, what }
+    }
+
+    /// A mistake at the key with which `path` ends.
+    pub fn mistake_in_key(self, path: &[&str], what: String) -> TextMistake {
+        let place = self.find(PlaceSeed { path, of_key: true });
+        let place = place.unwrap_or(TextPosition::START);
+        TextMistake { place, what }
+    }
+
+    /// Checks the list at `path`, or the lone name there. Where nothing is known, every name may be one.
+    ///
+    /// Errors: The first name of a `kind` of which there is none.
+    pub fn check_names(self, path: &[&str], names: &[String], kind: &str, known: &[&str]) -> Result<(), TextMistake> {
+        let mut numbered = names.iter().enumerate();
+        let strange = numbered.find(|(_, name)| !known.is_empty() && !known.contains(&name.as_str()));
+        strange.map_or(Ok(()), |(number, name)| {
+            let number = number.to_string();
+            let path = [path, &[&number]].concat();
+            Err(self.mistake(&path, unknown_name(kind, name, known)))
+        })
+    }
+
+    fn find(self, seed: PlaceSeed<'_>) -> Option<TextPosition> {
+        let found =
+            serde_saphyr::with_deserializer_from_str_with_options(self.0, options(), |yaml| seed.deserialize(yaml));
+        found.ok().flatten().map(position)
+    }
+
+    /// What is wrong, without the place, in YAML's words: the parser's own are for those who call it.
+    fn words(self, error: &Error) -> String {
+        let found = || error.location().map_or_else(String::new, |place| self.found(place));
+        let words = match error {
+            Error::AliasError { error, .. } => return self.words(error),
+            Error::SerdeUnknownField { field, expected, .. } => return unknown_name("key", field, expected),
+            Error::SerdeUnknownVariant { variant, expected, .. } => return unknown_name("value", variant, expected),
+            Error::SerdeMissingField { field, .. } => format!("the key \"{field}\" is missing"),
+            Error::Unexpected { expected, .. } => match *expected {
+                "mapping start" => format!("expected a map of keys{}", found()),
+                "sequence start" => format!("expected a list{}", found()),
+                "string scalar" => "expected one value, found a list or a map".to_owned(),
+                other => format!("expected {other}{}", found()),
+            },
+            Error::InvalidScalar { ty, .. } => match *ty {
+                "boolean" => format!("expected true or false{}", found()),
+                "floating point" => format!("expected a number{}", found()),
+                ty if ty.starts_with('u') => format!("expected a whole number from 0 on{}", found()),
+                _ => format!("expected a whole number{}", found()),
+            },
+            Error::NullIntoString { .. } => "expected text, found nothing".to_owned(),
+            Error::DuplicateMappingKey { key: Some(key), .. } => format!("the key \"{key}\" stands here a second time"),
+            Error::MultipleDocuments { .. } => "a second document begins here, and a file is one".to_owned(),
+            Error::Budget {
+                breach: BudgetBreach::Depth { .. },
+                ..
+            } => format!("its depth is more than {NESTING} levels"),
+            Error::Budget { .. } | Error::AliasReplayLimitExceeded { .. } => {
+                "the document is too large, or repeats too much by aliases".to_owned()
+            }
+            _ => without_place(error),
+        };
+        escape_bytes(words.as_bytes())
+    }
+
+    /// The word that stands at a place, as the end of a sentence; nothing of a list or a map.
+    fn found(self, place: Location) -> String {
+        let span = place.span();
+        let from = span.byte_offset().and_then(|at| usize::try_from(at).ok());
+        let bytes = span.byte_len().and_then(|bytes| usize::try_from(bytes).ok());
+        let end = from.zip(bytes).and_then(|(from, bytes)| from.checked_add(bytes));
+        let word = from.zip(end).and_then(|(from, end)| self.0.get(from..end));
+        let word = word.and_then(|word| word.lines().next()).unwrap_or_default();
+        if word.is_empty() || word.starts_with(['[', '{', '&', '*', '|', '>']) {
+            return String::new();
+        }
+        let shown: String = word.chars().take(SHOWN).collect();
+        format!(", found {shown}")
+    }
+}
+
+fn options() -> Options {
+    let budget = serde_saphyr::budget! { max_depth: NESTING };
+    // The caller says where; a snippet would print lines of a file to which a hostile link may have led.
+    serde_saphyr::options! { with_snippet: false, budget: budget }
+}
+
+/// A place as serde-saphyr has it.
+pub fn position(location: Location) -> TextPosition {
+    let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    TextPosition {
+        line: number(location.line()),
+        column: number(location.column()),
+    }
+}
+
+/// The words of the parser for users, which end in the place in some cases and not in others.
+fn without_place(error: &Error) -> String {
+    let words = error.render_with_formatter(&UserMessageFormatter);
+    let without = error.location().and_then(|place| {
+        let suffix = format!(" at line {}, column {}", place.line(), place.column());
+        words.strip_suffix(&suffix).map(str::to_owned)
+    });
+    without.unwrap_or(words)
+}
+
+/// Goes through a document along a path of keys and numbers, to the place of the value or of the last key.
+#[derive(Clone, Copy)]
+struct PlaceSeed<'p> {
+    path: &'p [&'p str],
+    of_key: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for PlaceSeed<'_> {
+    type Value = Option<Location>;
+
+    fn deserialize<D: Deserializer<'de>>(self, yaml: D) -> Result<Self::Value, D::Error> {
+        if self.path.is_empty() {
+            let node: Spanned<IgnoredAny> = serde::Deserialize::deserialize(yaml)?;
+            // Where an alias stands, not the anchor that it repeats: there the reader has to change something.
+            return Ok(Some(node.referenced));
+        }
+        yaml.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for PlaceSeed<'_> {
+    type Value = Option<Location>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list or a map")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let Some((first, path)) = self.path.split_first() else {
+            return Ok(None);
+        };
+        for _ in 0..first.parse().unwrap_or(usize::MAX) {
+            if items.next_element::<IgnoredAny>()?.is_none() {
+                return Ok(None);
+            }
+        }
+        let found = items.next_element_seed(PlaceSeed { path, ..self })?;
+        while items.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(found.flatten())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let Some((first, path)) = self.path.split_first() else {
+            return Ok(None);
+        };
+        let mut found = None;
+        while let Some(key) = entries.next_key::<Spanned<String>>()? {
+            if key.value == *first && !(self.of_key && path.is_empty()) {
+                found = entries.next_value_seed(PlaceSeed { path, ..self })?;
+                continue;
+            }
+            if key.value == *first {
+                found = Some(key.referenced);
+            }
+            entries.next_value::<IgnoredAny>()?;
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Deserialize;
+
+    use super::YamlText;
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Colour {
+        Red,
+        Green,
+        Off,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Wheel {
+        size: u32,
+        colour: Colour,
+    }
+
+    #[derive(Debug, Default, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    struct Car {
+        name: String,
+        wheels: Vec<Wheel>,
+        notes: BTreeMap<String, String>,
+        electric: bool,
+        doors: u32,
+    }
+
+    fn mistake(text: &str) -> String {
+        let read: Result<Car, _> = YamlText(text).read();
+        read.map_or_else(|mistake| mistake.to_string(), |_car| String::new())
+    }
+
+    #[test]
+    fn a_right_document_is_read_and_numbers_may_be_text() {
+        let text = "name: 1.10\nwheels:\n  - {size: 17, colour: red}\n  - {size: 17, colour: off}\n\
+                    notes: {a: yes, b: true}\nelectric: false\ndoors: 5\n";
+        let wheel = |colour| Wheel { size: 17, colour };
+        let notes = [("a", "yes"), ("b", "true")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let expected = Car {
+            name: "1.10".to_owned(),
+            wheels: vec![wheel(Colour::Red), wheel(Colour::Off)],
+            notes: notes.into(),
+            electric: false,
+            doors: 5,
+        };
+        assert_eq!(YamlText(text).read(), Ok(expected));
+        for empty in ["", "# nothing\n", "wheels:\n"] {
+            assert_eq!(YamlText(empty).read(), Ok(Car::default()), "{empty}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_is_told_in_the_words_of_yaml_and_not_in_those_of_the_parser_or_of_rust() {
+        let keys = "there is name, wheels, notes, electric, doors";
+        for (text, said) in [
+            (
+                "nmae: x\n",
+                &*format!("1:1: there is no key \"nmae\"; did you mean \"name\"?; {keys}"),
+            ),
+            (
+                "wheels:\n  - {size: 3, colour: blue}\n",
+                "2:23: there is no value \"blue\"; there is red, green, off",
+            ),
+            ("wheels:\n  - size: 3\n", "2:5: the key \"colour\" is missing"),
+            ("wheels:\n  - 7\n", "2:5: expected a map of keys, found 7"),
+            ("wheels: {}\n", "1:9: expected a list"),
+            ("notes: []\n", "1:8: expected a map of keys"),
+            ("name: [x]\n", "1:7: expected one value, found a list or a map"),
+            ("name:\n", "1:5: expected text, found nothing"),
+            ("electric: \"maybe\"\n", "1:11: expected true or false, found \"maybe\""),
+            ("doors: -1\n", "1:8: expected a whole number from 0 on, found -1"),
+            ("doors: 1.5\n", "1:8: expected a whole number from 0 on, found 1.5"),
+            ("name: a\nname: b\n", "2:1: the key \"name\" stands here a second time"),
+            ("name: *x\n", "1:7: reference to unknown value"),
+            (
+                "name: a\n---\nname: b\n",
+                "3:1: a second document begins here, and a file is one",
+            ),
+            ("notes: {a: b\n", "1:8: unclosed bracket '{'"),
+            ("name: b: c\n", "1:8: mapping values are not allowed in this context"),
+            ("name: @x\n", "1:7: unexpected character: `@'"),
+            ("\u{1}\0", "1:1: unexpected character: `\\\\u{1}'"),
+            ("- a\n", "1:1: expected a map of keys"),
+            (
+                "\"\\e[31m\": 1\n",
+                &format!("1:1: there is no key \"\\x1b[31m\"; {keys}"),
+            ),
+        ] {
+            assert_eq!(mistake(text), said, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_that_no_type_sees_has_the_place_of_its_value_or_key() {
+        let text = YamlText("a: &x [{b: 1}, {b: 2}]\n\"1\": *x\nc:\n");
+        let place = |path: &[&str]| text.mistake(path, String::new()).place.to_string();
+        assert_eq!(place(&["a", "1", "b"]), "1:20");
+        assert_eq!(place(&["1"]), "2:6", "where an alias stands");
+        assert_eq!(place(&["a", "1", "z", "0"]), "1:16", "the last value on the path");
+        assert_eq!(place(&["z"]), "1:1");
+        assert_eq!(
+            text.mistake_in_key(&["a", "1", "b"], String::new()).place.to_string(),
+            "1:17"
+        );
+    }
+
+    #[test]
+    fn a_document_that_is_nested_too_deep_is_a_mistake_and_no_end_of_the_stack() {
+        for (open, close) in [("[", "]"), ("{a: ", "}")] {
+            let read = |depth: usize| {
+                let text = format!("{}1{}", open.repeat(depth), close.repeat(depth));
+                YamlText(&text).read::<serde::de::IgnoredAny>()
+            };
+            assert!(read(20).is_ok());
+            assert!(read(60).unwrap_err().what.contains("depth"));
+            assert!(read(100_000).is_err());
+        }
+    }
+}
