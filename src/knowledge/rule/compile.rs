@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::compiled_rule::{DisabledPhases, LibraryWords, Rule, RuleCure, Severity, SeverityRaise};
 use super::field_value::FieldCondition;
-use super::subject_fields::SubjectField;
+use super::subject_field::SubjectField;
 use super::subject_kind::SubjectKind;
 use super::template::{LIBRARY_FIELDS, MessageTemplate};
 use crate::knowledge::catalog::ReplaceKey;

@@ -6,7 +6,7 @@
 mod compile;
 mod compiled_rule;
 mod field_value;
-mod subject_fields;
+mod subject_field;
 mod subject_kind;
 mod template;
 
@@ -15,5 +15,5 @@ pub(crate) use compiled_rule::SeverityRaise;
 pub use compiled_rule::{DisabledPhases, Rule, RuleCure, Severity};
 pub(crate) use field_value::FieldCondition;
 pub use field_value::FieldValue;
-pub use subject_fields::SubjectField;
+pub use subject_field::SubjectField;
 pub use subject_kind::{RuleQuestion, SubjectKind};

@@ -1,6 +1,6 @@
 //! What rules speak of: the facts of an image as flat subjects with named fields.
 //!
-//! One file per kind of subject: it fills the fields, which `knowledge/rule/subject_fields.rs` lists, from the facts.
+//! One file per kind of subject: it fills the fields, which the table in `knowledge/rule/subject_kind.rs` lists, from the facts.
 
 mod build_step;
 mod consumer;
@@ -42,33 +42,44 @@ use crate::knowledge::rule::SubjectKind;
 /// The subjects of an image.
 pub fn image_subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     // The order is free: findings are sorted before anybody sees them.
-    let of = [
-        image::subjects,
-        copy::subjects,
-        copies::subjects,
-        dangling::subjects,
-        misnamed::subjects,
-        failure::subjects,
-        start::of_consumers,
-        start::of_command,
-        consumer::subjects,
-        ld_cache::subjects,
-        empty_element::subjects,
-        environment::subjects,
-        injection::subjects,
-        driver_stub::subjects,
-        container_runtime::subjects,
-        cuda_driver::subjects,
-        host::subjects,
-        framework::subjects,
-        undecided::subjects,
-        nvperf::subjects,
-        dead_weight::subjects,
-    ];
-    let subjects = of.iter().flat_map(|subjects| subjects(facts));
+    let subjects = SubjectKind::ALL.iter().flat_map(|kind| subjects_of(*kind, facts));
     subjects
         .filter(|subject| !follows_from_command(facts, subject))
         .collect()
+}
+
+fn subjects_of(kind: SubjectKind, facts: &ImageFacts) -> Vec<RuleSubject> {
+    match kind {
+        SubjectKind::Image => image::subjects(facts),
+        SubjectKind::Copy => copy::subjects(facts),
+        SubjectKind::Copies => copies::subjects(facts),
+        SubjectKind::DanglingLink => dangling::subjects(facts),
+        SubjectKind::Misnamed => misnamed::subjects(facts),
+        SubjectKind::Failure => failure::subjects(facts),
+        SubjectKind::Start => start::of_consumers(facts),
+        SubjectKind::Command => start::of_command(facts),
+        SubjectKind::Undecided => undecided::subjects(facts),
+        SubjectKind::Consumer => consumer::subjects(facts),
+        SubjectKind::LdCache => ld_cache::subjects(facts),
+        SubjectKind::EmptyElement => empty_element::subjects(facts),
+        SubjectKind::Environment => environment::subjects(facts),
+        SubjectKind::Injection => injection::subjects(facts),
+        SubjectKind::Stub => driver_stub::subjects(facts),
+        SubjectKind::Runtime => container_runtime::subjects(facts),
+        SubjectKind::Cuda => cuda_driver::subjects(facts),
+        SubjectKind::Host => host::subjects(facts),
+        SubjectKind::Framework => framework::subjects(facts),
+        SubjectKind::Nvperf => nvperf::subjects(facts),
+        SubjectKind::DeadWeight => dead_weight::subjects(facts),
+        // The first comes with the failures. The code that asks about a phase, a tool, a link, a Dockerfile or a config
+        // makes the others.
+        SubjectKind::Unserved
+        | SubjectKind::Need
+        | SubjectKind::Tool
+        | SubjectKind::Link
+        | SubjectKind::BuildStep
+        | SubjectKind::Suppression => Vec::new(),
+    }
 }
 
 /// Whether a subject is only another consequence of a command that does not start.
