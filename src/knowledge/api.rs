@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::name_pattern::matches_name_pattern;
+use super::patterns::matches_name_pattern;
 
 /// An API of CUPTI (`profiles/cupti/apis.yaml`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -7,7 +7,7 @@ use super::api::Certainty;
 use super::catalog::ReplaceKey;
 use super::library::DEFAULT_LIBRARY;
 use super::mistake::TextMistake;
-use super::name_pattern::matches_name_pattern;
+use super::patterns::matches_name_pattern;
 use super::python_import::PythonImport;
 use super::yaml_text::YamlText;
 

@@ -1,7 +1,7 @@
 //! The kinds of file that may be dead weight, and the paths by which each is known.
 
 use super::path_gate::{LastFolder, PathGate};
-use super::path_glob::path_glob;
+use super::patterns::path_glob;
 use globset::{Candidate, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 

@@ -2,7 +2,7 @@
 
 use super::library::LibraryProfile;
 use super::mistake::{TextMistake, unknown_name};
-use super::name_pattern::matches_name_pattern;
+use super::patterns::matches_name_pattern;
 use super::yaml_text::YamlText;
 
 /// Reads the library `id` from its file; `rules` are the ids that its patterns can be for.

@@ -1,6 +1,6 @@
 //! The oldest driver of the host for a CUDA version: an image cannot show which driver it will meet.
 
-use super::table_field::{FieldMistake, RowFields};
+use super::csv_table::{FieldMistake, RowFields};
 
 /// The oldest driver for one CUDA toolkit, as the CUDA release notes list it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use globset::{Candidate, GlobSet, GlobSetBuilder};
 
-use super::path_glob::path_glob;
+use super::patterns::path_glob;
 
 /// The patterns that one with braces stands for, at most; one with more lets every path pass.
 const EXPANSIONS: usize = 1024;
@@ -128,7 +128,7 @@ fn split_alternatives(text: &str) -> Option<(Vec<&str>, &str)> {
 #[cfg(test)]
 mod tests {
     use super::{LastFolder, PathGate, expand_braces};
-    use crate::knowledge::path_glob::compile_glob;
+    use crate::knowledge::patterns::compile_glob;
 
     #[test]
     fn what_does_a_pattern_with_braces_stand_for() {

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::csv_table::{FieldMistake, RowFields};
 use super::library_release::version_numbers;
-use super::table_field::{FieldMistake, RowFields};
 
 /// A file of a known release.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use globset::{Candidate, GlobSet};
 use image_linkage::path::RootPath;
 use serde::Deserialize;
 
-use super::path_glob::compile_glob;
+use super::patterns::compile_glob;
 
 /// The folders and the variables of `profiles/cupti/shared-folders.yaml`.
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -1,4 +1,4 @@
-//! Reads the files of tables, row by row, and keeps what is wrong in them.
+//! Reads the files of tables and keeps what is wrong in them. They are YAML; `csv_table` reads the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +7,7 @@ use serde_saphyr::Spanned;
 
 use super::catalog::DataFile;
 use super::dead_weight::DeadWeightKind;
-use super::mistake::{FileMistake, TextMistake, TextPosition};
-use super::table_field::FieldMistake;
+use super::mistake::{FileMistake, TextMistake};
 use super::yaml_text::{YamlText, position};
 use image_linkage::escape;
 
@@ -29,7 +28,7 @@ impl<'f> TableReader<'f> {
         }
     }
 
-    fn named(&self, id: &'static str) -> impl Iterator<Item = &'f DataFile> + use<'f> {
+    pub(super) fn named(&self, id: &'static str) -> impl Iterator<Item = &'f DataFile> + use<'f> {
         self.files.iter().filter(move |file| file.id == id)
     }
 
@@ -69,44 +68,7 @@ impl<'f> TableReader<'f> {
         rows
     }
 
-    /// The rows of all files of a table of values with commas between them, below a line that names the columns; the first
-    /// `keys` of them are what no two rows share.
-    pub(super) fn csv<const N: usize, T>(
-        &mut self,
-        id: &'static str,
-        (columns, keys): ([&str; N], usize),
-        read: impl Fn([&str; N]) -> Result<T, FieldMistake>,
-    ) -> Vec<T> {
-        let header = columns.join(",");
-        let mut taken = BTreeMap::new();
-        let mut rows = Vec::new();
-        for file in self.named(id) {
-            let mut row = |(line, number): (&str, u32)| {
-                let mistake = |column, what| TextMistake {
-                    place: TextPosition { line: number, column },
-                    what,
-                };
-                // Nothing is quoted, as no value of these tables holds a comma.
-                let fields: Vec<&str> = line.split(',').collect();
-                let fields = <[&str; N]>::try_from(fields).map_err(|fields| {
-                    let count = fields.len();
-                    mistake(1, format!("expected {header}, found {count} fields"))
-                })?;
-                let key = fields.get(..keys).unwrap_or_default().join(",");
-                let before = already_there(&mut taken, key, format!("{}:{number}", file.file));
-                before.map_or(Ok(()), |what| Err(mistake(1, what)))?;
-                read(fields).map_err(|wrong| mistake(wrong.column(line), wrong.what))
-            };
-            let read = lines_below(&file.text, &header);
-            match read.and_then(|lines| lines.map(&mut row).collect::<Result<Vec<T>, _>>()) {
-                Ok(more) => rows.extend(more),
-                Err(mistake) => self.mistaken(id, &file.file, mistake),
-            }
-        }
-        rows
-    }
-
-    fn mistaken(&mut self, id: &'static str, file: &str, mistake: TextMistake) {
+    pub(super) fn mistaken(&mut self, id: &'static str, file: &str, mistake: TextMistake) {
         self.unread.insert(id);
         self.mistakes.push(mistake.in_file(file));
     }
@@ -133,28 +95,8 @@ impl<'f> TableReader<'f> {
     }
 }
 
-/// The rows of a table with their numbers, from 1.
-///
-/// Errors: The columns are not named by `header`: in another order they would be read as other values without a word.
-fn lines_below<'t>(text: &'t str, header: &str) -> Result<impl Iterator<Item = (&'t str, u32)> + use<'t>, TextMistake> {
-    // Comments say where rows are from. They are counted, so that an editor finds the line of a mistake.
-    let mut lines = text
-        .lines()
-        .zip(1..)
-        .filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
-    let (first, line) = lines.next().unwrap_or(("", 1));
-    if first == header {
-        return Ok(lines);
-    }
-    let (place, what) = (
-        TextPosition { line, column: 1 },
-        format!("expected the names of the columns, {header}"),
-    );
-    Err(TextMistake { place, what })
-}
-
 /// That there is a row of this key at another place already: nobody could see which of the two counts.
-fn already_there(taken: &mut BTreeMap<String, String>, key: String, place: String) -> Option<String> {
+pub(super) fn already_there(taken: &mut BTreeMap<String, String>, key: String, place: String) -> Option<String> {
     let shown = escape::escape_bytes(key.as_bytes());
     let before = taken
         .get(&key)

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::csv_table::{FieldMistake, RowFields};
 use super::library_release::{LibraryRelease, version_numbers};
 use super::release_table::ReleaseTable;
-use super::table_field::{FieldMistake, RowFields};
 
 /// A wheel of the index.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

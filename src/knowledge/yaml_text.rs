@@ -74,7 +74,8 @@ impl YamlText<'_> {
 
     /// What is wrong, without the place, in YAML's words: the parser's own are for those who call it.
     fn words(self, error: &Error) -> String {
-        let found = || error.location().map_or_else(String::new, |place| self.found(place));
+        let word = error.location().and_then(|place| self.word_at(place));
+        let found = || word.map_or_else(String::new, |word| format!(", found {word}"));
         let words = match error {
             Error::AliasError { error, .. } => return self.words(error),
             Error::SerdeUnknownField { field, expected, .. } => return unknown_name("key", field, expected),
@@ -107,19 +108,13 @@ impl YamlText<'_> {
         escape_bytes(words.as_bytes())
     }
 
-    /// The word that stands at a place, as the end of a sentence; nothing of a list or a map.
-    fn found(self, place: Location) -> String {
-        let span = place.span();
-        let from = span.byte_offset().and_then(|at| usize::try_from(at).ok());
-        let bytes = span.byte_len().and_then(|bytes| usize::try_from(bytes).ok());
-        let end = from.zip(bytes).and_then(|(from, bytes)| from.checked_add(bytes));
-        let word = from.zip(end).and_then(|(from, end)| self.0.get(from..end));
-        let word = word.and_then(|word| word.lines().next()).unwrap_or_default();
-        if word.is_empty() || word.starts_with(['[', '{', '&', '*', '|', '>']) {
-            return String::new();
-        }
-        let shown: String = word.chars().take(SHOWN).collect();
-        format!(", found {shown}")
+    /// The word that stands at a place; nothing of a list or a map.
+    fn word_at(self, place: Location) -> Option<String> {
+        let (from, bytes) = (place.span().byte_offset()?, place.span().byte_len()?);
+        let end = usize::try_from(from.checked_add(bytes)?).ok()?;
+        let word = self.0.get(usize::try_from(from).ok()?..end)?.lines().next()?;
+        let is_word = !word.starts_with(['[', '{', '&', '*', '|', '>']);
+        is_word.then(|| word.chars().take(SHOWN).collect())
     }
 }
 

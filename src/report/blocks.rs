@@ -13,7 +13,7 @@ use super::text_layout::{BOLD, DIM, capital, styled, wrap_line, wrap_paragraph};
 use super::words::gap_lines;
 use crate::judge::facts::ImageFacts;
 use crate::knowledge::advice::InstallSource;
-use crate::knowledge::host_conditions::HostCondition;
+use crate::knowledge::host::HostCondition;
 use image_linkage::escape::escape_bytes;
 
 /// A report that is the same in text and in Markdown but for its layout.

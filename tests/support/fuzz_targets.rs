@@ -7,7 +7,7 @@ use cupti_audit::cli::fuzz_entries;
 use cupti_audit::judge::audit::judge_image;
 use cupti_audit::judge::facts::{GatherOptions, ReadLayers, StartOverrides, gather_facts};
 use cupti_audit::knowledge::file_interest::cupti_options;
-use cupti_audit::knowledge::path_glob::compile_glob;
+use cupti_audit::knowledge::patterns::compile_glob;
 use cupti_audit::knowledge::rule::compile_rule;
 use cupti_audit::knowledge::yaml_text::YamlText;
 use cupti_audit::knowledge::{Knowledge, matches_name_pattern};

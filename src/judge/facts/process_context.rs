@@ -12,7 +12,7 @@ use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use super::world::{ByWorld, World};
 use crate::byte_search::contains_bytes;
 use crate::knowledge::KnowledgeTables;
-use crate::knowledge::driver_libraries::provides_library;
+use crate::knowledge::host::provides_library;
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::layer::FileFacts;
 use image_linkage::limits::Limits;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::profilers::{ReadinessState, ToolAssessment};
 use crate::judge::facts::ImageFacts;
-use crate::knowledge::host_conditions::HostCondition;
+use crate::knowledge::host::HostCondition;
 use crate::knowledge::minimum_driver::MinimumDriver;
 
 /// The notes on the host.

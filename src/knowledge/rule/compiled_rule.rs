@@ -6,7 +6,7 @@ use super::field_value::FieldCondition;
 use super::subject_kind::{RuleQuestion, SubjectKind};
 use super::template::{LIBRARY_FIELDS, MessageTemplate};
 use crate::knowledge::library::LibraryProfile;
-use crate::knowledge::name_pattern::matches_name_pattern;
+use crate::knowledge::patterns::matches_name_pattern;
 use crate::knowledge::phase::Phase;
 
 /// How much a finding matters.

@@ -2,7 +2,7 @@
 
 use super::{apis, bytes, instead, needed_by, other_releases, release, together, verdict, why};
 use crate::judge::plan::advice::{FileNeed, ToolAdvice};
-use crate::knowledge::host_conditions::HostCondition;
+use crate::knowledge::host::HostCondition;
 use crate::knowledge::{Knowledge, Profiler};
 use crate::report::blocks::{Block, ReportPage, TableRow};
 use crate::report::profilers::{cupti_need_words, overhead_words};

@@ -197,7 +197,7 @@ fn capabilities(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profil
     // The variable is of the image's config, the same in both worlds.
     let granted = facts.contexts.as_is.capabilities.as_deref();
     for capability in &profiler.profile.capabilities {
-        if crate::knowledge::driver_libraries::grants_capability(capability, granted) {
+        if crate::knowledge::host::grants_capability(capability, granted) {
             continue;
         }
         verdict.missing.push(format!(

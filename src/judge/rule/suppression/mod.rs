@@ -10,7 +10,7 @@ use chrono::NaiveDate;
 use globset::GlobSet;
 
 use crate::judge::rule::{Finding, SuppressionMark};
-use crate::knowledge::path_glob::compile_glob;
+use crate::knowledge::patterns::compile_glob;
 
 /// The rules that are about suppressions themselves: no suppression is for their findings.
 pub const SUPPRESSION_RULES: [&str; 4] = [

@@ -1,6 +1,23 @@
-//! The libraries that come from the driver on the host, never from an image.
+//! What only the host has: the libraries of its driver, which no image brings, and the conditions that no image shows. They
+//! are printed as notes and never judged.
 
 use serde::Deserialize;
+
+use super::api::Certainty;
+
+/// A condition of the host (`profiles/cupti/host.yaml`).
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostCondition {
+    /// The name by which profilers refer to it.
+    pub id: String,
+    /// What holds, in sentences.
+    pub says: String,
+    /// How sure it is.
+    pub certainty: Certainty,
+    /// Where it is known from.
+    pub source: String,
+}
 
 /// The libraries of one capability, as the container runtime injects them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -54,5 +71,15 @@ mod tests {
         assert!(provides_library(b"libcuda.so.1", Some("all")));
         assert!(!provides_library(b"libcupti.so.12", Some("all")));
         assert!(!provides_library(b"libcudart.so.12", Some("all")));
+    }
+
+    #[test]
+    fn the_conditions_of_the_host_can_be_read() {
+        let host = &Knowledge::built_in().tables.host;
+        let ids: Vec<&str> = host.iter().map(|condition| &*condition.id).collect();
+        assert_eq!(
+            ids,
+            ["driver", "counters", "perf", "one-subscriber", "counters-taken", "mig"]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Patterns for paths and names: `*`, `**`, `?`, `[…]` and `{…}`, of which only `**` goes across a slash.
+//! How data speaks of names and paths in an image: a name with a final `*`, or a pattern of `*`, `**`, `?`, `[…]` and
+//! `{…}`, of which only `**` goes across a slash.
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -6,6 +7,15 @@ use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 const LENGTH: usize = 1024;
 /// The braces within braces. What compiles a pattern goes one call deeper for each.
 const BRACES: usize = 8;
+
+/// Whether a name is the one that data speaks of; a final `*` in it stands for any rest.
+pub fn matches_name_pattern(name: &[u8], pattern: &str) -> bool {
+    // At the end alone: no name of a hostile image can make such a comparison slow.
+    match pattern.strip_suffix('*') {
+        Some(stem) => name.starts_with(stem.as_bytes()),
+        None => name == pattern.as_bytes(),
+    }
+}
 
 /// Reads a pattern of paths, within bounds.
 ///
