@@ -8,8 +8,8 @@ use super::table_reader::{TableReader, already_there};
 use image_linkage::escape;
 
 impl TableReader<'_> {
-    /// The rows of all files of a table of values with commas between them, below a line that names the columns; the first
-    /// `keys` of them are what no two rows share.
+    /// The rows of all files of a table of values with commas between them, below a line that names the columns. No two
+    /// rows share the first `keys` of them.
     pub(super) fn csv<const N: usize, T>(
         &mut self,
         id: &'static str,

@@ -1,5 +1,5 @@
-//! What only the host has: the libraries of its driver, which no image brings, and the conditions that no image shows. They
-//! are printed as notes and never judged.
+//! What only the host has: the libraries of its driver, and conditions that no image shows, which are printed as notes
+//! and never judged.
 
 use serde::Deserialize;
 

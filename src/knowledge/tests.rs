@@ -250,7 +250,8 @@ fn the_first_mistakes_of_all_files_are_told_at_once() {
 fn a_phase_and_a_profiler_name_only_what_there_is() {
     let phase = "summary: s\nlike: training\nprofilers: {wants: [nsight-systems]}\ndead_weight: {forbids: [stubs]}\n";
     let profiler = "name: n\ngives: g\nwithout: w\ncupti: in-image\napis: [activity]\nconsumer: pytorch\n\
-                    overhead: {figure: f, certainty: seen, source: s}\ncapabilities: [compute]\nneeds:\n  - {objects: [libmine.so], otherwise: o}\n";
+                    overhead: {figure: f, certainty: seen, source: s}\ncapabilities: [compute]\n\
+                    needs:\n  - {objects: [libmine.so], otherwise: o}\n";
     let told = |right: &str, wrong: &str| {
         let found = mistakes(vec![
             file(DataKind::Phase, "e", &phase.replace(right, wrong)),

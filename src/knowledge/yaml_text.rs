@@ -1,7 +1,7 @@
 //! YAML that people write: rules, profiles, the config. A text is read into a type, or it is its first mistake.
 //!
-//! What a type cannot say, such as the names of other files, its reader checks afterwards and asks [`YamlText::mistake`]
-//! for the place.
+//! A type cannot say which names of other files there are. Its reader checks them afterwards and asks
+//! [`YamlText::mistake`] for the place.
 
 use std::fmt;
 
@@ -35,8 +35,8 @@ impl YamlText<'_> {
         })
     }
 
-    /// A mistake at the value that `path` leads to: keys of maps, numbers of list items. Where the path ends early, at the
-    /// last value on it.
+    /// A mistake at the value that `path` leads to: keys of maps, numbers of list items. A path that ends early has the
+    /// place of the last value on it.
     pub fn mistake(self, path: &[&str], what: String) -> TextMistake {
         let place = (0..=path.len()).rev().find_map(|length| {
             let path = path.get(..length)?;

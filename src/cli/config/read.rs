@@ -88,7 +88,8 @@ impl ConfigFile {
     /// Reads the `text` of `file`; the paths in it are relative to `folder`. One that nobody named writes and reads what
     /// lies `within` its repository alone.
     ///
-    /// Errors: The first mistake in it: a key that a config has not, a value that no flag would take, a path that leads out.
+    /// Errors: The first mistake in it: a key that a config has not, a value that no flag would take, a path that leads
+    /// out.
     pub fn read(file: &str, (folder, within): (&Path, Option<&Path>), text: &str) -> Result<Self, FileMistake> {
         let yaml = YamlText(text);
         let checker = ConfigChecker {

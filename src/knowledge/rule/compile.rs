@@ -76,8 +76,8 @@ struct RaiseSource {
 
 /// Reads the rule `id` from its file; `phases` and `libraries` are those that there are.
 ///
-/// Errors: The first mistake in the file: a key that no rule has, a field that the subject has not, a value that the field
-/// never has, a phase or library nobody knows.
+/// Errors: The first mistake in the file: a key that no rule has, a field that the subject has not, a value that the
+/// field never has, a phase or library nobody knows.
 pub fn compile_rule(id: &str, text: YamlText<'_>, phases: &[&str], libraries: &[&str]) -> Result<Rule, TextMistake> {
     let source: RuleSource = text.read()?;
     let kind = source.subject;
@@ -224,8 +224,9 @@ mod tests {
         compiled.map_or_else(|mistake| mistake.to_string(), |_rule| String::new())
     }
 
-    const RIGHT: &str = "summary: s\nsubject: image\nwhere: {status: absent}\nseverity: note\nphases: {training: note}\nraise:\n  \
-        - {where: {status: absent}, severity: error, phases: [inference, training]}\nmessage: \"{status}\"\nwhy: w\nfix: f\n";
+    const RIGHT: &str = "summary: s\nsubject: image\nwhere: {status: absent}\nseverity: note\n\
+        phases: {training: note}\nraise:\n  - {where: {status: absent}, severity: error, phases: [inference, training]}\n\
+        message: \"{status}\"\nwhy: w\nfix: f\n";
 
     #[test]
     fn what_the_types_of_a_rule_cannot_see_is_told_at_its_place() {

@@ -19,8 +19,8 @@ pub enum RuleQuestion {
     BuildFile,
 }
 
-/// The table of kinds as a type: each row is a doc line, the variant, the name that rules use, and the fields in the order
-/// in which a mistake in a rule lists them.
+/// The table of kinds as a type. A row is a doc line, the variant, the name that rules use, and the fields in the order in
+/// which a mistake in a rule lists them.
 macro_rules! subject_kinds {
     ($($(#[$doc:meta])+ $kind:ident $name:literal [$($field:expr),* $(,)?])+) => {
         /// The kinds of subject.

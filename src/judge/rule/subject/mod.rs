@@ -1,6 +1,6 @@
 //! What rules speak of: the facts of an image as flat subjects with named fields.
 //!
-//! One file per kind of subject: it fills the fields, which the table in `knowledge/rule/subject_kind.rs` lists, from the facts.
+//! One file per kind of subject fills the fields from the facts. The table in `knowledge/rule/subject_kind.rs` lists them.
 
 mod build_step;
 mod consumer;
