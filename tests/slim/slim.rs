@@ -954,6 +954,7 @@ fn a_copy_that_an_unknown_program_opens_by_a_link_stays() {
 }
 
 /// A setting or a script that names a folder may have all of it opened, and one that names a header a build.
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 #[test]
 fn what_lies_in_a_folder_that_something_names_stays_unless_everybody_names_it() {
     let (library, include) = ("usr/local/cuda-12/c/libcupti.so.12", "usr/local/cuda-12/c/include");
