@@ -181,7 +181,11 @@ fn check_ids(
     check_wishes(text, "apis", &source.apis, ("API", &apis))?;
     text.check_names(&["serves"], &source.serves, "profiler", profilers)?;
     check_wishes(text, "profilers", &source.profilers, ("profiler", profilers))?;
-    let DeadWeightPolicy { allows, forbids, removes } = &source.dead_weight;
+    let DeadWeightPolicy {
+        allows,
+        forbids,
+        removes,
+    } = &source.dead_weight;
     for (key, ids) in [("allows", allows), ("forbids", forbids), ("removes", removes)] {
         text.check_names(&["dead_weight", key], ids, "kind of dead weight", &kinds)?;
     }

@@ -1,11 +1,10 @@
-//! Images that are kept in `testdata/processes/`: each is small, and a report once said of it what a run refuted.
+//! Images that are kept in `testdata/processes/`: a report once said of each what a run refuted.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::compare::{Difference, Kind, compare_all};
-use super::shrink;
 use super::spec::ImageSpec;
 use super::world::World;
 
@@ -28,7 +27,7 @@ pub fn kept() -> BTreeMap<String, ImageSpec> {
     specs
 }
 
-/// Makes an image small on which a claim of this kind is refuted, keeps it, and says where.
+/// Keeps an image on which a claim of this kind is refuted, and says where.
 pub fn keep(world: &World, spec: &ImageSpec, kind: Kind) -> String {
     let find = |spec: &ImageSpec| -> Option<Difference> {
         let comparison = compare_all(world, std::slice::from_ref(spec)).pop()?;
@@ -43,9 +42,9 @@ pub fn keep(world: &World, spec: &ImageSpec, kind: Kind) -> String {
     if file.exists() {
         return format!("{name} is kept already");
     }
-    let mut small = shrink::shrink(spec.clone(), |spec| find(spec).is_some());
-    let text = find(&small).map_or_else(String::new, |difference| difference.text);
-    small.about = format!("once: {text}");
-    fs::write(&file, small.to_string()).unwrap();
-    format!("{small}{text}\nkept as {}", file.display())
+    let text = find(spec).map_or_else(String::new, |difference| difference.text);
+    let mut kept = spec.clone();
+    kept.about = format!("once: {text}");
+    fs::write(&file, kept.to_string()).unwrap();
+    format!("{kept}{text}\nkept as {}", file.display())
 }

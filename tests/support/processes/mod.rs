@@ -14,7 +14,6 @@ pub mod pythons;
 #[path = "../../../crates/image-linkage/tests/support/loader_random.rs"]
 pub mod random;
 pub mod runner;
-pub mod shrink;
 pub mod spec;
 mod starts;
 pub mod users;

@@ -15,8 +15,6 @@ mod credential_case;
 mod loader_case;
 #[path = "../support/loader_compare.rs"]
 mod loader_compare;
-#[path = "../support/loader_coverage.rs"]
-mod loader_coverage;
 #[path = "../support/loader_generate.rs"]
 mod loader_generate;
 #[path = "../support/loader_judge.rs"]
@@ -29,8 +27,6 @@ mod loader_objects;
 mod loader_ours;
 #[path = "../support/loader_random.rs"]
 mod loader_random;
-#[path = "../support/loader_shrink.rs"]
-mod loader_shrink;
 #[path = "../support/loader_tools.rs"]
 mod loader_tools;
 #[path = "../support/loader_tree.rs"]

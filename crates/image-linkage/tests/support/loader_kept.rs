@@ -1,5 +1,5 @@
 //! Cases that are kept in `testdata/loader/<question>/`: questions on which ours and the real loader once
-//! differed, each with the real one's answer. A case that differs now is made small and put beside them.
+//! differed, each with the real one's answer. A case that differs now is put beside them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,7 +17,7 @@ use super::loader_compare::{
 use super::loader_judge::LOADER;
 use super::loader_tools::Ran;
 use super::loader_world::{Machine, WORLD, World};
-use super::{loader_judge, loader_ours, loader_shrink, loader_tree};
+use super::{loader_judge, loader_ours, loader_tree};
 
 /// A loader by its strings alone, for machines without a Debian.
 static LOOK_ALIKE: LazyLock<LayerIndex> = LazyLock::new(|| {
@@ -56,22 +56,16 @@ fn kept() -> BTreeMap<String, Case> {
     cases
 }
 
-/// Shrinks a case that differs, and keeps it with the real answer; says where.
+/// Keeps a case that differs, with the real answer; says where.
 pub fn keep(world: &World, case: &Case, difference: &Difference) -> String {
-    let differs = |case: &Case| {
-        let found = compare(world, case).err();
-        found.is_some_and(|found| found.step == difference.step)
-    };
-    let mut small = loader_shrink::shrink(case.clone(), differs);
-    let found = compare(world, &small).err();
-    small.about = format!("seed {} differed in the step {:?}", small.seed, difference.step);
-    small.answer = real_answer(world, &small);
+    let mut kept = case.clone();
+    kept.about = format!("seed {} differed in the step {:?}", case.seed, difference.step);
+    kept.answer = real_answer(world, case);
     let name = format!("seed-{}-{:?}", case.seed, difference.step).to_lowercase();
     let file = folder().join(&name).join("case.yaml");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
-    fs::write(&file, small.to_string()).unwrap();
-    let text = found.map_or_else(String::new, |found| found.text);
-    format!("{small}{text}kept as {}", file.display())
+    fs::write(&file, kept.to_string()).unwrap();
+    format!("{kept}{}kept as {}", difference.text, file.display())
 }
 
 /// What the real programs answer.
