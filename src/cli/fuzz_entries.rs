@@ -5,7 +5,7 @@ use std::path::Path;
 use super::config::ConfigFile;
 use crate::judge::outcome::{AuditedImage, FailOn};
 use crate::knowledge::rule::Rule;
-use crate::make::dockerfile::quote::{comment_line, quote_env, require_literal, require_plain, require_writable};
+use crate::make::quote::{comment_line, quote_env, require_literal, require_plain, require_writable};
 use crate::report::ReportWriter;
 use crate::report::github::GitHubAnnotations;
 use crate::report::html::HtmlReport;

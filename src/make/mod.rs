@@ -2,6 +2,7 @@
 
 pub(crate) mod dockerfile;
 pub(crate) mod mending;
+pub(crate) mod quote;
 pub(crate) mod remedy;
 pub(crate) mod slim;
 pub(crate) mod still_works;

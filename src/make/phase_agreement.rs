@@ -218,7 +218,7 @@ impl Agreement {
                 let warns = cell.plan.verdict == Verdict::Warn && !lacks;
                 let says = !recipe.foretold.because.is_empty() || recipe.library_path.is_some();
                 self.expect(cell, !warns || says, "the audit warns, and the Dockerfile is silent");
-                recipe.choice.is_some() == lacks
+                recipe.way.is_some() == lacks
             }
             Err(RemedyError::Musl { .. } | RemedyError::NoLoader { .. }) => true,
             Err(_) => lacks,

@@ -10,7 +10,7 @@ use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::facts::{GatherOptions, ImageFacts};
 use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
-use crate::make::dockerfile::{self, DockerfileTemplates, PhasePage, config_instructions, image_name};
+use crate::make::dockerfile::{self, DockerfileTemplates, PhasePage, image_name};
 use crate::make::remedy::copy_source::CopySource;
 use crate::make::remedy::install_method::MethodKind;
 use crate::make::remedy::phase_recipe::RecipeRequest;
@@ -110,7 +110,7 @@ impl DockerfileInputs<'_> {
     }
 
     /// What there is to say of one phase.
-    fn page(&self, phase: &str) -> Result<PhasePage, CommandError> {
+    fn page(&self, phase: &str) -> Result<PhasePage<'_>, CommandError> {
         let phase = self.knowledge.phase(phase)?;
         let plan = self.audit.plan(&phase.name);
         let plan = plan.ok_or_else(|| format!("{} was not judged", phase.name))?;
@@ -126,14 +126,7 @@ impl DockerfileInputs<'_> {
             drops: self.args.drop,
         };
         let recipe = make_recipe(&request)?;
-        let mut page = dockerfile::fill_page(self.facts, plan, &recipe, &self.base)?;
-        // A file system that is built anew has lost the config of the image, which is written out again.
-        if recipe.removal.is_some() {
-            let library_path = recipe.library_path.as_ref();
-            let library_path = library_path.map(|path| path.value.as_str());
-            page.config = config_instructions::config_instructions(&self.facts.image.config, library_path)?;
-        }
-        Ok(page)
+        Ok(dockerfile::fill_page(self.facts, plan, recipe, &self.base)?)
     }
 }
 

@@ -13,6 +13,8 @@ pub use retention::PlanItem;
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
 use crate::judge::facts::misnamed_libraries::MisnamedLibrary;
 use crate::judge::facts::{ImageFacts, opened_object};
 use crate::judge::rule::{self, Finding, Rule, RuleSubject, Severity};
@@ -20,7 +22,8 @@ use crate::knowledge::{Phase, Profiler};
 use image_linkage::path::RootPath;
 
 /// Whether an image serves a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// It does, with nothing to say but notes.
     Pass,

@@ -1,6 +1,6 @@
 //! The instructions that give an image made of files the config of the one that they come from.
 
-use super::quote::{quote_env, require_plain, require_writable};
+use crate::make::quote::{quote_env, require_plain, require_writable};
 use crate::make::remedy::RemedyError;
 use image_source::Healthcheck;
 use image_source::ImageConfig;

@@ -1,6 +1,6 @@
 //! The name of an image as `FROM` takes it.
 
-use super::quote;
+use crate::make::quote;
 use crate::make::remedy::RemedyError;
 use image_linkage::digest::Digest;
 use image_source::{Image, SourceKind};

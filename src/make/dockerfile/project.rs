@@ -2,12 +2,19 @@
 
 use serde::Serialize;
 
-use super::phase_page::{FilePage, ForetoldPage, MethodPage, NeedPage, PhasePage, SearchPathPage};
+use super::phase_page::PhasePage;
 use super::templates::{DockerfileTemplates, TemplateError, tidy};
+use crate::judge::plan::Verdict;
 use crate::knowledge::packages::GitSource;
 use crate::make::remedy::builder_stage::BuilderStage;
+use crate::make::remedy::copy_plan::{CopiedFile, CopyPlan};
+use crate::make::remedy::install_folder::FolderDiscovery;
+use crate::make::remedy::install_method::InstallMethod;
 use crate::make::remedy::method_choice::ConsideredMethod;
 use crate::make::remedy::phase_recipe::BroughtRelease;
+use crate::make::remedy::required_libraries::RequiredLibrary;
+use crate::make::remedy::search_path_setup::SearchPathSetup;
+use image_linkage::path::RootPath;
 
 /// The folder of the stage that CUPTI is installed in, out of which the phases take it.
 const GATHERED: &str = "/cupti";
@@ -19,9 +26,9 @@ const COMPILE_SECONDS: u32 = 14_400;
 const INSTALL_SECONDS: u32 = 600;
 
 /// What a file for a project is made of.
-pub(crate) struct ProjectDockerfile {
+pub(crate) struct ProjectDockerfile<'a> {
     /// The pages of the phases in the order of a project; targets that bring CUPTI share what the first of them has.
-    pub pages: Vec<PhasePage>,
+    pub pages: Vec<PhasePage<'a>>,
     pub builder: Option<BuilderPage>,
 }
 
@@ -48,46 +55,27 @@ pub(crate) struct BuildTarget {
     pub fail_on: &'static str,
 }
 
+/// A page, and what stands in its target.
 #[derive(Serialize)]
-struct TargetSection {
-    name: String,
-    verdict: &'static str,
-    because: Vec<String>,
-    adds: Option<u64>,
-    foretold: ForetoldPage,
-    saves: Option<SizeSavings>,
-    leaves: Vec<String>,
+struct TargetSection<'a> {
+    #[serde(flatten)]
+    page: PhasePage<'a>,
     text: String,
 }
 
 #[derive(Serialize)]
-struct SizeSavings {
-    before: u64,
-    after: u64,
-    layers: usize,
-}
-
-#[derive(Serialize)]
-struct ProjectPage {
-    image: String,
-    triggers: Vec<String>,
+struct ProjectPage<'a> {
+    image: &'a str,
+    triggers: &'a [String],
     targets: Vec<BuildTarget>,
-    considered: Vec<ConsideredMethod>,
-    release: Option<BroughtRelease>,
+    considered: &'a [ConsideredMethod],
+    release: Option<&'a BroughtRelease>,
     source: String,
     builder: String,
-    sections: Vec<TargetSection>,
+    sections: Vec<TargetSection<'a>>,
 }
 
-#[derive(Serialize)]
-struct GatherPage<'p> {
-    #[serde(flatten)]
-    page: &'p PhasePage,
-    soname: &'p str,
-    beside: Vec<&'p str>,
-}
-
-impl ProjectDockerfile {
+impl<'a> ProjectDockerfile<'a> {
     /// The targets, in the order of the file.
     pub(crate) fn targets(&self) -> Vec<BuildTarget> {
         let builds = self.builds_pytorch();
@@ -102,11 +90,11 @@ impl ProjectDockerfile {
             fail_on: "",
         });
         let phases = self.pages.iter().map(|page| BuildTarget {
-            name: page.phase.clone(),
-            says: page.summary.clone(),
+            name: page.phase.to_owned(),
+            says: page.summary.to_owned(),
             audited: true,
             seconds: INSTALL_SECONDS,
-            fail_on: if page.foretold.verdict == "warn" {
+            fail_on: if page.recipe.foretold.verdict == Verdict::Warn {
                 "error"
             } else {
                 "warning"
@@ -119,19 +107,22 @@ impl ProjectDockerfile {
     ///
     /// Errors: [`TemplateError`], when a template cannot be used.
     pub(crate) fn dockerfile(&self, templates: &DockerfileTemplates) -> Result<String, TemplateError> {
-        let brings = self.pages.iter().filter(|page| page.way.is_some());
         // The phase that needs most needs all that the others do.
-        let brings = brings.max_by_key(|page| page.needs.len());
+        let brings = self.bringing_pages().max_by_key(|page| page.recipe.needs.len());
         let source = match brings {
             Some(page) => source(templates, page)?,
             None => String::new(),
         };
         let mut sections = Vec::new();
-        let mut before: Option<PhasePage> = None;
+        let mut before: Option<PhasePage<'_>> = None;
         for page in &self.pages {
-            let brings = page.way.is_some() && page.removal.is_none();
+            let brings = page.recipe.way.is_some() && page.recipe.removal.is_none();
             let page = self.shared(page, before.as_ref());
-            sections.push(section(templates, &page)?);
+            let text = templates.render("section.j2", &page)?;
+            sections.push(TargetSection {
+                page: page.clone(),
+                text,
+            });
             // The targets that bring CUPTI stand on the first of them, not on one another; no other one does.
             before = before.or(Some(page).filter(|_| brings));
         }
@@ -139,17 +130,22 @@ impl ProjectDockerfile {
             Some(builder) => templates.render("builder.j2", builder)?,
             None => String::new(),
         };
+        let first = self.pages.first();
         let all = ProjectPage {
-            image: self.pages.first().map(|page| page.image.clone()).unwrap_or_default(),
-            triggers: self.pages.first().map(|page| page.triggers.clone()).unwrap_or_default(),
+            image: first.map(|page| page.image.as_str()).unwrap_or_default(),
+            triggers: first.map(|page| page.triggers).unwrap_or_default(),
             targets: self.targets(),
-            considered: brings.map(|page| page.considered.clone()).unwrap_or_default(),
-            release: brings.and_then(|page| page.release.clone()),
+            considered: brings.map(|page| &*page.recipe.considered).unwrap_or_default(),
+            release: brings.and_then(|page| page.recipe.release.as_ref()),
             source,
             builder,
             sections,
         };
         Ok(tidy(&templates.render("all.j2", all)?))
+    }
+
+    fn bringing_pages(&self) -> impl Iterator<Item = &PhasePage<'a>> {
+        self.pages.iter().filter(|page| page.recipe.way.is_some())
     }
 
     fn builds_pytorch(&self) -> bool {
@@ -158,36 +154,35 @@ impl ProjectDockerfile {
 
     /// A page whose files come out of the stage that all share, on top of the first target that brings CUPTI where this
     /// one brings it as well.
-    fn shared(&self, page: &PhasePage, first: Option<&PhasePage>) -> PhasePage {
-        let brings = page.way.is_some();
+    fn shared(&self, page: &PhasePage<'a>, first: Option<&PhasePage<'a>>) -> PhasePage<'a> {
+        let brings = page.recipe.way.is_some();
         let mut page = gathered(page);
         page.pytorch = self.builds_pytorch();
         // The PyTorch of the builder links libcupti, whatever else the phase needs: the least that is brought comes along.
-        let least = self.pages.iter().filter(|page| page.way.is_some());
-        let least = least
-            .min_by_key(|page| page.needs.len())
-            .filter(|_| page.pytorch && !brings);
-        if let Some(least) = least.map(gathered) {
-            page.way = least.way;
-            page.search_setup = least.search_setup;
-            page.check.names = least.check.names;
+        let least = self.bringing_pages().min_by_key(|page| page.recipe.needs.len());
+        if let Some(least) = least.filter(|_| page.pytorch && !brings).map(gathered) {
+            page.recipe.way = least.recipe.way;
+            page.recipe.search_setup = least.recipe.search_setup;
+            page.recipe.check.names = least.recipe.check.names;
+            page.keeps_names = least.keeps_names;
         }
-        let Some(first) = first.filter(|_| brings && page.removal.is_none()) else {
+        let Some(first) = first.filter(|_| brings && page.recipe.removal.is_none()) else {
             return page;
         };
-        let had = files(first).to_vec();
-        if let Some(MethodPage::Copy { files, links, .. }) = &mut page.way
-            && !had.is_empty()
+        if let (Some(InstallMethod::Copy { copy_plan, .. }), Some(InstallMethod::Copy { copy_plan: had, .. })) =
+            (&mut page.recipe.way, &first.recipe.way)
         {
-            files.retain(|file| !had.iter().any(|other| other.to == file.to));
-            links.clear();
-            page.clears.clear();
+            copy_plan
+                .files
+                .retain(|file| !had.files.iter().any(|other| other.to == file.to));
+            copy_plan.links.clear();
+            let has_all = copy_plan.files.is_empty();
+            page.recipe.clears.clear();
             // On top of that target: the layers that both have are stored and pushed once.
-            page.base.clone_from(&first.phase);
-            if files.is_empty() {
-                page.way = None;
-            } else if matches!(page.search_setup, SearchPathPage::Folder { .. }) {
-                page.search_setup = SearchPathPage::Again;
+            first.phase.clone_into(&mut page.base);
+            page.is_named_below = true;
+            if has_all {
+                page.recipe.way = None;
             }
             page.pytorch = false;
         }
@@ -219,86 +214,58 @@ impl ProjectDockerfile {
     }
 }
 
-fn files(page: &PhasePage) -> &[FilePage] {
-    match &page.way {
-        Some(MethodPage::Copy { files, .. }) => files,
-        _ => &[],
-    }
-}
-
-fn is_installed(way: &MethodPage) -> bool {
-    !matches!(way, MethodPage::Copy { .. } | MethodPage::Place { .. })
+fn is_installed(page: &PhasePage<'_>) -> bool {
+    let way = page.recipe.way.as_ref();
+    way.is_some_and(|way| way.copy_plan().is_none())
 }
 
 /// The stage that the files come from: the image that has them, or one in which they are installed.
-fn source(templates: &DockerfileTemplates, page: &PhasePage) -> Result<String, TemplateError> {
-    if !page.way.as_ref().is_some_and(is_installed) {
-        return templates.render("stages.j2", page);
+fn source(templates: &DockerfileTemplates, page: &PhasePage<'_>) -> Result<String, TemplateError> {
+    let stages = templates.render("stages.j2", page)?;
+    if !is_installed(page) {
+        return Ok(stages);
     }
     // Of this stage only the files are taken: nothing in it has to be removed, or found by its loader.
-    let whole = PhasePage {
-        spare: Vec::new(),
-        search_setup: SearchPathPage::Nothing { because: String::new() },
-        ..page.clone()
-    };
-    let stages = templates.render("stages.j2", page)?;
-    let beside = page.needs.iter().filter(|need| need.loaded != page.soname);
-    let gather = GatherPage {
-        page: &whole,
-        soname: &page.soname,
-        beside: beside.map(|need| need.name).collect(),
-    };
-    Ok(stages + &templates.render("gather.j2", gather)?)
+    let mut whole = page.clone();
+    whole.recipe.spare = Vec::new();
+    whole.recipe.search_setup = SearchPathSetup::nothing("");
+    Ok(stages + &templates.render("gather.j2", whole)?)
 }
 
 /// The page with its files copied out of the stage that they were gathered in.
-fn gathered(page: &PhasePage) -> PhasePage {
+fn gathered<'a>(page: &PhasePage<'a>) -> PhasePage<'a> {
     let mut page = page.clone();
-    if !page.way.as_ref().is_some_and(is_installed) {
+    if !is_installed(&page) {
         return page;
     }
-    let folder = page.folder.clone();
-    let file = |need: &NeedPage| {
-        let name = &need.loaded;
-        FilePage {
-            from: format!("{GATHERED}/{name}"),
-            to: format!("{folder}/{name}"),
-            because: format!("{name}: {}", need.because),
-        }
+    let search = page.recipe.search.clone();
+    let file = |need: &RequiredLibrary| {
+        let name = page.library.loaded_name(need.stem, &page.soname).as_bytes();
+        CopiedFile::unread(
+            RootPath::from(GATHERED).join(name),
+            &search.folder,
+            need.because.clone(),
+        )
     };
     // The stage has put each file under the name that is asked for, so that no links are needed.
-    page.way = Some(MethodPage::Copy {
+    page.recipe.way = Some(InstallMethod::Copy {
         from: String::new(),
-        folder: Some(format!("{folder}/")),
-        files: page.needs.iter().map(file).collect(),
-        links: Vec::new(),
+        copy_plan: CopyPlan {
+            soname: page.soname.as_bytes().into(),
+            release: None,
+            files: page.recipe.needs.iter().map(file).collect(),
+            links: Vec::new(),
+            search: search.clone(),
+        },
+        is_read: false,
     });
-    page.search_setup = match page.conf.clone() {
-        Some(conf) => SearchPathPage::Folder {
+    page.recipe.search_setup = match search.by {
+        FolderDiscovery::Conf(conf) => SearchPathSetup::Folder {
             conf,
-            folder,
+            folder: search.folder,
             because: "ldconfig finds it for every process".to_owned(),
         },
-        None => SearchPathPage::Nothing {
-            because: "the loader looks there by itself".to_owned(),
-        },
+        FolderDiscovery::Default => SearchPathSetup::nothing("the loader looks there by itself"),
     };
     page
-}
-
-fn section(templates: &DockerfileTemplates, page: &PhasePage) -> Result<TargetSection, TemplateError> {
-    Ok(TargetSection {
-        name: page.phase.clone(),
-        verdict: page.verdict,
-        because: page.because.clone(),
-        adds: page.adds,
-        saves: page.removal.as_ref().map(|removal| SizeSavings {
-            before: removal.before,
-            after: removal.after,
-            layers: removal.layers,
-        }),
-        foretold: page.foretold.clone(),
-        leaves: page.leaves.clone(),
-        text: templates.render("section.j2", page)?,
-    })
 }

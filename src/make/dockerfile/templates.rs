@@ -1,13 +1,23 @@
 //! The templates of `Dockerfile.templates/`, which `build.rs` puts into the program.
 
-pub(crate) use minijinja::Error as TemplateError;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde, Value};
 use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior};
 use serde::Serialize;
 
-use super::quote;
+use crate::make::quote;
 use crate::shell_quote::quote_shell;
+
+/// Why a template gives no text.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TemplateError {
+    /// A template cannot be used.
+    #[error(transparent)]
+    Template(#[from] minijinja::Error),
+    /// A name of the image cannot be written into a Dockerfile.
+    #[error(transparent)]
+    Name(#[from] serde_json::Error),
+}
 
 /// The templates, ready to be rendered.
 pub(crate) struct DockerfileTemplates(Environment<'static>);
@@ -38,9 +48,12 @@ impl DockerfileTemplates {
 
     /// Fills a template with what a page says.
     ///
-    /// Errors: The template, its line and the mistake, as when a template names what there is not.
+    /// Errors: A name that cannot be written, or the template, its line and the mistake, as when a template names what
+    /// there is not.
     pub(crate) fn render(&self, name: &str, page: impl Serialize) -> Result<String, TemplateError> {
-        self.0.get_template(name)?.render(Value::from(Serde(&page)))
+        // Not at once into a value of the templates, which keeps an error for whoever asks for the field.
+        let page = serde_json::to_value(page)?;
+        Ok(self.0.get_template(name)?.render(Value::from(Serde(&page)))?)
     }
 }
 
@@ -49,11 +62,14 @@ fn filters(environment: &mut Environment<'static>) {
     environment.add_filter("env", |text: &str| quote::quote_env(text));
     environment.add_filter("comment", |text: &str| quote::comment_line(text));
     environment.add_filter("size", crate::size::format_size);
+    environment.add_filter("filename", |path: &str| {
+        path.rsplit('/').next().unwrap_or_default().to_owned()
+    });
     // Not minijinja's `tojson`, which writes `<`, `>` and `&` as escapes for HTML.
     environment.add_filter("json", |value: Value, options: Kwargs| {
         options.assert_all_used()?;
         let text = serde_json::to_string(&value);
-        text.map_err(|error| TemplateError::new(ErrorKind::BadSerialization, error.to_string()))
+        text.map_err(|error| minijinja::Error::new(ErrorKind::BadSerialization, error.to_string()))
     });
 }
 

@@ -1,24 +1,31 @@
 //! What is asked of the image's own loader at the end of a build.
 
+use serde::Serialize;
+
+use super::RemedyError;
 use super::install_method::InstallMethod;
 use super::required_libraries::RequiredLibrary;
 use crate::judge::facts::{CuptiConsumer, FailureImpact, ImageFacts, RequestKind};
 use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::knowledge::LibraryProfile;
-use image_linkage::elf::ByteString;
+use crate::knowledge::file_interest::LIBRARY_PATH;
+use crate::make::quote;
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
 /// What is asked of the image's own loader.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub(crate) struct BuildCheck {
-    pub loader: ByteString,
-    /// What every program of the image gets before it starts, by `LD_PRELOAD` and `/etc/ld.so.preload`.
-    pub preloads: ByteString,
+    pub loader: String,
+    /// What every program of the image gets before it starts, by `LD_PRELOAD` and `/etc/ld.so.preload`, with a space behind
+    /// each name.
+    pub preloads: String,
     /// The names that a process without search paths of its own has to find, all that they need included.
     pub names: Vec<String>,
     /// The C library, into whose process the names are loaded.
-    pub libc: ByteString,
+    pub libc: String,
+    /// The `LD_LIBRARY_PATH` that the container's command sets, where it is not the image's.
+    pub library_path: Option<String>,
     /// Whether the image that is copied from has a shell, for an image that has none.
     pub elsewhere: bool,
     /// The programs that are linked with libcupti: their object, the program that loads it, and the name they ask for.
@@ -26,14 +33,16 @@ pub(crate) struct BuildCheck {
 }
 
 /// An object that is linked with libcupti.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct LinkedObject {
     pub name: String,
+    #[serde(serialize_with = "quote::serialize_path")]
     pub object: RootPath,
     /// The program that loads it, where that is another.
+    #[serde(serialize_with = "quote::serialize_optional_path")]
     pub program: Option<RootPath>,
     /// The name that it asks for.
-    pub wants: ByteString,
+    pub wants: String,
 }
 
 /// The names that have to be found: that of `library` and those of what is needed beside it.
@@ -48,12 +57,14 @@ pub(super) fn names_to_check(library: &LibraryProfile, way: &InstallMethod, need
 }
 
 /// The objects that are linked with libcupti, and, where a plain process gets it now, its name.
+///
+/// Errors: [`RemedyError::Name`], for a name that a Dockerfile cannot hold.
 pub(super) fn check_without_install(
     target: &ImageFacts,
     linker: &DynamicLoader,
     plan: &Plan,
     needs: &[RequiredLibrary],
-) -> BuildCheck {
+) -> Result<BuildCheck, RemedyError> {
     // A program that opens libcupti by dlopen starts without it; one with a DT_NEEDED does not.
     let breaks = target
         .consumers
@@ -69,11 +80,16 @@ pub(super) fn check_without_install(
     let fails_besides =
         |it: &&CuptiConsumer| it.start_failure().is_some() || !it.outcome.as_is.other_failures.is_empty();
     let checked = breaks.filter(|it| is_listed(it) && !fails_besides(it));
-    let objects = checked.map(|consumer| LinkedObject {
-        name: consumer.name.clone(),
-        object: consumer.object.clone(),
-        program: consumer.program.clone().filter(|program| *program != consumer.object),
-        wants: consumer.wants.clone(),
+    // The loader cannot list a program that is not there; the object alone is listed then.
+    let is_there = |program: &RootPath| context.rootfs.lookup(&program.absolute()).is_ok();
+    let objects = checked.map(|consumer| {
+        let program = consumer.program.clone();
+        Ok(LinkedObject {
+            name: consumer.name.clone(),
+            object: consumer.object.clone(),
+            program: program.filter(|program| *program != consumer.object && is_there(program)),
+            wants: quote::require_plain("the name of a library", &consumer.wants)?,
+        })
     });
     let opened = &target.plain.as_is;
     // A name that a plain process does not find today, and that is not brought, must not fail the build.
@@ -87,25 +103,61 @@ pub(super) fn check_without_install(
         .map(|need| need.stem)
         .filter(|stem| *stem != target.library.stem && target.contexts.as_is.open_plain(stem.as_bytes()).loads());
     let names = std::iter::once(image_linkage::escape::escape_bytes(&opened.name)).chain(beside.map(str::to_owned));
-    BuildCheck {
-        loader: linker.path.clone(),
-        preloads: preloads(target),
+    Ok(BuildCheck {
+        loader: quote::require_plain("the path of the loader", &linker.path)?,
+        preloads: preloads(target)?,
         names: names.filter(|_| serves && stays).collect(),
-        libc: libc(target),
+        libc: libc(target)?,
+        library_path: path_of_command(target)?,
         elsewhere: false,
-        linked: objects.collect(),
-    }
+        linked: objects.collect::<Result<_, RemedyError>>()?,
+    })
 }
 
-/// The names that are preloaded, with a space behind each.
-fn preloads(target: &ImageFacts) -> ByteString {
+fn preloads(target: &ImageFacts) -> Result<String, RemedyError> {
     let words = target.contexts.as_is.preloaded_names();
-    words.flat_map(|word| [word, b" "].concat()).collect::<Vec<u8>>().into()
+    let names: String = words.map(|word| String::from_utf8_lossy(word) + " ").collect();
+    quote::require_writable("what is preloaded", &names)?;
+    Ok(names)
 }
 
-fn libc(target: &ImageFacts) -> ByteString {
+fn libc(target: &ImageFacts) -> Result<String, RemedyError> {
     // Any object would do to preload the names into; the C library is one that every glibc image has.
     let opened = target.contexts.as_is.open_plain(b"libc.so.6");
-    let found = crate::judge::facts::opened_object(&opened).map(|object| object.path.clone());
-    found.unwrap_or_else(|| ByteString::from(&b"/lib/libc.so.6"[..]))
+    let found = crate::judge::facts::opened_object(&opened).map(|object| &*object.path);
+    quote::require_plain("the path of the C library", found.unwrap_or(b"/lib/libc.so.6"))
+}
+
+/// The `LD_LIBRARY_PATH` that the container's command sets, where it is known and not the image's.
+fn path_of_command(target: &ImageFacts) -> Result<Option<String>, RemedyError> {
+    let context = &target.contexts.as_is;
+    let entry = &context.entry;
+    let value = entry.variables.get(LIBRARY_PATH);
+    let before = context.commands.environment.get(LIBRARY_PATH);
+    if value == before || entry.unknown.contains_key(LIBRARY_PATH) {
+        return Ok(None);
+    }
+    // The loader takes an empty one for none (glibc elf/rtld.c, `process_envvars`).
+    let value = value.cloned().unwrap_or_default();
+    let value = match &entry.working_dir {
+        Some(folder) => absolute_elements(&value, folder),
+        None => value,
+    };
+    quote::require_writable(LIBRARY_PATH, &value)?;
+    Ok(Some(value))
+}
+
+/// An LD_LIBRARY_PATH whose relative elements are those below `folder`, where the container's command goes before it starts
+/// its program: the check of a build runs elsewhere.
+fn absolute_elements(value: &str, folder: &str) -> String {
+    let absolute = |element: &str| match element {
+        "" => folder.to_owned(),
+        _ if element.starts_with(['/', '$']) => element.to_owned(),
+        _ => format!("{folder}/{element}"),
+    };
+    if value.is_empty() {
+        return String::new();
+    }
+    let elements: Vec<String> = value.split([':', ';']).map(absolute).collect();
+    elements.join(":")
 }

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use super::RemedyError;
 use super::install_folder::{CacheUpdate, FolderDiscovery, InstallFolder, choose_install_folder};
 use super::library_reason::{LibraryReason, LibraryReasons};
@@ -14,31 +16,36 @@ use super::wanted_cupti::choose_source_copy;
 use crate::judge::facts::{CuptiCopy, ImageFacts, opened_object, unresolved_objects};
 use crate::knowledge::Phase;
 use crate::knowledge::api::CuptiApi;
+use crate::make::quote;
 use image_linkage::elf::{ByteString, ElfFacts, SymbolRole};
 use image_linkage::escape;
 use image_linkage::loader::{DynamicLoader, Libc, RequestOutcome, glibc_version};
 use image_linkage::path::RootPath;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CopyPlan {
+    #[serde(skip)]
     pub soname: ByteString,
     /// The release of libcupti, where it is known.
     pub release: Option<String>,
     /// The files; libcupti comes first.
     pub files: Vec<CopiedFile>,
-    /// The links, all in the folder of the files.
+    /// The links, all in the folder that the search path leads to.
     pub links: Vec<CreatedLink>,
     /// The search path that leads to them.
     pub search: InstallFolder,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CopiedFile {
     /// The file in the source, without links.
+    #[serde(serialize_with = "quote::serialize_path")]
     pub from: RootPath,
     /// Its place in the image.
+    #[serde(serialize_with = "quote::serialize_path")]
     pub to: RootPath,
     /// The name by which the loader is asked for it.
+    #[serde(serialize_with = "quote::serialize_escaped")]
     pub name: ByteString,
     pub mode: u16,
     pub bytes: u64,
@@ -47,10 +54,12 @@ pub(crate) struct CopiedFile {
     pub because: LibraryReasons,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CreatedLink {
+    #[serde(serialize_with = "quote::serialize_path")]
     pub at: RootPath,
-    /// What it leads to: a name in the same folder.
+    /// What it leads to: a name in the same folder, or a path.
+    #[serde(serialize_with = "quote::serialize_link_target")]
     pub to: ByteString,
     pub because: String,
 }
@@ -135,19 +144,34 @@ fn place(source: &ImageFacts, copy: &CuptiCopy, need: &RequiredLibrary) -> Resul
     })
 }
 
+impl CopiedFile {
+    /// A file of whose content nothing is known, which keeps its name in `folder`.
+    pub(crate) fn unread(from: RootPath, folder: &RootPath, because: LibraryReasons) -> Self {
+        Self {
+            to: folder.join(from.name()),
+            name: from.name().into(),
+            mode: 0o644,
+            bytes: 0,
+            sha256: None,
+            because,
+            from,
+        }
+    }
+}
+
 fn file(source: &ImageFacts, from: RootPath, folder: &RootPath, because: LibraryReasons) -> CopiedFile {
-    let facts = file_facts_at(source, &from);
-    let elf = facts.and_then(|facts| facts.elf.as_ref());
-    let soname = elf.and_then(|elf| elf.soname.clone());
+    let unread = CopiedFile::unread(from, folder, because);
+    let Some(facts) = file_facts_at(source, &unread.from) else {
+        return unread;
+    };
+    let soname = facts.elf.as_ref().and_then(|elf| elf.soname.clone());
     CopiedFile {
-        to: folder.join(from.name()),
-        name: soname.unwrap_or_else(|| from.name().into()),
+        name: soname.unwrap_or(unread.name),
         // Readable for everybody and written by its owner alone, whatever the source had: no set-user-ID comes along.
-        mode: facts.map_or(0o644, |facts| facts.mode & 0o755 | 0o444),
-        bytes: facts.map_or(0, |facts| facts.bytes),
-        sha256: facts.and_then(|facts| facts.sha256.as_deref().map(str::to_owned)),
-        because,
-        from,
+        mode: facts.mode & 0o755 | 0o444,
+        bytes: facts.bytes,
+        sha256: facts.sha256.as_deref().map(str::to_owned),
+        ..unread
     }
 }
 

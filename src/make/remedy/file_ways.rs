@@ -1,12 +1,13 @@
 //! The ways that need no package: files that are in the image, or are copied out of another.
 
 use super::MethodObstacle;
-use super::copy_plan::{CopyPlan, plan_copy};
+use super::copy_plan::{CopiedFile, CopyPlan, CreatedLink, plan_copy};
 use super::copy_source::CopySource;
 use super::image_system::ImageSystem;
 use super::install_context::InstallContext;
-use super::install_folder::CacheUpdate;
-use super::install_method::{InPlaceFiles, InstallMethod};
+use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder};
+use super::install_method::InstallMethod;
+use super::required_libraries::RequiredLibrary;
 use crate::byte_search::contains_bytes;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
@@ -19,19 +20,20 @@ pub(super) fn place(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     Ok(InstallMethod::Place(found))
 }
 
-/// What of CUPTI is in the image and only has to be found.
+/// What of CUPTI is in the image and only has to be found: the files as they lie there, and the folder that leads to them,
+/// theirs or one with links to them.
 ///
 /// Errors: Why it does not serve.
 pub(crate) fn find_in_place(
     target: &ImageFacts,
     phase: &Phase,
     means: CacheUpdate,
-) -> Result<InPlaceFiles, MethodObstacle> {
+) -> Result<CopyPlan, MethodObstacle> {
     if target.own_copies().next().is_none() {
         return Err("the image holds no libcupti".into());
     }
     // The image is asked as its own source: where its copy would be refused, it does not serve in place either.
-    let copy_plan = plan_copy(target, phase, target, means)?;
+    let mut copy_plan = plan_copy(target, phase, target, means)?;
     let cupti = copy_plan.files.first().map(|file| &file.from);
     // That the files are there says nothing of what they need in turn, and a search path does not bring it.
     let copy = target.own_copies().find(|copy| Some(&copy.real_path) == cupti);
@@ -40,10 +42,31 @@ pub(crate) fn find_in_place(
         let words = failure.map(|failure| failure.message.as_str());
         return Err(format!("the copy there cannot be loaded: {}", words.unwrap_or_default()).into());
     }
-    Ok(InPlaceFiles {
-        is_shared: is_shared(target, &copy_plan),
-        copy_plan,
-    })
+    lead_to_files(target, &mut copy_plan);
+    Ok(copy_plan)
+}
+
+/// Puts the files' own folder on the search path, or links to them where it cannot be named.
+fn lead_to_files(target: &ImageFacts, copy_plan: &mut CopyPlan) {
+    let because = "the image holds it, and no search path leads to it";
+    let is_named = copy_plan.search.by != FolderDiscovery::Default;
+    copy_plan.links = Vec::new();
+    if is_named && !is_shared(target, copy_plan) {
+        let first = copy_plan.files.first();
+        copy_plan.search.folder = first.map(|file| file.from.parent()).unwrap_or_default();
+        because.clone_into(&mut copy_plan.search.because);
+        return;
+    }
+    let link = |file: &CopiedFile| CreatedLink {
+        at: if is_named {
+            copy_plan.search.folder.join(&file.name)
+        } else {
+            file.to.clone()
+        },
+        to: file.from.absolute().into(),
+        because: format!("{because}; other libraries beside it are not to be found by everybody"),
+    };
+    copy_plan.links = copy_plan.files.iter().map(link).collect();
 }
 
 /// Whether the image has each of the files that would be copied, by their hashes.
@@ -109,6 +132,7 @@ pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, Metho
     Ok(InstallMethod::Copy {
         from: from.to_owned(),
         copy_plan,
+        is_read: true,
     })
 }
 
@@ -153,9 +177,26 @@ pub(super) fn devel(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     let from = devel_image_name(question.target, &question.system, release.cuda);
     let which = "which devel image of NVIDIA's belongs to the image is not known; --from names one";
     let from = from.ok_or(which)?;
-    Ok(InstallMethod::Devel {
+    let folder = question.toolkit_folder(release.cuda);
+    let search = choose_install_folder(question.target, question.linker, CacheUpdate::Build);
+    // By their sonames: `COPY` follows the links, so that each is a file of that name.
+    let file = |need: RequiredLibrary| {
+        let name = question
+            .target
+            .library
+            .loaded_name(need.stem, &release.soname)
+            .as_bytes();
+        CopiedFile::unread(folder.join(name), &search.folder, need.because)
+    };
+    Ok(InstallMethod::Copy {
         from,
-        folder: question.toolkit_folder(release.cuda),
-        release: release.clone(),
+        copy_plan: CopyPlan {
+            soname: release.soname.as_bytes().into(),
+            release: None,
+            files: question.needs(release.cuda).into_iter().map(file).collect(),
+            links: Vec::new(),
+            search: search.clone(),
+        },
+        is_read: false,
     })
 }

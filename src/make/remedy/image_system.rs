@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::judge::facts::ImageFacts;
+use crate::make::quote;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is something that a system has or has not"
@@ -24,6 +27,7 @@ pub(crate) struct ImageSystem {
     /// The programs for it that are not there, in words: `no shell`, `no rm and no cat`.
     pub lacks: String,
     /// The Python that a container of it starts by `python3`.
+    #[serde(serialize_with = "quote::serialize_optional_path")]
     pub python: Option<RootPath>,
     /// Whether `PATH` of the image leaves out the folders of the system's programs, such as `ldconfig`.
     pub lacks_sbin: bool,
@@ -32,14 +36,18 @@ pub(crate) struct ImageSystem {
     /// Whether certificates are there, by which apt trusts https.
     pub certificates: bool,
     /// The lists of apt's sources, by path, with what they say.
+    #[serde(skip)]
     pub sources: BTreeMap<RootPath, String>,
     /// Whether a repository of NVIDIA's is set up, by the name of the file that says so.
+    #[serde(skip)]
     pub nvidia: Option<RootPath>,
+    #[serde(skip)]
     pub conda: Option<CondaEnvironment>,
 }
 
 /// A program that installs packages of a Linux distribution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum SystemInstaller {
     AptGet,
     Dnf,
@@ -59,9 +67,11 @@ impl SystemInstaller {
 }
 
 /// An environment of conda that has conda itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CondaEnvironment {
+    #[serde(serialize_with = "quote::serialize_path")]
     pub program: RootPath,
+    #[serde(serialize_with = "quote::serialize_path")]
     pub prefix: RootPath,
 }
 

@@ -1,7 +1,10 @@
 //! The search path that leads to what is brought.
 
+use serde::Serialize;
+
 use super::image_system::{has_program, has_tools, missing_tools};
 use crate::judge::facts::ImageFacts;
+use crate::make::quote;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::DynamicLoader;
 use image_linkage::loader::LdSoConf;
@@ -21,10 +24,12 @@ pub(crate) enum CacheUpdate {
 }
 
 /// The search path that leads to what is brought.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct InstallFolder {
+    #[serde(serialize_with = "quote::serialize_path")]
     pub folder: RootPath,
     /// How the loader comes to look there.
+    #[serde(skip)]
     pub by: FolderDiscovery,
     pub because: String,
 }

@@ -1,10 +1,11 @@
 //! The ways of getting CUPTI into an image, and what each would take.
 
-use super::copy_plan::{CopiedFile, CopyPlan};
+use serde::Serialize;
+
+use super::copy_plan::CopyPlan;
 use super::image_system::{CondaEnvironment, SystemInstaller};
-use super::install_folder::FolderDiscovery;
 use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
-use crate::knowledge::LibraryRelease;
+use crate::make::quote;
 use image_linkage::escape;
 use image_linkage::path::RootPath;
 
@@ -37,37 +38,28 @@ impl MethodKind {
 }
 
 /// A way, with all that is needed to go it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+// The kind is a part of a file's name: `way-copy.j2` is the template of `Copy`.
+#[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum InstallMethod {
     /// What is needed is in the image, and is only put on the search path.
-    Place(InPlaceFiles),
-    /// Files are copied out of an image that was read.
+    Place(CopyPlan),
+    /// Files are copied out of another image.
     Copy {
         /// The name of the image, as `FROM` takes it.
         from: String,
+        #[serde(flatten)]
         copy_plan: CopyPlan,
-    },
-    /// Files are copied out of NVIDIA's devel image, which was not read: they are known by the table.
-    Devel {
-        from: String,
-        folder: RootPath,
-        release: LibraryRelease,
+        /// Whether the image was read. NVIDIA's devel image was not: its files are known by the table.
+        #[serde(skip)]
+        is_read: bool,
     },
     Package(PackageInstall),
     Pip(PipInstall),
     Conda(CondaInstall),
 }
 
-/// Files that are in the image already.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct InPlaceFiles {
-    /// The files as they lie there, and the folder that would lead to them.
-    pub copy_plan: CopyPlan,
-    /// Whether their folder holds other libraries, which are not to be put on the search path along with them.
-    pub is_shared: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct PackageInstall {
     pub manager: SystemInstaller,
     pub name: String,
@@ -77,20 +69,28 @@ pub(crate) struct PackageInstall {
     pub cuda: Option<CudaVersion>,
     pub soname: String,
     /// Where it comes from, when that has to be set up.
+    #[serde(flatten)]
     pub setup: Option<RepositorySetup>,
     /// The folder of its libraries, where that is not one of the loader's own.
+    #[serde(skip)]
     pub folder: Option<RootPath>,
 }
 
 /// What has to be set up before a package can be installed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum RepositorySetup {
     /// A component of the distribution's archive, from the file of sources.
     Component {
-        component: String,
+        name: String,
         /// The file that names the archive without it.
+        #[serde(serialize_with = "quote::serialize_path")]
         file: RootPath,
+        // The form of `debian.sources` in Debian's images since 12, and of `ubuntu.sources` since 24.04
+        // (sources.list(5)); lines that begin with `deb` are the form before it.
+        deb822: bool,
     },
+    // Words of `packages.yaml` and not of the image, so that they are not checked as names.
     Repository {
         /// Its address, without a final slash.
         url: String,
@@ -102,26 +102,31 @@ pub(crate) enum RepositorySetup {
     },
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct PipInstall {
+    #[serde(serialize_with = "quote::serialize_path")]
     pub interpreter: RootPath,
     pub name: String,
     pub version: String,
     pub soname: String,
     /// The folder of packages that it goes into.
+    #[serde(serialize_with = "quote::serialize_path")]
     pub site: RootPath,
     /// The folder that its libraries lie in afterwards.
+    #[serde(serialize_with = "quote::serialize_path")]
     pub folder: RootPath,
     /// Whether pip believes that it is installed already.
     pub is_listed: bool,
     /// Whether the distribution of Linux forbids pip to install here.
     pub is_managed: bool,
-    /// Whether other libraries lie in the folder.
-    pub is_shared: bool,
+    /// The folder of its headers; `None` where other packages have their libraries and headers beside it.
+    #[serde(serialize_with = "quote::serialize_optional_path")]
+    pub headers: Option<RootPath>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct CondaInstall {
+    #[serde(flatten)]
     pub environment: CondaEnvironment,
     /// The packages, each with its version.
     pub packages: Vec<String>,
@@ -129,37 +134,32 @@ pub(crate) struct CondaInstall {
 }
 
 impl InstallMethod {
-    /// The files, where they were read.
-    pub(super) fn copy_plan(&self) -> Option<&CopyPlan> {
+    /// The files, where they are copied or in the image.
+    pub(crate) fn copy_plan(&self) -> Option<&CopyPlan> {
         match self {
-            Self::Place(InPlaceFiles { copy_plan, .. }) | Self::Copy { copy_plan, .. } => Some(copy_plan),
+            Self::Place(copy_plan) | Self::Copy { copy_plan, .. } => Some(copy_plan),
             _ => None,
         }
     }
 
-    /// The image's own files that get a link where the loader looks by itself, as nothing could name their folder.
-    pub(crate) fn default_links(&self) -> &[CopiedFile] {
-        match self {
-            Self::Place(place) if place.copy_plan.search.by == FolderDiscovery::Default => &place.copy_plan.files,
-            _ => &[],
-        }
+    /// The same, where they were read.
+    pub(super) fn read_plan(&self) -> Option<&CopyPlan> {
+        self.copy_plan()
+            .filter(|_| !matches!(self, Self::Copy { is_read: false, .. }))
     }
 
     /// The version of CUDA that it is bound to, whatever release was asked for.
     pub(super) fn cuda(&self) -> Option<CudaVersion> {
         match self {
             Self::Package(package) => package.cuda,
-            _ => parse_cuda_version(self.copy_plan()?.release.as_ref()?),
+            _ => parse_cuda_version(self.read_plan()?.release.as_ref()?),
         }
     }
 
     /// The soname of the libcupti that it brings.
     pub(crate) fn soname(&self) -> String {
         match self {
-            Self::Place(InPlaceFiles { copy_plan, .. }) | Self::Copy { copy_plan, .. } => {
-                escape::escape_bytes(&copy_plan.soname)
-            }
-            Self::Devel { release, .. } => release.soname.clone(),
+            Self::Place(copy_plan) | Self::Copy { copy_plan, .. } => escape::escape_bytes(&copy_plan.soname),
             Self::Package(package) => package.soname.clone(),
             Self::Pip(pip) => pip.soname.clone(),
             Self::Conda(conda) => conda.soname.clone(),

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use serde::{Serialize, Serializer};
+
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
 
@@ -32,6 +34,12 @@ impl LibraryReasons {
 impl From<LibraryReason> for LibraryReasons {
     fn from(reason: LibraryReason) -> Self {
         Self(vec![reason])
+    }
+}
+
+impl Serialize for LibraryReasons {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 

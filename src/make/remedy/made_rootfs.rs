@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::copy_plan::CopyPlan;
+use super::copy_plan::{CopyPlan, CreatedLink};
 use super::copy_source::CopySource;
 use super::install_folder::default_folder;
 use super::install_method::InstallMethod;
@@ -38,9 +38,9 @@ pub(super) fn make_rootfs(
         linker,
         index: LayerIndex::empty(),
     };
-    if let Some(choice) = &recipe.choice {
-        layer.add_library(&choice.way, source, recipe);
-        layer.add_search_path(&choice.way, recipe);
+    if let Some(way) = &recipe.way {
+        layer.add_library(way, source, recipe);
+        layer.add_search_path(way, recipe);
     }
     // They go first: what is written in their place is not hidden by it.
     let cleared = recipe.clears.iter().map(|path| real_place(before, path));
@@ -66,15 +66,11 @@ pub(super) fn make_rootfs(
 /// What package managers and `ldconfig` write anew beside the files of a package: a layer holds each file whole.
 fn rewritten_bytes(rootfs: &Rootfs, recipe: &PhaseRecipe) -> u64 {
     let size = |path: &str| rootfs.file(path.as_bytes()).map_or(0, |file| file.bytes);
-    let mut packages = recipe.choice.iter().filter_map(|choice| match &choice.way {
-        InstallMethod::Package(package) => Some(package),
-        _ => None,
-    });
     let mut bytes = 0;
     if recipe.runs_ldconfig() {
         bytes += size("/var/cache/ldconfig/aux-cache");
     }
-    if let Some(package) = packages.next() {
+    if let Some(InstallMethod::Package(package)) = &recipe.way {
         // dpkg keeps what it had as `status-old` (dpkg(1), FILES); debconf writes its templates anew.
         let of_debian = [
             "/var/lib/dpkg/status",
@@ -167,16 +163,26 @@ impl MadeLayer<'_> {
         self.put(at, LayerEntry::File(Arc::new(facts)));
     }
 
-    fn link(&mut self, at: &RootPath, to: &[u8]) {
-        self.put(at, LayerEntry::Symlink(to.into()));
+    fn links(&mut self, links: &[CreatedLink]) {
+        for link in links {
+            self.put(&link.at, LayerEntry::Symlink((&*link.to).into()));
+        }
     }
 
     fn add_library(&mut self, way: &InstallMethod, source: Option<CopySource<'_>>, recipe: &PhaseRecipe) {
-        if let (InstallMethod::Copy { copy_plan, .. }, Some(source)) = (way, source) {
-            self.copy(copy_plan, source.facts, recipe.system.shell);
-        }
-        for file in way.default_links() {
-            self.link(&file.to, &file.from.absolute());
+        match (way, source) {
+            (
+                InstallMethod::Copy {
+                    copy_plan,
+                    is_read: true,
+                    ..
+                },
+                Some(source),
+            ) => {
+                self.copy(copy_plan, source.facts, recipe.system.shell);
+            }
+            (InstallMethod::Place(copy_plan), _) => self.links(&copy_plan.links),
+            _ => {}
         }
         let Some(folder) = unread_folder(way, recipe, self.target, self.linker) else {
             return;
@@ -214,14 +220,14 @@ impl MadeLayer<'_> {
             };
             self.file(&file.to, facts);
         }
-        for link in copy_plan.links.iter().filter(|_| shell) {
-            self.link(&link.at, &link.to);
+        if shell {
+            self.links(&copy_plan.links);
         }
     }
 
     fn add_search_path(&mut self, way: &InstallMethod, recipe: &PhaseRecipe) {
         match &recipe.search_setup {
-            SearchPathSetup::Nothing(_) => {}
+            SearchPathSetup::Nothing { .. } => {}
             SearchPathSetup::Folder { conf, folder, .. } => self.name_folder(conf, folder),
             SearchPathSetup::Listed { conf } => {
                 if let Some(folder) = unread_folder(way, recipe, self.target, self.linker) {
@@ -231,9 +237,7 @@ impl MadeLayer<'_> {
             SearchPathSetup::Links {
                 conf, folder, links, ..
             } => {
-                for (at, to) in links {
-                    self.link(at, &to.absolute());
-                }
+                self.links(links);
                 self.name_folder(conf, folder);
             }
         }
@@ -319,8 +323,8 @@ fn unread_folder(
     linker: &DynamicLoader,
 ) -> Option<RootPath> {
     match way {
-        InstallMethod::Place(_) | InstallMethod::Copy { .. } => None,
-        InstallMethod::Devel { .. } => Some(recipe.search.folder.clone()),
+        InstallMethod::Place(_) | InstallMethod::Copy { is_read: true, .. } => None,
+        InstallMethod::Copy { .. } => Some(recipe.search.folder.clone()),
         InstallMethod::Package(package) => {
             let default = || default_folder(&target.contexts.as_is.rootfs, linker);
             Some(package.folder.clone().unwrap_or_else(default))

@@ -14,13 +14,6 @@ pub(crate) struct ConsideredMethod {
     pub why: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MethodChoice {
-    pub way: InstallMethod,
-    /// The ways that were looked at, the one that is taken last.
-    pub considered: Vec<ConsideredMethod>,
-}
-
 /// A way that there is, whether it works in this image or not.
 struct MethodCandidate {
     name: &'static str,
@@ -90,15 +83,15 @@ const WAYS: [MethodCandidate; 9] = [
     },
 ];
 
-/// The cheapest way that works and that `accept` takes, among those of the first of `via` that has one; among all where
-/// none is asked for.
+/// What `accept` makes of the cheapest way that works and that it takes, among those of the first of `via` that has one;
+/// among all where none is asked for. With it come the ways that were looked at, the one that is taken last.
 ///
 /// Errors: [`RemedyError::NoWay`] with the reason of each way that was looked at.
-pub(crate) fn choose_method(
+pub(crate) fn choose_method<T>(
     question: &InstallContext<'_>,
     via: &[MethodKind],
-    mut accept: impl FnMut(&InstallMethod) -> Result<(), MethodObstacle>,
-) -> Result<MethodChoice, RemedyError> {
+    accept: impl Fn(InstallMethod) -> Result<T, MethodObstacle>,
+) -> Result<(T, Vec<ConsideredMethod>), RemedyError> {
     let mut considered = Vec::new();
     let mut whys = Vec::new();
     let copy = [MethodKind::Copy];
@@ -114,15 +107,11 @@ pub(crate) fn choose_method(
     let all = WAYS.iter().filter(|_| via.is_empty());
     for candidate in own.chain(ordered).chain(all) {
         let name = candidate.name;
-        let gone = (candidate.go)(question).and_then(|way| {
-            accept(&way)?;
-            Ok(way)
-        });
-        match gone {
-            Ok(way) => {
+        match (candidate.go)(question).and_then(&accept) {
+            Ok(accepted) => {
                 let why = candidate.cheap.to_owned();
                 considered.push(ConsideredMethod { name, why });
-                return Ok(MethodChoice { way, considered });
+                return Ok((accepted, considered));
             }
             Err(obstacle) => {
                 let why = obstacle.to_string();

@@ -63,7 +63,7 @@ fn pip_into(question: &InstallContext<'_>, python: &PipTarget) -> Result<Install
         folder: python.site.join(wheel.folder.as_bytes()),
         is_listed: listed.any(|dist| dist.site == python.site && dist.name == wheel.name),
         is_managed: python.is_managed,
-        is_shared: wheel.shared,
+        headers: (!wheel.shared).then(|| python.site.join(wheel.folder.as_bytes()).parent().join(b"include")),
     }))
 }
 
@@ -110,7 +110,9 @@ fn component(system: &ImageSystem, component: &str) -> Option<RepositorySetup> {
     // Components of one archive share its address and its key: the list is copied with another component.
     let (file, _) = archives.find(|(_, text)| names(text, "main"))?;
     Some(RepositorySetup::Component {
-        component: component.to_owned(),
+        name: component.to_owned(),
+        // apt itself tells the two forms apart by the ending of the file (sources.list(5)).
+        deb822: file.name().ends_with(b".sources"),
         file: file.clone(),
     })
 }

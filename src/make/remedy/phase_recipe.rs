@@ -7,15 +7,15 @@ use super::copy_source::CopySource;
 use super::image_system::ImageSystem;
 use super::install_folder::InstallFolder;
 use super::install_method::{InstallMethod, MethodKind};
-use super::method_choice::MethodChoice;
+use super::method_choice::ConsideredMethod;
 use super::removal::RemovalPlan;
-use super::required_libraries::{NewerApi, RequiredLibrary};
+use super::required_libraries::RequiredLibrary;
 use super::search_path_setup::{ChangedLibraryPath, SearchPathSetup};
 use crate::judge::facts::cuda_runtime::CudaVersion;
 use crate::judge::facts::{GatherOptions, ImageFacts};
 use crate::judge::plan::{Plan, Verdict};
 use crate::knowledge::{Knowledge, Phase};
-use crate::size::format_size;
+use crate::make::quote;
 use image_linkage::path::RootPath;
 
 /// What a recipe is asked for.
@@ -39,17 +39,21 @@ pub(crate) struct RecipeRequest<'a> {
     pub drops: bool,
 }
 
-/// What a Dockerfile does to an image for one phase.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a Dockerfile does to an image for one phase; its templates read it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct PhaseRecipe {
     /// How CUPTI comes in; `None` where nothing has to be brought.
-    pub choice: Option<MethodChoice>,
+    pub way: Option<InstallMethod>,
+    /// The ways that were looked at; the last is taken.
+    pub considered: Vec<ConsideredMethod>,
     /// The release that comes in, where it is known.
     pub release: Option<BroughtRelease>,
     pub needs: Vec<RequiredLibrary>,
-    /// The libraries of a package that are not needed, by their stems.
+    // The libraries that a package brings and the phase does not need, by their stems. They go in the RUN that installs
+    // it: a later layer would hide them, and they would still be pulled.
     pub spare: Vec<&'static str>,
     /// Names of CUPTI that lead nowhere or to another release, and would still be told of.
+    #[serde(serialize_with = "quote::serialize_paths")]
     pub clears: Vec<RootPath>,
     /// The bytes that are added, as far as the sizes of the release are known.
     pub adds: Option<u64>,
@@ -60,7 +64,8 @@ pub(crate) struct PhaseRecipe {
     /// The dead weight that goes.
     pub removal: Option<RemovalPlan>,
     pub check: BuildCheck,
-    pub leaves: Vec<UnsolvedPoint>,
+    /// What it leaves as it is, and why.
+    pub leaves: Vec<String>,
     pub system: ImageSystem,
     /// What an audit will say of the result.
     pub foretold: ForetoldAudit,
@@ -74,42 +79,6 @@ pub(crate) struct BroughtRelease {
     pub because: String,
 }
 
-/// Something that the Dockerfile leaves as it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum UnsolvedPoint {
-    /// An API that the phase wants and the release does not have.
-    Api(NewerApi),
-    /// Dead weight in an image that has nothing to remove it with: what it lacks.
-    WeightWithoutTools(String),
-    /// Dead weight in the image's volumes: the number of files.
-    WeightInVolumes(usize),
-    /// Dead weight that goes only where it is asked for: its bytes.
-    WeightForDrop(u64),
-}
-
-impl std::fmt::Display for UnsolvedPoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Api(api) => write!(f, "{api}"),
-            Self::WeightInVolumes(count) => {
-                write!(
-                    f,
-                    "{count} of the files that may go: they lie in a volume of the image, where a build may not remove them"
-                )
-            }
-            Self::WeightForDrop(bytes) => write!(
-                f,
-                "{} of files that this phase does not need, such as compilers and stubs: --drop removes them, too",
-                format_size(*bytes)
-            ),
-            Self::WeightWithoutTools(lacks) => write!(
-                f,
-                "the files that may go: the image has {lacks} to remove them with, and cupti-audit slim needs nothing of it"
-            ),
-        }
-    }
-}
-
 impl PhaseRecipe {
     /// The dead weight that the image has no longer afterwards; of a folder nothing that it holds is named.
     pub(super) fn dropped_paths(&self) -> impl Iterator<Item = &RootPath> {
@@ -119,15 +88,14 @@ impl PhaseRecipe {
 
     /// Whether the build runs `ldconfig`.
     pub(crate) fn runs_ldconfig(&self) -> bool {
-        let installs = |choice: &MethodChoice| matches!(choice.way, InstallMethod::Package(_));
-        !matches!(self.search_setup, SearchPathSetup::Nothing(_))
-            || self.choice.as_ref().is_some_and(installs)
+        !matches!(self.search_setup, SearchPathSetup::Nothing { .. })
+            || matches!(self.way, Some(InstallMethod::Package(_)))
             || (self.removal.is_some() && self.system.has_cache)
     }
 }
 
 /// The verdict of an audit that is still to come.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ForetoldAudit {
     pub verdict: Verdict,
     /// The rules that make it.

@@ -6,9 +6,9 @@ use super::foretold_audit::foretell_audit;
 use super::image_system::read_image_system;
 use super::install_context::InstallContext;
 use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder};
-use super::install_method::{InPlaceFiles, InstallMethod};
-use super::method_choice::{MethodChoice, choose_method};
-use super::phase_recipe::{BroughtRelease, ForetoldAudit, PhaseRecipe, RecipeRequest, UnsolvedPoint};
+use super::install_method::InstallMethod;
+use super::method_choice::choose_method;
+use super::phase_recipe::{BroughtRelease, ForetoldAudit, PhaseRecipe, RecipeRequest};
 use super::removal::{is_in_volume, plan_removal};
 use super::required_libraries::{RequiredLibrary, apis_newer_than_release};
 use super::search_path_setup::{SearchPathSetup, changed_library_path, set_up_search_path};
@@ -20,6 +20,7 @@ use crate::judge::facts::cuda_runtime::CudaVersion;
 use crate::judge::plan::{Verdict, unneeded_files};
 use crate::judge::rule::RuleCure;
 use crate::knowledge::has_api;
+use crate::size::format_size;
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
@@ -51,17 +52,18 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         unneeded_files(target, &request.knowledge.profilers, &phase.without_drop())
     };
     let blank = PhaseRecipe {
-        choice: None,
+        way: None,
+        considered: Vec::new(),
         release: None,
         needs: Vec::new(),
         spare: Vec::new(),
         clears: Vec::new(),
         adds: None,
         search: choose_install_folder(target, linker, CacheUpdate::Build),
-        search_setup: SearchPathSetup::Nothing("nothing is brought".to_owned()),
+        search_setup: SearchPathSetup::nothing("nothing is brought"),
         library_path: None,
         removal: plan_removal(target, &drop).filter(|_| system.shell),
-        check: build_check::check_without_install(target, linker, plan, &needs),
+        check: build_check::check_without_install(target, linker, plan, &needs)?,
         leaves: Vec::new(),
         system,
         foretold: ForetoldAudit {
@@ -82,18 +84,25 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         return Err(RemedyError::BreaksImage { image, why });
     }
     if !recipe.system.shell && !drop.is_empty() {
-        let lacks = recipe.system.lacks.clone();
-        recipe.leaves.push(UnsolvedPoint::WeightWithoutTools(lacks));
+        recipe.leaves.push(format!(
+            "the files that may go: the image has {} to remove them with, and cupti-audit slim needs nothing of it",
+            recipe.system.lacks
+        ));
     }
     let in_volumes = drop.iter().filter(|item| is_in_volume(target, item)).count();
     if recipe.system.shell && in_volumes > 0 {
-        recipe.leaves.push(UnsolvedPoint::WeightInVolumes(in_volumes));
+        recipe.leaves.push(format!(
+            "{in_volumes} of the files that may go: they lie in a volume of the image, where a build may not remove them"
+        ));
     }
     let left = plan
         .drop_bytes()
         .saturating_sub(drop.iter().map(|item| item.bytes).sum());
     if !phase.dead_weight.removes.is_empty() && left > 0 {
-        recipe.leaves.push(UnsolvedPoint::WeightForDrop(left));
+        recipe.leaves.push(format!(
+            "{} of files that this phase does not need, such as compilers and stubs: --drop removes them, too",
+            format_size(left)
+        ));
     }
     Ok(recipe)
 }
@@ -114,8 +123,7 @@ fn bring_in(
     question: &InstallContext<'_>,
     blank: &PhaseRecipe,
 ) -> Result<PhaseRecipe, RemedyError> {
-    let mut made = None;
-    let choice = choose_method(question, request.via, |way| {
+    let (mut recipe, considered) = choose_method(question, request.via, |way| {
         let recipe = finish(request, question.linker, recipe_of(question, way, blank)?);
         let foretold = &recipe.foretold;
         if let Some(why) = &foretold.loses {
@@ -125,70 +133,65 @@ fn bring_in(
             let because = foretold.because.join(", ");
             return Err(format!("what it makes would not pass its own audit: {because}").into());
         }
-        made = Some(recipe);
-        Ok(())
+        Ok(recipe)
     })?;
-    let mut recipe = made.unwrap_or_else(|| blank.clone());
-    recipe.choice = Some(choice);
+    recipe.considered = considered;
     Ok(recipe)
 }
 
 /// What one way comes to.
 fn recipe_of(
     question: &InstallContext<'_>,
-    way: &InstallMethod,
+    way: InstallMethod,
     blank: &PhaseRecipe,
 ) -> Result<PhaseRecipe, MethodObstacle> {
     let target = question.target;
     let mut recipe = blank.clone();
     let release = question.release.as_ref();
     let cuda = way.cuda().or(release.map(|it| it.release.cuda));
-    recipe.needs = match way.copy_plan() {
+    recipe.needs = match way.read_plan() {
         Some(copy_plan) => needs_of(target, copy_plan),
         None => question.needs(cuda.unwrap_or(UNKNOWN_CUDA)),
     };
-    require_system_libraries(target, way)?;
+    require_system_libraries(target, &way)?;
     let needed = |stem: &&'static str| recipe.needs.iter().any(|need| need.stem == *stem);
     // A package brings all of them; what nothing needs is removed in the same layer.
     let companions = target.library.companions();
     recipe.spare = companions.filter(|stem| !needed(stem)).collect();
     if let Some(cuda) = cuda {
         let newer = apis_newer_than_release(target.tables, question.phase, |api| has_api(cuda, api));
-        recipe.leaves.extend(newer.map(UnsolvedPoint::Api));
+        recipe.leaves.extend(newer);
     }
     if recipe.system.shell {
         recipe.clears = misleading_names(target);
     }
-    recipe.release = brought_release(way, release);
+    recipe.release = brought_release(&way, release);
     // The size of files that nobody has read, and of a release that is not known, cannot be said.
     let is_known = |need: &RequiredLibrary| {
-        way.copy_plan().is_some()
+        way.read_plan().is_some()
             || cuda.is_some_and(|cuda| known_file(target, question.linker, cuda, need.stem).is_some())
     };
     // What conda resolves besides, nobody knows.
     let is_sized = !matches!(way, InstallMethod::Conda(_)) && recipe.needs.iter().all(is_known);
     recipe.adds = is_sized.then_some(0);
-    recipe.search_setup = set_up_search_path(question, &recipe.search, way, &recipe.needs);
+    recipe.search_setup = set_up_search_path(question, &recipe.search, &way, &recipe.needs);
     // A bare name is asked for only where every process is to find it: what lies beside its one user is not.
-    if !matches!(&recipe.search_setup, SearchPathSetup::Nothing(_)) || is_default(way) {
-        recipe.check.names = names_to_check(question.target.library, way, &recipe.needs);
+    if !matches!(&recipe.search_setup, SearchPathSetup::Nothing { .. }) || is_default(&way) {
+        recipe.check.names = names_to_check(question.target.library, &way, &recipe.needs);
     }
-    recipe.check.elsewhere = match (way, question.source) {
-        (InstallMethod::Copy { .. }, Some(source)) => read_image_system(source.facts).shell,
+    recipe.check.elsewhere = match (&way, question.source) {
+        (InstallMethod::Copy { is_read: true, .. }, Some(source)) => read_image_system(source.facts).shell,
         // NVIDIA's devel images are Ubuntu and Rocky Linux, and have one.
-        (InstallMethod::Devel { .. }, _) => true,
+        (InstallMethod::Copy { .. }, _) => true,
         _ => false,
     };
-    recipe.choice = Some(MethodChoice {
-        way: way.clone(),
-        considered: Vec::new(),
-    });
+    recipe.way = Some(way);
     Ok(recipe)
 }
 
 /// That the image has what CUPTI needs beside glibc: whatever has apt or dnf has it, and nothing else brings it.
 fn require_system_libraries(target: &ImageFacts, way: &InstallMethod) -> Result<(), MethodObstacle> {
-    let brought = way.copy_plan().into_iter().flat_map(|copy_plan| &copy_plan.files);
+    let brought = way.read_plan().into_iter().flat_map(|copy_plan| &copy_plan.files);
     let brought: Vec<&[u8]> = brought.map(|file| &*file.name).collect();
     let mut needed = target.library.needed.iter();
     let lacking = needed.find(|name| !brought.contains(&name.as_bytes()) && !has_library(target, name.as_bytes()));
@@ -242,15 +245,15 @@ fn needs_of(target: &ImageFacts, copy_plan: &CopyPlan) -> Vec<RequiredLibrary> {
 /// The release that a way brings, and what says that it is the right one.
 fn brought_release(way: &InstallMethod, release: Option<&TargetRelease>) -> Option<BroughtRelease> {
     // Files that were read show their release; what the release of their soname was guessed from says nothing of them.
-    let certain = release.filter(|it| !(way.copy_plan().is_some() && it.is_guess));
+    let certain = release.filter(|it| !(way.read_plan().is_some() && it.is_guess));
     let because = certain.map(|release| release.because.clone());
     let version = match way {
-        InstallMethod::Place(InPlaceFiles { copy_plan, .. }) | InstallMethod::Copy { copy_plan, .. } => {
-            copy_plan.release.clone()
-        }
         InstallMethod::Package(package) => Some(package.version.clone()),
         InstallMethod::Pip(pip) => Some(pip.version.clone()),
-        InstallMethod::Conda(_) | InstallMethod::Devel { .. } => release.map(|it| it.release.wheel()),
+        _ => match way.read_plan() {
+            Some(copy_plan) => copy_plan.release.clone(),
+            None => release.map(|it| it.release.wheel()),
+        },
     };
     Some(BroughtRelease {
         version: version?,
@@ -261,10 +264,8 @@ fn brought_release(way: &InstallMethod, release: Option<&TargetRelease>) -> Opti
 fn is_default(way: &InstallMethod) -> bool {
     match way {
         InstallMethod::Package(package) => package.folder.is_none(),
-        InstallMethod::Copy { copy_plan, .. } | InstallMethod::Place(InPlaceFiles { copy_plan, .. }) => {
-            copy_plan.search.by == FolderDiscovery::Default
-        }
-        InstallMethod::Devel { .. } => true,
-        _ => false,
+        _ => way
+            .copy_plan()
+            .is_some_and(|plan| plan.search.by == FolderDiscovery::Default),
     }
 }

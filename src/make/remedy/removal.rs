@@ -2,35 +2,45 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Serialize;
+
 use super::install_folder::volume_over;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::counted_contents::CountedContents;
+use crate::judge::facts::cuda_runtime::site_packages_of;
 use crate::judge::plan::PlanItem;
+use crate::make::quote;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeId, NodeKind, Rootfs};
 
 /// What is removed, and what that saves.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct RemovalPlan {
     /// What is removed, by reason.
     pub groups: Vec<RemovalGroup>,
+    /// The paths with names that no Dockerfile can hold, which stay.
+    pub unwritable: usize,
     /// The bytes of all layers as they are, uncompressed.
     pub before: u64,
     /// The bytes of the one layer that is left, uncompressed.
     pub after: u64,
     /// The number of layers as they are.
     pub layers: usize,
+    /// The folders of Python packages that lose files, whose lists are kept true.
+    #[serde(serialize_with = "quote::serialize_paths")]
+    pub sites: Vec<RootPath>,
     /// Whether dpkg's lists of files are in the image.
     pub has_dpkg_lists: bool,
 }
 
 /// Paths that are removed for one reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct RemovalGroup {
     pub kind: &'static str,
     pub because: String,
     pub bytes: u64,
     /// The paths: files, links, and folders that hold nothing else.
+    #[serde(serialize_with = "quote::serialize_shell_paths")]
     pub paths: Vec<RootPath>,
 }
 
@@ -56,13 +66,33 @@ pub(crate) fn plan_removal(facts: &ImageFacts, drop: &[PlanItem]) -> Option<Remo
         group.bytes += item.bytes;
         group.paths.extend(paths_of(item).map(|path| highest(&whole, path)));
     }
+    let mut groups = name_once(groups.into_values());
+    let unwritable = leave_unwritable(&mut groups);
+    let sites: BTreeSet<RootPath> = groups
+        .iter()
+        .flat_map(|group| group.paths.iter().filter_map(site_packages_of))
+        .filter(|site| quote::require_literal("a path", &site.absolute()).is_ok())
+        .collect();
     Some(RemovalPlan {
-        groups: name_once(groups.into_values()),
+        groups,
+        unwritable,
+        sites: sites.into_iter().collect(),
         before: facts.layers.iter().map(|layer| layer.bytes).sum(),
         after: left,
         layers: facts.layers.len(),
         has_dpkg_lists: rootfs.lookup(b"/var/lib/dpkg/info").is_ok(),
     })
+}
+
+/// Takes out what no Dockerfile can hold, as a line break in a name would end the instruction. Gives the number of paths.
+fn leave_unwritable(groups: &mut Vec<RemovalGroup>) -> usize {
+    let count = |groups: &[RemovalGroup]| groups.iter().map(|group| group.paths.len()).sum::<usize>();
+    let all = count(groups);
+    for group in groups.iter_mut() {
+        group.paths.retain(|path| quote::is_writable(path.as_bytes()));
+    }
+    groups.retain(|group| !group.paths.is_empty());
+    all - count(groups)
 }
 
 /// Said where a folder goes for several reasons, of which the first is told.

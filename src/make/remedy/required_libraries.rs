@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use super::library_reason::{LibraryReason, LibraryReasons};
 use crate::judge::facts::{CuptiConsumer, FailureImpact};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{KnowledgeTables, LibraryProfile, Phase};
 
 /// A library that has to be there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct RequiredLibrary {
     /// The name up to the number of its soname, such as `libnvperf_host.so`.
     pub stem: &'static str,
@@ -64,35 +66,20 @@ pub(crate) fn list_required_libraries(
     needs
 }
 
-/// An API that a release of CUDA does not have yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NewerApi {
-    pub name: String,
-    /// The release of CUDA that brought it, where the table says one.
-    pub since: Option<String>,
-}
-
-impl std::fmt::Display for NewerApi {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let since = self.since.as_deref().unwrap_or("a later release");
-        write!(f, "CUPTI's {} API, which came with CUDA {since}", self.name)
-    }
-}
-
-/// The APIs that a phase needs or wants and that the release has in no form, each with the CUDA that brought it.
+/// The APIs that a phase needs or wants and that the release has in no form, each in words with the CUDA that brought it.
 pub(crate) fn apis_newer_than_release(
     tables: &'static KnowledgeTables,
     phase: &Phase,
     has: impl Fn(&CuptiApi) -> bool,
-) -> impl Iterator<Item = NewerApi> {
+) -> impl Iterator<Item = String> {
     let lacking = phase
         .wished_apis(tables)
         .filter(move |apis| !apis.iter().any(|api| has(api)));
     // Of alternatives the first is the one that the phase would have.
     lacking.filter_map(|apis| {
-        apis.first().map(|api| NewerApi {
-            name: api.name.clone(),
-            since: api.since.clone(),
+        apis.first().map(|api| {
+            let since = api.since.as_deref().unwrap_or("a later release");
+            format!("CUPTI's {} API, which came with CUDA {since}", api.name)
         })
     })
 }
@@ -115,7 +102,7 @@ mod tests {
         let said = |cuda| -> Vec<String> {
             let phase = known.phase("profiling").unwrap();
             let newer = apis_newer_than_release(known.tables, phase, |api| has_api(cuda, api));
-            newer.map(|api| api.to_string()).collect()
+            newer.collect()
         };
         let pm_sampling = "CUPTI's PM Sampling API, which came with CUDA 12.6";
         let sass = "CUPTI's SASS Metrics API, which came with CUDA 12.2";

@@ -3,35 +3,44 @@
 use serde::Serialize;
 
 use super::build_check::names_to_check;
+use super::copy_plan::CreatedLink;
 use super::install_context::InstallContext;
 use super::install_folder::{FolderDiscovery, InstallFolder};
-use super::install_method::{InstallMethod, PipInstall};
+use super::install_method::InstallMethod;
 use super::required_libraries::RequiredLibrary;
 use crate::byte_search::contains_bytes;
 use crate::judge::facts::ImageFacts;
+use crate::make::quote;
 use image_linkage::loader::{SearchStage, SearchStep, TriedFile};
 use image_linkage::path::RootPath;
 
 /// How the loader comes to find what was brought.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum SearchPathSetup {
-    Nothing(String),
+    Nothing {
+        because: String,
+    },
     Folder {
+        #[serde(serialize_with = "quote::serialize_path")]
         conf: RootPath,
+        #[serde(serialize_with = "quote::serialize_path")]
         folder: RootPath,
         because: String,
     },
     /// Links in a folder of their own, which a file of `ldconfig` names.
     Links {
+        #[serde(serialize_with = "quote::serialize_path")]
         conf: RootPath,
         /// The folder in which nothing lies but these links.
+        #[serde(serialize_with = "quote::serialize_path")]
         folder: RootPath,
-        /// The links and what they lead to.
-        links: Vec<(RootPath, RootPath)>,
+        links: Vec<CreatedLink>,
         because: String,
     },
     /// A file of `ldconfig` names the folders that the package lists.
     Listed {
+        #[serde(serialize_with = "quote::serialize_path")]
         conf: RootPath,
     },
 }
@@ -46,61 +55,51 @@ pub(super) fn set_up_search_path(
     let InstallFolder { folder, by, because } = search;
     // Nothing can be run that would name a folder: the files go where the loader looks by itself.
     let FolderDiscovery::Conf(conf) = by else {
-        return SearchPathSetup::Nothing(format!("{because}: {folder}"));
+        return SearchPathSetup::nothing(format!("{because}: {folder}"));
     };
-    let because_shared = "other libraries lie there too, and are not to be found by everybody";
     let name_folder = |folder: &RootPath| SearchPathSetup::Folder {
         conf: conf.clone(),
         folder: folder.clone(),
         because: because.clone(),
     };
+    let make_links = |links| SearchPathSetup::Links {
+        conf: conf.clone(),
+        folder: folder.clone(),
+        links,
+        because: "other libraries lie there too, and are not to be found by everybody".to_owned(),
+    };
+    let link_to = |files: &RootPath| {
+        let names = names_to_check(question.target.library, way, needs);
+        let link = |name: &String| CreatedLink {
+            at: folder.join(name.as_bytes()),
+            to: files.join(name.as_bytes()).absolute().into(),
+            because: String::new(),
+        };
+        make_links(names.iter().map(link).collect())
+    };
     match way {
         InstallMethod::Package(package) if package.folder.is_none() => {
-            SearchPathSetup::Nothing("the package puts its files where the loader looks by itself".to_owned())
+            SearchPathSetup::nothing("the package puts its files where the loader looks by itself")
         }
         InstallMethod::Package(_) => SearchPathSetup::Listed { conf: conf.clone() },
-        InstallMethod::Copy { .. } | InstallMethod::Devel { .. } => name_folder(folder),
-        InstallMethod::Place(place) if place.is_shared => SearchPathSetup::Links {
-            links: place
-                .copy_plan
-                .files
-                .iter()
-                .map(|file| (folder.join(&file.name), file.from.clone()))
-                .collect(),
-            folder: folder.clone(),
-            conf: conf.clone(),
-            because: because_shared.to_owned(),
-        },
-        InstallMethod::Place(place) => {
-            let first = place.copy_plan.files.first();
-            name_folder(&first.map(|file| file.from.parent()).unwrap_or_default())
-        }
+        InstallMethod::Copy { .. } => name_folder(folder),
+        InstallMethod::Place(place) if place.links.is_empty() => name_folder(&place.search.folder),
+        InstallMethod::Place(place) => make_links(place.links.clone()),
         // The phase asks for no API itself, so that only the program that is linked with CUPTI needs it.
         InstallMethod::Pip(pip) if question.phase.apis.accepted_ids().next().is_none() => {
-            SearchPathSetup::Nothing(format!("the search path of what asks for it leads to {}", pip.folder))
+            SearchPathSetup::nothing(format!("the search path of what asks for it leads to {}", pip.folder))
         }
-        InstallMethod::Pip(PipInstall {
-            folder,
-            is_shared: false,
-            ..
-        }) => name_folder(folder),
+        InstallMethod::Pip(pip) if pip.headers.is_some() => name_folder(&pip.folder),
+        InstallMethod::Pip(pip) => link_to(&pip.folder),
         // Its folder has a libstdc++ and an OpenSSL of conda's, which no other program is to find.
-        InstallMethod::Pip(_) | InstallMethod::Conda(_) => {
-            let files = match way {
-                InstallMethod::Conda(conda) => conda.environment.prefix.join(b"lib"),
-                InstallMethod::Pip(pip) => pip.folder.clone(),
-                _ => RootPath::default(),
-            };
-            let link = |name: &String| (folder.join(name.as_bytes()), files.join(name.as_bytes()));
-            SearchPathSetup::Links {
-                conf: conf.clone(),
-                folder: folder.clone(),
-                links: names_to_check(question.target.library, way, needs)
-                    .iter()
-                    .map(link)
-                    .collect(),
-                because: because_shared.to_owned(),
-            }
+        InstallMethod::Conda(conda) => link_to(&conda.environment.prefix.join(b"lib")),
+    }
+}
+
+impl SearchPathSetup {
+    pub(crate) fn nothing(because: impl Into<String>) -> Self {
+        Self::Nothing {
+            because: because.into(),
         }
     }
 }

@@ -10,9 +10,9 @@ use super::twin_files::TwinFiles;
 use crate::judge::facts::ImageFacts;
 use crate::judge::plan::{Plan, PlanItem};
 use crate::knowledge::Phase;
-use crate::make::remedy::copy_plan::{self, CopyPlan, CreatedLink};
+use crate::make::remedy::copy_plan::{self, CopyPlan};
 use crate::make::remedy::file_ways::{find_in_place, has_files_of};
-use crate::make::remedy::install_folder::{CacheUpdate, FolderDiscovery, InstallFolder};
+use crate::make::remedy::install_folder::{CacheUpdate, FolderDiscovery};
 use crate::make::remedy::recipe::misleading_names;
 use crate::make::remedy::search_path_setup::{ChangedLibraryPath, SearchPathSetup, changed_library_path};
 use image_linkage::layer::LayerCut;
@@ -131,36 +131,16 @@ pub(crate) fn decide_changes(
 
 /// How the CUPTI that lies in the image gets onto the search path, with no file brought; `None` where it cannot serve.
 fn plan_in_place(facts: &ImageFacts, phase: &Phase) -> Option<CopyPlan> {
-    let found = find_in_place(facts, phase, CacheUpdate::Cache).ok()?;
-    let (mut plan, because) = (found.copy_plan, "the image holds it, and no search path leads to it");
-    let files = std::mem::take(&mut plan.files);
-    plan.links = Vec::new();
-    let FolderDiscovery::Conf(_) = &plan.search.by else {
-        return None;
-    };
-    if found.is_shared {
-        let folder = &plan.search.folder;
-        let link = |file: &copy_plan::CopiedFile| CreatedLink {
-            at: folder.join(&file.name),
-            to: file.from.absolute().into(),
-            because: format!("{because}; other libraries beside it are not to be found by everybody"),
-        };
-        plan.links = files.iter().map(link).collect();
-    } else {
-        let folder = files.first()?.from.parent();
-        let because = because.to_owned();
-        plan.search = InstallFolder {
-            folder,
-            because,
-            ..plan.search
-        };
-    }
-    Some(plan)
+    let plan = find_in_place(facts, phase, CacheUpdate::Cache).ok()?;
+    (plan.search.by != FolderDiscovery::Default).then(|| CopyPlan {
+        files: Vec::new(),
+        ..plan
+    })
 }
 
 /// `LD_LIBRARY_PATH` without what misleads; `None` where it stays.
 fn clean_library_path(facts: &ImageFacts, copy_plan: Option<&CopyPlan>) -> Option<ChangedLibraryPath> {
-    let nothing = || SearchPathSetup::Nothing(String::new());
+    let nothing = || SearchPathSetup::Nothing { because: String::new() };
     let search_setup = copy_plan.map_or_else(nothing, |copy_plan| match &copy_plan.search.by {
         FolderDiscovery::Conf(conf) => SearchPathSetup::Folder {
             conf: conf.clone(),

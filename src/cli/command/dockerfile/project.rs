@@ -24,7 +24,7 @@ pub fn render_project(
         pages: pages.collect::<Result<_, _>>()?,
         builder: builder(asked)?,
     };
-    if asked.args.with_builder && project.pages.iter().any(|page| page.python.is_empty()) {
+    if asked.args.with_builder && project.pages.iter().any(|page| page.recipe.system.python.is_none()) {
         let image = asked.facts.image.reference.clone();
         let why = "it has no python3 on its PATH, which the PyTorch that is built is for";
         return Err(RemedyError::NoBuilder { image, why }.into());

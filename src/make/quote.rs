@@ -1,10 +1,15 @@
 //! Text as the shell, the words of a Dockerfile and JSON in it take it.
 //!
-//! Names of an image reach a Dockerfile only through [`require_plain`] or [`crate::shell_quote::quote_shell`].
+//! A recipe is serialised for the templates, and its paths become text only by the functions here that serialise them:
+//! a path that cannot be written is an error of the serialisation.
+
+use serde::ser::{Error as _, Serialize, Serializer};
 
 use crate::make::remedy::RemedyError;
 use crate::shell_quote::is_plain;
+use image_linkage::elf::ByteString;
 use image_linkage::escape::escape_bytes;
+use image_linkage::path::RootPath;
 
 /// The name as it is, when every byte of it means itself wherever it stands.
 ///
@@ -19,7 +24,8 @@ pub(crate) fn require_plain(what: &str, name: &[u8]) -> Result<String, RemedyErr
 /// Errors: [`RemedyError::Name`], for one with a variable, a pattern or an escape, which `COPY` reads in JSON too.
 pub(crate) fn require_literal(what: &str, name: &[u8]) -> Result<String, RemedyError> {
     let text = std::str::from_utf8(name).ok().filter(|_| is_writable(name));
-    let text = text.filter(|text| !text.contains(['$', '*', '?', '[', ']', '\\', '"']));
+    // In front of a word a dash would make it an option.
+    let text = text.filter(|text| !text.starts_with('-') && !text.contains(['$', '*', '?', '[', ']', '\\', '"']));
     text.map(str::to_owned).ok_or_else(|| refused(what, name))
 }
 
@@ -43,6 +49,54 @@ fn refused(what: &str, name: &[u8]) -> RemedyError {
         what: what.to_owned(),
         name: escape_bytes(name),
     }
+}
+
+/// A path in a template, checked as [`require_literal`] does.
+struct LiteralPath<'p>(&'p RootPath);
+
+impl Serialize for LiteralPath<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let text = require_literal("a path", &self.0.absolute());
+        to.serialize_str(&text.map_err(S::Error::custom)?)
+    }
+}
+
+/// Serialises a path.
+///
+/// Errors: That the templates cannot have it; so too for the others.
+pub(crate) fn serialize_path<S: Serializer>(path: &RootPath, to: S) -> Result<S::Ok, S::Error> {
+    LiteralPath(path).serialize(to)
+}
+
+/// Serialises a path that may be absent.
+#[expect(clippy::ref_option, reason = "serde hands a field over by reference")]
+pub(crate) fn serialize_optional_path<S: Serializer>(path: &Option<RootPath>, to: S) -> Result<S::Ok, S::Error> {
+    path.as_ref().map(LiteralPath).serialize(to)
+}
+
+/// Serialises a list of paths.
+pub(crate) fn serialize_paths<S: Serializer>(paths: &[RootPath], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(paths.iter().map(LiteralPath))
+}
+
+/// Serialises paths that the shell alone reads, which [`is_writable`] lets through.
+pub(crate) fn serialize_shell_paths<S: Serializer>(paths: &[RootPath], to: S) -> Result<S::Ok, S::Error> {
+    // What can be written is UTF-8: nothing is lost.
+    to.collect_seq(
+        paths
+            .iter()
+            .map(|path| String::from_utf8_lossy(&path.absolute()).into_owned()),
+    )
+}
+
+/// Serialises what a link leads to.
+pub(crate) fn serialize_link_target<S: Serializer>(target: &ByteString, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&require_literal("a link", target).map_err(S::Error::custom)?)
+}
+
+/// Serialises a name for a comment.
+pub(crate) fn serialize_escaped<S: Serializer>(name: &ByteString, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&escape_bytes(name))
 }
 
 /// A value of `ENV` or `LABEL` (Dockerfile reference, "Environment replacement"): in double quotes, nothing replaced.
