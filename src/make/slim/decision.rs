@@ -124,7 +124,8 @@ pub(crate) fn decide_changes(
     }
     decision.library_path = clean_library_path(facts, decision.copy_plan.as_ref());
     if dropping == DropMode::Drop {
-        leave_out(&mut decision, &original.layers, plan, facts.tables);
+        let merged = &facts.contexts.as_is.rootfs;
+        leave_out(&mut decision, &original.layers, merged, plan, facts.tables);
     }
     Ok(decision)
 }

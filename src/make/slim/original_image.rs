@@ -13,7 +13,7 @@ use image_linkage::digest::VerifiedReader;
 use image_linkage::layer::DecompressedReader;
 use image_linkage::layer::{LayerEntry, LayerIndex};
 use image_linkage::path::RootPath;
-use image_linkage::rootfs;
+use image_linkage::rootfs::Rootfs;
 use image_source::{BlobStore, Image, ImageDocuments, ImageError, OpenedImage, OpenedLayers, RegistryReference};
 
 /// The bytes of a blob that are read at a time.
@@ -140,9 +140,8 @@ impl OriginalImage {
         })
     }
 
-    /// Where the bytes of a file of the merged file system lie: in which layer, at which path of it.
-    pub(crate) fn locate_file(&self, path: &RootPath) -> Option<(usize, RootPath)> {
-        let (merged, _) = rootfs::merge_layers(&self.layers);
+    /// Where the bytes of a file of `merged`, the file system of the layers, lie: in which layer, at which path of it.
+    pub(crate) fn locate_file(&self, merged: &Rootfs, path: &RootPath) -> Option<(usize, RootPath)> {
         let found = merged.lookup_link(&path.absolute()).ok()?;
         let mut number = merged.node(found.node).layer;
         let mut at = found.path;

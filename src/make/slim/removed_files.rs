@@ -12,17 +12,17 @@ use image_linkage::layer::{LayerEntry, LayerIndex};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
 
-/// Decides which files go and what that makes of the layers.
+/// Decides which files go and what that makes of the layers, whose file system is `merged`.
 pub(super) fn leave_out(
     decision: &mut SlimDecision,
     layers: &[LayerIndex],
+    merged: &Rootfs,
     plan: &Plan,
     tables: &'static KnowledgeTables,
 ) {
-    let (merged, _) = rootfs::merge_layers(layers);
     decision.drop.clone_from(&plan.drop);
-    decision.hidden = hidden_files(layers, &merged, tables);
-    keep_linked(decision, layers, &merged);
+    decision.hidden = hidden_files(layers, merged, tables);
+    keep_linked(decision, layers, merged);
     let gone = decision.removed_paths();
     for (number, layer) in layers.iter().enumerate() {
         let mut cut = LayerCut::new(layer, &decision.removed_from(number));
@@ -180,7 +180,8 @@ mod tests {
             is_misled: false,
         };
         let mut decision = SlimDecision::default();
-        leave_out(&mut decision, &layers, &plan, Knowledge::built_in().tables);
+        let (merged, _) = rootfs::merge_layers(&layers);
+        leave_out(&mut decision, &layers, &merged, &plan, Knowledge::built_in().tables);
         let (rootfs, _) = rootfs::merge_layers(decision.apply(&layers));
         let mut left = Vec::new();
         rootfs.visit(|path, _, _| left.push(path.to_string()));

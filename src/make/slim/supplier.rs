@@ -18,6 +18,7 @@ use image_linkage::layer::extract_files;
 use image_linkage::layer::{IndexOptions, KeptFiles, LayerIndex, LayerProblem, ProblemKind, read_file_facts};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
 use image_source::{Image, ImageConfig, LayerDescriptor, OpenedImage, OpenedLayers, Platform, SourceKind};
 
 /// A source of CUPTI that was read.
@@ -111,7 +112,10 @@ impl CuptiSupplier {
         folder: &Path,
     ) -> Result<BTreeMap<RootPath, ExtractedFile>, SlimError> {
         match &self.kind {
-            SupplierKind::Image(original) => from_image(original, paths, limits, folder),
+            SupplierKind::Image(original) => {
+                let merged = &self.facts.contexts.as_is.rootfs;
+                from_image(original, merged, paths, limits, folder)
+            }
             SupplierKind::Wheel(wheel) => {
                 let mut archive = archive(wheel, limits)?;
                 one_by_one(paths, folder, |path, to| {
@@ -243,6 +247,7 @@ fn one_by_one(
 /// Takes files out of an image, reading each layer that holds some once.
 fn from_image(
     original: &OriginalImage,
+    merged: &Rootfs,
     paths: &BTreeSet<RootPath>,
     limits: &Limits,
     folder: &Path,
@@ -250,7 +255,7 @@ fn from_image(
     let mut layers: BTreeMap<usize, BTreeMap<RootPath, &RootPath>> = BTreeMap::new();
     for path in paths {
         let (layer, stored) = original
-            .locate_file(path)
+            .locate_file(merged, path)
             .ok_or_else(|| SlimError::Cannot(format!("{path} is no file of the source")))?;
         layers.entry(layer).or_default().insert(stored, path);
     }
