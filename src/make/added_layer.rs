@@ -1,66 +1,156 @@
-//! The members of the layer that is added: sorted, with the folders that are not there yet.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "what is brought lies in files of its own until it is written"
-)]
+//! The layer that a remedy adds to an image: applied to a merged file system in memory, where its outcome is foretold, or
+//! written as a tar.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
 
-use super::SlimError;
-use image_linkage::layer::LayerWriter;
+use super::remedy::copy_plan::{CopiedFile, CreatedLink};
+use crate::judge::facts::ImageFacts;
+use image_linkage::layer::{FileFacts, LayerEntry, LayerIndex, LayerWriter};
+use image_linkage::loader::{DynamicLoader, LdconfigOutcome, write_cache};
 use image_linkage::path::{self, RootPath};
 use image_linkage::rootfs::{LookupError, NodeKind, Rootfs};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The loader's cache, as ldconfig writes it.
+const CACHE: &str = "etc/ld.so.cache";
+
+#[derive(Debug, Clone)]
 pub(crate) enum AddedMember {
-    /// A file whose content lies on the host.
-    Copied {
-        file: PathBuf,
-        bytes: u64,
-        mode: u16,
+    File {
+        facts: Arc<FileFacts>,
+        /// Its place in the source that its bytes come from; without one they are what the facts keep.
+        from: Option<RootPath>,
+        because: String,
     },
-    /// A small file, mode 644.
-    Written(Vec<u8>),
-    Symlink(Vec<u8>),
+    Symlink {
+        to: Vec<u8>,
+        because: String,
+    },
     /// Something of the layers below is deleted.
     Deleted,
 }
 
-/// The members of a layer, by path.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct AddedMembers {
+/// The members of a layer by path, and the folders that are not there yet.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AddedLayer {
     members: BTreeMap<RootPath, AddedMember>,
     folders: BTreeSet<RootPath>,
 }
 
-impl AddedMembers {
+impl AddedLayer {
     /// Adds a member at `path` of the file system `rootfs`: behind the links of its folders, which stay.
     ///
-    /// Errors: What stands in its way.
-    pub(crate) fn add(&mut self, rootfs: &Rootfs, path: &RootPath, member: AddedMember) -> Result<RootPath, SlimError> {
-        let folder = self.folder(rootfs, &path.parent())?;
-        let at = folder.join(path.name());
+    /// Errors: What stands in its way; so too for the others.
+    pub(crate) fn add(&mut self, rootfs: &Rootfs, path: &RootPath, member: AddedMember) -> Result<(), String> {
+        // As many links as Linux follows (path_resolution(7)).
+        let at = self.folder(rootfs, &path.parent(), 40)?.join(path.name());
         let there = rootfs.lookup_link(&at.absolute());
         // A file of an upper layer hides the whole folder of that name below (image-spec, layer.md).
         let is_folder = |id| matches!(rootfs.node(id).kind, NodeKind::Directory(_));
-        if member != AddedMember::Deleted && there.is_ok_and(|found| is_folder(found.node)) {
-            let text = format!("{at} is a folder in the image, and a file is to stand there");
-            return Err(SlimError::Cannot(text));
+        if !matches!(member, AddedMember::Deleted) && there.is_ok_and(|found| is_folder(found.node)) {
+            return Err(format!("{at} is a folder in the image, and a file is to stand there"));
         }
-        self.members.insert(at.clone(), member);
-        Ok(at)
+        self.members.insert(at, member);
+        Ok(())
+    }
+
+    /// Adds files of `source`, each with its mode.
+    pub(crate) fn copy_files(
+        &mut self,
+        rootfs: &Rootfs,
+        files: &[CopiedFile],
+        source: &ImageFacts,
+    ) -> Result<(), String> {
+        for file in files {
+            let read = source.contexts.as_is.rootfs.file(&file.from.absolute());
+            let facts = FileFacts {
+                mode: file.mode,
+                uid: 0,
+                gid: 0,
+                capabilities: None,
+                access_list: None,
+                ..read.cloned().unwrap_or_default()
+            };
+            let member = AddedMember::File {
+                facts: Arc::new(facts),
+                from: Some(file.from.clone()),
+                because: file.because.to_string(),
+            };
+            self.add(rootfs, &file.to, member)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn make_links(&mut self, rootfs: &Rootfs, links: &[CreatedLink]) -> Result<(), String> {
+        links
+            .iter()
+            .try_for_each(|link| self.make_link(rootfs, &link.at, &link.to, &link.because))
+    }
+
+    fn make_link(&mut self, rootfs: &Rootfs, at: &RootPath, to: &[u8], because: &str) -> Result<(), String> {
+        let (to, because) = (to.to_vec(), because.to_owned());
+        self.add(rootfs, at, AddedMember::Symlink { to, because })
+    }
+
+    /// Adds a small file, mode 644.
+    pub(crate) fn write_file(
+        &mut self,
+        rootfs: &Rootfs,
+        at: &RootPath,
+        content: Vec<u8>,
+        because: &str,
+    ) -> Result<(), String> {
+        let facts = FileFacts {
+            bytes: content.len() as u64,
+            mode: 0o644,
+            kept: Some(content.into()),
+            ..FileFacts::default()
+        };
+        let member = AddedMember::File {
+            facts: Arc::new(facts),
+            from: None,
+            because: because.to_owned(),
+        };
+        self.add(rootfs, at, member)
+    }
+
+    /// Puts a line for the folder in front of what the configuration of `ldconfig` says.
+    pub(crate) fn name_folder(
+        &mut self,
+        rootfs: &Rootfs,
+        conf: &RootPath,
+        folder: &RootPath,
+        because: &str,
+    ) -> Result<(), String> {
+        let line = [&folder.absolute(), &b"\n"[..]].concat();
+        let content = rootfs.content(&conf.absolute()).unwrap_or_default();
+        let content = content.strip_prefix(&*line).unwrap_or(content);
+        self.write_file(rootfs, conf, [&line, content].concat(), because)
+    }
+
+    /// Adds what a run of `ldconfig` on `rootfs` leaves: the loader's cache, and the links that go with it.
+    pub(crate) fn add_cache(
+        &mut self,
+        rootfs: &Rootfs,
+        linker: &DynamicLoader,
+        run: &LdconfigOutcome,
+        generator: &str,
+    ) -> Result<(), String> {
+        for (link, target) in &run.relinked.made {
+            let because = "ldconfig makes it: the soname of the file that it leads to";
+            self.make_link(rootfs, &RootPath::new(link), target, because)?;
+        }
+        for link in &run.relinked.removed {
+            self.add(rootfs, &RootPath::new(link), AddedMember::Deleted)?;
+        }
+        let content = write_cache(&run.cache, linker.arch.data, generator)?;
+        let because = "the loader looks up a soname here; it names what was brought, and no file that is gone";
+        self.write_file(rootfs, &CACHE.into(), content, because)
     }
 
     /// The place of a folder; what is missing of it is added.
-    fn folder(&mut self, rootfs: &Rootfs, wanted: &RootPath) -> Result<RootPath, SlimError> {
-        // As many links as Linux follows (path_resolution(7)).
-        self.folder_behind(rootfs, wanted, 40)
-    }
-
-    fn folder_behind(&mut self, rootfs: &Rootfs, wanted: &RootPath, links: usize) -> Result<RootPath, SlimError> {
+    fn folder(&mut self, rootfs: &Rootfs, wanted: &RootPath, links: usize) -> Result<RootPath, String> {
         let mut at = RootPath::default();
         for name in path::split_components(wanted.as_bytes()) {
             let next = at.join(name);
@@ -78,21 +168,35 @@ impl AddedMembers {
                         Some(b'/') => RootPath::new(target),
                         _ => at.join(target),
                     };
-                    self.folder_behind(rootfs, &target, links - 1)?
+                    self.folder(rootfs, &target, links - 1)?
                 }
-                _ => {
-                    let text = format!("{next} is no folder in the image, and files are to lie there");
-                    return Err(SlimError::Cannot(text));
-                }
+                _ => return Err(format!("{next} is no folder in the image, and files are to lie there")),
             };
         }
         Ok(at)
     }
 
-    /// Writes the members as a layer's tar.
+    /// The layer as it is read once it is written.
+    pub(crate) fn index(&self) -> LayerIndex {
+        let mut index = LayerIndex::empty();
+        for (path, member) in &self.members {
+            let entry = match member {
+                AddedMember::File { facts, .. } => LayerEntry::File(Arc::clone(facts)),
+                AddedMember::Symlink { to, .. } => LayerEntry::Symlink(to.as_slice().into()),
+                AddedMember::Deleted => {
+                    index.whiteouts.insert(path.clone());
+                    continue;
+                }
+            };
+            index.entries.insert(path, entry);
+        }
+        index
+    }
+
+    /// Writes the layer as a tar; `open` gives the bytes of a file of the source.
     ///
-    /// Errors: What `out` gives, or the files that are copied.
-    pub(crate) fn write(&self, out: impl Write) -> io::Result<()> {
+    /// Errors: What `out` or `open` gives.
+    pub(crate) fn write<R: Read>(&self, out: impl Write, open: impl Fn(&RootPath) -> io::Result<R>) -> io::Result<()> {
         let mut writer = LayerWriter::new(out);
         // Sorted, so that a folder comes before what lies in it.
         let mut all: BTreeMap<&RootPath, Option<&AddedMember>> = BTreeMap::new();
@@ -101,25 +205,32 @@ impl AddedMembers {
         for (path, member) in all {
             match member {
                 None => writer.directory(path)?,
-                Some(AddedMember::Copied { file, bytes, mode }) => {
-                    writer.file(path, *mode, *bytes, File::open(file)?)?;
-                }
-                Some(AddedMember::Written(content)) => {
-                    writer.file(path, 0o644, content.len() as u64, content.as_slice())?;
-                }
-                Some(AddedMember::Symlink(target)) => writer.symlink(path, target)?,
+                Some(AddedMember::File { facts, from, .. }) => match from {
+                    Some(from) => writer.file(path, facts.mode, facts.bytes, open(from)?)?,
+                    None => writer.file(path, facts.mode, facts.bytes, facts.kept.as_deref().unwrap_or_default())?,
+                },
+                Some(AddedMember::Symlink { to, .. }) => writer.symlink(path, to)?,
                 Some(AddedMember::Deleted) => writer.whiteout(path)?,
             }
         }
         writer.end()
     }
 
-    /// The paths of the members, without the folders.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &RootPath> {
-        self.members.keys()
+    /// The members by path, without the folders.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&RootPath, &AddedMember)> {
+        self.members.iter()
     }
 
     pub(crate) fn folders(&self) -> impl Iterator<Item = &RootPath> {
         self.folders.iter()
+    }
+
+    /// The bytes of its files.
+    pub(crate) fn bytes(&self) -> u64 {
+        let sizes = self.members.values().map(|member| match member {
+            AddedMember::File { facts, .. } => facts.bytes,
+            _ => 0,
+        });
+        sizes.sum()
     }
 }

@@ -1,5 +1,6 @@
 //! What would make an image serve a phase: the recipe, as a Dockerfile, and as a new image.
 
+pub(crate) mod added_layer;
 pub(crate) mod dockerfile;
 pub(crate) mod mending;
 pub(crate) mod quote;

@@ -12,7 +12,7 @@ use crate::knowledge::Knowledge;
 use crate::make::slim::added_layer::{SlimInput, foretell_image};
 use crate::make::slim::build_image::build_new_image;
 use crate::make::slim::decision::{DropMode, SlimDecision, decide_changes};
-use crate::make::slim::final_audit::{audit_new_image, judge_new_image};
+use crate::make::slim::final_audit::{audit_foretold_image, audit_new_image};
 use crate::make::slim::new_image::NewImage;
 use crate::make::slim::original_image::OriginalImage;
 use crate::make::slim::output::{ImageOutput, OutputAccess, WrittenImage};
@@ -207,7 +207,7 @@ impl SlimRun<'_> {
         self.original.require_own_layers()?;
         let conditions = &self.options.conditions;
         let read = foretell_image(making)?;
-        let judged = judge_new_image(read, making.facts, self.knowledge, self.phase, conditions);
+        let judged = audit_foretold_image(read, making.facts, self.knowledge, self.phase, conditions);
         Self::with_advice(judged, making.supplier)
     }
 

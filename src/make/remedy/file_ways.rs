@@ -111,8 +111,10 @@ fn is_shared(target: &ImageFacts, copy_plan: &CopyPlan) -> bool {
 pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let source = question.source;
     let CopySource { name: from, facts } = source.ok_or("no image to copy from was named with --from")?;
-    let copy_plan = plan_copy(facts, question.phase, question.target, CacheUpdate::Build)?;
+    let mut copy_plan = plan_copy(facts, question.phase, question.target, CacheUpdate::Build)?;
     if !question.system.shell {
+        // Nothing makes links, and the files have the names that are asked for.
+        copy_plan.links.clear();
         require_no_links(question.target, &question.system, &copy_plan)?;
     }
     let has = copy_plan.release.as_deref().and_then(parse_cuda_version);

@@ -11,24 +11,30 @@ use crate::make::still_works::check_still_works;
 use image_linkage::loader::DynamicLoader;
 
 /// The verdict on the image as the recipe leaves it, for its phase.
+///
+/// Errors: What stands in the way of a file.
 pub(super) fn foretell_audit(
     request: &RecipeRequest<'_>,
     linker: &DynamicLoader,
     recipe: &PhaseRecipe,
-) -> ForetoldAudit {
-    let (audit, adds) = audit_made(request, linker, recipe);
+) -> Result<ForetoldAudit, String> {
+    let (audit, adds) = audit_made(request, linker, recipe)?;
     let loses = check_still_works(&request.target.contexts, &audit.facts.contexts).err();
     let plan = audit.plan(&request.phase.name).unwrap_or(request.plan);
-    ForetoldAudit {
+    Ok(ForetoldAudit {
         verdict: plan.verdict,
         because: plan.because.clone(),
         adds,
         loses,
-    }
+    })
 }
 
 /// The audit of the file system that the recipe makes, and the bytes of the files that its build writes.
-fn audit_made(request: &RecipeRequest<'_>, linker: &DynamicLoader, recipe: &PhaseRecipe) -> (AuditedImage, u64) {
+fn audit_made(
+    request: &RecipeRequest<'_>,
+    linker: &DynamicLoader,
+    recipe: &PhaseRecipe,
+) -> Result<(AuditedImage, u64), String> {
     let RecipeRequest {
         target,
         knowledge,
@@ -43,7 +49,7 @@ fn audit_made(request: &RecipeRequest<'_>, linker: &DynamicLoader, recipe: &Phas
             .env
             .push(("LD_LIBRARY_PATH".to_owned(), path.value.clone()));
     }
-    let (rootfs, adds) = make_rootfs(target, linker, request.source, recipe);
+    let (rootfs, adds) = make_rootfs(target, linker, request.source, recipe)?;
     let layers = MergedLayers {
         rootfs: Arc::new(rootfs),
         sizes: target.layers.clone(),
@@ -54,5 +60,5 @@ fn audit_made(request: &RecipeRequest<'_>, linker: &DynamicLoader, recipe: &Phas
     };
     let facts = gather_from_rootfs(image, layers, knowledge, conditions);
     let phases = [request.phase.name.clone()];
-    (judge_image(facts, knowledge, &phases, &conditions.environment), adds)
+    Ok((judge_image(facts, knowledge, &phases, &conditions.environment), adds))
 }

@@ -5,20 +5,20 @@
 
 use std::sync::Arc;
 
-use super::copy_plan::{CopyPlan, CreatedLink};
 use super::copy_source::CopySource;
 use super::install_folder::default_folder;
 use super::install_method::InstallMethod;
 use super::phase_recipe::PhaseRecipe;
 use super::search_path_setup::SearchPathSetup;
-use super::target::{elf_at, file_facts_at};
+use super::target::elf_at;
 use super::target_release::known_file;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::parse_cuda_version;
 use crate::knowledge::has_api;
+use crate::make::added_layer::{AddedLayer, AddedMember};
 use image_linkage::elf::{ByteString, DynamicSymbol, ElfFacts, SymbolRole};
-use image_linkage::layer::{FileFacts, LayerEntry, LayerIndex};
-use image_linkage::loader::{DynamicLoader, folders_of_cache, run_ldconfig, write_cache};
+use image_linkage::layer::{FileFacts, LayerIndex};
+use image_linkage::loader::{DynamicLoader, folders_of_cache, run_ldconfig};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
@@ -26,27 +26,25 @@ use image_linkage::rootfs::{NodeKind, Rootfs};
 const ET_DYN: u16 = 3;
 
 /// The file system of the image behind `recipe`, and the bytes of the files that the build writes, as far as known.
+///
+/// Errors: What stands in the way of a file.
 pub(super) fn make_rootfs(
     target: &ImageFacts,
     linker: &DynamicLoader,
     source: Option<CopySource<'_>>,
     recipe: &PhaseRecipe,
-) -> (Rootfs, u64) {
+) -> Result<(Rootfs, u64), String> {
     let before = &target.contexts.as_is.rootfs;
-    let mut layer = MadeLayer {
-        target,
-        linker,
-        index: LayerIndex::empty(),
-    };
-    if let Some(way) = &recipe.way {
-        layer.add_library(way, source, recipe);
-        layer.add_search_path(way, recipe);
-    }
+    let mut layer = AddedLayer::default();
     // They go first: what is written in their place is not hidden by it.
-    let cleared = recipe.clears.iter().map(|path| real_place(before, path));
-    layer.index.whiteouts = cleared.collect();
+    for path in &recipe.clears {
+        layer.add(before, path, AddedMember::Deleted)?;
+    }
+    if let Some(way) = &recipe.way {
+        add_library(&mut layer, way, source, recipe, target, linker)?;
+    }
     let number = target.layers.len();
-    let mut after = before.with_layer(number, &layer.index);
+    let mut after = before.with_layer(number, &layer.index());
     let hides = LayerIndex {
         whiteouts: recipe.dropped_paths().cloned().collect(),
         ..LayerIndex::empty()
@@ -56,11 +54,13 @@ pub(super) fn make_rootfs(
     }
     let mut bytes = layer.bytes() + rewritten_bytes(before, recipe);
     if recipe.runs_ldconfig() {
-        let cache;
-        (after, cache) = with_new_cache(&after, linker, number + 2);
-        bytes += cache;
+        let run = run_ldconfig(&after, linker, folders_of_cache(&after, linker));
+        let mut cache = AddedLayer::default();
+        cache.add_cache(&after, linker, &run, "")?;
+        after = after.with_layer(number + 2, &cache.index());
+        bytes += cache.bytes();
     }
-    (after, bytes)
+    Ok((after, bytes))
 }
 
 /// What package managers and `ldconfig` write anew beside the files of a package: a layer holds each file whole.
@@ -106,213 +106,129 @@ fn list_bytes(rootfs: &Rootfs) -> u64 {
     sizes.sum()
 }
 
-/// The file system once `ldconfig` was run on it, and the bytes of the cache.
-fn with_new_cache(rootfs: &Rootfs, linker: &DynamicLoader, layer: usize) -> (Rootfs, u64) {
-    let regenerated = run_ldconfig(rootfs, linker, folders_of_cache(rootfs, linker));
-    let remade = regenerated.apply(rootfs, layer);
-    let Ok(cache) = write_cache(&regenerated.cache, linker.arch.data, "") else {
-        return (remade, 0);
-    };
-    let bytes = cache.len() as u64;
-    let mut index = LayerIndex::empty();
-    let file = FileFacts {
-        bytes,
-        mode: 0o644,
-        kept: Some(cache.into()),
-        ..FileFacts::default()
-    };
-    index
-        .entries
-        .insert(&RootPath::from("etc/ld.so.cache"), LayerEntry::File(Arc::new(file)));
-    (remade.with_layer(layer, &index), bytes)
-}
-
-/// The place of a path behind the links of its folders; its own name may be a link, or not be there.
-fn real_place(rootfs: &Rootfs, path: &RootPath) -> RootPath {
-    let parent = path.parent();
-    if parent == RootPath::default() {
-        return path.clone();
-    }
-    let folder = rootfs.lookup(&parent.absolute()).map(|found| found.path);
-    folder.unwrap_or_else(|_| real_place(rootfs, &parent)).join(path.name())
-}
-
-/// What a build writes, as the layer that it would be.
-struct MadeLayer<'a> {
-    target: &'a ImageFacts,
-    linker: &'a DynamicLoader,
-    index: LayerIndex,
-}
-
-impl MadeLayer<'_> {
-    fn put(&mut self, at: &RootPath, entry: LayerEntry) {
-        let at = real_place(&self.target.contexts.as_is.rootfs, at);
-        self.index.entries.insert(&at, entry);
-    }
-
-    fn bytes(&self) -> u64 {
-        let files = self.index.entries.values();
-        let sizes = files.filter_map(|entry| match entry {
-            LayerEntry::File(facts) => Some(facts.bytes),
-            _ => None,
-        });
-        sizes.sum()
-    }
-
-    fn file(&mut self, at: &RootPath, facts: FileFacts) {
-        self.put(at, LayerEntry::File(Arc::new(facts)));
-    }
-
-    fn links(&mut self, links: &[CreatedLink]) {
-        for link in links {
-            self.put(&link.at, LayerEntry::Symlink((&*link.to).into()));
+/// Adds the library by a way, and the search path that leads to it.
+fn add_library(
+    layer: &mut AddedLayer,
+    way: &InstallMethod,
+    source: Option<CopySource<'_>>,
+    recipe: &PhaseRecipe,
+    target: &ImageFacts,
+    linker: &DynamicLoader,
+) -> Result<(), String> {
+    let rootfs = &target.contexts.as_is.rootfs;
+    if let Some(copy_plan) = way.read_plan() {
+        if let (InstallMethod::Copy { .. }, Some(source)) = (way, source) {
+            layer.copy_files(rootfs, &copy_plan.files, source.facts)?;
         }
+        layer.make_links(rootfs, &copy_plan.links)?;
     }
-
-    fn add_library(&mut self, way: &InstallMethod, source: Option<CopySource<'_>>, recipe: &PhaseRecipe) {
-        match (way, source) {
-            (
-                InstallMethod::Copy {
-                    copy_plan,
-                    is_read: true,
-                    ..
-                },
-                Some(source),
-            ) => {
-                self.copy(copy_plan, source.facts, recipe.system.shell);
-            }
-            (InstallMethod::Place(copy_plan), _) => self.links(&copy_plan.links),
-            _ => {}
-        }
-        let Some(folder) = unread_folder(way, recipe, self.target, self.linker) else {
-            return;
-        };
-        let soname = way.soname();
-        let cuda = recipe.release.as_ref().and_then(|it| parse_cuda_version(&it.version));
-        for need in &recipe.needs {
-            let library = self.target.library;
-            let name = library.loaded_name(need.stem, &soname);
-            let exports = if need.stem == library.stem {
-                self.exports(&soname, cuda)
-            } else {
-                Vec::new()
-            };
-            let mut facts = self.unread_library(name, exports);
-            let known = cuda.and_then(|cuda| known_file(self.target, self.linker, cuda, need.stem));
-            if let Some((sha256, file)) = known {
-                facts.sha256 = Some(sha256.into());
-                facts.bytes = file.bytes;
-            }
-            self.file(&folder.join(name.as_bytes()), facts);
-        }
+    let unread = unread_folder(way, recipe, target, linker);
+    if let Some(folder) = &unread {
+        add_unread(layer, way, folder, recipe, target, linker)?;
     }
-
-    fn copy(&mut self, copy_plan: &CopyPlan, source: &ImageFacts, shell: bool) {
-        for file in &copy_plan.files {
-            let read = file_facts_at(source, &file.from).cloned().unwrap_or_default();
-            let facts = FileFacts {
-                mode: file.mode,
-                uid: 0,
-                gid: 0,
-                capabilities: None,
-                access_list: None,
-                ..read
-            };
-            self.file(&file.to, facts);
+    match (&recipe.search_setup, &unread) {
+        (SearchPathSetup::Folder { conf, folder, .. }, _) | (SearchPathSetup::Listed { conf }, Some(folder)) => {
+            layer.name_folder(rootfs, conf, folder, "")
         }
-        if shell {
-            self.links(&copy_plan.links);
-        }
-    }
-
-    fn add_search_path(&mut self, way: &InstallMethod, recipe: &PhaseRecipe) {
-        match &recipe.search_setup {
-            SearchPathSetup::Nothing { .. } => {}
-            SearchPathSetup::Folder { conf, folder, .. } => self.name_folder(conf, folder),
-            SearchPathSetup::Listed { conf } => {
-                if let Some(folder) = unread_folder(way, recipe, self.target, self.linker) {
-                    self.name_folder(conf, &folder);
-                }
-            }
+        (
             SearchPathSetup::Links {
                 conf, folder, links, ..
-            } => {
-                self.links(links);
-                self.name_folder(conf, folder);
-            }
+            },
+            _,
+        ) => {
+            layer.make_links(rootfs, links)?;
+            layer.name_folder(rootfs, conf, folder, "")
         }
+        _ => Ok(()),
     }
+}
 
-    /// A line for the folder, in front of what the file says.
-    fn name_folder(&mut self, conf: &RootPath, folder: &RootPath) {
-        let own = self.target.contexts.as_is.rootfs.content(&conf.absolute());
-        let text = [&folder.absolute(), &b"\n"[..], own.unwrap_or_default()].concat();
-        let facts = FileFacts {
-            bytes: text.len() as u64,
-            mode: 0o644,
-            kept: Some(text.into()),
-            ..FileFacts::default()
+/// Adds the libraries of a way that were not read, as far as they are known.
+fn add_unread(
+    layer: &mut AddedLayer,
+    way: &InstallMethod,
+    folder: &RootPath,
+    recipe: &PhaseRecipe,
+    target: &ImageFacts,
+    linker: &DynamicLoader,
+) -> Result<(), String> {
+    let (library, soname) = (target.library, way.soname());
+    let cuda = recipe.release.as_ref().and_then(|it| parse_cuda_version(&it.version));
+    for need in &recipe.needs {
+        let name = library.loaded_name(need.stem, &soname);
+        let exports = if need.stem == library.stem {
+            exports(target, &soname, cuda)
+        } else {
+            Vec::new()
         };
-        self.file(conf, facts);
-    }
-
-    /// A library of a package that was not read.
-    fn unread_library(&self, name: &str, symbols: Vec<DynamicSymbol>) -> FileFacts {
-        let arch = self.linker.arch;
-        let soname = ByteString::from(name.as_bytes());
-        let needed = ["libc.so.6".to_owned()];
-        let own = self
-            .target
-            .library
-            .needed
-            .iter()
-            .filter(|_| self.target.library.is_family(name.as_bytes()));
-        let elf = ElfFacts {
-            ident: [
-                0x7f, b'E', b'L', b'F', arch.class, arch.data, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-            ],
-            kind: ET_DYN,
-            machine: arch.machine,
-            version: 1,
-            phentsize: if arch.class == 2 { 56 } else { 32 },
-            loads: 2,
-            dynamic: true,
-            needed: own
-                .chain(&needed)
-                .map(|name| ByteString::from(name.as_bytes()))
-                .collect(),
-            // The versions of other libraries are taken for there, as the loader takes them without a DT_VERDEF.
-            has_verdef: !symbols.is_empty(),
-            verdef: symbols.iter().take(1).map(|_| soname.clone()).collect(),
-            soname: Some(soname),
-            symbols,
-            ..ElfFacts::default()
-        };
-        FileFacts {
-            mode: 0o644,
-            elf: Some(Box::new(elf)),
-            ..FileFacts::default()
+        let mut facts = unread_library(target, linker, name, exports);
+        let known = cuda.and_then(|cuda| known_file(target, linker, cuda, need.stem));
+        if let Some((sha256, file)) = known {
+            facts.sha256 = Some(sha256.into());
+            facts.bytes = file.bytes;
         }
+        let member = AddedMember::File {
+            facts: Arc::new(facts),
+            from: None,
+            because: String::new(),
+        };
+        layer.add(&target.contexts.as_is.rootfs, &folder.join(name.as_bytes()), member)?;
     }
+    Ok(())
+}
 
-    /// What a libcupti of this CUDA exports, as far as an audit asks: a function of each API, and what programs import.
-    fn exports(&self, soname: &str, cuda: Option<(u32, u32)>) -> Vec<DynamicSymbol> {
-        let apis = self.target.tables.apis.iter();
-        let apis = apis.filter(|api| cuda.is_none_or(|cuda| has_api(cuda, api)));
-        let of_apis = apis.filter_map(|api| api.exports.as_deref());
-        let of_apis = of_apis.map(|name| ByteString::from(name.trim_end_matches('*').as_bytes()));
-        let consumers = self.target.consumers.iter();
-        let imports = consumers.filter_map(|consumer| elf_at(self.target, &consumer.object));
-        let imports = imports.flat_map(|elf| elf.symbols.iter().map(|symbol| symbol.name.clone()));
-        of_apis
-            .chain(imports)
-            .map(|name| DynamicSymbol {
-                name,
-                version: Some(soname.as_bytes().into()),
-                role: SymbolRole::Export,
-            })
-            .collect()
+/// A library of a package that was not read.
+fn unread_library(target: &ImageFacts, linker: &DynamicLoader, name: &str, symbols: Vec<DynamicSymbol>) -> FileFacts {
+    let arch = linker.arch;
+    let soname = ByteString::from(name.as_bytes());
+    let needed = ["libc.so.6".to_owned()];
+    let own = target.library.needed.iter();
+    let own = own.filter(|_| target.library.is_family(name.as_bytes()));
+    let elf = ElfFacts {
+        ident: [
+            0x7f, b'E', b'L', b'F', arch.class, arch.data, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        ],
+        kind: ET_DYN,
+        machine: arch.machine,
+        version: 1,
+        phentsize: if arch.class == 2 { 56 } else { 32 },
+        loads: 2,
+        dynamic: true,
+        needed: own
+            .chain(&needed)
+            .map(|name| ByteString::from(name.as_bytes()))
+            .collect(),
+        // The versions of other libraries are taken for there, as the loader takes them without a DT_VERDEF.
+        has_verdef: !symbols.is_empty(),
+        verdef: symbols.iter().take(1).map(|_| soname.clone()).collect(),
+        soname: Some(soname),
+        symbols,
+        ..ElfFacts::default()
+    };
+    FileFacts {
+        mode: 0o644,
+        elf: Some(Box::new(elf)),
+        ..FileFacts::default()
     }
+}
+
+/// What a libcupti of this CUDA exports, as far as an audit asks: a function of each API, and what programs import.
+fn exports(target: &ImageFacts, soname: &str, cuda: Option<(u32, u32)>) -> Vec<DynamicSymbol> {
+    let apis = target.tables.apis.iter();
+    let apis = apis.filter(|api| cuda.is_none_or(|cuda| has_api(cuda, api)));
+    let of_apis = apis.filter_map(|api| api.exports.as_deref());
+    let of_apis = of_apis.map(|name| ByteString::from(name.trim_end_matches('*').as_bytes()));
+    let consumers = target.consumers.iter();
+    let imports = consumers.filter_map(|consumer| elf_at(target, &consumer.object));
+    let imports = imports.flat_map(|elf| elf.symbols.iter().map(|symbol| symbol.name.clone()));
+    of_apis
+        .chain(imports)
+        .map(|name| DynamicSymbol {
+            name,
+            version: Some(soname.as_bytes().into()),
+            role: SymbolRole::Export,
+        })
+        .collect()
 }
 
 /// The folder that the files of a way lie in that were not read; `None` where they were.

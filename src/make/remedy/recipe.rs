@@ -73,15 +73,18 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
             loses: None,
         },
     };
+    let breaks = |why| RemedyError::BreaksImage {
+        image: target.image.reference.clone(),
+        why,
+    };
     // A verdict that CUPTI cannot change is no reason to bring it, and neither is one of a phase without a use for it.
     let mut recipe = if plan.lacks_cupti(target) {
         bring_in(request, &question, &blank)?
     } else {
-        finish(request, linker, blank)
+        finish(request, linker, blank).map_err(breaks)?
     };
     if let Some(why) = recipe.foretold.loses.take() {
-        let image = target.image.reference.clone();
-        return Err(RemedyError::BreaksImage { image, why });
+        return Err(breaks(why));
     }
     if !recipe.system.shell && !drop.is_empty() {
         recipe.leaves.push(format!(
@@ -124,7 +127,7 @@ fn bring_in(
     blank: &PhaseRecipe,
 ) -> Result<PhaseRecipe, RemedyError> {
     let (mut recipe, considered) = choose_method(question, request.via, |way| {
-        let recipe = finish(request, question.linker, recipe_of(question, way, blank)?);
+        let recipe = finish(request, question.linker, recipe_of(question, way, blank)?)?;
         let foretold = &recipe.foretold;
         if let Some(why) = &foretold.loses {
             return Err(why.clone().into());
@@ -213,15 +216,15 @@ pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
 }
 
 /// What is known only when all is decided: the search path, the sizes, and what an audit will say.
-fn finish(request: &RecipeRequest<'_>, linker: &DynamicLoader, mut recipe: PhaseRecipe) -> PhaseRecipe {
+fn finish(request: &RecipeRequest<'_>, linker: &DynamicLoader, mut recipe: PhaseRecipe) -> Result<PhaseRecipe, String> {
     // Whether a folder has to stand in front depends on how the loader is led to it.
     recipe.library_path = changed_library_path(request.target, &recipe.search_setup);
-    recipe.foretold = foretell_audit(request, linker, &recipe);
+    recipe.foretold = foretell_audit(request, linker, &recipe)?;
     recipe.adds = recipe.adds.map(|_| recipe.foretold.adds);
     if let Some(removal) = &mut recipe.removal {
         removal.after += recipe.adds.unwrap_or_default();
     }
-    recipe
+    Ok(recipe)
 }
 
 /// The needs that a list of files answers.

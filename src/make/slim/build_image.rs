@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::added_layer::{self, SlimInput};
-use super::added_members::AddedMembers;
+use super::added_layer::{self, GatheredLayer, SlimInput};
 use super::blob_writer::{BlobWriter, WrittenBlob};
 use super::decision::SlimDecision;
 use super::hashed_writer::HashedWriter;
@@ -13,13 +12,15 @@ use super::new_config::{LayerHistory, write_config};
 use super::new_image::{ImageForm, LayerOrigin, LayerStorage, NewImage, StoredLayer};
 use super::new_manifest::{ManifestLayer, MediaFamily, write_manifest};
 use super::original_image::OriginalImage;
-use super::staging_files::{StagingFile, io_error};
+use super::staging_files::{StagingFile, io_error, open_file};
 use super::twin_files::TwinFiles;
 use super::{SlimError, interrupt};
+use crate::make::added_layer::AddedLayer;
 use crate::size::format_size;
 use image_linkage::layer::Compression;
 use image_linkage::layer::{IndexOptions, LayerIndex};
 use image_linkage::layer::{LayerCut, rewrite_layer};
+use image_linkage::path::RootPath;
 use image_source::Digest;
 
 /// Makes the image that `making` describes, of which the layers below the new one are still to be written.
@@ -46,9 +47,9 @@ pub(crate) fn build_new_image<'a>(
         // The image stays byte for byte what it is: not even the proof is put into it.
         return work.finish(making, None);
     }
-    let members = added_layer::gather_added_layer(making)?.members;
-    work.add(&members)?;
-    work.finish(making, Some(members))
+    let gathered = added_layer::gather_added_layer(making)?;
+    work.add(&gathered)?;
+    work.finish(making, Some(gathered.layer))
 }
 
 struct ImageBuilder<'a> {
@@ -151,13 +152,15 @@ impl<'a> ImageBuilder<'a> {
         SlimError::Cannot(format!("layer {}: {why}", digest.unwrap_or_default()))
     }
 
-    fn add(&mut self, added: &AddedMembers) -> Result<(), SlimError> {
+    fn add(&mut self, added: &GatheredLayer) -> Result<(), SlimError> {
         let compression = match self.form {
             LayerStorage::Blobs => Compression::Gzip,
             LayerStorage::Tars => Compression::None,
         };
         let write = |out: &mut BlobWriter| {
-            let written = added.write(out);
+            let no_file = || io::Error::other("a file of the layer was not taken out of its source");
+            let open = |from: &RootPath| open_file(&added.taken.get(from).ok_or_else(no_file)?.path);
+            let written = added.layer.write(out, open);
             written.map_err(|error| SlimError::Cannot(format!("the layer that is added: {error}")))
         };
         let (blob, origin) = self.stage(compression, write)?;
@@ -171,7 +174,7 @@ impl<'a> ImageBuilder<'a> {
         Ok(())
     }
 
-    fn finish(self, making: &SlimInput<'a>, added: Option<AddedMembers>) -> Result<NewImage<'a>, SlimError> {
+    fn finish(self, making: &SlimInput<'a>, added: Option<AddedLayer>) -> Result<NewImage<'a>, SlimError> {
         let original = self.original;
         let diff_ids: Vec<Digest> = self.layers.iter().map(|it| it.blob.diff_id.clone()).collect();
         let history = added.as_ref().map(|_| history(making.decision, making.phase));

@@ -12,9 +12,8 @@ use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Verdict;
 use crate::knowledge::Knowledge;
 use crate::make::still_works;
-use image_linkage::layer::LayerIndex;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::{self, NodeKind, Rootfs};
+use image_linkage::rootfs::{NodeKind, Rootfs};
 
 /// Audits a new image, as it was read back, for its phase.
 ///
@@ -28,23 +27,39 @@ pub(crate) fn audit_new_image(
     phase: &str,
     conditions: &GatherOptions,
 ) -> Result<AuditedImage, SlimError> {
+    let facts = gather_facts(read, knowledge, conditions);
     // First: an image that changed where it should not is wrong, whatever its verdict.
-    same_but(made, &read.layers, decision)?;
-    judge_new_image(read, before, knowledge, phase, conditions)
+    same_but(made, before, &facts, decision)?;
+    judge_new_image(facts, before, knowledge, phase, conditions)
 }
 
-/// Audits an image that was made, or is foretold, for its phase.
+/// Audits an image that is foretold, for its phase.
 ///
-/// Errors: When something that loaded does no longer, or its verdict is no better than open.
-pub(crate) fn judge_new_image(
-    read: ReadImage,
+/// Errors: As those of [`audit_new_image`].
+pub(crate) fn audit_foretold_image(
+    foretold: ReadImage,
     before: &ImageFacts,
     knowledge: &Knowledge,
     phase: &str,
     conditions: &GatherOptions,
 ) -> Result<AuditedImage, SlimError> {
+    let facts = gather_facts(foretold, knowledge, conditions);
+    judge_new_image(facts, before, knowledge, phase, conditions)
+}
+
+fn gather_facts(read: ReadImage, knowledge: &Knowledge, conditions: &GatherOptions) -> ImageFacts {
     let layers = read.layers.into_iter().map(Ok).collect();
-    let facts = facts::gather_facts(read.image, ReadLayers { layers }, knowledge, conditions);
+    facts::gather_facts(read.image, ReadLayers { layers }, knowledge, conditions)
+}
+
+/// Errors: When something that loaded does no longer, or its verdict is no better than open.
+fn judge_new_image(
+    facts: ImageFacts,
+    before: &ImageFacts,
+    knowledge: &Knowledge,
+    phase: &str,
+    conditions: &GatherOptions,
+) -> Result<AuditedImage, SlimError> {
     still_works::check_still_works(&before.contexts, &facts.contexts)
         .map_err(|why| SlimError::Cannot(format!("nothing was written: {why}")))?;
     let audit = judge_image(facts, knowledge, &[phase.to_owned()], &conditions.environment);
@@ -66,17 +81,21 @@ pub(crate) fn judge_new_image(
 }
 
 /// Whether the new image is the old one but for what was meant: paths that go and members that are added.
-fn same_but(made: &NewImage<'_>, layers: &[LayerIndex], decision: &SlimDecision) -> Result<(), SlimError> {
+fn same_but(
+    made: &NewImage<'_>,
+    before: &ImageFacts,
+    after: &ImageFacts,
+    decision: &SlimDecision,
+) -> Result<(), SlimError> {
     let gone = decision.removed_paths();
     let added = made.added.iter();
-    let added = added.flat_map(|members| members.paths().chain(members.folders()));
+    let added = added.flat_map(|layer| layer.members().map(|(path, _)| path).chain(layer.folders()));
     let lists: Vec<RootPath> = decision.changed_lists(&made.original.layers).collect();
     let meant: BTreeSet<&RootPath> = added.chain(&gone).chain(&lists).collect();
     // A folder that no layer has by itself is there for what lies in it alone.
     let paths = gone.iter().chain(decision.hidden.iter().map(|item| &item.path));
     let implied: BTreeSet<RootPath> = paths.flat_map(folders_above).collect();
-    let before = tree(&made.original.layers, &meant);
-    let after = tree(layers, &meant);
+    let [before, after] = [before, after].map(|facts| tree(&facts.contexts.as_is.rootfs, &meant));
     let is_other = |path: &RootPath, node: &NodeSummary| match after.get(path) {
         Some(now) => !now.is_same(node),
         None => !implied.contains(path),
@@ -115,8 +134,7 @@ impl NodeSummary {
 }
 
 /// What lies at each path, but for those that are meant to change.
-fn tree(layers: &[LayerIndex], meant: &BTreeSet<&RootPath>) -> BTreeMap<RootPath, NodeSummary> {
-    let (rootfs, _): (Rootfs, _) = rootfs::merge_layers(layers);
+fn tree(rootfs: &Rootfs, meant: &BTreeSet<&RootPath>) -> BTreeMap<RootPath, NodeSummary> {
     let mut tree = BTreeMap::new();
     rootfs.visit(|path, _, node| {
         if meant.contains(path) {

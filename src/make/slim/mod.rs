@@ -5,7 +5,6 @@
 //! then it is put where it belongs ([`output`]). A [`provenance`] of what was done travels with it.
 
 pub(crate) mod added_layer;
-pub(crate) mod added_members;
 pub(crate) mod blob_writer;
 pub(crate) mod build_image;
 pub(crate) mod decision;

@@ -3,12 +3,12 @@
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
-use super::added_members::AddedMembers;
 use super::blob_writer::WrittenBlob;
 use super::new_manifest::MediaFamily;
 use super::original_image::OriginalImage;
 use super::staging_files::open_staging_file;
 use super::{SlimError, interrupt};
+use crate::make::added_layer::AddedLayer;
 use image_linkage::layer::{LayerCut, rewrite_layer};
 use image_linkage::limits::Limits;
 use image_source::{Digest, Platform};
@@ -68,7 +68,7 @@ pub(crate) struct NewImage<'a> {
     pub manifest_type: &'static str,
     pub form: LayerStorage,
     /// What was added; `None` where nothing was done.
-    pub added: Option<AddedMembers>,
+    pub added: Option<AddedLayer>,
     pub(super) limits: &'a Limits,
 }
 

@@ -26,6 +26,7 @@ pub(crate) struct StagingFile {
 impl StagingFile {
     /// Makes the file, or empties the one that is there.
     pub(super) fn create(path: PathBuf) -> io::Result<Self> {
+        // The folder was made for this run alone: what is emptied here is never somebody else's.
         let file = File::create(&path)?;
         Ok(Self { file, path })
     }
@@ -42,12 +43,10 @@ impl Write for StagingFile {
     }
 }
 
-/// Makes a file, or empties the one that is there.
-pub(super) fn create_staging_file(path: &Path) -> Result<File, SlimError> {
-    // The folder was made for this run alone: what is emptied here is never somebody else's.
-    File::create(path).map_err(|error| io_error(path, error))
+pub(super) fn open_file(path: &Path) -> io::Result<File> {
+    File::open(path)
 }
 
 pub(super) fn open_staging_file(path: &Path) -> Result<File, SlimError> {
-    File::open(path).map_err(|error| io_error(path, error))
+    open_file(path).map_err(|error| io_error(path, error))
 }
