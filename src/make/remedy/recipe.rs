@@ -218,7 +218,7 @@ pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
 /// What is known only when all is decided: the search path, the sizes, and what an audit will say.
 fn finish(request: &RecipeRequest<'_>, linker: &DynamicLoader, mut recipe: PhaseRecipe) -> Result<PhaseRecipe, String> {
     // Whether a folder has to stand in front depends on how the loader is led to it.
-    recipe.library_path = changed_library_path(request.target, &recipe.search_setup);
+    recipe.library_path = changed_library_path(request.target, recipe.search_setup.named_folder());
     recipe.foretold = foretell_audit(request, linker, &recipe)?;
     recipe.adds = recipe.adds.map(|_| recipe.foretold.adds);
     if let Some(removal) = &mut recipe.removal {

@@ -102,6 +102,14 @@ impl SearchPathSetup {
             because: because.into(),
         }
     }
+
+    /// The folder that is named, where it is known.
+    pub(super) fn named_folder(&self) -> Option<&RootPath> {
+        match self {
+            Self::Folder { folder, .. } | Self::Links { folder, .. } => Some(folder),
+            Self::Nothing { .. } | Self::Listed { .. } => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -110,20 +118,16 @@ pub(crate) struct ChangedLibraryPath {
     pub because: String,
 }
 
-/// `LD_LIBRARY_PATH` without empty elements that nothing needs, and with the folder in front where something on it would
-/// be found before what is brought.
-pub(crate) fn changed_library_path(target: &ImageFacts, search_setup: &SearchPathSetup) -> Option<ChangedLibraryPath> {
+/// `LD_LIBRARY_PATH` without empty elements that nothing needs, and with the folder that is named in front where something
+/// on it would be found before what is brought.
+pub(crate) fn changed_library_path(target: &ImageFacts, folder: Option<&RootPath>) -> Option<ChangedLibraryPath> {
     let value = target.image.config.env("LD_LIBRARY_PATH")?;
     // ld.so(8): colons and semicolons separate alike.
     let is_meant = keeps_libraries_at_work(target);
     let elements = value.split([':', ';']).filter(|part| is_meant || !part.is_empty());
     let elements: Vec<&str> = elements.collect();
     let has_empty = !is_meant && !value.is_empty() && value.split([':', ';']).any(str::is_empty);
-    let folder = match search_setup {
-        SearchPathSetup::Folder { folder, .. } | SearchPathSetup::Links { folder, .. } => Some(folder.to_string()),
-        _ => None,
-    };
-    let in_front = folder.filter(|_| is_hidden(target));
+    let in_front = folder.filter(|_| is_hidden(target)).map(ToString::to_string);
     let because = match (&in_front, has_empty) {
         (Some(_), _) => "what lies on it would be found before what was brought",
         (None, true) => "an empty element stands for the working directory",

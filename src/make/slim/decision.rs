@@ -14,7 +14,7 @@ use crate::make::remedy::copy_plan::{self, CopyPlan};
 use crate::make::remedy::file_ways::{find_in_place, has_files_of};
 use crate::make::remedy::install_folder::{CacheUpdate, FolderDiscovery};
 use crate::make::remedy::recipe::misleading_names;
-use crate::make::remedy::search_path_setup::{ChangedLibraryPath, SearchPathSetup, changed_library_path};
+use crate::make::remedy::search_path_setup::{ChangedLibraryPath, changed_library_path};
 use image_linkage::layer::LayerCut;
 use image_linkage::layer::{LayerIndex, is_installed_list};
 use image_linkage::path::RootPath;
@@ -122,7 +122,9 @@ pub(crate) fn decide_changes(
     if decision.copy_plan.is_some() {
         decision.clears = misleading_names(facts);
     }
-    decision.library_path = clean_library_path(facts, decision.copy_plan.as_ref());
+    let search = decision.copy_plan.as_ref().map(|copy_plan| &copy_plan.search);
+    let named = search.filter(|search| search.by != FolderDiscovery::Default);
+    decision.library_path = changed_library_path(facts, named.map(|search| &search.folder));
     if dropping == DropMode::Drop {
         let merged = &facts.contexts.as_is.rootfs;
         leave_out(&mut decision, &original.layers, merged, plan, facts.tables);
@@ -137,18 +139,4 @@ fn plan_in_place(facts: &ImageFacts, phase: &Phase) -> Option<CopyPlan> {
         files: Vec::new(),
         ..plan
     })
-}
-
-/// `LD_LIBRARY_PATH` without what misleads; `None` where it stays.
-fn clean_library_path(facts: &ImageFacts, copy_plan: Option<&CopyPlan>) -> Option<ChangedLibraryPath> {
-    let nothing = || SearchPathSetup::Nothing { because: String::new() };
-    let search_setup = copy_plan.map_or_else(nothing, |copy_plan| match &copy_plan.search.by {
-        FolderDiscovery::Conf(conf) => SearchPathSetup::Folder {
-            conf: conf.clone(),
-            folder: copy_plan.search.folder.clone(),
-            because: String::new(),
-        },
-        FolderDiscovery::Default => nothing(),
-    });
-    changed_library_path(facts, &search_setup)
 }
