@@ -16,7 +16,7 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::NodeKind;
 
 pub(super) fn place(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
-    let found = find_in_place(question.target, question.phase, CacheUpdate::Build)?;
+    let found = find_in_place(question.request.target, question.request.phase, CacheUpdate::Build)?;
     Ok(InstallMethod::Place(found))
 }
 
@@ -71,8 +71,15 @@ fn lead_to_files(target: &ImageFacts, copy_plan: &mut CopyPlan) {
 
 /// Whether the image has each of the files that would be copied, by their hashes.
 pub(super) fn has_files_of_source(question: &InstallContext<'_>) -> bool {
-    let source = question.source.map(|source| source.facts);
-    source.is_some_and(|source| has_files_of(question.target, question.phase, source, CacheUpdate::Build))
+    let source = question.request.source.map(|source| source.facts);
+    source.is_some_and(|source| {
+        has_files_of(
+            question.request.target,
+            question.request.phase,
+            source,
+            CacheUpdate::Build,
+        )
+    })
 }
 
 /// Whether the image has each of the files that would be brought from `source`, by their hashes.
@@ -109,13 +116,18 @@ fn is_shared(target: &ImageFacts, copy_plan: &CopyPlan) -> bool {
 }
 
 pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
-    let source = question.source;
+    let source = question.request.source;
     let CopySource { name: from, facts } = source.ok_or("no image to copy from was named with --from")?;
-    let mut copy_plan = plan_copy(facts, question.phase, question.target, CacheUpdate::Build)?;
+    let mut copy_plan = plan_copy(
+        facts,
+        question.request.phase,
+        question.request.target,
+        CacheUpdate::Build,
+    )?;
     if !question.system.shell {
         // Nothing makes links, and the files have the names that are asked for.
         copy_plan.links.clear();
-        require_no_links(question.target, &question.system, &copy_plan)?;
+        require_no_links(question.request.target, &question.system, &copy_plan)?;
     }
     let has = copy_plan.release.as_deref().and_then(parse_cuda_version);
     // A release that was guessed from a soname has no say in the minor version of files that were read.
@@ -172,18 +184,19 @@ pub(super) fn devel_image_name(target: &ImageFacts, system: &ImageSystem, cuda: 
 }
 
 pub(super) fn devel(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
-    if question.source.is_some() {
+    if question.request.source.is_some() {
         return Err("--from names the image to copy from".into());
     }
     let release = question.release()?;
-    let from = devel_image_name(question.target, &question.system, release.cuda);
+    let from = devel_image_name(question.request.target, &question.system, release.cuda);
     let which = "which devel image of NVIDIA's belongs to the image is not known; --from names one";
     let from = from.ok_or(which)?;
     let folder = question.toolkit_folder(release.cuda);
-    let search = choose_install_folder(question.target, question.linker, CacheUpdate::Build);
+    let search = choose_install_folder(question.request.target, question.linker, CacheUpdate::Build);
     // By their sonames: `COPY` follows the links, so that each is a file of that name.
     let file = |need: RequiredLibrary| {
         let name = question
+            .request
             .target
             .library
             .loaded_name(need.stem, &release.soname)

@@ -2,54 +2,33 @@
 
 use std::sync::Arc;
 
+use super::install_context::InstallContext;
 use super::made_rootfs::make_rootfs;
 use super::phase_recipe::{ForetoldAudit, PhaseRecipe, RecipeRequest};
 use crate::judge::audit::judge_image;
 use crate::judge::facts::{MergedLayers, gather_from_rootfs};
-use crate::judge::outcome::AuditedImage;
 use crate::make::still_works::check_still_works;
-use image_linkage::loader::DynamicLoader;
 
-/// The verdict on the image as the recipe leaves it, for its phase.
+/// The verdict on the image as the recipe leaves it, for its phase, and the bytes of the files that its build writes.
 ///
-/// Errors: What stands in the way of a file.
+/// Errors: What stands in the way of a file, or what loads in the image and would no longer load.
 pub(super) fn foretell_audit(
-    request: &RecipeRequest<'_>,
-    linker: &DynamicLoader,
+    question: &InstallContext<'_>,
     recipe: &PhaseRecipe,
-) -> Result<ForetoldAudit, String> {
-    let (audit, adds) = audit_made(request, linker, recipe)?;
-    let loses = check_still_works(&request.target.contexts, &audit.facts.contexts).err();
-    let plan = audit.plan(&request.phase.name).unwrap_or(request.plan);
-    Ok(ForetoldAudit {
-        verdict: plan.verdict,
-        because: plan.because.clone(),
-        adds,
-        loses,
-    })
-}
-
-/// The audit of the file system that the recipe makes, and the bytes of the files that its build writes.
-fn audit_made(
-    request: &RecipeRequest<'_>,
-    linker: &DynamicLoader,
-    recipe: &PhaseRecipe,
-) -> Result<(AuditedImage, u64), String> {
+) -> Result<(ForetoldAudit, u64), String> {
     let RecipeRequest {
         target,
         knowledge,
         conditions,
         ..
-    } = *request;
+    } = *question.request;
     let mut image = target.image.clone();
     if let Some(path) = &recipe.library_path {
         // The last of a name counts.
-        image
-            .config
-            .env
-            .push(("LD_LIBRARY_PATH".to_owned(), path.value.clone()));
+        let variable = ("LD_LIBRARY_PATH".to_owned(), path.value.clone());
+        image.config.env.push(variable);
     }
-    let (rootfs, adds) = make_rootfs(target, linker, request.source, recipe)?;
+    let (rootfs, adds) = make_rootfs(question, recipe)?;
     let layers = MergedLayers {
         rootfs: Arc::new(rootfs),
         sizes: target.layers.clone(),
@@ -59,6 +38,13 @@ fn audit_made(
         gaps: target.gaps.clone(),
     };
     let facts = gather_from_rootfs(image, layers, knowledge, conditions);
-    let phases = [request.phase.name.clone()];
-    Ok((judge_image(facts, knowledge, &phases, &conditions.environment), adds))
+    let phase = &question.request.phase.name;
+    let audit = judge_image(facts, knowledge, std::slice::from_ref(phase), &conditions.environment);
+    check_still_works(&target.contexts, &audit.facts.contexts)?;
+    let plan = audit.plan(phase).unwrap_or(question.request.plan);
+    let foretold = ForetoldAudit {
+        verdict: plan.verdict,
+        because: plan.because.clone(),
+    };
+    Ok((foretold, adds))
 }

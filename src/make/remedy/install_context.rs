@@ -1,26 +1,24 @@
 //! What every way of getting CUPTI is asked: for which image, which phase and which release.
 
 use super::MethodObstacle;
-use super::copy_source::CopySource;
 use super::image_system::ImageSystem;
 use super::install_folder::volume_over;
+use super::phase_recipe::RecipeRequest;
 use super::required_libraries::{self, RequiredLibrary};
 use super::target_release::TargetRelease;
 use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::CudaVersion;
-use crate::knowledge::{LibraryRelease, Phase, has_api};
+use crate::knowledge::{LibraryRelease, has_api};
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
 /// What a way has to bring, and into what.
 pub(crate) struct InstallContext<'a> {
-    pub target: &'a ImageFacts,
+    pub request: &'a RecipeRequest<'a>,
     pub linker: &'a DynamicLoader,
     pub system: ImageSystem,
-    pub phase: &'a Phase,
-    /// The release that it is to be given, where anything says it.
+    /// The release that the image is to be given, where anything says it.
     pub release: Option<TargetRelease>,
-    pub source: Option<CopySource<'a>>,
 }
 
 impl InstallContext<'_> {
@@ -31,8 +29,10 @@ impl InstallContext<'_> {
             library,
             consumers,
             ..
-        } = self.target;
-        required_libraries::list_required_libraries(tables, library, self.phase, consumers, |api| has_api(cuda, api))
+        } = self.request.target;
+        required_libraries::list_required_libraries(tables, library, self.request.phase, consumers, |api| {
+            has_api(cuda, api)
+        })
     }
 
     pub(super) fn release(&self) -> Result<&LibraryRelease, MethodObstacle> {
@@ -40,7 +40,7 @@ impl InstallContext<'_> {
         let release = &self.release.as_ref().ok_or(nothing)?.release;
         let (major, minor) = release.cuda;
         // Drivers of branch 565 say 12.7, which was no release: no package is of it.
-        if self.target.library.is_cuda && !self.target.tables.was_released(release.cuda) {
+        if self.request.target.library.is_cuda && !self.request.target.tables.was_released(release.cuda) {
             return Err(format!("there was no CUDA {major}.{minor}").into());
         }
         Ok(release)
@@ -65,7 +65,7 @@ impl InstallContext<'_> {
     /// where a volume is.
     pub(super) fn require_kept(&self) -> Result<(), MethodObstacle> {
         let mut written = ["usr", "etc", "var/lib"].iter();
-        match written.find_map(|folder| volume_over(self.target, folder)) {
+        match written.find_map(|folder| volume_over(self.request.target, folder)) {
             None => Ok(()),
             Some(volume) => {
                 Err(format!("the image has {volume} as a volume, and a build may lose what it writes there").into())

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::copy_source::CopySource;
+use super::install_context::InstallContext;
 use super::install_folder::default_folder;
 use super::install_method::InstallMethod;
 use super::phase_recipe::PhaseRecipe;
@@ -28,12 +28,8 @@ const ET_DYN: u16 = 3;
 /// The file system of the image behind `recipe`, and the bytes of the files that the build writes, as far as known.
 ///
 /// Errors: What stands in the way of a file.
-pub(super) fn make_rootfs(
-    target: &ImageFacts,
-    linker: &DynamicLoader,
-    source: Option<CopySource<'_>>,
-    recipe: &PhaseRecipe,
-) -> Result<(Rootfs, u64), String> {
+pub(super) fn make_rootfs(question: &InstallContext<'_>, recipe: &PhaseRecipe) -> Result<(Rootfs, u64), String> {
+    let (target, linker) = (question.request.target, question.linker);
     let before = &target.contexts.as_is.rootfs;
     let mut layer = AddedLayer::default();
     // They go first: what is written in their place is not hidden by it.
@@ -41,7 +37,7 @@ pub(super) fn make_rootfs(
         layer.add(before, path, AddedMember::Deleted)?;
     }
     if let Some(way) = &recipe.way {
-        add_library(&mut layer, way, source, recipe, target, linker)?;
+        add_library(&mut layer, question, way, recipe)?;
     }
     let number = target.layers.len();
     let mut after = before.with_layer(number, &layer.index());
@@ -109,22 +105,20 @@ fn list_bytes(rootfs: &Rootfs) -> u64 {
 /// Adds the library by a way, and the search path that leads to it.
 fn add_library(
     layer: &mut AddedLayer,
+    question: &InstallContext<'_>,
     way: &InstallMethod,
-    source: Option<CopySource<'_>>,
     recipe: &PhaseRecipe,
-    target: &ImageFacts,
-    linker: &DynamicLoader,
 ) -> Result<(), String> {
-    let rootfs = &target.contexts.as_is.rootfs;
+    let rootfs = &question.request.target.contexts.as_is.rootfs;
     if let Some(copy_plan) = way.read_plan() {
-        if let (InstallMethod::Copy { .. }, Some(source)) = (way, source) {
+        if let (InstallMethod::Copy { .. }, Some(source)) = (way, question.request.source) {
             layer.copy_files(rootfs, &copy_plan.files, source.facts)?;
         }
         layer.make_links(rootfs, &copy_plan.links)?;
     }
-    let unread = unread_folder(way, recipe, target, linker);
+    let unread = unread_folder(question, way, recipe);
     if let Some(folder) = &unread {
-        add_unread(layer, way, folder, recipe, target, linker)?;
+        add_unread(layer, question, way, folder, recipe)?;
     }
     match (&recipe.search_setup, &unread) {
         (SearchPathSetup::Folder { conf, folder, .. }, _) | (SearchPathSetup::Listed { conf }, Some(folder)) => {
@@ -146,12 +140,12 @@ fn add_library(
 /// Adds the libraries of a way that were not read, as far as they are known.
 fn add_unread(
     layer: &mut AddedLayer,
+    question: &InstallContext<'_>,
     way: &InstallMethod,
     folder: &RootPath,
     recipe: &PhaseRecipe,
-    target: &ImageFacts,
-    linker: &DynamicLoader,
 ) -> Result<(), String> {
+    let (target, linker) = (question.request.target, question.linker);
     let (library, soname) = (target.library, way.soname());
     let cuda = recipe.release.as_ref().and_then(|it| parse_cuda_version(&it.version));
     for need in &recipe.needs {
@@ -232,17 +226,13 @@ fn exports(target: &ImageFacts, soname: &str, cuda: Option<(u32, u32)>) -> Vec<D
 }
 
 /// The folder that the files of a way lie in that were not read; `None` where they were.
-fn unread_folder(
-    way: &InstallMethod,
-    recipe: &PhaseRecipe,
-    target: &ImageFacts,
-    linker: &DynamicLoader,
-) -> Option<RootPath> {
+fn unread_folder(question: &InstallContext<'_>, way: &InstallMethod, recipe: &PhaseRecipe) -> Option<RootPath> {
     match way {
         InstallMethod::Place(_) | InstallMethod::Copy { is_read: true, .. } => None,
         InstallMethod::Copy { .. } => Some(recipe.search.folder.clone()),
         InstallMethod::Package(package) => {
-            let default = || default_folder(&target.contexts.as_is.rootfs, linker);
+            let rootfs = &question.request.target.contexts.as_is.rootfs;
+            let default = || default_folder(rootfs, question.linker);
             Some(package.folder.clone().unwrap_or_else(default))
         }
         InstallMethod::Pip(pip) => Some(pip.folder.clone()),

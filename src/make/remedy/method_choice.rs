@@ -83,21 +83,20 @@ const WAYS: [MethodCandidate; 9] = [
     },
 ];
 
-/// What `accept` makes of the cheapest way that works and that it takes, among those of the first of `via` that has one;
-/// among all where none is asked for. With it come the ways that were looked at, the one that is taken last.
+/// What `accept` makes of the cheapest way that works and that it takes, among those of the first kind asked for that
+/// has one; among all where none is asked for. With it come the ways that were looked at, the one that is taken last.
 ///
 /// Errors: [`RemedyError::NoWay`] with the reason of each way that was looked at.
 pub(crate) fn choose_method<T>(
     question: &InstallContext<'_>,
-    via: &[MethodKind],
     accept: impl Fn(InstallMethod) -> Result<T, MethodObstacle>,
 ) -> Result<(T, Vec<ConsideredMethod>), RemedyError> {
     let mut considered = Vec::new();
     let mut whys = Vec::new();
     let copy = [MethodKind::Copy];
     // Who names an image to copy from wants its files, and no package; a second copy of them serves nobody.
-    let (via, has_them) = match via {
-        [] if question.source.is_some() => (copy.as_slice(), file_ways::has_files_of_source(question)),
+    let (via, has_them) = match question.request.via {
+        [] if question.request.source.is_some() => (copy.as_slice(), file_ways::has_files_of_source(question)),
         asked => (asked, false),
     };
     let own = WAYS.iter().filter(|it| has_them && it.via.is_none());
@@ -122,7 +121,7 @@ pub(crate) fn choose_method<T>(
     }
     let names: Vec<&str> = via.iter().map(|kind| kind.name()).collect();
     Err(RemedyError::NoWay {
-        image: question.target.image.reference.clone(),
+        image: question.request.target.image.reference.clone(),
         via: (!names.is_empty()).then(|| names.join(" or ")),
         whys,
     })

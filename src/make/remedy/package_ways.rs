@@ -10,25 +10,25 @@ use crate::knowledge::fill_version;
 use image_linkage::path::RootPath;
 
 pub(super) fn pip_of_consumer(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
-    let consumers = question.target.consumers.iter();
+    let consumers = question.request.target.consumers.iter();
     let mut sites = consumers
         .filter_map(|consumer| site_packages_of(&consumer.object))
         .peekable();
     if sites.peek().is_none() {
         return Err("no Python environment of the image asks for CUPTI".into());
     }
-    let python = sites.find_map(|site| image_system::find_pip_target(question.target, &site));
+    let python = sites.find_map(|site| image_system::find_pip_target(question.request.target, &site));
     let without = "the Python environment that asks for CUPTI has no pip";
     pip_into(question, &python.ok_or(without)?)
 }
 
 pub(super) fn pip(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
-    let distributions = question.target.related.distributions.iter();
+    let distributions = question.request.target.related.distributions.iter();
     let mut sites: Vec<&RootPath> = distributions.map(|dist| &dist.site).collect();
     sites.dedup();
     let python = sites
         .iter()
-        .find_map(|site| image_system::find_pip_target(question.target, site));
+        .find_map(|site| image_system::find_pip_target(question.request.target, site));
     let without = "the image has no Python environment with pip";
     pip_into(question, &python.ok_or(without)?)
 }
@@ -36,12 +36,12 @@ pub(super) fn pip(question: &InstallContext<'_>) -> Result<InstallMethod, Method
 fn pip_into(question: &InstallContext<'_>, python: &PipTarget) -> Result<InstallMethod, MethodObstacle> {
     question.require_shell()?;
     let release = question.release()?;
-    let library = question.target.library;
+    let library = question.request.target.library;
     let mut wheels = library.wheels.install.iter();
     let major = release.cuda.0;
     let wheel = wheels.find(|wheel| wheel.major == major);
     let wheel = wheel.ok_or_else(|| format!("there is no wheel of {} for CUDA {major}", library.name))?;
-    let (tables, platform) = (question.target.tables, release_platform(question.linker));
+    let (tables, platform) = (question.request.target.tables, release_platform(question.linker));
     let version = tables
         .wheels
         .version_of(&wheel.name, release, platform, &tables.releases);
@@ -53,7 +53,7 @@ fn pip_into(question: &InstallContext<'_>, python: &PipTarget) -> Result<Install
         )
     })?;
     // pip leaves alone what it finds listed, though its files may be gone.
-    let mut listed = question.target.related.distributions.iter();
+    let mut listed = question.request.target.related.distributions.iter();
     Ok(InstallMethod::Pip(PipInstall {
         interpreter: python.interpreter.clone(),
         name: wheel.name.clone(),
@@ -72,8 +72,8 @@ pub(super) fn own(question: &InstallContext<'_>) -> Result<InstallMethod, Method
     question.require_apt()?;
     question.require_shell()?;
     question.require_kept()?;
-    let library = question.target.library;
-    let packages = &question.target.tables.packages;
+    let library = question.request.target.library;
+    let packages = &question.request.target.tables.packages;
     let own = packages.distro_package(&system.id, &system.version);
     let own = own.ok_or_else(|| format!("no package of {} {} is known to hold CUPTI", system.id, system.version))?;
     let cuda = parse_cuda_version(&own.cuda);
@@ -133,7 +133,7 @@ fn package(question: &InstallContext<'_>, manager: SystemInstaller) -> Result<In
     let release = question.release()?;
     let (major, minor) = release.cuda;
     let of_toolkit = question.release.as_ref().is_some_and(|it| it.is_toolkit);
-    let library = question.target.library;
+    let library = question.request.target.library;
     let name = library.package.as_deref();
     let name = name.ok_or_else(|| format!("no package of {} is known", library.name))?;
     // A version that the repository does not have fails the build; it has that of the toolkit's other packages.
@@ -159,7 +159,7 @@ fn repository(question: &InstallContext<'_>) -> Result<Option<RepositorySetup>, 
         return Ok(None);
     }
     let (id, version) = (&system.id, &system.version);
-    let packages = &question.target.tables.packages;
+    let packages = &question.request.target.tables.packages;
     let known = packages.nvidia_repository(id, version);
     let known = known.ok_or_else(|| format!("no repository of NVIDIA's is known for {id} {version}"))?;
     let url = packages.url.replace("{repository}", &known.repository);
@@ -175,7 +175,7 @@ pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     let found = question.system.conda.clone();
     let environment = found.ok_or("the image has no conda")?;
     question.require_shell()?;
-    let package = question.target.library.conda.as_deref();
+    let package = question.request.target.library.conda.as_deref();
     let package = package.ok_or("no package of conda is known to hold it")?;
     let release = question.release()?;
     let (major, minor) = release.cuda;
@@ -184,7 +184,9 @@ pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
         return Err(format!("conda-forge has no {package} of CUDA {major}.{minor}").into());
     }
     let needs = question.needs(release.cuda);
-    let more = needs.iter().any(|need| need.stem != question.target.library.stem);
+    let more = needs
+        .iter()
+        .any(|need| need.stem != question.request.target.library.stem);
     // The libraries beside libcupti come with the package for development.
     let names = ["", "-dev"].iter().take(if more { 2 } else { 1 });
     Ok(InstallMethod::Conda(CondaInstall {

@@ -100,8 +100,4 @@ pub(crate) struct ForetoldAudit {
     pub verdict: Verdict,
     /// The rules that make it.
     pub because: Vec<String>,
-    /// The bytes of the files that the build writes.
-    pub adds: u64,
-    /// What loads in the image and would no longer load, in a sentence.
-    pub loses: Option<String>,
 }

@@ -21,7 +21,6 @@ use crate::judge::plan::{Verdict, unneeded_files};
 use crate::judge::rule::RuleCure;
 use crate::knowledge::has_api;
 use crate::size::format_size;
-use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
 
 /// The release whose files are listed where nothing says which one the image is for.
@@ -37,12 +36,10 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     let linker = require_glibc_linker(target)?;
     let system = read_image_system(target);
     let question = InstallContext {
-        target,
+        request,
         linker,
-        phase,
         release: choose_release(target, linker, request.cuda),
         system: system.clone(),
-        source: request.source,
     };
     let cuda = question.release.as_ref().map(|it| it.release.cuda);
     let needs = question.needs(cuda.unwrap_or(UNKNOWN_CUDA));
@@ -69,23 +66,15 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         foretold: ForetoldAudit {
             verdict: plan.verdict,
             because: plan.because.clone(),
-            adds: 0,
-            loses: None,
         },
-    };
-    let breaks = |why| RemedyError::BreaksImage {
-        image: target.image.reference.clone(),
-        why,
     };
     // A verdict that CUPTI cannot change is no reason to bring it, and neither is one of a phase without a use for it.
     let mut recipe = if plan.lacks_cupti(target) {
-        bring_in(request, &question, &blank)?
+        bring_in(&question, &blank)?
     } else {
-        finish(request, linker, blank).map_err(breaks)?
+        let image = target.image.reference.clone();
+        finish(&question, blank).map_err(|why| RemedyError::BreaksImage { image, why })?
     };
-    if let Some(why) = recipe.foretold.loses.take() {
-        return Err(breaks(why));
-    }
     if !recipe.system.shell && !drop.is_empty() {
         recipe.leaves.push(format!(
             "the files that may go: the image has {} to remove them with, and cupti-audit slim needs nothing of it",
@@ -121,18 +110,11 @@ fn is_uncured(request: &RecipeRequest<'_>, because: &[String]) -> bool {
 }
 
 /// Takes the cheapest way whose result passes an audit, with what follows from it.
-fn bring_in(
-    request: &RecipeRequest<'_>,
-    question: &InstallContext<'_>,
-    blank: &PhaseRecipe,
-) -> Result<PhaseRecipe, RemedyError> {
-    let (mut recipe, considered) = choose_method(question, request.via, |way| {
-        let recipe = finish(request, question.linker, recipe_of(question, way, blank)?)?;
+fn bring_in(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Result<PhaseRecipe, RemedyError> {
+    let (mut recipe, considered) = choose_method(question, |way| {
+        let recipe = finish(question, recipe_of(question, way, blank)?)?;
         let foretold = &recipe.foretold;
-        if let Some(why) = &foretold.loses {
-            return Err(why.clone().into());
-        }
-        if foretold.verdict == Verdict::Fail && is_uncured(request, &foretold.because) {
+        if foretold.verdict == Verdict::Fail && is_uncured(question.request, &foretold.because) {
             let because = foretold.because.join(", ");
             return Err(format!("what it makes would not pass its own audit: {because}").into());
         }
@@ -148,7 +130,7 @@ fn recipe_of(
     way: InstallMethod,
     blank: &PhaseRecipe,
 ) -> Result<PhaseRecipe, MethodObstacle> {
-    let target = question.target;
+    let target = question.request.target;
     let mut recipe = blank.clone();
     let release = question.release.as_ref();
     let cuda = way.cuda().or(release.map(|it| it.release.cuda));
@@ -162,7 +144,7 @@ fn recipe_of(
     let companions = target.library.companions();
     recipe.spare = companions.filter(|stem| !needed(stem)).collect();
     if let Some(cuda) = cuda {
-        let newer = apis_newer_than_release(target.tables, question.phase, |api| has_api(cuda, api));
+        let newer = apis_newer_than_release(target.tables, question.request.phase, |api| has_api(cuda, api));
         recipe.leaves.extend(newer);
     }
     if recipe.system.shell {
@@ -180,9 +162,9 @@ fn recipe_of(
     recipe.search_setup = set_up_search_path(question, &recipe.search, &way, &recipe.needs);
     // A bare name is asked for only where every process is to find it: what lies beside its one user is not.
     if !matches!(&recipe.search_setup, SearchPathSetup::Nothing { .. }) || is_default(&way) {
-        recipe.check.names = names_to_check(question.target.library, &way, &recipe.needs);
+        recipe.check.names = names_to_check(question.request.target.library, &way, &recipe.needs);
     }
-    recipe.check.elsewhere = match (&way, question.source) {
+    recipe.check.elsewhere = match (&way, question.request.source) {
         (InstallMethod::Copy { is_read: true, .. }, Some(source)) => read_image_system(source.facts).shell,
         // NVIDIA's devel images are Ubuntu and Rocky Linux, and have one.
         (InstallMethod::Copy { .. }, _) => true,
@@ -216,11 +198,14 @@ pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
 }
 
 /// What is known only when all is decided: the search path, the sizes, and what an audit will say.
-fn finish(request: &RecipeRequest<'_>, linker: &DynamicLoader, mut recipe: PhaseRecipe) -> Result<PhaseRecipe, String> {
+///
+/// Errors: What stands in the way of a file, or what loads in the image and would no longer load.
+fn finish(question: &InstallContext<'_>, mut recipe: PhaseRecipe) -> Result<PhaseRecipe, String> {
     // Whether a folder has to stand in front depends on how the loader is led to it.
-    recipe.library_path = changed_library_path(request.target, recipe.search_setup.named_folder());
-    recipe.foretold = foretell_audit(request, linker, &recipe)?;
-    recipe.adds = recipe.adds.map(|_| recipe.foretold.adds);
+    recipe.library_path = changed_library_path(question.request.target, recipe.search_setup.named_folder());
+    let adds;
+    (recipe.foretold, adds) = foretell_audit(question, &recipe)?;
+    recipe.adds = recipe.adds.map(|_| adds);
     if let Some(removal) = &mut recipe.removal {
         removal.after += recipe.adds.unwrap_or_default();
     }

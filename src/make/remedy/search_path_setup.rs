@@ -69,7 +69,7 @@ pub(super) fn set_up_search_path(
         because: "other libraries lie there too, and are not to be found by everybody".to_owned(),
     };
     let link_to = |files: &RootPath| {
-        let names = names_to_check(question.target.library, way, needs);
+        let names = names_to_check(question.request.target.library, way, needs);
         let link = |name: &String| CreatedLink {
             at: folder.join(name.as_bytes()),
             to: files.join(name.as_bytes()).absolute().into(),
@@ -86,7 +86,7 @@ pub(super) fn set_up_search_path(
         InstallMethod::Place(place) if place.links.is_empty() => name_folder(&place.search.folder),
         InstallMethod::Place(place) => make_links(place.links.clone()),
         // The phase asks for no API itself, so that only the program that is linked with CUPTI needs it.
-        InstallMethod::Pip(pip) if question.phase.apis.accepted_ids().next().is_none() => {
+        InstallMethod::Pip(pip) if question.request.phase.apis.accepted_ids().next().is_none() => {
             SearchPathSetup::nothing(format!("the search path of what asks for it leads to {}", pip.folder))
         }
         InstallMethod::Pip(pip) if pip.headers.is_some() => name_folder(&pip.folder),
