@@ -1,7 +1,7 @@
 //! The one command that makes an image serve a phase which it fails.
 
 use super::dockerfile::image_name::image_name_for_from;
-use super::remedy::phase_recipe::RecipeRequest;
+use super::remedy::install_context::RecipeRequest;
 use super::remedy::recipe::make_recipe;
 use crate::judge::facts::GatherOptions;
 use crate::judge::outcome::AuditedImage;

@@ -9,7 +9,7 @@ use testkit::oci::Layout;
 use testkit::spec::{EntrySpec, Fixture, LayerSpec, Sources};
 
 use super::remedy::RemedyError;
-use super::remedy::phase_recipe::RecipeRequest;
+use super::remedy::install_context::RecipeRequest;
 use super::remedy::recipe::make_recipe;
 use super::remedy::required_libraries::list_required_libraries;
 use crate::judge::audit::judge_image;

@@ -12,8 +12,8 @@ use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
 use crate::make::dockerfile::{self, DockerfileTemplates, PhasePage, image_name};
 use crate::make::remedy::copy_source::CopySource;
+use crate::make::remedy::install_context::RecipeRequest;
 use crate::make::remedy::install_method::MethodKind;
-use crate::make::remedy::phase_recipe::RecipeRequest;
 use crate::make::remedy::recipe::make_recipe;
 use crate::make::whole_file::ExistingOutput;
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::install_context::InstallContext;
+use super::install_context::{InstallContext, RecipeRequest};
 use super::made_rootfs::make_rootfs;
-use super::phase_recipe::{ForetoldAudit, PhaseRecipe, RecipeRequest};
+use super::phase_recipe::{ForetoldAudit, PhaseRecipe};
 use crate::judge::audit::judge_image;
 use crate::judge::facts::{MergedLayers, gather_from_rootfs};
 use crate::make::still_works::check_still_works;

@@ -1,16 +1,39 @@
-//! What every way of getting CUPTI is asked: for which image, which phase and which release.
+//! What a recipe is asked for, and with it every way of getting CUPTI: for which image, which phase and which release.
 
 use super::MethodObstacle;
+use super::copy_source::CopySource;
 use super::image_system::ImageSystem;
 use super::install_folder::volume_over;
-use super::phase_recipe::RecipeRequest;
+use super::install_method::MethodKind;
 use super::required_libraries::{self, RequiredLibrary};
 use super::target_release::TargetRelease;
-use crate::judge::facts::ImageFacts;
 use crate::judge::facts::cuda_runtime::CudaVersion;
-use crate::knowledge::{LibraryRelease, has_api};
+use crate::judge::facts::{GatherOptions, ImageFacts};
+use crate::judge::plan::Plan;
+use crate::knowledge::{Knowledge, LibraryRelease, Phase, has_api};
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
+
+/// What a recipe is asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct RecipeRequest<'a> {
+    pub target: &'a ImageFacts,
+    pub phase: &'a Phase,
+    /// What the image makes of the phase now.
+    pub plan: &'a Plan,
+    /// What is known, each rule with what cures it.
+    pub knowledge: &'a Knowledge,
+    /// What the processes of the image start with.
+    pub conditions: &'a GatherOptions,
+    /// The ways that are asked for, the best first; none for the cheapest of all.
+    pub via: &'a [MethodKind],
+    /// The version of CUDA that is asked for.
+    pub cuda: Option<CudaVersion>,
+    /// The image to copy from, where the user names one.
+    pub source: Option<CopySource<'a>>,
+    /// Whether what the phase has no use for goes, also where the phase does not ask for that.
+    pub drops: bool,
+}
 
 /// What a way has to bring, and into what.
 pub(crate) struct InstallContext<'a> {

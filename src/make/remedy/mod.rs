@@ -11,7 +11,7 @@ pub(crate) mod copy_source;
 pub(crate) mod file_ways;
 mod foretold_audit;
 mod image_system;
-mod install_context;
+pub(crate) mod install_context;
 pub(crate) mod install_folder;
 pub(crate) mod install_method;
 mod made_rootfs;

@@ -1,43 +1,18 @@
-//! What a recipe is asked for, and what it comes to.
+//! What a recipe comes to.
 
 use serde::Serialize;
 
 use super::build_check::BuildCheck;
-use super::copy_source::CopySource;
 use super::image_system::ImageSystem;
 use super::install_folder::InstallFolder;
-use super::install_method::{InstallMethod, MethodKind};
+use super::install_method::InstallMethod;
 use super::method_choice::ConsideredMethod;
 use super::removal::RemovalPlan;
 use super::required_libraries::RequiredLibrary;
 use super::search_path_setup::{ChangedLibraryPath, SearchPathSetup};
-use crate::judge::facts::cuda_runtime::CudaVersion;
-use crate::judge::facts::{GatherOptions, ImageFacts};
-use crate::judge::plan::{Plan, Verdict};
-use crate::knowledge::{Knowledge, Phase};
+use crate::judge::plan::Verdict;
 use crate::make::quote;
 use image_linkage::path::RootPath;
-
-/// What a recipe is asked for.
-#[derive(Clone, Copy)]
-pub(crate) struct RecipeRequest<'a> {
-    pub target: &'a ImageFacts,
-    pub phase: &'a Phase,
-    /// What the image makes of the phase now.
-    pub plan: &'a Plan,
-    /// What is known, each rule with what cures it.
-    pub knowledge: &'a Knowledge,
-    /// What the processes of the image start with.
-    pub conditions: &'a GatherOptions,
-    /// The ways that are asked for, the best first; none for the cheapest of all.
-    pub via: &'a [MethodKind],
-    /// The version of CUDA that is asked for.
-    pub cuda: Option<CudaVersion>,
-    /// The image to copy from, where the user names one.
-    pub source: Option<CopySource<'a>>,
-    /// Whether what the phase has no use for goes, also where the phase does not ask for that.
-    pub drops: bool,
-}
 
 /// What a Dockerfile does to an image for one phase; its templates read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

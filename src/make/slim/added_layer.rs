@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::SlimError;
 use super::decision::SlimDecision;
+use super::original_image::OriginalImage;
 use super::output::ReadImage;
 use super::provenance::{
     AddedFile, ChangedVariable, ContentOrigin, DroppedFile, LinkedFile, SlimProvenance, WrittenEntry,
@@ -12,11 +13,12 @@ use super::provenance::{
 use super::supplier::{CuptiSupplier, ExtractedFile};
 use super::twin_files::TwinFiles;
 use crate::judge::facts::{ImageFacts, PROVENANCE_PLACE};
+use crate::judge::image_reading::ReadOptions;
+use crate::judge::plan::Plan;
 use crate::make::added_layer::{AddedLayer, AddedMember};
 use crate::make::remedy::install_folder::FolderDiscovery;
 use image_linkage::digest::Digest;
 use image_linkage::escape;
-use image_linkage::layer::{IndexOptions, LayerIndex};
 use image_linkage::loader::{DynamicLoader, Libc, folders_of_cache, run_ldconfig};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
@@ -24,15 +26,16 @@ use image_linkage::rootfs::{self, Rootfs};
 /// Why a name of CUPTI is deleted.
 pub(super) const MISLEADING: &str = "it is named as a CUPTI, and leads to another one or to none";
 
+/// An image that is made anew, and what is done to it.
 pub(crate) struct SlimInput<'a> {
-    pub decision: &'a SlimDecision,
+    pub original: &'a OriginalImage,
+    /// How it was read, and how the new one is.
+    pub options: &'a ReadOptions<'a>,
     pub facts: &'a ImageFacts,
+    /// What it makes of the phase now.
+    pub plan: &'a Plan,
+    pub decision: &'a SlimDecision,
     pub supplier: Option<&'a CuptiSupplier>,
-    /// The layers below, as they will be.
-    pub below: &'a [LayerIndex],
-    pub phase: &'a str,
-    /// The bounds on what is read, and what is looked for in layers.
-    pub index: &'a IndexOptions,
     /// A folder for what is written on the way.
     pub folder: &'a Path,
 }
@@ -48,7 +51,7 @@ pub(crate) struct GatheredLayer {
 /// Errors: What stands in the way of one, or why the cache cannot be made.
 pub(crate) fn gather_added_layer(making: &SlimInput<'_>) -> Result<GatheredLayer, SlimError> {
     // Without what goes: a file may come to lie where one is dropped.
-    let (rootfs, _) = rootfs::merge_layers(making.below);
+    let (rootfs, _) = rootfs::merge_layers(making.decision.apply(&making.original.layers));
     let mut layer = plan_layer(making, &rootfs).map_err(SlimError::Cannot)?;
     let taken = extract_members(making, &layer)?;
     // Last, when all that it tells of is known. It does not tell of itself.
@@ -77,7 +80,7 @@ fn plan_layer(making: &SlimInput<'_>, rootfs: &Rootfs) -> Result<AddedLayer, Str
     }
     if let Some(linker) = stale_cache(making) {
         // As ldconfig would find the image: with the layer on top.
-        let above = rootfs.with_layer(making.below.len(), &layer.index());
+        let above = rootfs.with_layer(making.original.layers.len(), &layer.index());
         let run = run_ldconfig(&above, linker, folders_of_cache(&above, linker));
         // A cache that lacks a library hides it from every program.
         if let Some(problem) = run.problems.first() {
@@ -109,7 +112,7 @@ fn extract_members(making: &SlimInput<'_>, layer: &AddedLayer) -> Result<BTreeMa
     let wanted: BTreeMap<RootPath, _> = layer.members().filter_map(copied).collect();
     // All at once, so that each layer of the source is read one time.
     let paths = wanted.keys().cloned().collect();
-    let taken = supplier.extract_files(&paths, &making.index.limits, making.folder)?;
+    let taken = supplier.extract_files(&paths, &making.options.index.limits, making.folder)?;
     for (from, facts) in wanted {
         // A folder or an engine's image may have changed since; only files of a known release were hashed then.
         let is_known = taken.get(&from).is_some_and(|one| {
@@ -126,9 +129,10 @@ fn extract_members(making: &SlimInput<'_>, layer: &AddedLayer) -> Result<BTreeMa
 ///
 /// Errors: As those of [`gather_added_layer`].
 pub(crate) fn foretell_image(making: &SlimInput<'_>) -> Result<ReadImage, SlimError> {
-    let (mut image, mut layers) = (making.facts.image.clone(), making.below.to_vec());
+    let mut image = making.facts.image.clone();
+    let mut layers = making.decision.apply(&making.original.layers);
     if !making.decision.is_nothing() {
-        let (rootfs, _) = rootfs::merge_layers(making.below);
+        let (rootfs, _) = rootfs::merge_layers(&layers);
         let layer = plan_layer(making, &rootfs).map_err(SlimError::Cannot)?;
         layers.push(layer.index());
     }
@@ -172,7 +176,7 @@ fn write_proof(
     SlimProvenance {
         proof_version: 1,
         made_by: concat!("cupti-audit ", env!("CARGO_PKG_VERSION")).to_owned(),
-        phase: making.phase.to_owned(),
+        phase: making.plan.phase.clone(),
         image: ContentOrigin::image(&making.facts.image),
         added,
         written,

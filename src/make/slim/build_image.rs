@@ -18,22 +18,19 @@ use super::{SlimError, interrupt};
 use crate::make::added_layer::AddedLayer;
 use crate::size::format_size;
 use image_linkage::layer::Compression;
-use image_linkage::layer::{IndexOptions, LayerIndex};
-use image_linkage::layer::{LayerCut, rewrite_layer};
+use image_linkage::layer::{LayerCut, LayerIndex, rewrite_layer};
+use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 use image_source::Digest;
 
 /// Makes the image that `making` describes, of which the layers below the new one are still to be written.
 ///
 /// Errors: Why a layer cannot be read, or not be written.
-pub(crate) fn build_new_image<'a>(
-    original: &'a OriginalImage,
-    making: &SlimInput<'a>,
-    form: ImageForm,
-) -> Result<NewImage<'a>, SlimError> {
+pub(crate) fn build_new_image<'a>(making: &SlimInput<'a>, form: ImageForm) -> Result<NewImage<'a>, SlimError> {
+    let original = making.original;
     let mut work = ImageBuilder {
         original,
-        index: making.index,
+        limits: &making.options.index.limits,
         folder: making.folder,
         form: form.storage,
         family: form.family,
@@ -54,7 +51,7 @@ pub(crate) fn build_new_image<'a>(
 
 struct ImageBuilder<'a> {
     original: &'a OriginalImage,
-    index: &'a IndexOptions,
+    limits: &'a Limits,
     folder: &'a Path,
     form: LayerStorage,
     family: MediaFamily,
@@ -83,7 +80,7 @@ impl<'a> ImageBuilder<'a> {
             }
             (cut, _) => {
                 let write = |out: &mut BlobWriter| match cut {
-                    Some(cut) => rewrite_layer(self.original.tar(number)?, cut, &self.index.limits, out)
+                    Some(cut) => rewrite_layer(self.original.tar(number)?, cut, self.limits, out)
                         .map_err(|why| self.failed(number, &why)),
                     // Byte for byte, padding behind the end marker included: its diff id stays.
                     None => interrupt::copy_interruptible(&mut self.original.tar(number)?, out)
@@ -136,7 +133,7 @@ impl<'a> ImageBuilder<'a> {
     /// What a layer is once it is written again; nothing is kept of its bytes.
     fn measure(&self, number: usize, cut: &LayerCut) -> Result<WrittenBlob, SlimError> {
         let mut writer = HashedWriter::new(io::sink());
-        let written = rewrite_layer(self.original.tar(number)?, cut, &self.index.limits, &mut writer);
+        let written = rewrite_layer(self.original.tar(number)?, cut, self.limits, &mut writer);
         written.map_err(|why| self.failed(number, &why))?;
         let (_, diff_id, bytes) = writer.finish();
         Ok(WrittenBlob {
@@ -177,7 +174,7 @@ impl<'a> ImageBuilder<'a> {
     fn finish(self, making: &SlimInput<'a>, added: Option<AddedLayer>) -> Result<NewImage<'a>, SlimError> {
         let original = self.original;
         let diff_ids: Vec<Digest> = self.layers.iter().map(|it| it.blob.diff_id.clone()).collect();
-        let history = added.as_ref().map(|_| history(making.decision, making.phase));
+        let history = added.as_ref().map(|_| history(making.decision, &making.plan.phase));
         // With no new layer nothing in the config has changed, and its bytes stay.
         let config = match &history {
             None => original.documents.config.clone(),
@@ -202,7 +199,7 @@ impl<'a> ImageBuilder<'a> {
             manifest_type: self.family.manifest_type(),
             form: self.form,
             added,
-            limits: &self.index.limits,
+            limits: self.limits,
         })
     }
 }

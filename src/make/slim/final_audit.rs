@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::SlimError;
-use super::decision::SlimDecision;
+use super::added_layer::{SlimInput, foretell_image};
 use super::new_image::NewImage;
 use super::output::ReadImage;
 use crate::judge::audit::judge_image;
-use crate::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers};
+use crate::judge::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Verdict;
-use crate::knowledge::Knowledge;
 use crate::make::still_works;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
@@ -19,50 +18,47 @@ use image_linkage::rootfs::{NodeKind, Rootfs};
 ///
 /// Errors: When its verdict is no better than open: it is not put anywhere then; or when something changed that was not meant to.
 pub(crate) fn audit_new_image(
+    making: &SlimInput<'_>,
     made: &NewImage<'_>,
     read: ReadImage,
-    decision: &SlimDecision,
-    before: &ImageFacts,
-    knowledge: &Knowledge,
-    phase: &str,
-    conditions: &GatherOptions,
 ) -> Result<AuditedImage, SlimError> {
-    let facts = gather_facts(read, knowledge, conditions);
+    let facts = gather_facts(making, read);
     // First: an image that changed where it should not is wrong, whatever its verdict.
-    same_but(made, before, &facts, decision)?;
-    judge_new_image(facts, before, knowledge, phase, conditions)
+    same_but(making, made, &facts)?;
+    judge_new_image(making, facts)
 }
 
-/// Audits an image that is foretold, for its phase.
+/// Audits the image that a run would write, for its phase.
 ///
-/// Errors: As those of [`audit_new_image`].
-pub(crate) fn audit_foretold_image(
-    foretold: ReadImage,
-    before: &ImageFacts,
-    knowledge: &Knowledge,
-    phase: &str,
-    conditions: &GatherOptions,
-) -> Result<AuditedImage, SlimError> {
-    let facts = gather_facts(foretold, knowledge, conditions);
-    judge_new_image(facts, before, knowledge, phase, conditions)
+/// Errors: As those of [`audit_new_image`], or why it could not be written.
+pub(crate) fn audit_foretold_image(making: &SlimInput<'_>) -> Result<AuditedImage, SlimError> {
+    making.original.require_own_layers()?;
+    judge_new_image(making, gather_facts(making, foretell_image(making)?))
 }
 
-fn gather_facts(read: ReadImage, knowledge: &Knowledge, conditions: &GatherOptions) -> ImageFacts {
+fn gather_facts(making: &SlimInput<'_>, read: ReadImage) -> ImageFacts {
     let layers = read.layers.into_iter().map(Ok).collect();
-    facts::gather_facts(read.image, ReadLayers { layers }, knowledge, conditions)
+    let options = making.options;
+    facts::gather_facts(
+        read.image,
+        ReadLayers { layers },
+        options.knowledge,
+        &options.conditions,
+    )
 }
 
 /// Errors: When something that loaded does no longer, or its verdict is no better than open.
-fn judge_new_image(
-    facts: ImageFacts,
-    before: &ImageFacts,
-    knowledge: &Knowledge,
-    phase: &str,
-    conditions: &GatherOptions,
-) -> Result<AuditedImage, SlimError> {
-    still_works::check_still_works(&before.contexts, &facts.contexts)
+fn judge_new_image(making: &SlimInput<'_>, facts: ImageFacts) -> Result<AuditedImage, SlimError> {
+    still_works::check_still_works(&making.facts.contexts, &facts.contexts)
         .map_err(|why| SlimError::Cannot(format!("nothing was written: {why}")))?;
-    let audit = judge_image(facts, knowledge, &[phase.to_owned()], &conditions.environment);
+    let phase = &making.plan.phase;
+    let environment = &making.options.conditions.environment;
+    let audit = judge_image(
+        facts,
+        making.options.knowledge,
+        std::slice::from_ref(phase),
+        environment,
+    );
     match audit.plan(phase) {
         // A verdict that could not be had is refused like a bad one: nobody knows whether the image serves.
         Some(plan) if matches!(plan.verdict, Verdict::Pass | Verdict::Warn) => Ok(audit),
@@ -70,8 +66,12 @@ fn judge_new_image(
             let gaps = audit.facts.gaps.iter();
             let gaps = gaps.map(|gap| format!("{} was not checked", gap.what));
             let why: Vec<String> = plan.because.iter().cloned().chain(gaps).collect();
+            let advice = match making.supplier {
+                None => "; --cupti-from IMAGE|WHEEL|DIR brings CUPTI where it is missing",
+                Some(_) => "",
+            };
             Err(SlimError::Unfit(format!(
-                "nothing was written: the audit of the new image for {phase} says {}: {}",
+                "nothing was written: the audit of the new image for {phase} says {}: {}{advice}",
                 plan.verdict.name(),
                 why.join(", ")
             )))
@@ -81,21 +81,17 @@ fn judge_new_image(
 }
 
 /// Whether the new image is the old one but for what was meant: paths that go and members that are added.
-fn same_but(
-    made: &NewImage<'_>,
-    before: &ImageFacts,
-    after: &ImageFacts,
-    decision: &SlimDecision,
-) -> Result<(), SlimError> {
+fn same_but(making: &SlimInput<'_>, made: &NewImage<'_>, after: &ImageFacts) -> Result<(), SlimError> {
+    let decision = making.decision;
     let gone = decision.removed_paths();
     let added = made.added.iter();
     let added = added.flat_map(|layer| layer.members().map(|(path, _)| path).chain(layer.folders()));
-    let lists: Vec<RootPath> = decision.changed_lists(&made.original.layers).collect();
+    let lists: Vec<RootPath> = decision.changed_lists(&making.original.layers).collect();
     let meant: BTreeSet<&RootPath> = added.chain(&gone).chain(&lists).collect();
     // A folder that no layer has by itself is there for what lies in it alone.
     let paths = gone.iter().chain(decision.hidden.iter().map(|item| &item.path));
     let implied: BTreeSet<RootPath> = paths.flat_map(folders_above).collect();
-    let [before, after] = [before, after].map(|facts| tree(&facts.contexts.as_is.rootfs, &meant));
+    let [before, after] = [making.facts, after].map(|facts| tree(&facts.contexts.as_is.rootfs, &meant));
     let is_other = |path: &RootPath, node: &NodeSummary| match after.get(path) {
         Some(now) => !now.is_same(node),
         None => !implied.contains(path),

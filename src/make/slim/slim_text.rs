@@ -2,10 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::added_layer::MISLEADING;
-use super::decision::SlimDecision;
+use super::added_layer::{MISLEADING, SlimInput};
 use super::new_image::{LayerStorage, NewImage};
-use crate::judge::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Plan;
 use crate::make::remedy::install_folder::FolderDiscovery;
@@ -13,18 +11,10 @@ use crate::make::remedy::wanted_cupti::find_wanted_cupti;
 use crate::size::format_size;
 use image_linkage::escape;
 
-/// What is known of an image before it is made anew.
-pub(crate) struct OriginalState<'a> {
-    pub facts: &'a ImageFacts,
-    pub plan: &'a Plan,
-    /// Where CUPTI could be brought from, as it is written.
-    pub from: Option<&'a str>,
-}
-
 /// What is to be done, with the reason for each file.
-pub(crate) fn describe_decision(before: &OriginalState<'_>, decision: &SlimDecision) -> String {
+pub(crate) fn describe_decision(making: &SlimInput<'_>) -> String {
     let mut out = String::new();
-    let (image, plan) = (&before.facts.image, before.plan);
+    let (image, plan, decision) = (&making.facts.image, making.plan, making.decision);
     let _ = writeln!(
         out,
         "{} for {}: {}{}",
@@ -33,7 +23,7 @@ pub(crate) fn describe_decision(before: &OriginalState<'_>, decision: &SlimDecis
         plan.verdict.name(),
         rules(plan)
     );
-    brings(&mut out, before, decision);
+    brings(&mut out, making);
     for item in decision.removed_items() {
         let (bytes, because) = (format_size(item.bytes), &item.because);
         let _ = writeln!(
@@ -77,8 +67,10 @@ fn rules(plan: &Plan) -> String {
     }
 }
 
-fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision) {
-    let from = before.from.map(|from| escape::escape_bytes(from.as_bytes()));
+fn brings(out: &mut String, making: &SlimInput<'_>) {
+    let decision = making.decision;
+    let from = making.supplier.map(|supplier| &supplier.facts.image.reference);
+    let from = from.map(|from| escape::escape_bytes(from.as_bytes()));
     let Some(copy_plan) = &decision.copy_plan else {
         if let Some(from) = from {
             let _ = writeln!(
@@ -92,7 +84,7 @@ fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision)
     let soname = escape::escape_bytes(&copy_plan.soname);
     match from.filter(|_| !copy_plan.files.is_empty()) {
         Some(from) => {
-            let wants = find_wanted_cupti(before.facts).words();
+            let wants = find_wanted_cupti(making.facts).words();
             let why = if wants.is_empty() {
                 "nothing in the image says which it wants".to_owned()
             } else {
@@ -127,13 +119,13 @@ fn brings(out: &mut String, before: &OriginalState<'_>, decision: &SlimDecision)
 
 /// What the new image comes to.
 pub(crate) fn describe_result(
-    before: &OriginalState<'_>,
+    making: &SlimInput<'_>,
     made: &NewImage<'_>,
     audit: &AuditedImage,
     plan: &Plan,
 ) -> String {
     let mut out = String::new();
-    let layers = &before.facts.layers;
+    let layers = &making.facts.layers;
     let stored: u64 = layers.iter().map(|layer| layer.compressed).sum();
     let bytes: u64 = layers.iter().map(|layer| layer.bytes).sum();
     let (stored_now, bytes_now) = made.sizes();

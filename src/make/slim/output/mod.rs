@@ -11,4 +11,4 @@ mod written_image;
 
 pub(crate) use access::OutputAccess;
 pub use image_output::ImageOutput;
-pub(crate) use written_image::{ReadImage, WrittenImage};
+pub(crate) use written_image::ReadImage;
