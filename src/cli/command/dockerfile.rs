@@ -47,7 +47,8 @@ pub fn run_dockerfile(mut args: DockerfileArgs) -> Result<RunExit, CommandError>
         facts,
         audit: &audit,
         knowledge,
-        source: source.as_ref(),
+        cuda: args.cuda.as_deref().map(read_cuda).transpose()?,
+        source: source.as_ref().map(|(name, facts)| CopySource { name, facts }),
         conditions: prepared.reader.conditions(),
         // The command line's list stands in place of the config's.
         via: method_kinds(if args.via.is_empty() {
@@ -95,7 +96,8 @@ struct DockerfileInputs<'a> {
     facts: &'a ImageFacts,
     audit: &'a AuditedImage,
     knowledge: &'a Knowledge,
-    source: Option<&'a (String, ImageFacts)>,
+    cuda: Option<CudaVersion>,
+    source: Option<CopySource<'a>>,
     /// What the processes of the image start with.
     conditions: GatherOptions,
     via: Vec<MethodKind>,
@@ -104,11 +106,6 @@ struct DockerfileInputs<'a> {
 }
 
 impl DockerfileInputs<'_> {
-    fn source(&self) -> Option<CopySource<'_>> {
-        let (name, facts) = self.source?;
-        Some(CopySource { name, facts })
-    }
-
     /// What there is to say of one phase.
     fn page(&self, phase: &str) -> Result<PhasePage<'_>, CommandError> {
         let phase = self.knowledge.phase(phase)?;
@@ -121,8 +118,8 @@ impl DockerfileInputs<'_> {
             knowledge: self.knowledge,
             conditions: &self.conditions,
             via: &self.via,
-            cuda: cuda(self.args)?,
-            source: self.source(),
+            cuda: self.cuda,
+            source: self.source,
             drops: self.args.drop,
         };
         let recipe = make_recipe(&request)?;
@@ -149,10 +146,7 @@ fn base(args: &DockerfileArgs, facts: &ImageFacts) -> Result<String, CommandErro
     Ok(name.ok_or_else(why)?)
 }
 
-fn cuda(args: &DockerfileArgs) -> Result<Option<CudaVersion>, String> {
-    let read = |text: &String| {
-        let why = || format!("{text:?} is no version of CUDA; expected one such as 12.4");
-        parse_cuda_version(text).ok_or_else(why)
-    };
-    args.cuda.as_ref().map(read).transpose()
+fn read_cuda(text: &str) -> Result<CudaVersion, String> {
+    let why = || format!("{text:?} is no version of CUDA; expected one such as 12.4");
+    parse_cuda_version(text).ok_or_else(why)
 }

@@ -9,7 +9,7 @@ use crate::make::dockerfile::project::{BuilderPage, ProjectDockerfile};
 use crate::make::remedy::RemedyError;
 use crate::make::remedy::builder_stage::choose_builder_stage;
 
-use super::{CommandError, DockerfileInputs, cuda};
+use super::{CommandError, DockerfileInputs};
 
 /// The Dockerfile, and the configuration of Cloud Build where it is asked for.
 pub fn render_project(
@@ -51,7 +51,7 @@ fn name_in_context(file: Option<&Path>, cloudbuild: &Path) -> String {
 /// The stage that compiles. Without a builder that was asked for, an image that none is known for has none.
 fn builder(asked: &DockerfileInputs<'_>) -> Result<Option<BuilderPage>, CommandError> {
     let wished = asked.args.with_builder;
-    let stage = match choose_builder_stage(asked.facts, asked.source(), cuda(asked.args)?) {
+    let stage = match choose_builder_stage(asked.facts, asked.source, asked.cuda) {
         Ok(stage) => stage,
         // Only a builder that was asked for is missed: without one the other targets are as good.
         Err(RemedyError::NoBuilder { .. }) if !wished => return Ok(None),
