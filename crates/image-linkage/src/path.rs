@@ -70,6 +70,12 @@ impl RootPath {
         Self(self.0.get(..cut).unwrap_or_default().into())
     }
 
+    /// The folders that it lies in, the innermost first, without the root.
+    pub fn folders(&self) -> impl Iterator<Item = Self> + use<> {
+        let below_root = |path: Self| (path != Self::default()).then_some(path);
+        std::iter::successors(below_root(self.parent()), move |folder| below_root(folder.parent()))
+    }
+
     /// This path with `name`, a single component or a relative path, below it.
     #[must_use]
     pub fn join(&self, name: &[u8]) -> Self {

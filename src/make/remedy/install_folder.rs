@@ -108,15 +108,11 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
 
 /// Whether a build can make the folder: nothing in its place, or in that of one above, is something else.
 fn may_become_folder(rootfs: &Rootfs, folder: &str) -> bool {
-    let mut place = RootPath::from(folder);
-    while place != RootPath::default() {
-        // A link to nothing is there, too, and no folder.
-        if let Ok(found) = rootfs.lookup_link(&place.absolute()) {
-            return matches!(rootfs.node(found.node).kind, NodeKind::Directory(_)) || is_directory(rootfs, &place);
-        }
-        place = place.parent();
-    }
-    true
+    let place = RootPath::from(folder);
+    let mut places = std::iter::once(place.clone()).chain(place.folders());
+    // A link to nothing is there, too, and no folder.
+    let there = places.find(|place| rootfs.lookup_link(&place.absolute()).is_ok());
+    there.is_none_or(|place| is_directory(rootfs, &place))
 }
 
 /// Whether a copy of the library lies in the folder that no search path leads to: who put it there opens it by its path.

@@ -133,21 +133,13 @@ fn paths_of(item: &PlanItem) -> impl Iterator<Item = &RootPath> {
 
 /// The highest folder that goes as a whole and holds the path, or the path itself.
 fn highest(whole: &BTreeSet<RootPath>, path: &RootPath) -> RootPath {
-    let mut highest = path.clone();
-    let mut folder = path.parent();
-    while folder != RootPath::default() {
-        if whole.contains(&folder) {
-            highest = folder.clone();
-        }
-        folder = folder.parent();
-    }
-    highest
+    let folders = path.folders().filter(|folder| whole.contains(folder));
+    folders.last().unwrap_or_else(|| path.clone())
 }
 
 /// The folders that hold nothing but what is gone, and the bytes that a tar of the rest takes.
 fn whole_folders(rootfs: &Rootfs, gone: &BTreeSet<RootPath>) -> (BTreeSet<RootPath>, u64) {
-    // Per folder: whether something goes, and whether something stays.
-    let mut holds: BTreeMap<RootPath, (bool, bool)> = BTreeMap::new();
+    let (mut losing, mut kept) = (BTreeSet::new(), BTreeSet::new());
     let mut tar = TarSize::default();
     rootfs.visit(|path, id, node| {
         // What stays is weighed, not what goes: a file may be in several layers, and its bytes in all of them.
@@ -157,35 +149,12 @@ fn whole_folders(rootfs: &Rootfs, gone: &BTreeSet<RootPath>) -> (BTreeSet<RootPa
         }
         // An empty folder keeps no other from going.
         if !matches!(node.kind, NodeKind::Directory(_)) {
-            let held = holds.entry(path.parent()).or_default();
-            *held = (held.0 || goes, held.1 || !goes);
+            let holders = if goes { &mut losing } else { &mut kept };
+            // Above a folder that is known all are known.
+            path.folders().all(|folder| holders.insert(folder));
         }
     });
-    // A folder stands before what is below it, so that backwards each has gathered all when it is told upwards.
-    let below: BTreeSet<RootPath> = holds.keys().flat_map(folders_above).collect();
-    for folder in &below {
-        holds.entry(folder.clone()).or_default();
-    }
-    let folders: Vec<RootPath> = holds.keys().rev().cloned().collect();
-    for folder in folders.iter().filter(|folder| **folder != RootPath::default()) {
-        let (goes, stays) = holds.get(folder).copied().unwrap_or_default();
-        let above = holds.entry(folder.parent()).or_default();
-        *above = (above.0 || goes, above.1 || stays);
-    }
-    holds.remove(&RootPath::default());
-    let whole = holds.into_iter().filter(|(_, held)| *held == (true, false));
-    (whole.map(|(path, _)| path).collect(), tar.bytes)
-}
-
-/// The folders that a folder lies in, without the root.
-fn folders_above(folder: &RootPath) -> Vec<RootPath> {
-    let mut above = Vec::new();
-    let mut next = folder.parent();
-    while next != RootPath::default() {
-        above.push(next.clone());
-        next = next.parent();
-    }
-    above
+    (&losing - &kept, tar.bytes)
 }
 
 /// The size of a tar (POSIX.1, pax Interchange Format): a block of 512 bytes per entry, contents padded to blocks.

@@ -90,7 +90,7 @@ fn same_but(making: &SlimInput<'_>, made: &NewImage<'_>, after: &ImageFacts) -> 
     let meant: BTreeSet<&RootPath> = added.chain(&gone).chain(&lists).collect();
     // A folder that no layer has by itself is there for what lies in it alone.
     let paths = gone.iter().chain(decision.hidden.iter().map(|item| &item.path));
-    let implied: BTreeSet<RootPath> = paths.flat_map(folders_above).collect();
+    let implied: BTreeSet<RootPath> = paths.flat_map(RootPath::folders).collect();
     let [before, after] = [making.facts, after].map(|facts| tree(&facts.contexts.as_is.rootfs, &meant));
     let is_other = |path: &RootPath, node: &NodeSummary| match after.get(path) {
         Some(now) => !now.is_same(node),
@@ -106,12 +106,6 @@ fn same_but(making: &SlimInput<'_>, made: &NewImage<'_>, after: &ImageFacts) -> 
             "nothing was written: {path} would be another one than before"
         ))),
     }
-}
-
-fn folders_above(path: &RootPath) -> impl Iterator<Item = RootPath> {
-    std::iter::successors(Some(path.parent()), |folder| {
-        (*folder != RootPath::default()).then(|| folder.parent())
-    })
 }
 
 /// What two file systems are compared by.
