@@ -55,14 +55,6 @@ pub(crate) struct BuildTarget {
     pub fail_on: &'static str,
 }
 
-/// A page, and what stands in its target.
-#[derive(Serialize)]
-struct TargetSection<'a> {
-    #[serde(flatten)]
-    page: PhasePage<'a>,
-    text: String,
-}
-
 #[derive(Serialize)]
 struct ProjectPage<'a> {
     image: &'a str,
@@ -72,7 +64,8 @@ struct ProjectPage<'a> {
     release: Option<&'a BroughtRelease>,
     source: String,
     builder: String,
-    sections: Vec<TargetSection<'a>>,
+    /// The text of each target.
+    sections: Vec<String>,
 }
 
 impl<'a> ProjectDockerfile<'a> {
@@ -118,11 +111,7 @@ impl<'a> ProjectDockerfile<'a> {
         for page in &self.pages {
             let brings = page.recipe.way.is_some() && page.recipe.removal.is_none();
             let page = self.shared(page, before.as_ref());
-            let text = templates.render("section.j2", &page)?;
-            sections.push(TargetSection {
-                page: page.clone(),
-                text,
-            });
+            sections.push(templates.render("target.j2", &page)?);
             // The targets that bring CUPTI stand on the first of them, not on one another; no other one does.
             before = before.or(Some(page).filter(|_| brings));
         }

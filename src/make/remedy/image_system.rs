@@ -24,7 +24,7 @@ pub(crate) struct ImageSystem {
     pub apt: bool,
     /// Whether a `RUN` can do what is written here.
     pub shell: bool,
-    /// The programs for it that are not there, in words: `no shell`, `no rm and no cat`.
+    /// What of the shell and those programs is not there, in words.
     pub lacks: String,
     /// The Python that a container of it starts by `python3`.
     #[serde(serialize_with = "quote::serialize_optional_path")]
@@ -101,13 +101,14 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
             .to_owned()
     };
     let sources = sources(rootfs);
+    let lacks = missing_tools(rootfs);
     ImageSystem {
         id: value("ID"),
         version: value("VERSION_ID"),
         dnf: DNF.into_iter().find(|manager| has_program(rootfs, manager.program())),
         apt: has_program(rootfs, SystemInstaller::AptGet.program()),
-        shell: has_tools(rootfs),
-        lacks: missing_tools(rootfs),
+        shell: lacks.is_empty(),
+        lacks,
         python: find_python(facts),
         lacks_sbin: lacks_sbin(facts),
         has_cache: has_program(rootfs, "ldconfig") && rootfs.lookup(b"/etc/ld.so.cache").is_ok(),
@@ -225,11 +226,7 @@ fn of_debian(rootfs: &Rootfs) -> Option<PipTarget> {
 /// The shell, and the programs that a `RUN` of ours calls.
 const TOOLS: [&str; 5] = ["sh", "ln", "mkdir", "rm", "cat"];
 
-/// Whether there is a shell, and the programs that a `RUN` of ours calls.
-pub(super) fn has_tools(rootfs: &Rootfs) -> bool {
-    TOOLS.iter().all(|tool| has_program(rootfs, tool))
-}
-
+/// The programs for a `RUN` of ours that are not there, in words: `no shell`, `no rm and no cat`.
 pub(super) fn missing_tools(rootfs: &Rootfs) -> String {
     if !has_program(rootfs, "sh") {
         return "no shell".to_owned();

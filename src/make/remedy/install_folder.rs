@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::image_system::{has_program, has_tools, missing_tools};
+use super::image_system::{has_program, missing_tools};
 use crate::judge::facts::ImageFacts;
 use crate::make::quote;
 use image_linkage::elf::ByteString;
@@ -54,8 +54,8 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
         because: format!("{because}, and the loader looks here by itself"),
     };
     // RUN takes a shell, and without ldconfig no cache would ever name the folder.
-    if builds && !(has_program(rootfs, "ldconfig") && has_tools(rootfs)) {
-        let lacks = missing_tools(rootfs);
+    let lacks = missing_tools(rootfs);
+    if builds && !(has_program(rootfs, "ldconfig") && lacks.is_empty()) {
         return match &*lacks {
             "" | "no shell" => default("the image has no ldconfig that could be run"),
             lacks => default(&format!("the image has {lacks}, and a build runs no ldconfig")),
