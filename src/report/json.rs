@@ -6,9 +6,7 @@ use serde_json::{Value, json};
 use super::json_parts::{gap_reports, image_identity, map_worlds, program_version, without_nulls};
 use super::links::links_json;
 use super::{ReportWriter, command};
-use crate::judge::facts::{
-    ByWorld, CompanionLookup, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts, LayerSize, PythonUse,
-};
+use crate::judge::facts::{ByWorld, CompanionLookup, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts, LayerSize};
 use crate::judge::outcome::{AskedTool, AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::plan::{Plan, PlanItem};
 use crate::judge::rule::{Evidence, Finding, Severity};
@@ -18,6 +16,7 @@ use image_linkage::escape::escape_bytes;
 use image_linkage::loader::SearchStage;
 use image_linkage::path::RootPath;
 use image_source::LayerDescriptor;
+use python_path::PythonUse;
 
 const SCHEMA: &str = "cupti-audit/report/v1";
 

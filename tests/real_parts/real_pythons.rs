@@ -12,12 +12,12 @@ use crate::plain_image::image_of;
 use crate::python_case::{Asked, PythonCase, StandardLibrary};
 use crate::python_stubs::Stubs;
 use cupti_audit::judge::facts::{
-    CuptiConsumer, GatherOptions, ImageFacts, PythonUse, ReadLayers, RequestOutcome, StartOverrides, UndecidedOpener,
-    gather_facts,
+    CuptiConsumer, GatherOptions, ImageFacts, ReadLayers, RequestOutcome, StartOverrides, UndecidedOpener, gather_facts,
 };
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::CpuLevel;
 use image_source::ImageConfig;
+use python_path::PythonUse;
 use serde_json::Value;
 
 /// What becomes of an import.

@@ -6,8 +6,9 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 3] = [
+const CRATES: [&str; 4] = [
     "crates/container-start/src",
+    "crates/python-path/src",
     "crates/image-linkage/src",
     "crates/image-source/src",
 ];

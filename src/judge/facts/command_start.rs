@@ -1,9 +1,7 @@
 //! Whether the first program of the container's command starts, as far as that is certain before any code runs.
 
 use super::consumers::CuptiConsumer;
-use super::default_path::DEFAULT_PATH;
 use super::process_context::ProcessContext;
-use super::python::is_interpreter_name;
 use super::resolved_objects::elf_at;
 use super::start_failure::{StartFailure, permission_cure};
 use image_linkage::elf::{ElfFacts, ElfProblem};
@@ -11,6 +9,8 @@ use image_linkage::escape;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileUse, LookupError, NodeKind};
 use image_source::ImageConfig;
+use python_path::DEFAULT_PATH;
+use python_path::is_interpreter_name;
 
 /// Why the container's command does not start.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,7 +19,6 @@ use super::cupti_files::CuptiFiles;
 use super::opened_names::{OpenedNames, TextReader, UndecidedOpener};
 use super::process_context::ProcessContext;
 use super::process_variants::ProcessVariants;
-use super::python_distributions::PythonDistribution;
 use super::resolved_objects::{elf_at, is_unforetold};
 use super::source_openers::{SourceOpener, find_doubt, find_source_doubt, find_source_openers, opened_by_command};
 use super::world::ByWorld;
@@ -31,6 +30,8 @@ use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::RequestOutcome;
 use image_linkage::path::RootPath;
+use python_path::PythonDistribution;
+use python_path::is_source;
 use std::collections::BTreeSet;
 
 /// Finds the consumers and what each gets, and the objects of which only a run could tell what they open.
@@ -325,7 +326,7 @@ fn deciding_user<'u>(
 /// What an object is called in reports that no profile knows.
 fn shown_name(object: &RootPath) -> String {
     // Modules of many packages have one name.
-    let package = python::is_source(object.name()).then(|| object.parent());
+    let package = is_source(object.name()).then(|| object.parent());
     let shown = match package {
         Some(package) => [package.name(), b"/", object.name()].concat(),
         None => object.name().to_vec(),

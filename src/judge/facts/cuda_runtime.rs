@@ -1,11 +1,11 @@
 //! CUDA versions: of the runtime library beside a copy of CUPTI, and what the image asks of the driver.
 
 use super::copies::CuptiCopy;
-use super::python_distributions::PythonDistribution;
 use crate::knowledge::packages::RuntimeNames;
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
 use image_source::ImageConfig;
+use python_path::PythonDistribution;
 
 /// The major and minor version of CUDA.
 pub type CudaVersion = (u32, u32);

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::file_owner;
-use super::python::is_source;
 use crate::byte_search::contains_bytes;
 use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, opens_library};
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{LookupError, NodeKind, Rootfs, RootfsNode};
+use python_path::is_source;
 
 /// A link named as libcupti that leads nowhere.
 #[derive(Debug, Clone, PartialEq, Eq)]

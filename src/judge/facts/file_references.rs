@@ -32,7 +32,6 @@ use super::dead_weight::DeadWeightFile;
 use super::library_aliases::last_part;
 use super::opened_names::UndecidedOpener;
 use super::process_context::ProcessContext;
-use super::python::is_source;
 use super::world::ByWorld;
 use crate::byte_search::contains_bytes;
 use crate::knowledge::file_interest::LIBRARY_PATH;
@@ -41,6 +40,7 @@ use crate::knowledge::{ConsumerProfile, FailureImpact, Knowledge, LibraryProfile
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
 use image_source::Image;
+use python_path::is_source;
 
 /// The links that lead to each file of dead weight, and what else leads to it.
 pub(super) fn find_references(

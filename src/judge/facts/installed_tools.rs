@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::default_path::DEFAULT_PATH;
 use super::image_facts::ImageFacts;
 use crate::knowledge::{Profiler, ToolCondition, matches_name_pattern};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeId, NodeKind, Rootfs};
+use python_path::DEFAULT_PATH;
 
 /// What was looked for, for a list of profilers, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use super::cupti_files::CuptiFiles;
 use super::library_aliases::last_part;
-use super::python::is_source;
-use super::python_distributions::PythonDistribution;
 use crate::knowledge::file_interest::{DIRECTORY_CALLS, LIBRARY_OPENERS};
 use crate::knowledge::{ConsumerProfile, Knowledge, LibraryProfile, OpenedText, RequestKind};
 use image_linkage::elf::{ByteString, ElfFacts, SymbolRole};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
+use python_path::PythonDistribution;
+use python_path::is_source;
 
 /// An object that opens the library, or may do so, by a name that its bytes do not hold as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]

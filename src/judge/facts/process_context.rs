@@ -7,7 +7,6 @@ use super::command_entry::{CommandEntry, CommandReading, read_command};
 use super::credentials::{ImageUser, find_image_user};
 use super::library_aliases::last_part;
 use super::other_loaders::{OtherLoaders, find_named_loader};
-use super::python::{PythonEnvironment, PythonSettings, SettingSources};
 use super::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use super::world::{ByWorld, World};
 use crate::byte_search::contains_bytes;
@@ -24,6 +23,7 @@ use image_linkage::loader::{
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileUse, LookupError, NodeKind, Rootfs};
 use image_source::{Image, ImageConfig};
+use python_path::{PythonEnvironment, PythonSettings, SettingSources};
 
 /// How the loader is to be set up, beyond what the image says.
 #[derive(Debug, Clone)]

@@ -2,10 +2,10 @@
 
 use super::cuda_runtime::{self, CudaRuntime};
 use super::misnamed_libraries::{self, MisnamedLibrary};
-use super::python_distributions::{self, PythonDistribution};
 use crate::knowledge::Knowledge;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
+use python_path::{self, PythonDistribution};
 
 /// What lies around CUPTI, by path.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ impl RelatedSoftware {
         let NodeKind::File(facts) = &node.kind else {
             return;
         };
-        let distribution = python_distributions::read_distribution(path, facts, node.layer);
+        let distribution = python_path::read_distribution(path, facts, node.layer);
         let names = &knowledge.tables.packages.toolkit.runtime;
         self.runtimes.extend(cuda_runtime::runtime_of_file(names, path, facts));
         if let Some(distribution) = distribution {

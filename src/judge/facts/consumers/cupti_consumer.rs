@@ -2,13 +2,13 @@
 
 use crate::judge::facts::consumer_outcome::ConsumerOutcome;
 use crate::judge::facts::process_variants::AnswerBasis;
-use crate::judge::facts::python::{PythonUse, is_source};
 use crate::judge::facts::start_failure::StartFailure;
 use crate::judge::facts::world::ByWorld;
 use crate::knowledge::{FailureImpact, RequestKind};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::{RequestOutcome, UnresolvedRequest};
 use image_linkage::path::RootPath;
+use python_path::{PythonUse, is_source};
 
 /// An object that asks for CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq)]

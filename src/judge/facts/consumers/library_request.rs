@@ -5,7 +5,6 @@ use super::object_loader::{KnownProfiles, LibraryUser, ObjectLoader, load};
 use crate::judge::facts::companions::{self, CompanionRequest};
 use crate::judge::facts::consumer_outcome::ConsumerOutcome;
 use crate::judge::facts::process_context::ProcessContext;
-use crate::judge::facts::python::{self, PythonUse};
 use crate::judge::facts::resolved_objects::{elf_at, opened_object, unbound_symbols, unresolved_objects};
 use crate::judge::facts::start_failure::{self, StartFailure};
 use crate::judge::facts::{credentials, missing_symbols};
@@ -16,6 +15,7 @@ use image_linkage::loader::{
     LoadResolution, LoadedObject, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode, UnresolvedRequest,
 };
 use image_linkage::path::RootPath;
+use python_path::{PythonUse, is_source};
 
 /// Who asks, and for what.
 #[derive(Clone, Copy)]
@@ -172,7 +172,7 @@ fn of_need(loaded: &LoadResolution, names: &[ByteString]) -> ConsumerOutcome {
 /// The object whose code calls dlopen: the one that the profile says, where it is mapped, or the asker.
 fn caller<'a>(asker: &ConsumerRequest<'a>, loaded: &'a LoadResolution) -> &'a RootPath {
     // dlopen searches the DT_RUNPATH of its caller: TensorFlow's call stands in libtensorflow_framework.so.
-    if python::is_source(asker.object.name()) {
+    if is_source(asker.object.name()) {
         // The call stands in ctypes, or in the program that has it built in.
         let opener = loaded.root.and_then(|root| loaded.objects.get(root));
         return opener.map_or(asker.object, |opener| &opener.real_path);
@@ -239,7 +239,7 @@ impl OpenCall {
             symbols.any(|symbol| symbol.role != SymbolRole::Export && *symbol.name == *name)
         };
         match () {
-            () if python::is_source(object.name()) => Self::Bound,
+            () if is_source(object.name()) => Self::Bound,
             () if imports(b"dlmopen") && !imports(b"dlopen") => Self::Namespace,
             () => Self::Dlopen,
         }

@@ -3,7 +3,7 @@
 use crate::byte_search::contains_bytes;
 use crate::judge::facts::library_aliases::last_part;
 use crate::judge::facts::process_context::ProcessContext;
-use crate::judge::facts::python::{self, ImportedObject, PythonUse};
+use crate::judge::facts::python::{self, ImportedObject};
 use crate::judge::facts::resolved_objects::{elf_at, unbound_symbols, unresolved_objects};
 use crate::judge::facts::start_failure::StartFailure;
 use crate::knowledge::ConsumerProfile;
@@ -12,6 +12,7 @@ use image_linkage::layer::FileFacts;
 use image_linkage::loader::{LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
+use python_path::PythonUse;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use aho_corasick::AhoCorasick;
 
 use super::super::dead_weight::DeadWeightFile;
-use super::super::python::is_source;
 use super::name_index::NameIndex;
 use super::reference::{FileReference, FileReferrer, ReferenceKind};
 use super::reference_list::ReferenceList;
@@ -15,6 +14,7 @@ use crate::knowledge::Knowledge;
 use crate::knowledge::shared_folders::SharedFolders;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, ResolvedPath, Rootfs};
+use python_path::is_source;
 
 /// What is read of a word on each side of a needle: paths in settings are shorter.
 const AROUND: usize = 1024;

@@ -8,13 +8,13 @@ use crate::judge::facts::dead_weight::DeadWeightScan;
 use crate::judge::facts::file_references::ObjectInventory;
 use crate::judge::facts::library_aliases;
 use crate::judge::facts::process_context::{self, GatherOptions, ProcessContext};
-use crate::judge::facts::python::{PythonEnvironment, is_interpreter_name};
 use crate::judge::facts::related_software::RelatedSoftware;
 use crate::judge::facts::world::ByWorld;
 use crate::knowledge::{ConsumerProfile, Knowledge};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 use image_source::Image;
+use python_path::{PythonEnvironment, is_interpreter_name};
 
 /// The files and links that are called as a Python is and are looked at, at most.
 const PYTHONS: usize = 1024;

@@ -1,16 +1,16 @@
 //! The process that an import makes: the interpreter is started, then what packages open before, then the object.
 
-use super::environment::{FoundObject, PythonEnvironment, PythonUse};
-use super::file_names::{fits_version, is_source};
-use super::interpreter::PythonInterpreter;
-use super::module_imports::{ImportRun, follow_import};
 use crate::byte_search::contains_bytes;
-use crate::knowledge::{ConsumerProfile, ImportStep, LibraryRow, PythonImport};
+use crate::knowledge::{ConsumerProfile, ImportStep, LibraryRow, PythonImport, matches_name_pattern};
 use image_linkage::elf::ByteString;
 use image_linkage::loader::expand_pattern;
 use image_linkage::loader::{LoadResolution, RequestOutcome, SimulatedProcess, StartMode, UnresolvedRequest};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
+use python_path::{
+    CtypesSource, FoundObject, ImportRun, PythonEnvironment, PythonInterpreter, PythonUse, fits_version, follow_import,
+    is_source,
+};
 
 /// The files of one pattern that are looked at, at most.
 const FILES: usize = 64;
@@ -72,9 +72,12 @@ impl ImportedObject<'_> {
         if let Some(file) = &self.interpreter.rearranges {
             return Some(format!("{file} changes sys.path"));
         }
-        let other = self.environment.ctypes(self.rootfs, self.interpreter).ok().flatten();
-        let other = other.filter(|_| is_source(&self.found.path));
-        other.map(|file| format!("{file} is imported in the place of ctypes"))
+        match self.environment.ctypes(self.rootfs, self.interpreter) {
+            CtypesSource::Other(file) if is_source(&self.found.path) => {
+                Some(format!("{file} is imported in the place of ctypes"))
+            }
+            _ => None,
+        }
     }
 
     /// Starts the interpreter, opens what the packages of `profile` open before, and loads the object.
@@ -100,7 +103,7 @@ impl ImportedObject<'_> {
             // An interpreter opens an extension by its path: the object itself is not searched for.
             return process.open_now(&self.found.path, None);
         }
-        if self.environment.ctypes(self.rootfs, self.interpreter).is_err() {
+        if self.environment.ctypes(self.rootfs, self.interpreter) == CtypesSource::Nowhere {
             return not_importable("ctypes");
         }
         // What is text opens by way of ctypes, which may be part of the interpreter.
@@ -136,7 +139,7 @@ impl ImportedObject<'_> {
         finder: Option<&str>,
         find: &dyn Fn(&[u8]) -> Option<RootPath>,
     ) -> Vec<ByteString> {
-        let has_finder = finder.is_none_or(|name| self.environment.version(self.interpreter, name).is_some());
+        let has_finder = finder.is_none_or(|name| self.version(name).is_some());
         let files = patterns.iter().flat_map(|pattern| {
             if let Some((names, rest)) = pattern.strip_prefix('$').and_then(|pattern| pattern.split_once('/')) {
                 let folder = names.split('|').find_map(|name| self.environment.variable(name));
@@ -157,6 +160,12 @@ impl ImportedObject<'_> {
         files.map(ByteString::from).collect()
     }
 
+    /// The version of a distribution on the path; a final `*` in its name stands for any rest.
+    fn version(&self, name: &str) -> Option<&str> {
+        let is_it = |known: &str| matches_name_pattern(known.as_bytes(), name);
+        self.environment.version(self.interpreter, is_it)
+    }
+
     fn import(
         &self,
         process: &mut SimulatedProcess<'_>,
@@ -172,7 +181,7 @@ impl ImportedObject<'_> {
             self.import(process, other, profiles, depth)?;
         }
         let distribution = python.distribution.as_deref();
-        let version = distribution.and_then(|name| self.environment.version(self.interpreter, name));
+        let version = distribution.and_then(|name| self.version(name));
         for step in python.steps.iter().filter(|step| step.is_of_version(version)) {
             let holds = |part: &String| process.has_mapped(|path| contains_bytes(path.as_bytes(), part.as_bytes()));
             if step.mapped.as_ref().is_none_or(holds) {

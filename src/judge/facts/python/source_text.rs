@@ -3,12 +3,10 @@
 //! Names and calls are told from comments and texts; what they come to is not: a name that stands in a call which the
 //! import runs is opened as it stands, and of any other that stands in quotes only a run could tell what is made of it.
 
-use super::source_words::{SourceString, SourceWords, read_words};
 use crate::knowledge::LibraryProfile;
 use image_linkage::elf::ByteString;
+use python_path::{OPENERS, SourceString, SourceWords, read_words};
 
-/// What opens a library by its name: ctypes, and `dlopen` of cffi.
-pub(super) const OPENERS: [&str; 4] = ["CDLL(", "LoadLibrary(", "PyDLL(", "dlopen("];
 /// The names that are taken of one module.
 const NAMES: usize = 16;
 /// The texts of one module that are looked at.

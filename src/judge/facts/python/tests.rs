@@ -3,11 +3,10 @@
 use testkit::elf::Elf;
 use testkit::layer::Layer;
 
-use super::environment::{PythonEnvironment, PythonUse};
-use super::settings::{PythonSettings, SettingSources};
 use image_linkage::layer::{ExpectedBlob, index_layer};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, Rootfs, merge_layers};
+use python_path::{PythonEnvironment, PythonSettings, PythonUse, SettingSources, is_interpreter_name};
 
 /// `CPython`'s own names no folder but `site-packages`.
 const PLAIN: &str = "sitepackages.append(path)";
@@ -50,7 +49,7 @@ fn check_started(
     );
     let mut candidates: Vec<RootPath> = Vec::new();
     rootfs.visit(|path, _, _| {
-        if super::is_interpreter_name(path.name()) {
+        if is_interpreter_name(path.name()) {
             candidates.push(path.clone());
         }
     });

@@ -2,9 +2,9 @@
 
 use super::rule_subject::{RuleSubject, escaped, flag, text};
 use crate::judge::facts::ImageFacts;
-use crate::judge::facts::python_distributions::PythonDistribution;
 use crate::knowledge::ProfiledFramework;
 use crate::knowledge::rule::SubjectKind;
+use python_path::PythonDistribution;
 
 /// The frameworks of each Python environment.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {

@@ -21,7 +21,7 @@ pub struct PythonDistribution {
 }
 
 /// The distribution whose metadata a file is.
-pub(super) fn read_distribution(path: &RootPath, facts: &FileFacts, layer: usize) -> Option<PythonDistribution> {
+pub fn read_distribution(path: &RootPath, facts: &FileFacts, layer: usize) -> Option<PythonDistribution> {
     let is_metadata = path.name() == b"METADATA" && path.parent().name().ends_with(b".dist-info");
     let text = facts.kept.as_ref().filter(|_| is_metadata)?;
     read(&String::from_utf8_lossy(text), path, layer)

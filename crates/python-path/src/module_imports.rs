@@ -1,11 +1,11 @@
 //! What an import runs before it comes to an object: the modules of text on the way, the modules that these import, and
 //! what of that is not in the image.
 
-use super::environment::PythonEnvironment;
-use super::file_names::is_source;
-use super::interpreter::{PythonInterpreter, has_module};
-use super::source_text::OPENERS;
-use super::source_words::{SourceWords, read_words};
+use crate::environment::PythonEnvironment;
+use crate::file_names::is_source;
+use crate::interpreter::{PythonInterpreter, has_module};
+
+use crate::source_words::{OPENERS, SourceWords, read_words};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,14 +30,14 @@ const TEXT: usize = 64 << 20;
 
 /// The imports that were followed, each once.
 #[derive(Debug, Default)]
-pub(super) struct KnownRuns {
+pub struct KnownRuns {
     runs: BTreeMap<(RootPath, RootPath), ImportRun>,
     read: usize,
 }
 
 /// What an import comes to by the texts of its modules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct ImportRun {
+pub struct ImportRun {
     /// The module that is not there, and who imports it, for sure.
     pub lacks: Option<(String, RootPath)>,
     /// A module that opens libraries.
@@ -54,7 +54,7 @@ struct NamedModule<'t> {
 }
 
 /// Follows the import of the file at `path` below a folder of `sys.path`.
-pub(super) fn follow_import(
+pub fn follow_import(
     environment: &PythonEnvironment,
     interpreter: &PythonInterpreter,
     rootfs: &Rootfs,
@@ -240,7 +240,7 @@ fn files_below<'m>(rootfs: &Rootfs, folder: &RootPath, parts: &[&'m str]) -> Res
 #[cfg(test)]
 mod tests {
     use super::named_modules;
-    use crate::judge::facts::python::source_words::read_words;
+    use crate::source_words::read_words;
 
     #[test]
     fn a_statement_that_is_not_indented_imports_for_sure() {

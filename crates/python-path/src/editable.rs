@@ -2,7 +2,7 @@
 //! the `.pth` file that imports it, with a table of packages (`_FINDER_TEMPLATE` of its `editable_wheel.py`).
 
 /// The packages and the folder of each, of `MAPPING: dict[str, str] = {'name': '/folder/name'}`.
-pub(super) fn read_mapping(hook: &[u8]) -> Vec<(String, String)> {
+pub fn read_mapping(hook: &[u8]) -> Vec<(String, String)> {
     let text = String::from_utf8_lossy(hook);
     let line = text.lines().find(|line| line.starts_with("MAPPING"));
     let table = line

@@ -2,9 +2,13 @@
 
 use std::cell::Cell;
 
+/// What opens a library by its name: ctypes, and `dlopen` of cffi.
+pub const OPENERS: [&str; 4] = ["CDLL(", "LoadLibrary(", "PyDLL(", "dlopen("];
+
 /// A text in quotes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SourceString<'t> {
+pub struct SourceString<'t> {
+    /// What stands between the quotes, as it is written.
     pub text: &'t str,
     /// Where it begins in the module, with its prefix.
     pub start: usize,
@@ -24,7 +28,8 @@ const LOOKS: usize = 64;
 
 /// A module in parts.
 #[derive(Debug, Default)]
-pub(super) struct SourceWords<'t> {
+pub struct SourceWords<'t> {
+    /// Its texts, in order.
     pub strings: Vec<SourceString<'t>>,
     /// The module with blanks in place of texts and comments, byte for byte.
     pub code: String,
@@ -37,12 +42,12 @@ pub(super) struct SourceWords<'t> {
 }
 
 /// Whether a text is longer than what is read.
-pub(in crate::judge::facts) fn is_too_long(text: &str) -> bool {
+pub fn is_too_long(text: &str) -> bool {
     text.len() > LONGEST
 }
 
 /// Reads a module; what follows a text without an end is part of it.
-pub(super) fn read_words(text: &str) -> SourceWords<'_> {
+pub fn read_words(text: &str) -> SourceWords<'_> {
     let text = if is_too_long(text) { "" } else { text };
     let mut words = SourceWords {
         lines: vec![0],

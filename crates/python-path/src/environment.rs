@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use super::file_names::{fits_version, is_source, module_tag};
-use super::interpreter::{BrokenPython, PythonInterpreter, SearchedFolder, is_importable, may_list};
-use super::module_imports::KnownRuns;
-use super::settings::PythonSettings;
-use crate::judge::facts::python_distributions::PythonDistribution;
+use crate::distributions::PythonDistribution;
+use crate::file_names::{fits_version, is_source, module_tag};
+use crate::interpreter::{BrokenPython, PythonInterpreter, SearchedFolder, is_importable, may_list};
+use crate::module_imports::KnownRuns;
+use crate::settings::PythonSettings;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, FileUse, Rootfs};
 
@@ -18,7 +18,7 @@ const DEPTH: usize = 8;
 
 /// The Pythons of an image.
 #[derive(Debug, Default)]
-pub(in crate::judge::facts) struct PythonEnvironment {
+pub struct PythonEnvironment {
     /// The one that `PATH` leads to first, then the others by path; two that are the same but in name count once.
     interpreters: Vec<PythonInterpreter>,
     /// Those that cannot start.
@@ -32,7 +32,7 @@ pub(in crate::judge::facts) struct PythonEnvironment {
     /// The environment, for packages that look into it.
     variables: BTreeMap<String, String>,
     /// What imports came to that were followed.
-    pub(super) runs: Mutex<KnownRuns>,
+    pub runs: Mutex<KnownRuns>,
 }
 
 /// Who imports an object.
@@ -56,7 +56,7 @@ pub enum PythonUse {
 
 /// An object as an interpreter finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FoundObject {
+pub struct FoundObject {
     /// The folder of its path that the object lies in.
     pub site: RootPath,
     /// The path by which Python opens it, absolute.
@@ -69,6 +69,17 @@ enum ObjectSearch {
     /// Why the interpreter passes it over.
     PassedOver(String),
     NotThere,
+}
+
+/// Where ctypes is taken from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CtypesSource {
+    /// The standard library.
+    Own,
+    /// Another file, without links, which is found before it.
+    Other(RootPath),
+    /// The standard library has none.
+    Nowhere,
 }
 
 impl PythonEnvironment {
@@ -123,7 +134,7 @@ impl PythonEnvironment {
     }
 
     /// The interpreter that imports an object, and how it finds it; `None` for what is no part of a package.
-    pub(super) fn find(
+    pub fn find(
         &self,
         rootfs: &Rootfs,
         object: &RootPath,
@@ -170,10 +181,8 @@ impl PythonEnvironment {
         }
     }
 
-    /// The file from which an interpreter takes ctypes, without links; none where the library is not there at all.
-    ///
-    /// Errors: That the standard library has it not.
-    pub(super) fn ctypes(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter) -> Result<Option<RootPath>, ()> {
+    /// Where an interpreter takes ctypes from. Of a standard library that is not there nothing is said.
+    pub fn ctypes(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter) -> CtypesSource {
         let mut has_library = false;
         for folder in self.folders(interpreter) {
             let is_library = rootfs.file(&folder.real_path.join(b"os.py").absolute()).is_some();
@@ -181,40 +190,43 @@ impl PythonEnvironment {
             let names = [&b"ctypes/__init__.py"[..], b"ctypes.py"];
             let mut files = names.iter().map(|name| folder.real_path.join(name));
             if let Some(file) = files.find(|file| rootfs.file(&file.absolute()).is_some()) {
-                return Ok((!is_library).then_some(file));
+                return if is_library {
+                    CtypesSource::Own
+                } else {
+                    CtypesSource::Other(file)
+                };
             }
         }
-        if has_library { Err(()) } else { Ok(None) }
+        if has_library {
+            CtypesSource::Nowhere
+        } else {
+            CtypesSource::Own
+        }
     }
 
     /// A variable of the environment that is not empty.
-    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+    pub fn variable(&self, name: &str) -> Option<&str> {
         let value = self.variables.get(name).map(String::as_str);
         value.filter(|value| !value.is_empty())
     }
 
-    /// The version of the first distribution of a name on the path; a final `*` stands for any rest.
-    pub(super) fn version(&self, interpreter: &PythonInterpreter, pattern: &str) -> Option<&str> {
+    /// The version of the first distribution on the path whose name `is_it` takes.
+    pub fn version(&self, interpreter: &PythonInterpreter, is_it: impl Fn(&str) -> bool) -> Option<&str> {
         let mut folders = self.folders(interpreter);
         folders.find_map(|folder| {
             let of_site = self.distributions.iter();
-            let mut fits = of_site.filter(|((site, name), _)| {
-                *site == folder.real_path && crate::knowledge::matches_name_pattern(name.as_bytes(), pattern)
-            });
+            let mut fits = of_site.filter(|((site, name), _)| *site == folder.real_path && is_it(name));
             fits.next().map(|(_, version)| version.as_str())
         })
     }
 
     /// The folders that an interpreter looks into, in order.
-    pub(super) fn folders<'e>(
-        &'e self,
-        interpreter: &'e PythonInterpreter,
-    ) -> impl Iterator<Item = &'e SearchedFolder> {
+    pub fn folders<'e>(&'e self, interpreter: &'e PythonInterpreter) -> impl Iterator<Item = &'e SearchedFolder> {
         self.start.iter().chain(&interpreter.search_path)
     }
 
     /// Whether an interpreter may find a module or a package of this name.
-    pub(super) fn is_importable(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter, top: &[u8]) -> bool {
+    pub fn is_importable(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter, top: &[u8]) -> bool {
         is_importable(rootfs, self.start.iter().chain(&interpreter.search_path), top)
     }
 

@@ -5,13 +5,13 @@
 
 use std::collections::BTreeSet;
 
-use super::editable::read_mapping;
-use super::file_names::{first_two_numbers, version_of_name};
-use super::settings::{PythonSettings, below};
-use crate::byte_search::contains_bytes;
+use crate::editable::read_mapping;
+use crate::file_names::{first_two_numbers, version_of_name};
+use crate::settings::{PythonSettings, below};
 use image_linkage::loader::Arch;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, FileUse, NodeKind, Rootfs};
+use memchr::memmem;
 
 /// The folders of one `sys.path`, at most; real ones have some ten.
 const FOLDERS: usize = 256;
@@ -70,7 +70,7 @@ const BUILT_PREFIXES: [&str; 2] = ["usr/local", "usr"];
 
 /// A Python that can be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PythonInterpreter {
+pub struct PythonInterpreter {
     /// The path that it is called by; a virtual environment has its own.
     pub path: RootPath,
     /// The program without links.
@@ -87,7 +87,7 @@ pub(super) struct PythonInterpreter {
 
 /// A Python that cannot be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct BrokenPython {
+pub struct BrokenPython {
     /// The virtual environment that it is of.
     pub environment: Option<RootPath>,
     /// Why, as the end of a sentence.
@@ -96,7 +96,7 @@ pub(super) struct BrokenPython {
 
 /// A folder in which packages are looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SearchedFolder {
+pub struct SearchedFolder {
     /// The path as it stands in `sys.path`.
     pub path: RootPath,
     /// The same without links.
@@ -134,11 +134,7 @@ struct VirtualEnvironment {
 
 impl PythonInterpreter {
     /// The interpreter that is called by this path, or why that cannot start; `None` where no program is meant.
-    pub(super) fn read(
-        rootfs: &Rootfs,
-        path: &RootPath,
-        settings: &PythonSettings,
-    ) -> Option<Result<Self, BrokenPython>> {
+    pub fn read(rootfs: &Rootfs, path: &RootPath, settings: &PythonSettings) -> Option<Result<Self, BrokenPython>> {
         let broken = |why| {
             let prefix = path.parent().parent();
             let is_venv = rootfs.file(&prefix.join(b"pyvenv.cfg").absolute()).is_some();
@@ -224,7 +220,7 @@ impl Installation {
             found.unwrap_or_else(|| (start.parent(), "lib", named.unwrap_or_else(|| "3".to_owned())));
         let site = prefix.join(format!("{library_folder}/python{version}/site.py").as_bytes());
         let text = rootfs.content(&site.absolute());
-        let says = |word: &str| text.map(|text| contains_bytes(text, word.as_bytes()));
+        let says = |word: &str| text.map(|text| memmem::find(text, word.as_bytes()).is_some());
         // Without its text, the folder that only Debian's packages make tells.
         let dist_packages = || {
             rootfs
@@ -415,9 +411,9 @@ impl<'r> FolderList<'r> {
             .content(&hook)
             .filter(|_| module.starts_with(b"__editable__"))
         else {
-            let is_known = HARMLESS_CODE.iter().any(|word| contains_bytes(line, word));
+            let is_known = HARMLESS_CODE.iter().any(|word| memmem::find(line, word).is_some());
             self.code = self.code.take().or_else(|| (!is_known).then(|| file.clone()));
-            if REARRANGING.iter().any(|word| contains_bytes(line, word)) {
+            if REARRANGING.iter().any(|word| memmem::find(line, word).is_some()) {
                 self.rearranges.get_or_insert_with(|| file.clone());
             }
             return self.is_importable(module);
@@ -457,7 +453,8 @@ impl<'r> FolderList<'r> {
             let first = self.folders.iter().find(|folder| self.has(folder, name));
             let file = first.map(|folder| folder.real_path.join(name));
             let text = file.as_ref().and_then(|file| self.rootfs.content(&file.absolute()));
-            let says = |words: &[&[u8]]| text.is_some_and(|text| words.iter().any(|word| contains_bytes(text, word)));
+            let says =
+                |words: &[&[u8]]| text.is_some_and(|text| words.iter().any(|word| memmem::find(text, word).is_some()));
             self.code = self
                 .code
                 .take()
@@ -468,7 +465,7 @@ impl<'r> FolderList<'r> {
 }
 
 /// Whether a module may be there for who looks into these folders; those that are part of a Python have no file.
-pub(super) fn is_importable<'f>(
+pub fn is_importable<'f>(
     rootfs: &Rootfs,
     folders: impl Iterator<Item = &'f SearchedFolder> + Clone,
     top: &[u8],
@@ -483,7 +480,7 @@ pub(super) fn is_importable<'f>(
 }
 
 /// Whether a folder has a package of this name, or a module of any kind.
-pub(super) fn has_module(rootfs: &Rootfs, folder: &RootPath, name: &[u8]) -> bool {
+pub fn has_module(rootfs: &Rootfs, folder: &RootPath, name: &[u8]) -> bool {
     let found = rootfs.lookup(&folder.absolute()).ok();
     let names = found.into_iter().flat_map(|found| rootfs.children(found.node));
     let mut rests = names.filter_map(|(child, _)| child.strip_prefix(name));
@@ -491,7 +488,7 @@ pub(super) fn has_module(rootfs: &Rootfs, folder: &RootPath, name: &[u8]) -> boo
 }
 
 /// Whether somebody who gets to a folder also sees what is in it: import goes by the list (`FileFinder._fill_cache`).
-pub(super) fn may_list(rootfs: &Rootfs, folder: &RootPath, user: &FileCredentials) -> bool {
+pub fn may_list(rootfs: &Rootfs, folder: &RootPath, user: &FileCredentials) -> bool {
     let path = folder.absolute();
     // What lies in a folder that nobody gets to is refused by the loader, in its words.
     rootfs.lookup_as(&path, user).is_err() || rootfs.open_as(&path, user, FileUse::Read).is_ok()

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use super::file_names::is_interpreter_name;
-use crate::judge::facts::default_path::DEFAULT_PATH;
+use crate::file_names::is_interpreter_name;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, Rootfs};
+
+/// The folders of programs where an image sets no `PATH` (Docker Engine, `system.DefaultPathEnv`).
+pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// The folders of one variable that are looked at, at most.
 const FOLDERS: usize = 256;
 
 /// What a Python reads of its surroundings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::judge::facts) struct PythonSettings {
+pub struct PythonSettings {
     /// The folders of `PATH`, in order.
     pub path: Vec<RootPath>,
     /// The folders of `PYTHONPATH`, in order.
@@ -34,7 +36,7 @@ pub(in crate::judge::facts) struct PythonSettings {
 
 /// What the settings are made of.
 #[derive(Clone, Copy)]
-pub(in crate::judge::facts) struct SettingSources<'s> {
+pub struct SettingSources<'s> {
     /// The environment of the program.
     pub variables: &'s BTreeMap<String, String>,
     /// The words of the command that starts it.
@@ -145,7 +147,7 @@ impl PythonOptions {
 }
 
 /// `path` as seen from `folder`.
-pub(super) fn below(folder: &RootPath, path: &[u8]) -> RootPath {
+pub fn below(folder: &RootPath, path: &[u8]) -> RootPath {
     if path.starts_with(b"/") {
         RootPath::new(path)
     } else {
