@@ -7,6 +7,11 @@ pub(crate) fn contains_bytes(text: &[u8], part: &[u8]) -> bool {
     !part.is_empty() && memmem::find(text, part).is_some()
 }
 
+/// The file name in a path.
+pub(crate) fn last_part(path: &[u8]) -> &[u8] {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::contains_bytes;

@@ -7,7 +7,7 @@ use clap::{ArgAction, Args, ValueEnum};
 
 use super::cache::CacheFolderArgs;
 use super::option_values::{FailOnArg, LimitArg, OutputFile, PlatformArg, ReportFormat};
-use crate::judge::facts::StartOverrides;
+use crate::facts::StartOverrides;
 use crate::knowledge::DEFAULT_LIBRARY;
 use image_linkage::loader::CpuLevel;
 

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::shared_args::ReadArgs;
-use crate::judge::facts::World;
+use crate::facts::World;
 
 #[derive(Debug, Args)]
 pub struct TreeArgs {

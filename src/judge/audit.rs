@@ -1,9 +1,10 @@
 //! From the facts of an image to what is said of it: findings, and a plan for each phase.
 
-use crate::judge::facts::object_links::survey_objects;
-use crate::judge::facts::{Gap, ImageFacts, installed_tools, loader_gaps, user_gap};
+use crate::facts::object_links::survey_objects;
+use crate::facts::{Gap, ImageFacts, loader_gaps, user_gap};
 use crate::judge::outcome::{AskedTool, AuditedImage};
 use crate::judge::plan::profilers::ReadinessState;
+use crate::judge::plan::profilers::installed_tools;
 use crate::judge::plan::{self, Plan, PlanInput};
 use crate::judge::rule::{self, RuleSubject};
 use crate::knowledge::Knowledge;

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::facts::counted_contents::CountedContents;
-use super::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
 use super::outcome::{AuditedImage, FailOn, RunExit};
 use super::plan::Verdict;
 use super::rule::Finding;
+use crate::facts::weight::dead_weight::CountedContents;
+use crate::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
 use image_linkage::escape::escape_bytes;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};

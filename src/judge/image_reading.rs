@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::judge::facts::{self, Gap, GatherOptions, HostFacts, ImageFacts, ReadLayers};
+use crate::facts::{self, Gap, GatherOptions, HostFacts, ImageFacts, ReadLayers};
 use crate::knowledge::Knowledge;
 use image_linkage::layer::{IndexOptions, LayerEntry, LayerIndex};
 use image_source::registry::RegistryOptions;

@@ -2,7 +2,6 @@
 
 pub mod audit;
 pub mod build_file;
-pub mod facts;
 pub mod image_diff;
 pub mod image_reading;
 pub mod outcome;

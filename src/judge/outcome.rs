@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::facts::object_links::ObjectLinks;
-use super::facts::{CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts};
 use super::plan::profilers::ToolReadiness;
 use super::plan::{Plan, Verdict};
 use super::rule::{Finding, Severity};
+use crate::facts::object_links::ObjectLinks;
+use crate::facts::{CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts};
 
 /// An audited image: the facts and what the rules say of them.
 pub struct AuditedImage {

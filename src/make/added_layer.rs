@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use super::remedy::copy_plan::{CopiedFile, CreatedLink};
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use image_linkage::layer::{FileFacts, LayerEntry, LayerIndex, LayerWriter};
 use image_linkage::loader::{DynamicLoader, LdconfigOutcome, write_cache};
 use image_linkage::path::{self, RootPath};

@@ -3,7 +3,7 @@
 use super::dockerfile::image_name::image_name_for_from;
 use super::remedy::install_context::RecipeRequest;
 use super::remedy::recipe::make_recipe;
-use crate::judge::facts::GatherOptions;
+use crate::facts::GatherOptions;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, Verdict};
 use crate::knowledge::Knowledge;

@@ -7,7 +7,7 @@ mod reached_objects;
 use std::collections::BTreeMap;
 
 use self::reached_objects::reached_objects;
-use crate::judge::facts::{ByWorld, ProcessContext, unresolved_objects};
+use crate::facts::{ByWorld, ProcessContext, unresolved_objects};
 use image_linkage::loader::LoadResolution;
 use image_linkage::path::RootPath;
 
@@ -93,7 +93,7 @@ mod tests {
     use testkit::layer::Layer;
 
     use super::check_still_works;
-    use crate::judge::facts::{ByWorld, GatherOptions, ProcessContext, ReadLayers, StartOverrides, gather_facts};
+    use crate::facts::{ByWorld, GatherOptions, ProcessContext, ReadLayers, StartOverrides, gather_facts};
     use crate::knowledge::Knowledge;
     use crate::knowledge::file_interest::cupti_options;
     use image_linkage::layer::{ExpectedBlob, index_layer};

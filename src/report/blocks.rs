@@ -11,7 +11,7 @@ use super::markdown::fence;
 use super::markdown_escape::escape_markdown;
 use super::text_layout::{BOLD, DIM, capital, styled, wrap_line, wrap_paragraph};
 use super::words::gap_lines;
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use crate::knowledge::advice::InstallSource;
 use crate::knowledge::host::HostCondition;
 use image_linkage::escape::escape_bytes;

@@ -3,7 +3,7 @@
 use container_start::{Assumption, Environment, Rank, StartedProgram, Value, ValuePiece};
 use serde_json::{Map, json};
 
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use image_linkage::escape::escape_bytes;
 
 /// The variables of a program that reports show: those that decide on libraries and modules.

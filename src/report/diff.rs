@@ -7,7 +7,7 @@ use super::json::finding as finding_json;
 use super::json_parts::{gap_reports, image_identity, program_version};
 use super::text_layout::{BAD, BOLD, DOUBTFUL, GOOD, count_words, styled};
 use super::words::{consumer_outcome, image_name, layers_words, platform_name, version_words};
-use crate::judge::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
+use crate::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
 use crate::judge::image_diff::{ConsumerPair, ImageDiff};
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit};
 use crate::judge::rule::Finding;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::ReportWriter;
 use super::command::assumption_words;
 use super::words::{gap_words, image_name, layer_words};
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, UnreadImage};
 use crate::judge::rule::{Finding, Severity};
 use image_linkage::escape;

@@ -9,7 +9,7 @@ use super::text_layout::{
 use super::words::{
     ColouredFact, consumer_outcome, copy_reach, layer_words, owner_words, request_words, soname_words, version_words,
 };
-use crate::judge::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
+use crate::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
 use crate::size::format_size;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;

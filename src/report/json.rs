@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::json_parts::{gap_reports, image_identity, map_worlds, program_version, without_nulls};
 use super::links::links_json;
 use super::{ReportWriter, command};
-use crate::judge::facts::{ByWorld, CompanionLookup, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts, LayerSize};
+use crate::facts::{ByWorld, CompanionLookup, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts, LayerSize};
 use crate::judge::outcome::{AskedTool, AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::plan::{Plan, PlanItem};
 use crate::judge::rule::{Evidence, Finding, Severity};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::judge::facts::{ByWorld, ImageFacts};
+use crate::facts::{ByWorld, ImageFacts};
 use crate::knowledge::ToolOverhead;
 use image_source::Image;
 

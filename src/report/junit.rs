@@ -11,7 +11,7 @@ use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite}
 use super::ReportWriter;
 use super::command::assumption_words;
 use super::words::{gap_words, layer_words, suppression_words};
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::rule::{Evidence, Finding, Rule};
 use image_linkage::escape;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::json_parts::{gap_reports, image_identity, program_version};
 use super::text_layout::count_words;
-use crate::judge::facts::object_links::{LackedLibrary, ObjectLinks};
+use crate::facts::object_links::{LackedLibrary, ObjectLinks};
 use crate::judge::outcome::{AuditedImage, FailOn};
 use image_linkage::escape::escape_bytes;
 use image_linkage::loader::TraceLine;

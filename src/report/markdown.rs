@@ -12,7 +12,7 @@ use super::words::{
     ReportTone, consumer_outcome, image_name, layer_words, layers_words, request_words, suppression_words,
 };
 use super::{ReportWriter, command};
-use crate::judge::facts::{CuptiConsumer, ImageFacts};
+use crate::facts::{CuptiConsumer, ImageFacts};
 use crate::judge::outcome::{AuditedImage, UnreadImage};
 use crate::judge::plan::Plan;
 use crate::judge::rule::{Evidence, Finding, Severity};

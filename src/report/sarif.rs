@@ -14,7 +14,7 @@ use super::json_parts::without_nulls;
 use super::markdown_escape::escape_markdown;
 use super::words::{gap_words, image_name, layer_words, suppression_words};
 use super::{ReportWriter, command};
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::{Evidence, Finding, FindingLocation, Rule, Severity};
 use image_linkage::digest::DigestHasher;

@@ -10,7 +10,7 @@ use super::words::{
     ReportTone, gap_lines, image_name, layer_words, layers_words, platform_name, split_evidence, suppression_words,
 };
 use super::{ReportWriter, command, inventory, phases};
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::rule::{Finding, Severity, SuppressionMark};
 use image_linkage::escape;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use cache::CacheReport;
 
 use super::text_layout::{BOLD, DIM, DOUBTFUL, count_words, search_table, styled};
-use crate::judge::facts::{self, ByWorld, ProcessContext, World};
+use crate::facts::{self, ByWorld, ProcessContext, World};
 use image_linkage::escape;
 use image_linkage::loader::{
     LoadResolution, LoadedObject, RequestOutcome, SearchStage, TraceLine, UnresolvedRequest, trace_lines,

@@ -3,7 +3,7 @@
 use anstyle::Style;
 
 use super::text_layout::{BAD, DOUBTFUL, GOOD, REMARK, count_words, shorten, styled, wrap_line};
-use crate::judge::facts::{ConsumerOutcome, CuptiConsumer, CuptiCopy, CuptiStatus, ImageFacts, RequestKind};
+use crate::facts::{ConsumerOutcome, CuptiConsumer, CuptiCopy, CuptiStatus, ImageFacts, RequestKind};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Verdict;
 use crate::judge::rule::{Evidence, Finding, Severity, SuppressionMark};

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-use cupti_audit::judge::facts::installed_tools::find_installed_tools;
-use cupti_audit::judge::facts::{GatherOptions, HostFacts, ImageFacts, StartOverrides};
+use cupti_audit::facts::{GatherOptions, HostFacts, ImageFacts, StartOverrides};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::judge::plan::profilers::assess_tools;
+use cupti_audit::judge::plan::profilers::installed_tools::find_installed_tools;
 use cupti_audit::judge::plan::{self, PlanInput};
 use cupti_audit::judge::rule::{self, Finding, Rule, RuleQuestion, RuleSubject, Severity, UnmetNeed};
 use cupti_audit::knowledge::{Knowledge, SEVERITY_PHASES};

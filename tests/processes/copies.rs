@@ -1,7 +1,7 @@
 //! Which version does a copy have, whose is it, and what does an image without one come to?
 
 use crate::plain_image::image_of;
-use cupti_audit::judge::facts::{
+use cupti_audit::facts::{
     CuptiStatus, GatherOptions, ImageFacts, ReadLayers, RequestOutcome, StartOverrides, gather_facts,
 };
 use cupti_audit::knowledge::Knowledge;

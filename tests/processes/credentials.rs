@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use cupti_audit::judge::facts::{CuptiStatus, ImageFacts, RequestOutcome};
+use cupti_audit::facts::{CuptiStatus, ImageFacts, RequestOutcome};
 use image_source::find_user;
 
 use crate::credential_images::{CASES, Case, Compiled, GROUP, PASSWD, PROGRAMS, facts, tar};

@@ -1,7 +1,7 @@
 //! Programs that no dynamic loader starts.
 
 use crate::plain_image::image_of;
-use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, gather_facts};
+use cupti_audit::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, gather_facts};
 use cupti_audit::judge::rule::{image_subjects, judge_subjects};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::file_interest::cupti_options;

@@ -7,7 +7,7 @@ use crate::chroot::Root;
 use crate::cupti_layouts::{Layout, PROBE, Step};
 use crate::judge::{Judge, Verdict};
 use crate::plain_image::image_of;
-use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, World, gather_facts};
+use cupti_audit::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, World, gather_facts};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::CpuLevel;
 use image_source::{Image, ImageConfig};

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::docker::Dockerd;
 use crate::environment::{Environment, SITE, World};
-use cupti_audit::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers, StartOverrides};
+use cupti_audit::facts::{self, GatherOptions, ImageFacts, ReadLayers, StartOverrides};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::CpuLevel;
 use image_source::{EngineEnvironment, EngineImage, EngineKind};

@@ -5,7 +5,7 @@
 
 use crate::chroot::{Answer, Root};
 use crate::cupti_parts::{cpp_program, cupti_12, object, patched, program};
-use cupti_audit::judge::facts::{ImageFacts, RequestOutcome};
+use cupti_audit::facts::{ImageFacts, RequestOutcome};
 use testkit::layer::Layer;
 
 const PROBE: &str = include_str!("../support/probe.c");

@@ -11,7 +11,7 @@ use crate::loader_random::Random;
 use crate::plain_image::image_of;
 use crate::python_case::{Asked, PythonCase, StandardLibrary};
 use crate::python_stubs::Stubs;
-use cupti_audit::judge::facts::{
+use cupti_audit::facts::{
     CuptiConsumer, GatherOptions, ImageFacts, ReadLayers, RequestOutcome, StartOverrides, UndecidedOpener, gather_facts,
 };
 use cupti_audit::knowledge::Knowledge;

@@ -2,7 +2,7 @@
 
 use crate::chroot::Root;
 use crate::plain_image::image_of;
-use cupti_audit::judge::facts::{ConsumerOutcome, GatherOptions, ReadLayers, StartOverrides, gather_facts};
+use cupti_audit::facts::{ConsumerOutcome, GatherOptions, ReadLayers, StartOverrides, gather_facts};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::{CpuLevel, RequestOutcome};
 use image_source::ImageConfig;

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cupti_audit::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers, StartOverrides};
+use cupti_audit::facts::{self, GatherOptions, ImageFacts, ReadLayers, StartOverrides};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::knowledge::file_interest::cupti_options;
 use image_linkage::layer::{ExpectedBlob, index_layer};

@@ -4,7 +4,7 @@ use cupti_audit::knowledge::file_interest::cupti_options;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cupti_audit::judge::facts::{self, GatherOptions, ImageFacts, ReadLayers, StartOverrides};
+use cupti_audit::facts::{self, GatherOptions, ImageFacts, ReadLayers, StartOverrides};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::layer::{self, ExpectedBlob, LayerIndex};
 use image_linkage::loader::{CpuLevel, RequestOutcome};

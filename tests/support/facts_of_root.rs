@@ -1,6 +1,6 @@
 //! What the audit says of a root file system that the real loader is asked about, too.
 
-use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, gather_facts};
+use cupti_audit::facts::{GatherOptions, ImageFacts, ReadLayers, StartOverrides, gather_facts};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::CpuLevel;
 use image_source::ImageConfig;

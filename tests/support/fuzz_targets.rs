@@ -4,8 +4,8 @@
 use std::sync::OnceLock;
 
 use cupti_audit::cli::fuzz_entries;
+use cupti_audit::facts::{GatherOptions, ReadLayers, StartOverrides, gather_facts};
 use cupti_audit::judge::audit::judge_image;
-use cupti_audit::judge::facts::{GatherOptions, ReadLayers, StartOverrides, gather_facts};
 use cupti_audit::knowledge::file_interest::cupti_options;
 use cupti_audit::knowledge::patterns::compile_glob;
 use cupti_audit::knowledge::rule::compile_rule;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use cupti_audit::judge::facts::{
+use cupti_audit::facts::{
     CuptiConsumer, CuptiCopy, ImageFacts, ProcessContext, RequestKind, World, opened_object, unresolved_objects,
 };
 use image_linkage::elf::ByteString;

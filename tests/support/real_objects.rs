@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use cupti_audit::judge::facts::{GatherOptions, ImageFacts, ProcessContext, StartOverrides};
+use cupti_audit::facts::{GatherOptions, ImageFacts, ProcessContext, StartOverrides};
 use cupti_audit::judge::image_reading::{self, ReadOptions};
 use cupti_audit::knowledge::Knowledge;
 use image_linkage::loader::{CpuLevel, LoadResolution};

@@ -18,7 +18,10 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
         &[
             &["size", "shell_quote"],
             &["knowledge"],
-            &["judge::facts"],
+            &["facts::objects"],
+            &["facts::software"],
+            &["facts::weight"],
+            &["facts"],
             &["judge::image_reading"],
             &["judge::rule"],
             &["judge::build_file"],

@@ -5,9 +5,9 @@ mod project;
 use std::path::Path;
 
 use crate::cli::dockerfile::{DockerfileArgs, ViaArg};
+use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
+use crate::facts::{GatherOptions, ImageFacts};
 use crate::judge::audit::judge_image;
-use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
-use crate::judge::facts::{GatherOptions, ImageFacts};
 use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::knowledge::Knowledge;
 use crate::make::dockerfile::{self, DockerfileTemplates, PhasePage, image_name};

@@ -4,7 +4,7 @@ use crate::cli::config::ProjectConfig;
 use crate::cli::option_values::PlatformArg;
 use crate::cli::progress::{BarVisibility, ProgressBars};
 use crate::cli::shared_args::{ImageArgs, ReadArgs};
-use crate::judge::facts::{GatherOptions, ImageFacts};
+use crate::facts::{GatherOptions, ImageFacts};
 use crate::judge::image_reading::{self, ReadOptions, RunningContainer};
 use crate::knowledge::Knowledge;
 use crate::knowledge::file_interest::library_options;

@@ -1,8 +1,9 @@
 //! `profilers`: which profiling tools would work in an image.
 
 use crate::cli::tools::ProfilersArgs;
-use crate::judge::facts::{ImageFacts, installed_tools};
+use crate::facts::ImageFacts;
 use crate::judge::outcome::RunExit;
+use crate::judge::plan::profilers::installed_tools;
 use crate::judge::plan::{host_notes, profilers};
 use crate::knowledge::Profiler;
 use crate::report::profilers::{ProfilerMatrix, json::profilers_json, page::profilers_page};

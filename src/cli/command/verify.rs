@@ -12,7 +12,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use crate::cli::verify::VerifyArgs;
-use crate::judge::facts::read_host_facts;
+use crate::facts::read_host_facts;
 use crate::judge::image_reading::RunningContainer;
 use crate::judge::outcome::RunExit;
 use crate::knowledge::rule::RuleQuestion;

@@ -16,7 +16,7 @@ use parse_dockerfile::Dockerfile;
 
 use self::stage_state::{StageWalk, StepProblem};
 use self::stages::{BuildStage, find_stage, read_stages};
-use crate::judge::facts::Gap;
+use crate::facts::Gap;
 use crate::judge::rule::{self, Finding};
 use crate::knowledge::Knowledge;
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::installed_packages::{CommandEffect, NamedPackage, read_command, speaks_of_library};
 use super::stages::{BuildStage, BuildStep, CopyAction, StepAction, find_stage};
-use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
+use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::rule::{BuildStepFacts, RuleSubject};
 use crate::knowledge::Knowledge;
 use crate::knowledge::packages::{BaseImage, InstalledPackage, NvidiaRepository, StepYield};

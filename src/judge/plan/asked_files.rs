@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::judge::facts::{self, CuptiAccess, DeadWeightFile, ImageFacts};
+use crate::facts::{self, CuptiAccess, DeadWeightFile, ImageFacts};
 use crate::knowledge::api::{ApiLibrary, CuptiApi};
 use crate::knowledge::{Phase, Profiler};
 use image_linkage::path::RootPath;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::profilers::{ReadinessState, ToolAssessment};
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use crate::knowledge::host::HostCondition;
 use crate::knowledge::minimum_driver::MinimumDriver;
 

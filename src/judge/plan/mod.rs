@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use crate::judge::facts::misnamed_libraries::MisnamedLibrary;
-use crate::judge::facts::{ImageFacts, opened_object};
+use crate::facts::software::related_software::MisnamedLibrary;
+use crate::facts::{ImageFacts, opened_object};
 use crate::judge::rule::{self, Finding, Rule, RuleSubject, Severity};
 use crate::knowledge::{Phase, Profiler};
 use image_linkage::path::RootPath;

@@ -5,7 +5,7 @@
 //! they are for: each of these tools that is in the image has to get those that it uses, in its own process.
 
 use super::profilers::{ReadinessState, ToolAssessment, load_failure};
-use crate::judge::facts::{ApiAvailability, CuptiConsumer, CuptiProcess, ImageFacts};
+use crate::facts::{ApiAvailability, CuptiConsumer, CuptiProcess, ImageFacts};
 use crate::judge::rule::Evidence;
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{IdChoice, Phase, Profiler};

@@ -3,7 +3,7 @@
 
 use super::phase_demand::{DemandLevel, UnmetDemand};
 use super::profilers::{ReadinessState, ToolAssessment};
-use crate::judge::facts::{ApiAvailability, ImageFacts};
+use crate::facts::{ApiAvailability, ImageFacts};
 use crate::judge::rule::{Finding, Rule, RuleCure, RuleSubject, Severity, SubjectKind, UnmetNeed};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{IdChoice, Phase};

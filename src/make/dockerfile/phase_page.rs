@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::config_instructions;
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use crate::judge::plan::{Plan, Verdict};
 use crate::knowledge::LibraryProfile;
 use crate::knowledge::file_interest::LIBRARY_PATH;

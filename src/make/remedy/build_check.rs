@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::RemedyError;
 use super::install_method::InstallMethod;
 use super::required_libraries::RequiredLibrary;
-use crate::judge::facts::{CuptiConsumer, FailureImpact, ImageFacts, RequestKind};
+use crate::facts::{CuptiConsumer, FailureImpact, ImageFacts, RequestKind};
 use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::knowledge::LibraryProfile;
 use crate::knowledge::file_interest::LIBRARY_PATH;
@@ -124,7 +124,7 @@ fn preloads(target: &ImageFacts) -> Result<String, RemedyError> {
 fn libc(target: &ImageFacts) -> Result<String, RemedyError> {
     // Any object would do to preload the names into; the C library is one that every glibc image has.
     let opened = target.contexts.as_is.open_plain(b"libc.so.6");
-    let found = crate::judge::facts::opened_object(&opened).map(|object| &*object.path);
+    let found = crate::facts::opened_object(&opened).map(|object| &*object.path);
     quote::require_plain("the path of the C library", found.unwrap_or(b"/lib/libc.so.6"))
 }
 

@@ -8,8 +8,8 @@ use super::file_ways::devel_image_name;
 use super::image_system::read_image_system;
 use super::target::require_glibc_linker;
 use super::target_release::choose_release;
-use crate::judge::facts::ImageFacts;
-use crate::judge::facts::cuda_runtime::CudaVersion;
+use crate::facts::ImageFacts;
+use crate::facts::software::cuda_runtime::CudaVersion;
 use image_linkage::escape;
 
 /// The image in which something is compiled.

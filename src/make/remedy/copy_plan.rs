@@ -13,7 +13,7 @@ use super::library_reason::{LibraryReason, LibraryReasons};
 use super::required_libraries::{self, RequiredLibrary};
 use super::target::{elf_at, file_facts_at, require_glibc_linker};
 use super::wanted_cupti::choose_source_copy;
-use crate::judge::facts::{CuptiCopy, ImageFacts, opened_object, unresolved_objects};
+use crate::facts::{CuptiCopy, ImageFacts, opened_object, unresolved_objects};
 use crate::knowledge::Phase;
 use crate::knowledge::api::CuptiApi;
 use crate::make::quote;

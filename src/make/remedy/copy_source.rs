@@ -1,6 +1,6 @@
 //! The image that the user would have CUPTI copied from.
 
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 
 #[derive(Clone, Copy)]
 pub(crate) struct CopySource<'a> {

@@ -9,8 +9,8 @@ use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder}
 use super::install_method::InstallMethod;
 use super::required_libraries::RequiredLibrary;
 use crate::byte_search::contains_bytes;
-use crate::judge::facts::ImageFacts;
-use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
+use crate::facts::ImageFacts;
+use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::knowledge::Phase;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::NodeKind;
@@ -38,7 +38,7 @@ pub(crate) fn find_in_place(
     // That the files are there says nothing of what they need in turn, and a search path does not bring it.
     let copy = target.own_copies().find(|copy| Some(&copy.real_path) == cupti);
     if let Some(copy) = copy.filter(|copy| !copy.by_path.as_is.loads()) {
-        let failure = crate::judge::facts::unresolved_objects(&copy.by_path.as_is).next();
+        let failure = crate::facts::unresolved_objects(&copy.by_path.as_is).next();
         let words = failure.map(|failure| failure.message.as_str());
         return Err(format!("the copy there cannot be loaded: {}", words.unwrap_or_default()).into());
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::install_context::{InstallContext, RecipeRequest};
 use super::made_rootfs::make_rootfs;
 use super::phase_recipe::{ForetoldAudit, PhaseRecipe};
+use crate::facts::{MergedLayers, gather_from_rootfs};
 use crate::judge::audit::judge_image;
-use crate::judge::facts::{MergedLayers, gather_from_rootfs};
 use crate::make::still_works::check_still_works;
 
 /// The verdict on the image as the recipe leaves it, for its phase, and the bytes of the files that its build writes.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::image_system::{has_program, missing_tools};
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use crate::make::quote;
 use image_linkage::elf::ByteString;
 use image_linkage::loader::DynamicLoader;

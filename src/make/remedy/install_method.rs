@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::copy_plan::CopyPlan;
 use super::image_system::{CondaEnvironment, SystemInstaller};
-use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
+use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::make::quote;
 use image_linkage::escape;
 use image_linkage::path::RootPath;

@@ -5,7 +5,7 @@ use super::image_system::{self, ImageSystem, PipTarget, SystemInstaller};
 use super::install_context::InstallContext;
 use super::install_method::{CondaInstall, InstallMethod, PackageInstall, PipInstall, RepositorySetup};
 use super::target_release::release_platform;
-use crate::judge::facts::cuda_runtime::{parse_cuda_version, site_packages_of};
+use crate::facts::software::cuda_runtime::{parse_cuda_version, site_packages_of};
 use crate::knowledge::fill_version;
 use image_linkage::path::RootPath;
 

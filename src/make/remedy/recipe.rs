@@ -15,8 +15,8 @@ use super::search_path_setup::{SearchPathSetup, changed_library_path, set_up_sea
 use super::target::require_glibc_linker;
 use super::target_release::{TargetRelease, choose_release, known_file};
 use super::{MethodObstacle, RemedyError};
-use crate::judge::facts::ImageFacts;
-use crate::judge::facts::cuda_runtime::CudaVersion;
+use crate::facts::ImageFacts;
+use crate::facts::software::cuda_runtime::CudaVersion;
 use crate::judge::plan::{Verdict, unneeded_files};
 use crate::judge::rule::RuleCure;
 use crate::knowledge::has_api;

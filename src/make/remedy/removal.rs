@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::install_folder::volume_over;
-use crate::judge::facts::ImageFacts;
-use crate::judge::facts::counted_contents::CountedContents;
-use crate::judge::facts::cuda_runtime::site_packages_of;
+use crate::facts::ImageFacts;
+use crate::facts::software::cuda_runtime::site_packages_of;
+use crate::facts::weight::dead_weight::CountedContents;
 use crate::judge::plan::PlanItem;
 use crate::make::quote;
 use image_linkage::path::RootPath;

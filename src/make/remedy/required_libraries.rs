@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::library_reason::{LibraryReason, LibraryReasons};
-use crate::judge::facts::{CuptiConsumer, FailureImpact};
+use crate::facts::{CuptiConsumer, FailureImpact};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{KnowledgeTables, LibraryProfile, Phase};
 

@@ -9,7 +9,7 @@ use super::install_folder::{FolderDiscovery, InstallFolder};
 use super::install_method::InstallMethod;
 use super::required_libraries::RequiredLibrary;
 use crate::byte_search::contains_bytes;
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use crate::make::quote;
 use image_linkage::loader::{SearchStage, SearchStep, TriedFile};
 use image_linkage::path::RootPath;
@@ -160,7 +160,7 @@ fn keeps_libraries_at_work(target: &ImageFacts) -> bool {
 fn is_hidden(target: &ImageFacts) -> bool {
     let resolution = &target.plain.as_is.resolution;
     let failed = resolution.unresolved.iter().flat_map(|missing| &missing.trace);
-    let opened = crate::judge::facts::opened_object(resolution);
+    let opened = crate::facts::opened_object(resolution);
     let opened = opened.into_iter().flat_map(|object| &object.trace);
     let mut steps = failed.chain(opened);
     steps.any(|step| {

@@ -1,7 +1,7 @@
 //! What of an image every step of a remedy asks for: its loader, and the facts of a file in it.
 
 use super::RemedyError;
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use image_linkage::elf::ElfFacts;
 use image_linkage::layer::FileFacts;
 use image_linkage::loader::{DynamicLoader, Libc};

@@ -1,8 +1,8 @@
 //! Which release of CUPTI an image is to be given, and what says so.
 
 use super::wanted_cupti::{WantedCupti, find_wanted_cupti};
-use crate::judge::facts::ImageFacts;
-use crate::judge::facts::cuda_runtime::{CudaVersion, parse_cuda_version};
+use crate::facts::ImageFacts;
+use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::knowledge::{LibraryRelease, ReleaseFile};
 use image_linkage::escape;
 use image_linkage::loader::DynamicLoader;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::judge::facts::{GatherOptions, ImageFacts, StartOverrides};
+use crate::facts::{GatherOptions, ImageFacts, StartOverrides};
 use crate::judge::image_reading::{self, ReadOptions};
 use crate::knowledge::file_interest::cupti_options;
 use crate::knowledge::{Knowledge, Phase};

@@ -2,7 +2,8 @@
 
 use super::RemedyError;
 use super::target::elf_at;
-use crate::judge::facts::{CuptiCopy, CuptiStatus, ImageFacts, cuda_runtime};
+use crate::facts::software::cuda_runtime;
+use crate::facts::{CuptiCopy, CuptiStatus, ImageFacts};
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::DynamicLoader;

@@ -12,7 +12,7 @@ use super::provenance::{
 };
 use super::supplier::{CuptiSupplier, ExtractedFile};
 use super::twin_files::TwinFiles;
-use crate::judge::facts::{ImageFacts, PROVENANCE_PLACE};
+use crate::facts::{ImageFacts, PROVENANCE_PLACE};
 use crate::judge::image_reading::ReadOptions;
 use crate::judge::plan::Plan;
 use crate::make::added_layer::{AddedLayer, AddedMember};

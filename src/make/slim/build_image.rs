@@ -258,6 +258,6 @@ fn history(decision: &SlimDecision, phase: &str) -> LayerHistory {
     }
     LayerHistory {
         created_by: format!("cupti-audit slim --phase {phase}"),
-        comment: format!("{}; see /{}", words.join("; "), crate::judge::facts::PROVENANCE_PLACE),
+        comment: format!("{}; see /{}", words.join("; "), crate::facts::PROVENANCE_PLACE),
     }
 }

@@ -7,7 +7,7 @@ use super::original_image::OriginalImage;
 use super::removed_files::leave_out;
 use super::supplier::CuptiSupplier;
 use super::twin_files::TwinFiles;
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use crate::judge::plan::{Plan, PlanItem};
 use crate::knowledge::Phase;
 use crate::make::remedy::copy_plan::{self, CopyPlan};

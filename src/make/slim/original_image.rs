@@ -7,7 +7,7 @@ use tempfile::NamedTempFile;
 
 use super::SlimError;
 use super::interrupt;
-use crate::judge::facts::{self, ImageFacts, ReadLayers};
+use crate::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::image_reading::ReadOptions;
 use image_linkage::digest::VerifiedReader;
 use image_linkage::layer::DecompressedReader;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::decision::SlimDecision;
 use super::twin_files::find_twin_files;
-use crate::judge::facts::dead_weight_kind;
+use crate::facts::dead_weight_kind;
 use crate::judge::plan::{Plan, PlanItem};
 use crate::knowledge::KnowledgeTables;
 use image_linkage::layer::{LayerCut, resolve_hardlink};

@@ -12,7 +12,7 @@ use super::interrupt;
 use super::original_image::{self, OriginalImage};
 use super::provenance::ContentOrigin;
 use super::staging_files::{StagingFile, io_error, open_staging_file};
-use crate::judge::facts::{self, ImageFacts, ReadLayers};
+use crate::facts::{self, ImageFacts, ReadLayers};
 use crate::judge::image_reading::ReadOptions;
 use image_linkage::layer::extract_files;
 use image_linkage::layer::{IndexOptions, KeptFiles, LayerIndex, LayerProblem, ProblemKind, read_file_facts};

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::judge::facts::ProcessContext;
+use crate::facts::ProcessContext;
 use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::loader::{CacheEntry, LdCache};
 use image_linkage::path::RootPath;

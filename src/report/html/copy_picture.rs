@@ -9,7 +9,7 @@ use maud::Markup;
 use super::super::words::{ReportTone, owner_words, request_words, soname_words, way_words};
 use super::box_picture::{BoxPicture, PictureEdge, PictureRow, RowKind};
 use super::svg_text::KeptEnd;
-use crate::judge::facts::{self, CuptiConsumer, CuptiCopy, ImageFacts, PlainOpen};
+use crate::facts::{self, CuptiConsumer, CuptiCopy, ImageFacts, PlainOpen};
 use crate::size::format_size;
 use image_linkage::escape;
 use image_linkage::loader::{LoadResolution, RequestOutcome};

@@ -11,7 +11,7 @@ use super::super::words::{
     suppression_words, version_words,
 };
 use super::{copy_picture, layer_picture};
-use crate::judge::facts::{CuptiCopy, ImageFacts};
+use crate::facts::{CuptiCopy, ImageFacts};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem, Verdict};
 use crate::judge::rule::{Finding, Rule};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 
 use super::svg_text::{FittedText, KeptEnd, WIDTH};
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Plan;
 use crate::size::format_size;

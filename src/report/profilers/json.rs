@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::ProfilerMatrix;
-use crate::judge::facts::ApiAvailability;
+use crate::facts::ApiAvailability;
 use crate::judge::plan::host_notes::HostNotes;
 use crate::judge::plan::profilers::{ApiUse, ToolAssessment};
 use crate::knowledge::{Profiler, ToolCondition};

@@ -3,7 +3,7 @@
 pub(crate) mod json;
 pub(crate) mod page;
 
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use crate::judge::plan::host_notes::HostNotes;
 use crate::judge::plan::profilers::{ApiUse, FallbackTool, ReadinessState, ToolAssessment};
 use crate::knowledge::CuptiNeed;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::judge::facts::{ByWorld, ProcessContext};
+use crate::facts::{ByWorld, ProcessContext};
 use crate::report::text_layout::{BOLD, DIM, count_words, styled};
 use image_linkage::elf::ByteString;
 use image_linkage::escape;

@@ -1,7 +1,7 @@
 //! What a tool gets of CUPTI: through the program that it runs in, or by itself.
 
 use super::readiness::ToolReasons;
-use crate::judge::facts::{
+use crate::facts::{
     ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact, ImageFacts, UndecidedOpener,
     World, join_words, opened_object, unresolved_objects,
 };

@@ -1,6 +1,7 @@
 //! Which profiling tools would work in an image: a state for each, with its reasons, and what to take instead.
 
 mod cupti;
+pub mod installed_tools;
 mod readiness;
 
 pub use cupti::ApiUse;
@@ -11,8 +12,8 @@ use std::collections::BTreeMap;
 
 use readiness::ToolReasons;
 
-use crate::judge::facts::installed_tools::{InstalledTools, ProgramPlace};
-use crate::judge::facts::{ByWorld, ImageFacts, World};
+use crate::facts::{ByWorld, ImageFacts, World};
+use crate::judge::plan::profilers::installed_tools::{InstalledTools, ProgramPlace};
 use crate::knowledge::{CuptiNeed, Profiler, ToolCondition};
 use image_linkage::escape;
 

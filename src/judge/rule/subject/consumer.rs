@@ -2,8 +2,8 @@
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, escaped, flag, text};
-use crate::judge::facts::release_mismatch::{self, ReleaseMismatch};
-use crate::judge::facts::{CuptiConsumer, ImageFacts, RequestOutcome};
+use crate::facts::{CuptiConsumer, ImageFacts, RequestOutcome};
+use crate::judge::rule::subject::release_mismatch::{self, ReleaseMismatch};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;

@@ -1,7 +1,7 @@
 //! Something of the GPU that the image tells the container runtime to leave out.
 
 use super::rule_subject::{RuleSubject, escaped, text};
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use crate::knowledge::rule::SubjectKind;
 
 /// What the environment of the image leaves out.

@@ -1,7 +1,7 @@
 //! The copies of libcupti together, where there are several.
 
 use super::rule_subject::{RuleSubject, count, escaped};
-use crate::judge::facts::{CuptiCopy, ImageFacts};
+use crate::facts::{CuptiCopy, ImageFacts};
 use crate::knowledge::rule::SubjectKind;
 
 /// The copies for the image's processor that a process can map, tools' own ones left out; nothing where there

@@ -2,8 +2,8 @@
 
 use super::evidence;
 use super::rule_subject::{RuleSubject, escaped, flag, text};
-use crate::judge::facts::cuda_runtime::{self, CudaRuntime};
-use crate::judge::facts::{self, ImageFacts, OwnerKind, RequestOutcome};
+use crate::facts::software::cuda_runtime::{self, CudaRuntime};
+use crate::facts::{self, ImageFacts, OwnerKind, RequestOutcome};
 use crate::knowledge::rule::{FieldValue, SubjectKind};
 use image_linkage::escape;
 use image_linkage::loader::{Arch, SearchStep, TriedFile};

@@ -1,8 +1,9 @@
 //! The CUDA version that the image needs a driver for.
 
 use super::rule_subject::{RuleSubject, escaped, flag, text};
-use crate::judge::facts::cuda_runtime::{self, CudaVersion};
-use crate::judge::facts::{CuptiCopy, ImageFacts, search_path};
+use crate::facts::software::cuda_runtime::{self, CudaVersion};
+use crate::facts::software::search_path;
+use crate::facts::{CuptiCopy, ImageFacts};
 use crate::knowledge::fill_version;
 use crate::knowledge::rule::SubjectKind;
 

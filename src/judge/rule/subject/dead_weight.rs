@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, count, text};
-use crate::judge::facts::{self, DeadWeightFile, ImageFacts};
+use crate::facts::{self, DeadWeightFile, ImageFacts};
 use crate::knowledge::dead_weight::{DeadWeightTable, WeightPurpose};
 use crate::knowledge::rule::{FieldValue, SubjectKind};
 use crate::size::format_size;

@@ -1,8 +1,8 @@
 //! A stub of the driver's library that a search path leads to.
 
 use super::rule_subject::{RuleSubject, flag, text};
-use crate::judge::facts::ImageFacts;
-use crate::judge::facts::search_path::{self, DriverStub, StubSource};
+use crate::facts::ImageFacts;
+use crate::facts::software::search_path::{self, DriverStub, StubSource};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 

@@ -1,8 +1,8 @@
 //! A search path with an empty element.
 
 use super::rule_subject::{RuleSubject, text};
-use crate::judge::facts::ImageFacts;
-use crate::judge::facts::search_path::{self, EmptyElement};
+use crate::facts::ImageFacts;
+use crate::facts::software::search_path::{self, EmptyElement};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 

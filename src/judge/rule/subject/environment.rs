@@ -2,7 +2,7 @@
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, escaped};
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use crate::knowledge::rule::SubjectKind;
 use container_start::LOADER_VARIABLES;
 use image_linkage::escape;

@@ -1,6 +1,6 @@
 //! What shows that a finding is true: sentences and the steps of a search.
 
-use crate::judge::facts::{self, PlainOpen};
+use crate::facts::{self, PlainOpen};
 use image_linkage::escape;
 use image_linkage::loader::{LoadResolution, UnresolvedRequest};
 use image_linkage::loader::{TraceLine, trace_lines};

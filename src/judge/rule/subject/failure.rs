@@ -3,9 +3,9 @@
 use super::cuda_driver::matching_package;
 use super::evidence::{self, Evidence};
 use super::rule_subject::{RuleSubject, flag, text};
-use crate::judge::facts::cuda_runtime::site_packages_of;
-use crate::judge::facts::{self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome};
-use crate::judge::facts::{is_unforetold, join_words};
+use crate::facts::software::cuda_runtime::site_packages_of;
+use crate::facts::{self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome};
+use crate::facts::{is_unforetold, join_words};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;

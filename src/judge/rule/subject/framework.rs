@@ -1,7 +1,7 @@
 //! A framework that brings a profiler.
 
 use super::rule_subject::{RuleSubject, escaped, flag, text};
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use crate::knowledge::ProfiledFramework;
 use crate::knowledge::rule::SubjectKind;
 use python_path::PythonDistribution;

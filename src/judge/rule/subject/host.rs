@@ -2,7 +2,7 @@
 
 use super::cuda_driver;
 use super::rule_subject::{RuleSubject, escaped, flag, text};
-use crate::judge::facts::{HostFacts, ImageFacts};
+use crate::facts::{HostFacts, ImageFacts};
 use crate::knowledge::rule::SubjectKind;
 use crate::knowledge::version_numbers;
 

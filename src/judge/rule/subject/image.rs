@@ -4,7 +4,7 @@ use super::cuda_driver::matching_package;
 use super::evidence;
 use super::failure::c_library;
 use super::rule_subject::{RuleSubject, flag, text};
-use crate::judge::facts::{CuptiStatus, ImageFacts};
+use crate::facts::{CuptiStatus, ImageFacts};
 use crate::knowledge::rule::SubjectKind;
 
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {

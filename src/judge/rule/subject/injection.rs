@@ -1,8 +1,8 @@
 //! Libraries that variables make the driver or NVTX load.
 
 use super::rule_subject::{RuleSubject, escaped, flag, text};
-use crate::judge::facts::injected_libraries::find_injections;
-use crate::judge::facts::{ImageFacts, RequestOutcome};
+use crate::facts::objects::plain_open::find_injections;
+use crate::facts::{ImageFacts, RequestOutcome};
 use crate::knowledge::rule::SubjectKind;
 
 /// Those that cannot be loaded.

@@ -2,8 +2,8 @@
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, flag, text};
-use crate::judge::facts::ImageFacts;
-use crate::judge::facts::ld_cache::{self, StaleEntry, StaleReason};
+use crate::facts::ImageFacts;
+use crate::facts::objects::ld_cache::{self, StaleEntry, StaleReason};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 use image_linkage::path::RootPath;

@@ -2,8 +2,8 @@
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, flag, text};
-use crate::judge::facts::RequestOutcome;
-use crate::judge::facts::object_links::{LackedLibrary, ObjectLinks};
+use crate::facts::RequestOutcome;
+use crate::facts::object_links::{LackedLibrary, ObjectLinks};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 

@@ -2,8 +2,8 @@
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, text};
-use crate::judge::facts::ImageFacts;
-use crate::judge::facts::misnamed_libraries::MisnamedLibrary;
+use crate::facts::ImageFacts;
+use crate::facts::software::related_software::MisnamedLibrary;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 

@@ -23,6 +23,7 @@ mod ld_cache;
 mod link;
 mod misnamed;
 mod nvperf;
+mod release_mismatch;
 mod rule_subject;
 mod start;
 mod suppression;
@@ -36,7 +37,7 @@ pub use link::link_subjects;
 pub use rule_subject::RuleSubject;
 pub use unmet_need::UnmetNeed;
 
-use crate::judge::facts::ImageFacts;
+use crate::facts::ImageFacts;
 use crate::knowledge::rule::SubjectKind;
 
 /// The subjects of an image.
@@ -103,7 +104,7 @@ fn follows_from_command(facts: &ImageFacts, subject: &RuleSubject) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::judge::facts::{CuptiStatus, OwnerKind};
+    use crate::facts::{CuptiStatus, OwnerKind};
     use crate::knowledge::rule::{FieldValue, SubjectKind};
 
     #[test]

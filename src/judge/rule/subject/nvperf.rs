@@ -2,7 +2,7 @@
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, flag, text};
-use crate::judge::facts::{CompanionLookup, CuptiAccess, CuptiProcess, ImageFacts, RequestOutcome};
+use crate::facts::{CompanionLookup, CuptiAccess, CuptiProcess, ImageFacts, RequestOutcome};
 use crate::knowledge::api::LibraryRequester;
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::loader::trace_lines;

@@ -3,7 +3,7 @@
 use super::evidence::Evidence;
 use super::failure::glibc_of_failure;
 use super::rule_subject::{RuleSubject, flag, text};
-use crate::judge::facts::{CuptiConsumer, ImageFacts, StartFailure};
+use crate::facts::{CuptiConsumer, ImageFacts, StartFailure};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::loader::trace_lines;
 

@@ -2,7 +2,7 @@
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, flag, text};
-use crate::judge::facts::{ImageFacts, UndecidedOpener};
+use crate::facts::{ImageFacts, UndecidedOpener};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 

@@ -1,0 +1,114 @@
+//! What the processes of an image get of the library when they are asked.
+
+use super::rootfs_scan::ScannedImage;
+use crate::facts::image_facts::CuptiStatus;
+use crate::facts::objects::plain_open::{PlainOpen, open_first};
+use crate::facts::objects::process_context::ProcessContext;
+use crate::facts::objects::resolved_objects::{is_unforetold, unresolved_objects};
+use crate::facts::objects::world::ByWorld;
+use crate::facts::software::command_start::{CommandFailure, find_command_failure};
+use crate::facts::software::consumers::{self, Circumstances, CuptiConsumer, LibraryUsers, ObjectLinks};
+use crate::facts::software::copies::{self, CuptiCopy};
+use crate::facts::software::cupti_access::{self, CuptiProcess};
+use crate::facts::software::cupti_files::CuptiFiles;
+use crate::facts::software::expected_soname;
+use crate::facts::software::given_assumption::find_given_assumption;
+use crate::facts::software::opened_names::UndecidedOpener;
+use crate::facts::software::process_variants::{AnswerBasis, ProcessVariants, file_assumptions};
+use crate::knowledge::{ConsumerProfile, Knowledge};
+use container_start::Assumption;
+use image_linkage::rootfs::Rootfs;
+use image_source::Image;
+
+/// What became of all requests.
+pub(super) struct AskedProcesses {
+    pub consumers: Vec<CuptiConsumer>,
+    pub undecided: Vec<UndecidedOpener>,
+    pub command_failure: Option<CommandFailure>,
+    pub assumptions: Vec<Assumption>,
+    pub plain: ByWorld<PlainOpen>,
+    pub status: ByWorld<CuptiStatus>,
+    pub status_is_open: Option<String>,
+    pub copies: Vec<CuptiCopy>,
+    pub apis: Vec<CuptiProcess>,
+}
+
+impl AskedProcesses {
+    /// Takes back what was said for sure, for this reason.
+    pub(super) fn leave_open(&mut self, why: &str) {
+        let open = self.consumers.iter_mut().map(|consumer| &mut consumer.open);
+        for open in open.chain([&mut self.status_is_open]) {
+            open.get_or_insert_with(|| why.to_owned());
+        }
+    }
+}
+
+/// Asks each consumer, and a process without search paths of its own.
+pub(super) fn ask_processes(
+    image: &Image,
+    rootfs: &Rootfs,
+    scanned: &ScannedImage,
+    knowledge: &Knowledge,
+    profiles: &[ConsumerProfile],
+) -> AskedProcesses {
+    let ScannedImage { scan, contexts, wanted } = scanned;
+    let (library, found) = (knowledge.library, &scan.found);
+    let variants = ProcessVariants::new(&contexts.as_is, found);
+    let circumstances = Circumstances {
+        wanted,
+        variants: &variants,
+        users: LibraryUsers::new(&scan.inventory.objects),
+        links: ObjectLinks::new(&scan.inventory.links),
+    };
+    let distributions = &scan.around.distributions;
+    let (consumers, undecided) =
+        consumers::find_consumers(contexts, found, knowledge, profiles, distributions, &circumstances);
+    let expected = expected_soname::expected_sonames(image, rootfs, knowledge, found, &consumers);
+    let plain = ByWorld::map(contexts, |context| open_first(context, library, &expected));
+    let is_loadable = |plain: &PlainOpen| plain.resolution.loads();
+    let answer = variants.judge(is_loadable(&plain.as_is), |context| {
+        is_loadable(&open_first(context, library, &expected))
+    });
+    let basis = consumers
+        .iter()
+        .fold(answer.basis, |basis, consumer| basis.or(&consumer.basis));
+    let assumptions = rested_assumptions(&contexts.as_is, found, &basis);
+    let status_is_open = answer.open.or_else(|| contexts.as_is.budget_end());
+    let damaged = unresolved_objects(&plain.as_is.resolution).find(|missing| is_unforetold(&missing.trace));
+    let status_is_open = status_is_open.or_else(|| damaged.map(|missing| missing.message.clone()));
+    let copies = copies::describe_copies(knowledge, contexts, found, &plain, &consumers);
+    let apis = cupti_access::find_cupti_access(contexts, knowledge.apis(), &consumers, &copies, &plain, wanted);
+    AskedProcesses {
+        command_failure: find_command_failure(&contexts.as_is, &image.config, &consumers),
+        assumptions,
+        status: ByWorld::map(&plain, |plain| status_of(plain, knowledge, found)),
+        consumers,
+        undecided,
+        plain,
+        status_is_open,
+        copies,
+        apis,
+    }
+}
+
+/// The assumptions that an answer rests on.
+fn rested_assumptions(context: &ProcessContext, found: &CuptiFiles, basis: &AnswerBasis) -> Vec<Assumption> {
+    let of_command = context.commands.assumptions().into_iter().filter(|_| basis.environment);
+    let given = find_given_assumption(context, &basis.given);
+    let mut assumptions: Vec<Assumption> = of_command.chain(given).collect();
+    assumptions.extend(file_assumptions(context, found));
+    assumptions.sort();
+    assumptions.dedup();
+    assumptions
+}
+
+fn status_of(plain: &PlainOpen, knowledge: &Knowledge, found: &CuptiFiles) -> CuptiStatus {
+    match () {
+        () if plain.resolution.loads() => CuptiStatus::Loadable,
+        // A tool's own copy is not the image's: with Nsight alone there is no CUPTI to load.
+        () if found.own(knowledge).next().is_some() => CuptiStatus::Unloadable,
+        // Neither a header nor a link is anything that a loader could map.
+        () if !found.headers.is_empty() || !found.dangling.is_empty() => CuptiStatus::HeadersOnly,
+        () => CuptiStatus::Absent,
+    }
+}

@@ -1,0 +1,111 @@
+//! What keeps a verdict open.
+
+use super::asked_processes::AskedProcesses;
+use super::rootfs_scan::RootfsScan;
+use crate::facts::image_facts::Gap;
+use crate::facts::objects::process_context::ProcessContext;
+use crate::facts::objects::world::ByWorld;
+use crate::facts::software::cupti_files::JUDGED_FILES;
+use crate::facts::weight::dead_weight::JUDGED_DEAD_WEIGHT;
+use crate::knowledge::LibraryProfile;
+use image_linkage::layer::ProblemKind;
+use image_linkage::rootfs::ApplyProblem;
+
+/// What keeps a verdict open: files the loader reads that were not kept, and objects around CUPTI whose tables
+/// could not be read.
+pub(super) fn find_gaps(
+    contexts: &ByWorld<ProcessContext>,
+    library: &LibraryProfile,
+    asked: &AskedProcesses,
+    oddities: &[ApplyProblem],
+) -> Vec<Gap> {
+    let mut gaps = loader_gaps(contexts, oddities);
+    // Without the image's own user the command does not start, and that is a finding.
+    let is_of_program = contexts.as_is.entry.user.is_some();
+    gaps.extend(user_gap(contexts).filter(|_| is_of_program));
+    let unread = |problem: &String| gap(problem.clone(), "what it needs is not known");
+    gaps.extend(asked.plain.as_is.resolution.unread.iter().map(unread));
+    gaps.extend(
+        asked
+            .consumers
+            .iter()
+            .flat_map(|consumer| &consumer.outcome.as_is.unread)
+            .map(unread),
+    );
+    // Whatever of the following was asked last: a verdict without it would be one by chance.
+    let end = contexts.as_is.budget_end();
+    gaps.extend(end.map(|why| gap("the dynamic loader".to_owned(), &why)));
+    let mut open = asked.consumers.iter().filter_map(|consumer| consumer.open.as_ref());
+    let first = open.next().or(asked.status_is_open.as_ref());
+    gaps.extend(first.map(|why| gap(format!("what processes get of {}", library.name), why)));
+    // What others open is a note; what the command opens decides what the container does.
+    let own = asked
+        .undecided
+        .iter()
+        .filter(|opener| contexts.as_is.is_commands(&opener.object));
+    let unknown = "whether it opens the library, and by which name, is known only when it runs";
+    gaps.extend(own.map(|opener| gap(format!("what {} opens", opener.object), unknown)));
+    if contexts.as_is.commands.start().is_cut_short {
+        let what = "what the container's command starts".to_owned();
+        gaps.push(gap(what, "its scripts are too long to be followed to their end"));
+    }
+    gaps
+}
+
+/// The files of which there are more than are judged.
+pub(super) fn flood_gaps(scan: &RootfsScan, library: &LibraryProfile) -> Vec<Gap> {
+    let flood = |is_cut: bool, what: String, judged: usize| {
+        is_cut.then(|| {
+            gap(
+                what,
+                &format!("there are more than {judged}, and the rest was not judged"),
+            )
+        })
+    };
+    let own = format!("the files of {}", library.name);
+    let dead_weight = "the files that may be dead weight".to_owned();
+    let gaps = [
+        flood(scan.found.is_cut, own, JUDGED_FILES),
+        flood(scan.weight.is_cut, dead_weight, JUDGED_DEAD_WEIGHT),
+    ];
+    gaps.into_iter().flatten().collect()
+}
+
+/// The user of the processes is not in the image: they are asked as root.
+pub fn user_gap(contexts: &ByWorld<ProcessContext>) -> Option<Gap> {
+    let refusal = contexts.as_is.user.refusal.as_ref()?;
+    Some(gap("the user of the processes".to_owned(), refusal))
+}
+
+/// What keeps every question to the loader open: its own files, and those of the layers that were not kept.
+pub fn loader_gaps(contexts: &ByWorld<ProcessContext>, oddities: &[ApplyProblem]) -> Vec<Gap> {
+    let mut gaps: Vec<Gap> = contexts
+        .as_is
+        .problems()
+        .chain(contexts.nvidia.problems())
+        .map(|problem| gap("the dynamic loader".to_owned(), &problem))
+        .collect();
+    let of_user = contexts.as_is.user.problem.iter();
+    gaps.extend(of_user.map(|problem| gap("the user of the image".to_owned(), problem)));
+    let mut refused = oddities.iter().filter(|problem| problem.kind == ProblemKind::Refused);
+    // One line, as the first of them ends the unpacking.
+    gaps.extend(refused.next().map(|problem| {
+        let why = format!("no engine unpacks it: {}: {}", problem.path, problem.what);
+        gap(format!("layer {}", problem.layer + 1), &why)
+    }));
+    gaps.extend(
+        oddities
+            .iter()
+            // Other oddities change no verdict; a file that the loader would read and that was not kept can.
+            .filter(|problem| problem.kind == ProblemKind::Unread)
+            .map(|problem| gap(problem.path.to_string(), &problem.what)),
+    );
+    gaps
+}
+
+fn gap(what: String, why: &str) -> Gap {
+    Gap {
+        what,
+        why: why.to_owned(),
+    }
+}

@@ -1,0 +1,240 @@
+//! The processes that the container's command comes to: the programs of the highest rank with each of their environments.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use container_start::{
+    Assumption, Branch, ContainerCommand, ContainerStart, Environment, Hole, LOADER_VARIABLES, StartedProgram, Value,
+    read_start,
+};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{FileCredentials, Rootfs};
+use image_source::ImageConfig;
+
+use crate::facts::objects::container_files::ContainerFiles;
+use crate::knowledge::KnowledgeTables;
+
+/// One process that the command may come to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CommandEntry {
+    /// The whole reading of the command.
+    pub start: Arc<ContainerStart>,
+    /// The words of the program, up to the first that is not known.
+    pub program: Vec<String>,
+    /// Its variables; without what is not known of them.
+    pub variables: BTreeMap<String, String>,
+    /// The loader's variables among them whose values are not known whole.
+    pub unknown: BTreeMap<&'static str, Value>,
+    /// The undecided conditions that lead to it.
+    pub branches: Vec<Branch>,
+    /// The user, where that is not the image's.
+    pub user: Option<String>,
+    /// The working directory; `None` where only a run can tell.
+    pub working_dir: Option<String>,
+    /// The path of the file that is executed, as it is called.
+    pub called: Option<RootPath>,
+    /// The same without links.
+    pub executable: Option<RootPath>,
+    /// Whether it is an argument of the dynamic loader.
+    pub by_loader: bool,
+}
+
+/// Reads the command of an image: the processes without what only a run brings, and with it.
+pub(crate) fn read_command(
+    config: &ImageConfig,
+    rootfs: &Rootfs,
+    environment: &BTreeMap<String, String>,
+    given: &[(String, String)],
+    (machine, credentials): (&str, &FileCredentials),
+    tables: &KnowledgeTables,
+) -> CommandReading {
+    let directory = config.working_dir.clone().filter(|folder| !folder.is_empty());
+    let command = ContainerCommand {
+        words: config.command.clone(),
+        environment: environment.clone(),
+        user: config.user.clone().unwrap_or_default(),
+        directory: directory.unwrap_or_else(|| "/".to_owned()),
+        machine: machine.to_owned(),
+    };
+    let files = ContainerFiles {
+        rootfs,
+        created_by: &config.created_by,
+        credentials,
+    };
+    let mut start = read_start(&command, &files, &tables.launchers);
+    fill_given(&mut start, given);
+    let start = Arc::new(start);
+    let reading = EntryReading {
+        start: &start,
+        command: &command,
+        rootfs,
+    };
+    let mut entries = reading.entries(&start.programs);
+    if entries.is_empty() {
+        entries.push(CommandEntry {
+            start: Arc::clone(&start),
+            program: command.words.clone(),
+            variables: environment.clone(),
+            working_dir: Some(command.directory.clone()),
+            ..CommandEntry::default()
+        });
+    }
+    let mut more = reading.entries(&start.when_given);
+    more.retain(|entry| !entries.iter().any(|known| known.loads_like(entry)));
+    CommandReading {
+        environment: environment.clone(),
+        entries,
+        when_given: more,
+    }
+}
+
+struct EntryReading<'r> {
+    start: &'r Arc<ContainerStart>,
+    command: &'r ContainerCommand,
+    rootfs: &'r Rootfs,
+}
+
+/// Puts the variables that the user passes in the place of values that only a run knows: they are the final ones.
+fn fill_given(start: &mut ContainerStart, given: &[(String, String)]) {
+    for program in start.programs.iter_mut().chain(&mut start.when_given) {
+        let mut filled: Vec<Environment> = Vec::new();
+        for mut environment in std::mem::take(&mut program.environments) {
+            for (name, text) in given.iter().rev() {
+                let value = environment.variables.get_mut(name);
+                if let Some(value) = value.filter(|value| value.hole().is_some()) {
+                    *value = Value::from(text.as_str());
+                }
+            }
+            if !filled.iter().any(|known| known.variables == environment.variables) {
+                filled.push(environment);
+            }
+        }
+        program.environments = filled;
+    }
+}
+
+impl EntryReading<'_> {
+    /// The processes of the highest rank.
+    fn entries(&self, programs: &[StartedProgram]) -> Vec<CommandEntry> {
+        let rank = programs.first().map(|program| program.rank);
+        let top = programs.iter().filter(|program| Some(program.rank) == rank);
+        let mut entries: Vec<CommandEntry> = Vec::new();
+        for program in top {
+            for environment in &program.environments {
+                let entry = self.entry(program, &environment.variables, &environment.branches);
+                if !entries.iter().any(|known| known.loads_like(&entry)) {
+                    entries.push(entry);
+                }
+            }
+        }
+        entries
+    }
+
+    fn entry(
+        &self,
+        program: &StartedProgram,
+        environment: &BTreeMap<String, Value>,
+        branches: &[Branch],
+    ) -> CommandEntry {
+        let text = |(name, value): (&String, &Value)| (name.clone(), value.filled(""));
+        let unknown = LOADER_VARIABLES.into_iter().filter_map(|name| {
+            let value = environment.get(name).filter(|value| value.hole().is_some())?;
+            Some((name, value.clone()))
+        });
+        let user = program
+            .user
+            .text()
+            .filter(|user| !is_same_user(user, &self.command.user));
+        let called = program.path.as_ref().map(|path| RootPath::new(path.as_bytes()));
+        let executable = called
+            .as_ref()
+            .and_then(|path| self.rootfs.lookup(&path.absolute()).ok());
+        CommandEntry {
+            start: Arc::clone(self.start),
+            program: program.words.iter().map_while(Value::text).map(str::to_owned).collect(),
+            variables: environment.iter().map(text).collect(),
+            unknown: unknown.collect(),
+            branches: branches.to_vec(),
+            user: user.map(str::to_owned),
+            working_dir: program.directory.text().map(str::to_owned),
+            executable: executable.map(|found| found.path),
+            called,
+            by_loader: program.is_loader_argument,
+        }
+    }
+}
+
+impl CommandEntry {
+    /// Whether the loader sees the same in both.
+    fn loads_like(&self, other: &Self) -> bool {
+        let key = |entry: &Self| {
+            let variables = LOADER_VARIABLES.map(|name| entry.variables.get(name).cloned());
+            (
+                variables,
+                entry.unknown.clone(),
+                entry.working_dir.clone(),
+                entry.user.clone(),
+                entry.executable.clone(),
+            )
+        };
+        key(self) == key(other)
+    }
+
+    /// The first thing that is not known of what the loader sees, and the variable or folder that it is of.
+    pub(crate) fn first_hole(&self) -> Option<(&str, &Hole)> {
+        self.unknown
+            .iter()
+            .find_map(|(name, value)| Some((*name, value.hole()?)))
+    }
+}
+
+/// Whether two names, as image configs have them, are one user's; root has several.
+fn is_same_user(one: &str, other: &str) -> bool {
+    let name = |user: &str| match user {
+        "" | "0" | "root" | "0:0" | "root:root" => "root".to_owned(),
+        user => user.to_owned(),
+    };
+    name(one) == name(other)
+}
+
+/// All that is known of the container's command.
+#[derive(Debug, Clone, Default)]
+pub struct CommandReading {
+    /// What the command itself starts with: the image's environment and what was passed over it.
+    pub environment: BTreeMap<String, String>,
+    /// The processes that it may come to, one at least.
+    pub entries: Vec<CommandEntry>,
+    /// Those besides where an engine passes or mounts what the image has not.
+    pub when_given: Vec<CommandEntry>,
+}
+
+impl CommandReading {
+    /// What was read of the command.
+    pub fn start(&self) -> Arc<ContainerStart> {
+        self.entries
+            .first()
+            .map(|entry| Arc::clone(&entry.start))
+            .unwrap_or_default()
+    }
+
+    /// What was assumed on the way to its programs.
+    pub fn assumptions(&self) -> Vec<Assumption> {
+        self.start()
+            .programs
+            .first()
+            .map(|program| program.assumptions.clone())
+            .unwrap_or_default()
+    }
+
+    /// Where a script runs ldconfig.
+    pub(crate) fn ldconfig_place(&self) -> Option<String> {
+        self.start().ldconfig.clone()
+    }
+
+    /// Whether a script changes what ldconfig reads.
+    pub(crate) fn changes_configuration(&self) -> bool {
+        let start = self.start();
+        let mut changes = start.changed_files.iter();
+        changes.any(|change| change.path.starts_with("/etc/ld.so.conf"))
+    }
+}

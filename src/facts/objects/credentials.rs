@@ -1,0 +1,131 @@
+//! Who the processes of an image run as, and who is kept from a library by it.
+
+use image_linkage::elf::ByteString;
+use image_linkage::escape;
+use image_linkage::loader::SearchStep;
+use image_linkage::rootfs::{AccessDenial, FileCredentials, Rootfs};
+use image_source::find_user;
+
+/// The user that an engine starts the image's processes as.
+#[derive(Debug, Clone)]
+pub(crate) struct ImageUser {
+    /// Its numbers; root's where they are not known.
+    pub credentials: FileCredentials,
+    /// Why they are not known.
+    pub problem: Option<String>,
+    /// Why an engine does not start a process as this user, in its words.
+    pub refusal: Option<String>,
+}
+
+impl ImageUser {
+    /// A user that is known.
+    pub(crate) fn of_credentials(credentials: FileCredentials) -> Self {
+        Self {
+            credentials,
+            problem: None,
+            refusal: None,
+        }
+    }
+}
+
+/// A user as image configs name one, looked up in the image's own files; an empty name is root.
+pub(crate) fn find_image_user(spec: &str, rootfs: &Rootfs) -> ImageUser {
+    let unknown = |problem, refusal| ImageUser {
+        credentials: FileCredentials::default(),
+        problem,
+        refusal,
+    };
+    let unread = |path: &&[u8]| rootfs.file(path).is_some_and(|file| file.kept.is_none());
+    let files: [&[u8]; 2] = [b"/etc/passwd", b"/etc/group"];
+    // Root is 0 in every image; for anybody else the files decide.
+    if let Some(path) = files.iter().find(|path| unread(path)).filter(|_| !spec.is_empty()) {
+        let path = escape::escape_bytes(path);
+        return unknown(Some(format!("what {path} holds is not known")), None);
+    }
+    let [passwd, group] = files.map(|path| rootfs.content(path).unwrap_or_default());
+    match find_user(spec, passwd, group) {
+        Ok(credentials) => ImageUser::of_credentials(credentials),
+        Err(why) => unknown(None, Some(why)),
+    }
+}
+
+/// What stood in the way of a search, which the loader does not say.
+pub(crate) enum SearchObstacle {
+    /// A file or folder that the user may not use.
+    Denied(AccessDenial),
+    /// A search path that does not count, and why.
+    Ignored(String, String),
+}
+
+/// What stood in the way of a search that failed: a file that the user may not read, else a search path
+/// that does not count because the program is executed securely.
+pub(crate) fn search_obstacle(rootfs: &Rootfs, names: &[ByteString], trace: &[SearchStep]) -> Option<SearchObstacle> {
+    let mut denials = trace.iter().filter_map(|step| step.denial().zip(tried_path(step)));
+    let decisive = denials.find(|(_, path)| {
+        // Where a whole directory is closed, nothing was tried in it.
+        let inside = |name: &ByteString| rootfs.file(&[path, &**name].concat()).is_some();
+        rootfs.file(path).is_some() || (path.ends_with(b"/") && names.iter().any(inside))
+    });
+    let ignored = || {
+        trace.iter().find_map(|step| match step {
+            SearchStep::LibraryPathIgnored(why) => Some(("LD_LIBRARY_PATH".to_owned(), why.to_string())),
+            SearchStep::OriginIgnored { path, why, .. } => Some((escape::escape_bytes(path), why.to_string())),
+            _ => None,
+        })
+    };
+    let denied = decisive.map(|(denial, _)| SearchObstacle::Denied(denial.clone()));
+    denied.or_else(|| ignored().map(|(what, why)| SearchObstacle::Ignored(what, why)))
+}
+
+fn tried_path(step: &SearchStep) -> Option<&[u8]> {
+    match step {
+        SearchStep::Tried { path, .. } => Some(path),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find_image_user;
+    use image_linkage::layer::{ExpectedBlob, index_layer};
+    use image_linkage::limits::Limits;
+    use image_linkage::rootfs::merge_layers;
+    use testkit::layer::Layer;
+
+    #[test]
+    fn the_user_is_looked_up_in_the_files_of_the_image() {
+        let check = |layer: Layer, user: Option<&str>, kept: u64, expected: (&str, Option<&str>)| {
+            let mut options = crate::knowledge::file_interest::cupti_options();
+            options.limits = Limits {
+                kept_file: kept,
+                ..Limits::default()
+            };
+            let index = index_layer("x", layer.tar().as_slice(), &ExpectedBlob::default(), &options).unwrap();
+            let found = find_image_user(user.unwrap_or_default(), &merge_layers([&index]).0);
+            assert_eq!(
+                (
+                    found.credentials.to_string().as_str(),
+                    found.problem.or(found.refusal).as_deref()
+                ),
+                expected
+            );
+        };
+        let files = || {
+            Layer::new()
+                .file("etc/passwd", b"app:x:1000:1000::/:/bin/sh\n")
+                .file("etc/group", b"video:x:44:app\n")
+        };
+        let large = 1 << 20;
+        check(files(), Some("app"), large, ("app (1000:1000) in the group 44", None));
+        check(files(), None, large, ("0:0", None));
+        let unknown = "unable to find user who: no matching entries in passwd file";
+        check(files(), Some("who"), large, ("root (0:0)", Some(unknown)));
+        check(
+            files(),
+            Some("app"),
+            20,
+            ("root (0:0)", Some("what /etc/passwd holds is not known")),
+        );
+        check(files(), None, 20, ("0:0", None));
+    }
+}

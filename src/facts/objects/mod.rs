@@ -1,0 +1,13 @@
+//! What objects ask of the loader: the two worlds, the processes of the command, and what each of them gets.
+
+pub mod command_entry;
+pub mod container_files;
+pub mod credentials;
+pub mod host_facts;
+pub mod ld_cache;
+pub mod other_loaders;
+pub mod plain_open;
+pub mod process_context;
+pub mod resolved_objects;
+pub mod start_failure;
+pub mod world;

@@ -1,0 +1,120 @@
+//! Loaders that programs name beside the image's own, as those of Nix, Guix and Homebrew do: with default directories, and
+//! mostly with a cache, of their own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::facts::objects::process_context::ProcessContext;
+use crate::facts::objects::resolved_objects::elf_at;
+use image_linkage::elf::{ByteString, ElfFacts};
+use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, LdCache, Libc};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{NodeKind, Rootfs};
+
+/// The loaders that are kept; images have one or two beside their own.
+const KEPT: usize = 4;
+
+/// The problems that are told: the first leaves the verdict open already.
+const TOLD: usize = 16;
+
+/// The bytes of a loader that are looked through in the time of one step of a search.
+const STEP_BYTES: usize = 256;
+
+/// What was read of loaders beside the image's own, for one world.
+#[derive(Debug, Default)]
+pub(crate) struct OtherLoaders(Mutex<ReadLoaders>);
+
+#[derive(Debug, Default)]
+struct ReadLoaders {
+    kept: Vec<OtherLoader>,
+    problems: BTreeSet<String>,
+}
+
+/// A loader by the name that programs have for it; `None` for what is no loader.
+#[derive(Debug)]
+struct OtherLoader {
+    interpreter: ByteString,
+    arch: &'static Arch,
+    linker: Option<DynamicLoader>,
+}
+
+impl OtherLoaders {
+    /// What could not be read of them.
+    pub(crate) fn problems(&self) -> BTreeSet<String> {
+        let read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        read.problems.clone()
+    }
+
+    /// The loader that a program of `of` names. What it starts with beside it is not kept: it is another thing for each
+    /// environment.
+    pub(crate) fn find_or_read(
+        &self,
+        of: &ProcessContext,
+        interpreter: &ByteString,
+        arch: &'static Arch,
+    ) -> Option<DynamicLoader> {
+        let mut read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = read.kept.iter();
+        if let Some(known) = kept.find(|known| known.interpreter == *interpreter && known.arch == arch) {
+            return known.linker.clone();
+        }
+        let linker = read_loader(of, interpreter, arch);
+        for problem in linker.iter().flat_map(|linker| &linker.problems) {
+            if read.problems.len() < TOLD {
+                read.problems.insert(problem.clone());
+            }
+        }
+        if read.kept.len() == KEPT {
+            read.kept.remove(0);
+        }
+        read.kept.push(OtherLoader {
+            interpreter: interpreter.clone(),
+            arch,
+            linker: linker.clone(),
+        });
+        linker
+    }
+}
+
+/// The loader of an image without one of the system, as those that Nix and Guix make: what the command's program names, or
+/// else what the most programs do.
+pub(crate) fn find_named_loader(
+    rootfs: &Rootfs,
+    arch: &'static Arch,
+    cpu: CpuLevel,
+    command: Option<&RootPath>,
+) -> Option<DynamicLoader> {
+    let interpreter = |elf: &ElfFacts| elf.interp.clone().filter(|_| Arch::of_object(elf) == Some(arch));
+    let read = |interpreter: &ByteString| DynamicLoader::read_at(rootfs, interpreter, arch, cpu);
+    let of_command = command.and_then(|command| interpreter(elf_at(rootfs, command)?));
+    of_command.as_ref().and_then(read).or_else(|| {
+        let mut named: BTreeMap<ByteString, usize> = BTreeMap::new();
+        rootfs.visit(|_, _, node| {
+            if let NodeKind::File(facts) = &node.kind
+                && let Some(name) = facts.elf.as_deref().and_then(interpreter)
+            {
+                *named.entry(name).or_default() += 1;
+            }
+        });
+        let (name, _) = named.into_iter().max_by_key(|(_, programs)| *programs)?;
+        read(&name)
+    })
+}
+
+/// Reads the loader at a path, which takes steps of the image's budget.
+fn read_loader(of: &ProcessContext, interpreter: &[u8], arch: &'static Arch) -> Option<DynamicLoader> {
+    let mut linker = DynamicLoader::read_at(&of.rootfs, interpreter, arch, of.cpu)?;
+    linker.budget = Arc::clone(&of.budget);
+    let bytes = of.rootfs.content(interpreter).unwrap_or_default();
+    let entries = linker.cache.as_deref().into_iter().flat_map(LdCache::iter).count();
+    linker
+        .budget
+        .spend(bytes.len() / STEP_BYTES + linker.default_dirs.len() + entries);
+    let reads_the_same = |own: &&DynamicLoader| own.libc != Libc::Musl && own.cache_path == linker.cache_path;
+    if let Some(own) = of.linker.as_ref().filter(reads_the_same) {
+        // In the other world it is not that of the image any more.
+        linker.cache.clone_from(&own.cache);
+        linker.cache_is_new = own.cache_is_new;
+    }
+    Some(linker)
+}

@@ -1,0 +1,281 @@
+//! What ends a process before its program can ask for a library: what the kernel does not execute, and what the loader
+//! does not find or refuses beside the library.
+
+use crate::facts::objects::process_context::ProcessContext;
+use crate::facts::objects::resolved_objects::{elf_at, unbound_symbols, unresolved_objects};
+use crate::knowledge::RequestKind;
+use image_linkage::elf::{ByteString, ElfFacts};
+use image_linkage::escape;
+use image_linkage::loader::{
+    LoadResolution, LoadedObject, ObjectNames, RequestOutcome, SearchStep, StartMode, UnresolvedRequest,
+};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{AccessDenial, FileUse, LookupError, NodeKind};
+
+/// What ends a process before its program can ask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartFailure {
+    /// The words of the kernel or the loader.
+    pub words: String,
+    /// What is to be done about it, as far as the image shows it.
+    pub cure: String,
+    /// What became of the first thing that is missing.
+    pub outcome: RequestOutcome,
+    /// The steps of the loader's search for it.
+    pub trace: Vec<SearchStep>,
+    /// The objects that the numbers in the search count.
+    pub objects: ObjectNames,
+    /// Whether the library is none of what it lacks, as far as that can be told.
+    pub gets_library: bool,
+    /// The file that it would get if it started, without links.
+    pub would_get: Option<RootPath>,
+    /// Whether a process is known that ends so; else it is a library that nobody is known to load.
+    pub is_process: bool,
+    /// The names that no object answers to.
+    pub missing: Vec<ByteString>,
+}
+
+impl StartFailure {
+    /// The kernel does not start the program at `path` with the interpreter that it names; `None` where it does.
+    pub(crate) fn of_interpreter(context: &ProcessContext, path: &RootPath) -> Option<Self> {
+        let elf = elf_at(&context.rootfs, path).filter(|_| context.start_mode(path) == StartMode::Executed)?;
+        let interpreter = elf.interp.as_ref()?;
+        let (says, why, outcome) = interpreter_fault(context, elf, interpreter)?;
+        let interpreter = escape::escape_bytes(interpreter);
+        Some(Self::new(
+            format!("{path}: {says}: its interpreter {interpreter} {why}"),
+            format!(
+                "take a build for the C library and the processor of this image, or a base image that has {interpreter}"
+            ),
+            outcome,
+        ))
+    }
+
+    /// The program at `path` is for a processor that the image is not for; one of 32 bits runs on its larger brother.
+    pub(crate) fn of_machine(context: &ProcessContext, path: &RootPath) -> Option<Self> {
+        let elf = elf_at(&context.rootfs, path)?;
+        let own = context.linker.as_ref()?.arch;
+        (!own.runs(elf)).then(|| {
+            Self::new(
+                format!(
+                    "{path}: exec format error: it is for another processor than {}",
+                    own.name
+                ),
+                "take the build for the processor of this image".to_owned(),
+                RequestOutcome::Refused,
+            )
+        })
+    }
+
+    /// What keeps the program at `path` from starting, whatever it is to do.
+    pub(crate) fn of_program(context: &ProcessContext, path: &RootPath) -> Option<Self> {
+        if let Some(failure) = Self::of_machine(context, path) {
+            return Some(failure);
+        }
+        // The kernel starts it, and no loader looks at it.
+        if elf_at(&context.rootfs, path).is_some_and(ElfFacts::is_static) {
+            return None;
+        }
+        Self::of_interpreter(context, path).or_else(|| {
+            let loaded = context.start_program(&path.absolute())?;
+            let failures: Vec<UnresolvedRequest> = unresolved_objects(&loaded).cloned().collect();
+            Self::of_loader(&loaded, &failures)
+        })
+    }
+
+    /// What the loader does not find or refuses beside the library.
+    pub(crate) fn of_loader(loaded: &LoadResolution, failures: &[UnresolvedRequest]) -> Option<Self> {
+        let first = failures.first()?;
+        // What is mapped and lacks a symbol is there.
+        let absent = failures.iter().filter(|failure| unbound_symbols(failure).is_none());
+        let mut missing: Vec<ByteString> = absent.map(|failure| failure.name.clone()).collect();
+        missing.sort();
+        missing.dedup();
+        let words = join_words(failures.iter().map(|failure| &failure.message));
+        let denial = first.trace.iter().find_map(SearchStep::denial);
+        let cure = match (denial, first.outcome) {
+            (Some(denial), _) => chmod(denial),
+            // Nobody asked, and nothing was searched: what an interpreter misses itself is no name of the loader.
+            (None, RequestOutcome::NotFound) if first.requested_by.is_none() && first.trace.is_empty() => {
+                "install the package that brings it into the Python that imports it".to_owned()
+            }
+            (None, RequestOutcome::NotFound) => {
+                let needs = failures.iter().map(|failure| need_words(loaded, failure));
+                format!(
+                    "put {} into a folder that the loader searches: copy it from the stage that linked the program, or \
+                     install the package that brings it",
+                    join_words(needs)
+                )
+            }
+            _ if unbound_symbols(first).is_some() => {
+                "take builds that belong together: what it was linked with has them, \
+                                                      and what is in the image is of another version"
+                    .to_owned()
+            }
+            _ => "put the build that the program was linked with in the place of what the loader refuses".to_owned(),
+        };
+        Some(Self {
+            trace: first.trace.clone(),
+            objects: ObjectNames::of_trace(&loaded.objects, &first.trace, None),
+            missing,
+            ..Self::new(words, cure, first.outcome)
+        })
+    }
+
+    fn new(words: String, cure: String, outcome: RequestOutcome) -> Self {
+        Self {
+            words,
+            cure,
+            outcome,
+            trace: Vec::new(),
+            objects: ObjectNames::default(),
+            gets_library: true,
+            would_get: None,
+            is_process: true,
+            missing: Vec::new(),
+        }
+    }
+}
+
+/// The bytes of the loader's words on one program that are told: a report says them several times.
+const TOLD: usize = 4096;
+
+/// The loader's words on several requests in one sentence: the first, and as many more as have room beside it.
+pub fn join_words(messages: impl IntoIterator<Item = impl AsRef<str>>) -> String {
+    let (mut told, mut left_out) = (String::new(), 0);
+    for message in messages {
+        let message = message.as_ref();
+        if told.is_empty() {
+            // Nothing that is found has a name of so many bytes (`PATH_MAX` of Linux).
+            told.push_str(message.get(..message.floor_char_boundary(TOLD)).unwrap_or_default());
+        } else if told.len() + message.len() <= TOLD {
+            told += "; ";
+            told += message;
+        } else {
+            left_out += 1;
+        }
+    }
+    match left_out {
+        0 => told,
+        _ => format!("{told}; and {left_out} more"),
+    }
+}
+
+/// What the kernel says of an interpreter, and why (Linux `fs/binfmt_elf.c`, `load_elf_binary`).
+fn interpreter_fault(
+    context: &ProcessContext,
+    program: &ElfFacts,
+    interpreter: &[u8],
+) -> Option<(String, &'static str, RequestOutcome)> {
+    let refused = |says: &str, why| Some((says.to_owned(), why, RequestOutcome::Refused));
+    if interpreter.is_empty() {
+        return refused("exec format error", "(an empty name) is none");
+    }
+    // Of a relative one the working directory decides, which is not that of the program.
+    let directory = &context.environment.working_dir;
+    let path = match interpreter.first() {
+        Some(b'/') => interpreter.to_vec(),
+        _ => [directory, &b"/"[..], interpreter].concat(),
+    };
+    let found = match context.rootfs.lookup(&path) {
+        Ok(found) => found,
+        Err(error) => return Some((error.to_string(), "is not in the image", RequestOutcome::NotFound)),
+    };
+    let NodeKind::File(facts) = &context.rootfs.node(found.node).kind else {
+        return refused("Permission denied", "is no file");
+    };
+    let [_, _, _, _, class, ..] = program.ident;
+    match facts.elf.as_deref() {
+        None if facts.bytes < 64 => refused("Input/output error", "is too short"),
+        None => refused("Accessing a corrupted shared library", "is no object"),
+        Some(elf) if elf.machine != program.machine || elf.class() != class => {
+            refused("Accessing a corrupted shared library", "is for another processor")
+        }
+        Some(_) => None,
+    }
+}
+
+/// What is unresolved of a load but for the library, and for what the library lacks where it is needed.
+pub(crate) fn other_failures(
+    loaded: &LoadResolution,
+    names: &[ByteString],
+    asks: RequestKind,
+) -> Vec<UnresolvedRequest> {
+    let library = names.first().filter(|_| asks == RequestKind::Needed);
+    let library = library.and_then(|name| loaded.object_for(name));
+    let is_of_library = |failure: &UnresolvedRequest| {
+        library.is_some_and(|library| is_requested_below(loaded, requester(loaded, failure), library))
+    };
+    let others = unresolved_objects(loaded).filter(|failure| !names.contains(&failure.name) && !is_of_library(failure));
+    others.cloned().collect()
+}
+
+/// What the library that answers to `name` lacks: it comes with the library, and is no matter of who asks.
+pub(crate) fn failure_of_library<'l>(loaded: &'l LoadResolution, name: &ByteString) -> Option<&'l UnresolvedRequest> {
+    let library = loaded.object_for(name)?;
+    unresolved_objects(loaded).find(|failure| is_requested_below(loaded, requester(loaded, failure), library))
+}
+
+/// Whether an object was mapped for another one, or is that one.
+fn is_requested_below(loaded: &LoadResolution, object: Option<&LoadedObject>, above: &LoadedObject) -> bool {
+    let mut object = object;
+    // No chain is longer than there are objects.
+    for _ in 0..=loaded.objects.len() {
+        match object {
+            Some(one) if one.real_path == above.real_path => return true,
+            Some(one) => object = one.requested_by.and_then(|number| loaded.objects.get(number)),
+            None => return false,
+        }
+    }
+    false
+}
+
+/// The command that lets the user of the image use a file in one of these ways; `None` where he may.
+pub(crate) fn permission_cure(context: &ProcessContext, path: &RootPath, ways: &[FileUse]) -> Option<String> {
+    let user = &context.user.credentials;
+    let denied = |usage: &FileUse| context.rootfs.open_as(&path.absolute(), user, *usage).err();
+    ways.iter().filter_map(denied).find_map(|error| match error {
+        LookupError::Denied(denial) => Some(chmod(&denial)),
+        _ => None,
+    })
+}
+
+/// The command that lets the user of the image use a file.
+fn chmod(denial: &AccessDenial) -> String {
+    let bits = match denial.usage {
+        FileUse::Read => "a+r",
+        FileUse::Write => "a+w",
+        FileUse::Execute => "a+rx",
+        FileUse::Pass => "a+x",
+    };
+    format!("RUN chmod {bits} {} ({denial})", denial.path)
+}
+
+/// A missing name and who needs it.
+fn need_words(loaded: &LoadResolution, failure: &UnresolvedRequest) -> String {
+    let name = escape::escape_bytes(&failure.name);
+    match requester(loaded, failure) {
+        Some(object) => format!("{name}, which {} needs,", object.real_path),
+        None => name,
+    }
+}
+
+fn requester<'l>(loaded: &'l LoadResolution, failure: &UnresolvedRequest) -> Option<&'l LoadedObject> {
+    loaded.objects.get(failure.requested_by?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TOLD, join_words};
+
+    #[test]
+    fn of_many_words_the_first_are_told_and_how_many_more_there_are() {
+        assert_eq!(join_words(Vec::<&str>::new()), "");
+        assert_eq!(join_words(["a", "b"]), "a; b");
+        let long = "é".repeat(TOLD);
+        assert_eq!(join_words([&long]), "é".repeat(TOLD / 2));
+        let half = "x".repeat(TOLD / 2);
+        let all = ["a", &half, &half, &half, "b"];
+        assert_eq!(join_words(all), format!("a; {half}; b; and 2 more"));
+    }
+}

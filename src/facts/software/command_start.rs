@@ -1,0 +1,299 @@
+//! Whether the first program of the container's command starts, as far as that is certain before any code runs.
+
+use crate::facts::objects::process_context::ProcessContext;
+use crate::facts::objects::resolved_objects::elf_at;
+use crate::facts::objects::start_failure::{StartFailure, permission_cure};
+use crate::facts::software::consumers::CuptiConsumer;
+use image_linkage::elf::{ElfFacts, ElfProblem};
+use image_linkage::escape;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{FileUse, LookupError, NodeKind};
+use image_source::ImageConfig;
+use python_path::DEFAULT_PATH;
+use python_path::is_interpreter_name;
+
+/// Why the container's command does not start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandFailure {
+    /// The words of the engine, the kernel or the loader.
+    pub words: String,
+    /// What is to be done about it.
+    pub cure: String,
+    /// The program or script, where the image has it.
+    pub program: Option<RootPath>,
+    /// The program or interpreter that the image does not have; a bare name was not found on `PATH`.
+    pub missing: Option<RootPath>,
+}
+
+impl CommandFailure {
+    /// The same for want of the file at a path.
+    fn without(self, path: &[u8]) -> Self {
+        Self {
+            missing: Some(RootPath::new(path)),
+            ..self
+        }
+    }
+
+    /// Whether it is why a consumer gets nothing: its process is the program that does not start, or its Python is the one
+    /// that the image does not have.
+    pub(crate) fn ends(&self, consumer: &CuptiConsumer) -> bool {
+        let python = self.missing.as_ref().filter(|path| is_interpreter_name(path.name()));
+        // A package is below the prefix of its Python, `/opt/venv` of `/opt/venv/bin/python3`.
+        let prefix = python.map(|path| path.parent().parent().absolute());
+        let object = consumer.object.absolute();
+        let is_below = |prefix: &Vec<u8>| {
+            let rest = object.strip_prefix(prefix.strip_suffix(b"/").unwrap_or(prefix));
+            rest.is_some_and(|rest| rest.starts_with(b"/"))
+        };
+        let is_lost = consumer.unreachable().is_some() && prefix.as_ref().is_some_and(is_below);
+        is_lost || self.ends_program_of(consumer)
+    }
+
+    fn ends_program_of(&self, consumer: &CuptiConsumer) -> bool {
+        let is_of_program = self.program.is_some() && consumer.program == self.program;
+        is_of_program && consumer.start_failure().is_some()
+    }
+}
+
+/// The bytes of a file that the kernel reads to tell what it is (`BINPRM_BUF_SIZE`).
+const FIRST_BLOCK: usize = 256;
+/// The scripts that it takes for interpreters of each other (Linux fs/exec.c, `exec_binprm`).
+const INTERPRETERS: usize = 5;
+/// The bytes of a word or a variable that the kernel takes, with its NUL (`MAX_ARG_STRLEN` of Linux).
+const WORD: usize = 128 << 10;
+/// Folders that an engine or a host fills when the container starts.
+const FILLED: [&str; 8] = [
+    "/proc",
+    "/sys",
+    "/dev",
+    "/run",
+    "/mnt",
+    "/tmp",
+    "/usr/local/nvidia",
+    "/host",
+];
+
+/// Why the command does not start; `None` where nothing shows that, and where a program that asks for the library tells.
+pub(crate) fn find_command_failure(
+    context: &ProcessContext,
+    config: &ImageConfig,
+    consumers: &[CuptiConsumer],
+) -> Option<CommandFailure> {
+    let first = context.with_environment(&context.commands.environment);
+    if let Some(refusal) = &first.user.refusal {
+        return Some(CommandFailure {
+            cure: "create it in the image, or name a user and group that the image has, or numbers".to_owned(),
+            ..plain_failure(refusal.clone(), None)
+        });
+    }
+    let start = CommandStart {
+        context: &first,
+        config,
+    };
+    let failure = start.failure()?;
+    let ended = consumers.iter().filter(|consumer| failure.ends_program_of(consumer));
+    // The finding of a single one has the loader's search; several would repeat each other.
+    (ended.count() != 1).then_some(failure)
+}
+
+struct CommandStart<'c> {
+    context: &'c ProcessContext,
+    config: &'c ImageConfig,
+}
+
+impl CommandStart<'_> {
+    fn failure(&self) -> Option<CommandFailure> {
+        let mut name = self.config.command.first()?.clone();
+        let variables = self.context.commands.environment.iter();
+        let variables = variables.map(|(name, value)| name.len() + 1 + value.len());
+        if self
+            .config
+            .command
+            .iter()
+            .map(String::len)
+            .chain(variables)
+            .any(|bytes| bytes >= WORD)
+        {
+            return Some(plain_failure("argument list too long".to_owned(), None));
+        }
+        let mut script = None;
+        for _ in 0..=INTERPRETERS {
+            let path = match self.find(&name, script.as_ref()) {
+                Ok(path) => path?,
+                Err(failure) => return Some(failure),
+            };
+            let file = self.context.rootfs.lookup(&path).ok()?;
+            if let Some(failure) = self.refused(&path, &file.path) {
+                return Some(failure);
+            }
+            if let Some(elf) = elf_at(&self.context.rootfs, &file.path) {
+                let failure = StartFailure::of_machine(self.context, &file.path);
+                // One that was cut off tells by its interpreter alone that it is a program.
+                let starts = elf.is_program() || elf.interp.is_some();
+                let failure =
+                    failure.or_else(|| StartFailure::of_program(self.context, &file.path).filter(|_| starts))?;
+                return Some(CommandFailure {
+                    words: failure.words,
+                    cure: failure.cure,
+                    program: Some(file.path),
+                    missing: None,
+                });
+            }
+            if let Some(failure) = self.unreadable(&path, &file.path) {
+                return Some(failure);
+            }
+            let content = self.context.rootfs.content(&path)?;
+            name = match interpreter(content, script.is_none()) {
+                Ok(name) => name?,
+                Err(why) => return Some(plain_failure(format!("{}: {why}", shown(&path)), Some(file.path))),
+            };
+            script = Some(path);
+        }
+        let why = "too many levels of symbolic links: scripts are each other's interpreters";
+        Some(plain_failure(format!("{}: {why}", shown(&script?)), None))
+    }
+
+    /// The path of a program or interpreter; nothing where a run may bring it.
+    fn find(&self, name: &str, script: Option<&Vec<u8>>) -> Result<Option<Vec<u8>>, CommandFailure> {
+        let rootfs = &self.context.rootfs;
+        let shown_name = escape::escape_bytes(name.as_bytes());
+        let path = if name.contains('/') {
+            self.context.path_in_working_dir(name.as_bytes())
+        } else {
+            let path = self
+                .context
+                .commands
+                .environment
+                .get("PATH")
+                .map_or(DEFAULT_PATH, String::as_str);
+            let folders = path
+                .split(':')
+                .map(|folder| if folder.is_empty() { "." } else { folder });
+            let places = folders.map(|folder| self.context.path_in_working_dir(format!("{folder}/{name}").as_bytes()));
+            let mut places = places.filter(|place| rootfs.file(place).is_some());
+            match places.next() {
+                Some(path) => path,
+                None if path.split(':').any(|folder| self.is_filled(folder.as_bytes())) => return Ok(None),
+                None => {
+                    let words = format!("exec: \"{shown_name}\": executable file not found in $PATH");
+                    return Err(plain_failure(words, None).without(name.as_bytes()));
+                }
+            }
+        };
+        if self.is_filled(&path) {
+            return Ok(None);
+        }
+        match (rootfs.lookup(&path), script) {
+            (Ok(_) | Err(LookupError::Denied(_)), _) => Ok(Some(path)),
+            (Err(_), Some(script)) => {
+                let script = shown(script);
+                let why = format!("No such file or directory: its interpreter {shown_name} is not in the image");
+                let program = rootfs.lookup(script.as_bytes()).ok().map(|found| found.path);
+                Err(plain_failure(format!("{script}: {why}"), program).without(&path))
+            }
+            (Err(error), None) => Err(plain_failure(format!("exec: \"{shown_name}\": {error}"), None).without(&path)),
+        }
+    }
+
+    /// Whether a path lies where an engine or a host puts files: in a folder of theirs, or in a volume.
+    fn is_filled(&self, path: &[u8]) -> bool {
+        let path = RootPath::new(path).absolute();
+        let volumes = self.config.settings.volumes.iter().map(String::as_str);
+        let mut folders = FILLED.iter().copied().chain(volumes);
+        folders.any(|folder| {
+            let rest = path.strip_prefix(folder.trim_end_matches('/').as_bytes());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        })
+    }
+
+    /// Why the interpreter of a script cannot read it.
+    fn unreadable(&self, path: &[u8], file: &RootPath) -> Option<CommandFailure> {
+        let opened = self
+            .context
+            .rootfs
+            .open_as(path, &self.context.user.credentials, FileUse::Read);
+        let Err(LookupError::Denied(denial)) = opened else {
+            return None;
+        };
+        let cure = permission_cure(self.context, file, &[FileUse::Read])?;
+        Some(CommandFailure {
+            words: format!("{}: its interpreter cannot read it: {denial}", shown(path)),
+            cure,
+            program: Some(file.clone()),
+            missing: None,
+        })
+    }
+
+    /// Why the kernel does not execute what lies at a path.
+    fn refused(&self, path: &[u8], file: &RootPath) -> Option<CommandFailure> {
+        let rootfs = &self.context.rootfs;
+        if let Err(LookupError::Denied(_)) = rootfs.open_as(path, &self.context.user.credentials, FileUse::Execute) {
+            let cure = permission_cure(self.context, file, &[FileUse::Execute]);
+            let failure = plain_failure(format!("{}: Permission denied", shown(path)), Some(file.clone()));
+            return Some(CommandFailure {
+                cure: cure.unwrap_or_else(|| failure.cure.clone()),
+                ..failure
+            });
+        }
+        let why = match &rootfs.node(rootfs.lookup(path).ok()?.node).kind {
+            NodeKind::Directory(_) => "is a directory".to_owned(),
+            NodeKind::File(facts) if facts.bytes == 0 => "exec format error: it is empty".to_owned(),
+            NodeKind::File(facts) => format!("exec format error: {}", facts.elf.as_deref().and_then(object_fault)?),
+            _ => return None,
+        };
+        Some(plain_failure(format!("{}: {why}", shown(path)), Some(file.clone())))
+    }
+}
+
+/// The interpreter that the first line of a script names (Linux `fs/binfmt_script.c`); nothing of what is no script and a
+/// shell may still run.
+fn interpreter(content: &[u8], is_first: bool) -> Result<Option<String>, &'static str> {
+    let Some(line) = content.strip_prefix(b"#!") else {
+        let why = "exec format error: its first line names no interpreter";
+        return if is_first && !content.is_empty() {
+            Err(why)
+        } else {
+            Ok(None)
+        };
+    };
+    let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let begin = line.trim_ascii_start();
+    let name: &[u8] = begin.split(|byte| b" \t".contains(byte)).next().unwrap_or_default();
+    if line.len() - begin.len() + name.len() + 2 >= FIRST_BLOCK {
+        return Err("exec format error: its first line is longer than the kernel reads");
+    }
+    if line.ends_with(b"\r") {
+        return Err("No such file or directory: its first line ends in a carriage return");
+    }
+    Ok(String::from_utf8(name.to_vec()).ok().filter(|name| !name.is_empty()))
+}
+
+/// Why the kernel takes an object for no program (Linux `fs/binfmt_elf.c`, `load_elf_binary`).
+fn object_fault(elf: &ElfFacts) -> Option<&'static str> {
+    let is_cut = |problem: &ElfProblem| match problem {
+        ElfProblem::Truncated { what, .. } => ["the header", "the program headers"].contains(what),
+        _ => false,
+    };
+    match elf.kind {
+        _ if elf.problems.iter().any(is_cut) => Some("the object is cut off"),
+        EXECUTABLE | MOVABLE => None,
+        _ => Some("the object is no program"),
+    }
+}
+
+/// `ET_EXEC` and `ET_DYN`.
+const EXECUTABLE: u16 = 2;
+const MOVABLE: u16 = 3;
+
+fn shown(path: &[u8]) -> String {
+    escape::escape_bytes(path)
+}
+
+fn plain_failure(words: String, program: Option<RootPath>) -> CommandFailure {
+    CommandFailure {
+        words,
+        cure: "put the named file into the image, or name another program in ENTRYPOINT or CMD".to_owned(),
+        program,
+        missing: None,
+    }
+}

@@ -1,0 +1,284 @@
+//! Who loads an object that asks for a library, and the process in which it asks.
+
+use crate::byte_search::{contains_bytes, last_part};
+use crate::facts::objects::process_context::ProcessContext;
+use crate::facts::objects::resolved_objects::{elf_at, unbound_symbols, unresolved_objects};
+use crate::facts::objects::start_failure::StartFailure;
+use crate::facts::software::python::{self, ImportedObject};
+use crate::knowledge::ConsumerProfile;
+use image_linkage::elf::{ByteString, ElfFacts};
+use image_linkage::layer::FileFacts;
+use image_linkage::loader::{LoadResolution, ProcessSetup, RequestOutcome, SimulatedProcess, StartMode};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
+use python_path::PythonUse;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Who loads an object.
+pub(super) enum ObjectLoader<'c> {
+    /// It is a program itself.
+    Program,
+    /// The interpreter that finds it as part of a package.
+    Python(ImportedObject<'c>),
+    /// It is part of a package that no Python finds.
+    Nobody(PythonUse),
+    /// What needs it, or opens it by its path, and who loads that.
+    User(LibraryUser<'c>, Box<Self>),
+    /// A program that is not known.
+    Unknown,
+}
+
+impl<'c> ObjectLoader<'c> {
+    pub(super) fn find(context: &'c ProcessContext, object: &RootPath) -> Self {
+        if elf_at(&context.rootfs, object).is_some_and(ElfFacts::is_program) {
+            return Self::Program;
+        }
+        match python::import_object(&context.python, &context.rootfs, object) {
+            Some(Ok(imported)) => Self::Python(imported),
+            Some(Err(why)) => Self::Nobody(why),
+            None => Self::Unknown,
+        }
+    }
+
+    /// The program of the process in which `object` asks, where one is known.
+    pub(super) fn program<'o>(&'o self, object: &'o RootPath) -> Option<&'o RootPath> {
+        match self {
+            Self::Program => Some(object),
+            Self::Python(imported) => Some(imported.program()),
+            Self::User(user, opener) => opener.program(user.object),
+            Self::Nobody(_) | Self::Unknown => None,
+        }
+    }
+
+    /// A failure of the loader, where it ends the process that asks for sure: Python, and a program that is not known,
+    /// may have mapped what is in the image before they come to the object.
+    pub(super) fn end_by(
+        &self,
+        failure: StartFailure,
+        loaded: &LoadResolution,
+        context: &ProcessContext,
+        known: KnownProfiles<'_>,
+    ) -> Option<StartFailure> {
+        let is_followed = match self {
+            Self::Program => true,
+            Self::User(_, opener) => matches!(**opener, Self::Program),
+            // What its package opens before is in its profile; before the interpreter nothing is mapped.
+            Self::Python(imported) => {
+                let root = loaded.root.and_then(|root| loaded.objects.get(root));
+                let is_interpreter = root.is_some_and(|root| root.real_path == *imported.program());
+                is_interpreter || known.own.is_some_and(|profile| profile.python.is_some())
+            }
+            Self::Nobody(_) | Self::Unknown => false,
+        };
+        let is_process = !matches!(self, Self::Nobody(_) | Self::Unknown);
+        let is_gone = |name: &ByteString| !context.has_library_named(name);
+        let mut unbound = loaded
+            .unresolved
+            .iter()
+            .filter(|missing| unbound_symbols(missing).is_some());
+        let is_sure = is_followed
+            || failure.missing.iter().any(is_gone)
+            || unbound.any(|unbound| context.lacks_imports_of(&RootPath::new(&unbound.name), true));
+        is_sure.then_some(StartFailure { is_process, ..failure })
+    }
+}
+
+/// The profile of an object, and those of the packages that its own may import.
+#[derive(Clone, Copy)]
+pub(super) struct KnownProfiles<'p> {
+    pub own: Option<&'p ConsumerProfile>,
+    /// One that may be imported before an object of no profile.
+    pub before: Option<&'p ConsumerProfile>,
+    pub all: &'p [ConsumerProfile],
+}
+
+impl<'p> KnownProfiles<'p> {
+    /// The profile of what is imported before an object: its own, else that of the package whose libraries it needs.
+    fn imported(&self, elf: Option<&ElfFacts>) -> Option<&'p ConsumerProfile> {
+        let needed = elf.map(|elf| elf.needed.as_slice()).unwrap_or_default();
+        let brings = |profile: &&ConsumerProfile| {
+            let mut names = profile.python.iter().flat_map(|python| &python.brings);
+            names.any(|name| needed.iter().any(|needed| **needed == *name.as_bytes()))
+        };
+        self.own.or(self.before).or_else(|| self.all.iter().find(brings))
+    }
+}
+
+/// A program or a module of Python that brings a library into its process.
+#[derive(Clone, Copy)]
+pub(crate) struct LibraryUser<'c> {
+    pub object: &'c RootPath,
+    /// What it needs or opens: the library, or another that needs it, at first or further on.
+    pub via: &'c RootPath,
+}
+
+/// The objects that need a library, and the programs that open one by a text that ends in its name; a few of many.
+pub(crate) struct LibraryUsers<'c> {
+    objects: &'c [(RootPath, Arc<FileFacts>)],
+    /// By that name; found when the first is asked for.
+    by_name: OnceCell<BTreeMap<&'c [u8], Vec<&'c RootPath>>>,
+}
+
+impl<'c> LibraryUsers<'c> {
+    pub(crate) fn new(objects: &'c [(RootPath, Arc<FileFacts>)]) -> Self {
+        Self {
+            objects,
+            by_name: OnceCell::new(),
+        }
+    }
+
+    /// Those that bring a library into their process: by the search path of a program its libraries find theirs
+    /// (elf/dl-load.c, `_dl_map_object`), however many lie between.
+    pub(super) fn of<'o>(&'o self, context: &ProcessContext, library: &'o RootPath) -> Vec<LibraryUser<'o>> {
+        let by_name = self.by_name.get_or_init(|| self.list());
+        let (mut users, mut between, mut at) = (Vec::new(), vec![library], 0);
+        while let Some(&via) = between.get(at) {
+            at += 1;
+            let soname = elf_at(&context.rootfs, via).and_then(|elf| elf.soname.as_deref());
+            let names = BTreeSet::from([via.name(), soname.unwrap_or(via.name())]);
+            let naming = names.into_iter().filter_map(|name| by_name.get(name));
+            for &object in naming.flatten() {
+                match ObjectLoader::find(context, object) {
+                    ObjectLoader::Program | ObjectLoader::Python(_) => users.push(LibraryUser { object, via }),
+                    _ if between.len() < BETWEEN && !between.contains(&object) => between.push(object),
+                    _ => {}
+                }
+            }
+        }
+        users
+    }
+
+    fn list(&self) -> BTreeMap<&'c [u8], Vec<&'c RootPath>> {
+        let mut users: BTreeMap<&[u8], Vec<&RootPath>> = BTreeMap::new();
+        for (path, facts) in self.objects {
+            let elf = facts.elf.as_deref();
+            let opened = elf.filter(|elf| elf.is_program()).map(|elf| &elf.mentions);
+            let texts = elf
+                .into_iter()
+                .flat_map(|elf| &elf.needed)
+                .chain(opened.into_iter().flatten());
+            for name in texts.map(|text| last_part(text)).collect::<BTreeSet<_>>() {
+                let of_name = users.entry(name).or_default();
+                if of_name.len() < USERS {
+                    of_name.push(path);
+                }
+            }
+        }
+        users
+    }
+}
+
+/// The links to objects, by the file name that they lead to.
+pub(crate) struct ObjectLinks<'c>(BTreeMap<&'c [u8], Vec<&'c RootPath>>);
+
+impl<'c> ObjectLinks<'c> {
+    pub(crate) fn new(links: &'c [(RootPath, ByteString)]) -> Self {
+        let mut by_name: BTreeMap<&[u8], Vec<&RootPath>> = BTreeMap::new();
+        for (link, target) in links {
+            let of_name = by_name.entry(last_part(target)).or_default();
+            if of_name.len() < USERS {
+                of_name.push(link);
+            }
+        }
+        Self(by_name)
+    }
+
+    /// The links of other folders to an object whose search path begins at its own folder: that of the link by which it is
+    /// opened (elf/dl-object.c, `_dl_new_object`).
+    pub(super) fn that_move(&self, rootfs: &Rootfs, object: &RootPath) -> impl Iterator<Item = &'c RootPath> {
+        let elf = elf_at(rootfs, object);
+        let paths = elf.into_iter().flat_map(|elf| elf.runpath.iter().chain(&elf.rpath));
+        let mut paths = paths.filter(|path| contains_bytes(path, ORIGIN));
+        let links = paths.next().and_then(|_| self.0.get(object.name()));
+        let leads = |link: &&RootPath| {
+            let found = rootfs.lookup(&link.absolute());
+            link.parent() != object.parent() && found.is_ok_and(|found| found.path == *object)
+        };
+        links.into_iter().flatten().copied().filter(leads)
+    }
+}
+
+/// The token of the folder of an object, with or without braces.
+const ORIGIN: &[u8] = b"ORIGIN";
+/// The users of one library, and the links to one, that are looked at.
+const USERS: usize = 4;
+/// The libraries between one and those who bring it that are followed.
+const BETWEEN: usize = 16;
+
+/// Starts who loads the object, and loads it into that process; where it is the program, what it starts with.
+pub(super) fn load(
+    process: &mut SimulatedProcess<'_>,
+    context: &ProcessContext,
+    (object, opened_as): (&RootPath, Option<&RootPath>),
+    opener: &ObjectLoader<'_>,
+    known: KnownProfiles<'_>,
+) -> LoadResolution {
+    let path = opened_as.unwrap_or(object).absolute();
+    match opener {
+        ObjectLoader::Program => process.start(&object.absolute(), context.start_mode(object)),
+        ObjectLoader::Python(imported) => {
+            let profile = known.imported(elf_at(&context.rootfs, object));
+            imported.load(process, profile, known.all)
+        }
+        ObjectLoader::User(user, by) => {
+            let started = match **by {
+                ObjectLoader::Program => process.start(&user.object.absolute(), StartMode::Executed),
+                _ => load(process, context, (user.object, None), by, known),
+            };
+            // A program that does not start opens nothing.
+            let is_over = process.map_of_path(object).is_some() || unresolved_objects(&started).next().is_some();
+            if is_over {
+                return started;
+            }
+            process.open(&user.via.absolute(), process.map_of_path(user.object))
+        }
+        ObjectLoader::Nobody(_) | ObjectLoader::Unknown => {
+            process.start_unknown();
+            process.open(&path, None)
+        }
+    }
+}
+
+/// What answers to a need that was followed.
+pub(crate) enum NeededLookup {
+    To(RootPath),
+    /// A library that the container runtime brings.
+    Driver,
+    /// Nothing, or nothing that can be told without the program that loads the object.
+    Unknown,
+}
+
+/// Where the loader gets to from `object`, in the process that loads it, for a name that it needs.
+pub(crate) fn follow_needed(
+    context: &ProcessContext,
+    profiles: &[ConsumerProfile],
+    object: &RootPath,
+    name: &ByteString,
+) -> NeededLookup {
+    let run = |setup: &ProcessSetup<'_>| {
+        let opener = ObjectLoader::find(context, object);
+        let own = profiles.iter().find(|profile| profile.fits(object));
+        let known = KnownProfiles {
+            own,
+            before: None,
+            all: profiles,
+        };
+        let loaded = load(
+            &mut SimulatedProcess::new(setup),
+            context,
+            (object, None),
+            &opener,
+            known,
+        );
+        let missing = loaded.unresolved.iter().find(|missing| missing.name == *name);
+        match (loaded.object_for(name), missing.map(|missing| missing.outcome)) {
+            // A name can be answered and fail all the same, where the object lacks a version that is asked for.
+            (Some(found), None) => NeededLookup::To(found.real_path.clone()),
+            (_, Some(RequestOutcome::ProvidedAtRuntime)) => NeededLookup::Driver,
+            _ => NeededLookup::Unknown,
+        }
+    };
+    context.with_setup(run).unwrap_or(NeededLookup::Unknown)
+}

@@ -1,0 +1,175 @@
+//! The copies of the library: version, owner, how each is found and who gets it.
+
+use crate::facts::objects::plain_open::PlainOpen;
+use crate::facts::objects::process_context::ProcessContext;
+use crate::facts::objects::resolved_objects::opened_object;
+use crate::facts::objects::world::ByWorld;
+use crate::facts::software::consumers::CuptiConsumer;
+use crate::facts::software::copy_version::{self, VersionHeaders, VersionSource};
+use crate::facts::software::cupti_files::CuptiFiles;
+use crate::facts::software::file_owner::{self, FileOwner, OwnerKind};
+use crate::knowledge::{Knowledge, ReleaseFile};
+use image_linkage::elf::{ByteString, ElfFacts, ElfProblem};
+use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, object_machine};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{AccessDenial, FileUse, LookupError, Rootfs};
+
+/// A copy of libcupti.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CuptiCopy {
+    /// The path by which a plain dlopen gets to it, else the path of the file.
+    pub path: ByteString,
+    /// The path without links.
+    pub real_path: RootPath,
+    /// The layer of the file.
+    pub layer: usize,
+    /// The soname; `None` for a file that is no library.
+    pub soname: Option<ByteString>,
+    /// The version, as far as it is known, and from where.
+    pub version: Option<(String, VersionSource)>,
+    /// The size in bytes.
+    pub bytes: u64,
+    /// The processor; `None` for a file that is no library.
+    pub machine: Option<String>,
+    /// The package it belongs to.
+    pub owner: FileOwner,
+    /// Whether it serves only the tool that brings it.
+    pub decoy: bool,
+    /// Whether a plain dlopen of its soname ends at it and succeeds.
+    pub loadable: ByWorld<bool>,
+    /// How that dlopen finds it, in the image as it is, or else under the container runtime.
+    pub how: Option<SearchStage>,
+    /// What opening it by its path gives: whether it has all it needs.
+    pub by_path: ByWorld<LoadResolution>,
+    /// The consumers that get it, by number.
+    pub used_by: Vec<usize>,
+    /// What keeps the user of the image from the file.
+    pub denial: Option<AccessDenial>,
+    /// What is wrong with the file.
+    pub problems: Vec<String>,
+}
+
+/// Describes the copies: version, owner, and who gets them.
+pub fn describe_copies(
+    knowledge: &Knowledge,
+    contexts: &ByWorld<ProcessContext>,
+    found: &CuptiFiles,
+    plain: &ByWorld<PlainOpen>,
+    consumers: &[CuptiConsumer],
+) -> Vec<CuptiCopy> {
+    let headers = VersionHeaders::find(knowledge.library, &contexts.as_is.rootfs, found);
+    let describe = |file: &(RootPath, usize)| describe_one(knowledge, contexts, &headers, file, plain, consumers);
+    found.files.iter().map(describe).collect()
+}
+
+fn describe_one(
+    knowledge: &Knowledge,
+    contexts: &ByWorld<ProcessContext>,
+    headers: &VersionHeaders,
+    (path, layer): &(RootPath, usize),
+    plain: &ByWorld<PlainOpen>,
+    consumers: &[CuptiConsumer],
+) -> CuptiCopy {
+    let rootfs = &*contexts.as_is.rootfs;
+    let absolute = path.absolute();
+    let facts = rootfs.file(&absolute);
+    let elf = facts.and_then(|facts| facts.elf.as_deref());
+    let soname = elf.and_then(|elf| elf.soname.clone());
+    // The SHA-256 names the release of a file wherever it was copied to.
+    let known = facts
+        .and_then(|facts| facts.sha256.as_deref())
+        .and_then(|sha256| knowledge.tables.releases.by_hash.get(sha256));
+    let owner = owner_of(knowledge, rootfs, path, known);
+    let opened = ByWorld::map(contexts, |context| {
+        plain_for(context, soname.as_ref(), plain.get(context.world))
+    });
+    let ends_here = ByWorld::map(&opened, |opened| ends_at(opened, path));
+    // The cache of the container runtime may lead to a copy that the image's own does not.
+    let reached = ends_here.as_is.or(ends_here.nvidia);
+    // No search can miss a file that is opened by its path: what fails is the file, or what it needs.
+    let by_path = ByWorld::map(contexts, |context| {
+        context.budget.keep_resolution(context.open_plain(&absolute))
+    });
+    let problems = copy_problems(elf, by_path.as_is.loads());
+    CuptiCopy {
+        path: reached.map_or_else(|| absolute.clone().into(), |(path, _)| path.clone()),
+        real_path: path.clone(),
+        layer: *layer,
+        version: copy_version::find_version(knowledge, rootfs, headers, path, known, &owner),
+        soname,
+        bytes: facts.map_or(0, |facts| facts.bytes),
+        machine: elf.map(object_machine),
+        decoy: file_owner::is_private_copy(knowledge.tables, path)
+            || file_owner::is_private_build(knowledge.tables, &owner)
+            || knowledge.library.is_vendored_name(path.name()),
+        owner,
+        loadable: ByWorld {
+            as_is: ends_here.as_is.is_some() && opened.as_is.loads(),
+            nvidia: ends_here.nvidia.is_some() && opened.nvidia.loads(),
+        },
+        how: reached.map(|(_, how)| how),
+        by_path,
+        used_by: users(consumers, path),
+        denial: denial_of(&contexts.as_is, &absolute),
+        problems,
+    }
+}
+
+/// What is the matter with a copy, which the loader of the image `loads` by its path or not.
+fn copy_problems(elf: Option<&ElfFacts>, loads: bool) -> Vec<String> {
+    // A text file in its place is what a pointer of Git LFS or a broken download leaves.
+    let Some(elf) = elf else {
+        return vec!["no ELF object".to_owned()];
+    };
+    // Some damage is nothing to the loader of the image: a file that it loads is not called damaged for that.
+    let told = |problem: &&ElfProblem| !(loads && matches!(problem, ElfProblem::Unloadable(_)));
+    elf.problems.iter().filter(told).map(ToString::to_string).collect()
+}
+
+/// What keeps the user of the image from a file.
+fn denial_of(context: &ProcessContext, path: &[u8]) -> Option<AccessDenial> {
+    let user = &context.user.credentials;
+    match context.rootfs.open_as(path, user, FileUse::Read) {
+        Err(LookupError::Denied(denial)) => Some(*denial),
+        _ => None,
+    }
+}
+
+/// What a plain dlopen of a copy's own soname gets; the one that was made already where the name is the same.
+fn plain_for(context: &ProcessContext, soname: Option<&ByteString>, plain: &PlainOpen) -> LoadResolution {
+    match soname {
+        Some(soname) if *soname != plain.name => context.open_plain(soname),
+        _ => plain.resolution.clone(),
+    }
+}
+
+fn ends_at<'r>(resolution: &'r LoadResolution, path: &RootPath) -> Option<(&'r ByteString, SearchStage)> {
+    opened_object(resolution)
+        .filter(|object| object.real_path == *path)
+        .map(|object| (&object.path, object.how))
+}
+
+fn users(consumers: &[CuptiConsumer], path: &RootPath) -> Vec<usize> {
+    let gets = |consumer: &CuptiConsumer| {
+        [&consumer.outcome.as_is, &consumer.outcome.nvidia]
+            .iter()
+            .any(|gets| gets.outcome == RequestOutcome::Loaded && gets.real_path.as_ref() == Some(path))
+    };
+    consumers
+        .iter()
+        .enumerate()
+        .filter(|(_, consumer)| gets(consumer))
+        .map(|(number, _)| number)
+        .collect()
+}
+
+fn owner_of(knowledge: &Knowledge, rootfs: &Rootfs, path: &RootPath, known: Option<&ReleaseFile>) -> FileOwner {
+    match known.and_then(|release| release.bundle.as_ref()) {
+        Some(bundle) => FileOwner {
+            kind: OwnerKind::Bundled,
+            name: bundle.clone(),
+            version: None,
+        },
+        None => file_owner::find_owner(knowledge, rootfs, path),
+    }
+}

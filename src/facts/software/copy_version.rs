@@ -1,0 +1,130 @@
+//! The version of a copy of the library: what its own bytes say, else the package that lists it, its name, its header.
+
+use std::collections::BTreeMap;
+
+use crate::facts::objects::resolved_objects::elf_at;
+use crate::facts::software::cupti_files::CuptiFiles;
+use crate::facts::software::file_owner::FileOwner;
+use crate::knowledge::{Knowledge, LibraryProfile, ReleaseFile};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
+
+/// Where a version is known from, the surest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum VersionSource {
+    /// The file's SHA-256 is that of a known release.
+    Hash,
+    /// A text within the file, which compilers of GPU code put there.
+    Text,
+    /// The package that owns the file.
+    Package,
+    /// The release in the file's name, as in `libcupti.so.2024.1.1`.
+    FileName,
+    /// The header of its folder, which is no other copy's.
+    Header,
+}
+
+impl VersionSource {
+    /// The name used in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hash => "hash",
+            Self::Text => "text",
+            Self::Package => "package",
+            Self::FileName => "file-name",
+            Self::Header => "header",
+        }
+    }
+}
+
+/// The folders of headers as seen from that of a library: of a wheel, a toolkit's lib64, its targets/*/lib, its extras.
+const INCLUDES: [&str; 4] = ["include", "../include", "../../include", "../../../include"];
+
+/// The headers that say a version, by the copies that they are nearest to.
+pub(crate) struct VersionHeaders {
+    by_copy: BTreeMap<RootPath, RootPath>,
+    copies: BTreeMap<RootPath, usize>,
+}
+
+impl VersionHeaders {
+    /// Looks for the headers around every copy.
+    pub(crate) fn find(library: &LibraryProfile, rootfs: &Rootfs, found: &CuptiFiles) -> Self {
+        let file = library.header_version.as_ref().map(|header| header.file.as_str());
+        let nearest = |folder: &[u8]| {
+            let header = |place: &&str| {
+                let path = [folder, format!("/{place}/{}", file?).as_bytes()].concat();
+                rootfs.lookup(&path).ok().map(|found| found.path)
+            };
+            INCLUDES.iter().find_map(header)
+        };
+        let near = found
+            .files
+            .iter()
+            .map(|(path, _)| (path, nearest(&path.parent().absolute())));
+        let by_copy: BTreeMap<RootPath, RootPath> = near
+            .filter_map(|(path, header)| Some((path.clone(), header?)))
+            .collect();
+        let mut copies = BTreeMap::new();
+        for header in by_copy.values() {
+            *copies.entry(header.clone()).or_default() += 1;
+        }
+        Self { by_copy, copies }
+    }
+
+    /// The header of a copy; nothing where another copy is as near to it and may be the one that it came with.
+    fn of(&self, copy: &RootPath) -> Option<&RootPath> {
+        let header = self.by_copy.get(copy)?;
+        (self.copies.get(header) == Some(&1)).then_some(header)
+    }
+}
+
+/// The version of a copy. Nothing is taken that the number of the soname in its bytes contradicts.
+pub(crate) fn find_version(
+    knowledge: &Knowledge,
+    rootfs: &Rootfs,
+    headers: &VersionHeaders,
+    path: &RootPath,
+    known: Option<&ReleaseFile>,
+    owner: &FileOwner,
+) -> Option<(String, VersionSource)> {
+    let library = knowledge.library;
+    // One file can be part of several releases, as libpcsamplingutil.so is of 12.0 and 12.1.
+    if let Some(release) = known.filter(|release| !release.versions.is_empty()) {
+        return Some((release.versions.join(" or "), VersionSource::Hash));
+    }
+    let elf = elf_at(rootfs, path);
+    let soname = elf.and_then(|elf| elf.soname.as_deref());
+    let texts = elf
+        .into_iter()
+        .flat_map(|elf| elf.mentions.iter().chain(&elf.fragments));
+    let text = library.version_by_text(texts.map(|text| &**text));
+    let package = package_version(library, owner).filter(|version| {
+        // The package tells the update as well, where it is of the release that the bytes tell.
+        let goes_on = |text: &String| {
+            version
+                .strip_prefix(text.as_str())
+                .is_some_and(|rest| rest.starts_with('.'))
+        };
+        text.as_ref().is_none_or(goes_on)
+    });
+    let name = || library.version_by_name(&knowledge.tables.releases, path.name());
+    let header = || library.version_by_header(rootfs.content(&headers.of(path)?.absolute())?);
+    let fits = |version: &String| !library.contradicts(version, soname);
+    let from = |version: Option<String>, source| Some((version.filter(fits)?, source));
+    from(package, VersionSource::Package)
+        .or_else(|| from(text, VersionSource::Text))
+        .or_else(|| from(name(), VersionSource::FileName))
+        // Last, as a header lies near many files that it says nothing of.
+        .or_else(|| from(header(), VersionSource::Header))
+}
+
+fn package_version(library: &LibraryProfile, owner: &FileOwner) -> Option<String> {
+    // A package that bundles CUPTI, such as one of PyTorch, has a version of its own.
+    let version = owner
+        .version
+        .as_ref()
+        .filter(|_| owner.name.contains(&library.package_word))?;
+    // Debian writes `12.4.127~12.4.1-2`: the release of the library stands in front.
+    let upstream = version.split(['~', '-']).next().unwrap_or(version);
+    Some(upstream.to_owned())
+}

@@ -1,0 +1,20 @@
+//! Which software asks for CUPTI: its files and copies, their owners, who asks for it and how, and what each gets.
+
+pub mod command_start;
+pub mod companions;
+pub mod consumer_outcome;
+pub mod consumers;
+pub mod copies;
+pub mod copy_version;
+pub mod cuda_runtime;
+pub mod cupti_access;
+pub mod cupti_files;
+pub mod expected_soname;
+pub mod file_owner;
+pub mod given_assumption;
+pub mod opened_names;
+pub mod process_variants;
+pub mod python;
+pub mod related_software;
+pub mod search_path;
+pub mod source_openers;

@@ -1,0 +1,242 @@
+//! The ways in which the processes of an image may start: an answer that is not the same in all of them is open, and one
+//! that no environment changes needs no assumption.
+
+use std::collections::BTreeSet;
+
+use container_start::{Assumption, Hole, Value};
+
+use crate::facts::objects::command_entry::CommandEntry;
+use crate::facts::objects::process_context::ProcessContext;
+use crate::facts::objects::resolved_objects::elf_at;
+use crate::facts::software::consumer_outcome::ConsumerOutcome;
+use crate::facts::software::cupti_files::CuptiFiles;
+use image_linkage::elf::ByteString;
+use image_linkage::escape;
+use image_linkage::loader::{LoadedObject, RequestOutcome, SearchStage, SimulatedProcess};
+use image_linkage::path::RootPath;
+
+/// How else the processes of an image may start.
+#[derive(Debug, Default)]
+pub(crate) struct ProcessVariants {
+    /// The other environments of the command's programs, each with what decides on it.
+    contexts: Vec<(ProcessContext, String)>,
+    /// The environments where an engine passes or mounts more than the image has, each with the index of its process.
+    when_given: Vec<(usize, ProcessContext)>,
+    /// The poorest environment and the one that leads to every copy, where something was assumed of the command.
+    extremes: Vec<ProcessContext>,
+    /// Why nothing is known of any process, if so.
+    never: Option<String>,
+}
+
+/// What an answer rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AnswerBasis {
+    /// Whether another environment would change it.
+    pub environment: bool,
+    /// The processes with what a run passes or mounts that would change it: indexes of `CommandReading::when_given`.
+    pub given: BTreeSet<usize>,
+}
+
+impl AnswerBasis {
+    /// What either of two answers rests on.
+    pub(crate) fn or(self, other: &Self) -> Self {
+        Self {
+            environment: self.environment || other.environment,
+            given: &self.given | &other.given,
+        }
+    }
+}
+
+/// What the other environments make of one answer.
+#[derive(Debug, Default)]
+pub(crate) struct VariantAnswer {
+    /// Why it is open.
+    pub open: Option<String>,
+    /// Why it may be another copy, where it is one in any case.
+    pub other_copies: Option<String>,
+    pub basis: AnswerBasis,
+}
+
+/// The folders that are put on a search path.
+const FOLDERS: usize = 16;
+
+impl ProcessVariants {
+    /// The variants of a context, by the places of the library.
+    pub(crate) fn new(context: &ProcessContext, found: &CuptiFiles) -> Self {
+        let mut variants = Self {
+            // Without a copy nobody gets one, whatever happens before.
+            never: if found.files.is_empty() {
+                None
+            } else {
+                own_dlopen(context)
+            },
+            ..Self::default()
+        };
+        let files = found.files.iter().take(FOLDERS).map(|(file, _)| file);
+        let folders: BTreeSet<Vec<u8>> = files.clone().map(|file| file.parent().absolute()).collect();
+        let rich = Vec::from_iter(folders).join(&b':');
+        for entry in context.commands.entries.iter().skip(1) {
+            let variant = context.with_entry(entry);
+            variants.contexts.push((
+                variant,
+                branch_words(entry.branches.last().map(|branch| branch.place.as_str())),
+            ));
+        }
+        let rich_text = String::from_utf8_lossy(&rich).into_owned();
+        let unknown = context
+            .commands
+            .entries
+            .iter()
+            .filter(|entry| !entry.unknown.is_empty());
+        for entry in unknown {
+            let why = entry
+                .first_hole()
+                .map_or_else(String::new, |(name, hole)| hole_words(name, hole));
+            for filled in filled_entries(entry, &rich_text) {
+                variants.contexts.push((context.with_entry(&filled), why.clone()));
+            }
+        }
+        if let Some(place) = context.commands.ldconfig_place() {
+            variants
+                .contexts
+                .push((context.with_own_cache(), format!("{place} runs ldconfig")));
+            if context.commands.changes_configuration() {
+                let mut all_found = context.clone();
+                all_found.environment.library_path = Some(ByteString::from(rich.clone()));
+                let why = format!("{place} runs ldconfig with a configuration of its own");
+                variants.contexts.push((all_found, why));
+            }
+        }
+        for (at, entry) in context.commands.when_given.iter().enumerate() {
+            let filled = filled_entries(entry, &rich_text);
+            let given = filled.iter().map(|entry| (at, context.with_entry(entry)));
+            variants.when_given.extend(given);
+        }
+        if !context.commands.assumptions().is_empty() {
+            variants.extremes = [None, Some(ByteString::from(rich))]
+                .into_iter()
+                .map(|library_path| {
+                    let mut variant = context.clone();
+                    variant.environment.library_path = library_path;
+                    variant.environment.preload = None;
+                    variant
+                })
+                .collect();
+        }
+        variants
+    }
+
+    /// What the variants make of what a program gets.
+    pub(crate) fn judge_outcome(
+        &self,
+        gets: &ConsumerOutcome,
+        ask: impl Fn(&ProcessContext) -> ConsumerOutcome,
+    ) -> VariantAnswer {
+        let is_loaded = |gets: &ConsumerOutcome| gets.outcome == RequestOutcome::Loaded;
+        let mut answer = self.judge(is_loaded(gets), |context| is_loaded(&ask(context)));
+        // Who does not start in any of them is lost, whoever starts it.
+        if gets.start_failure.is_some() && self.contexts.is_empty() {
+            answer.open = None;
+        }
+        if answer.open.is_none() && is_loaded(gets) {
+            let mut others = self.contexts.iter();
+            let other = others.find(|(context, _)| ask(context).real_path != gets.real_path);
+            answer.other_copies = other.map(|(_, why)| format!("which copy it gets is not known: {why}"));
+        }
+        answer
+    }
+
+    /// What the variants make of an answer.
+    pub(crate) fn judge(&self, is_so: bool, ask: impl Fn(&ProcessContext) -> bool) -> VariantAnswer {
+        let mut contexts = self.contexts.iter();
+        let other = contexts
+            .find(|(context, _)| ask(context) != is_so)
+            .map(|(_, why)| why.clone());
+        let differs = |context: &ProcessContext| ask(context) != is_so;
+        let given = self.when_given.iter().filter(|(_, context)| differs(context));
+        VariantAnswer {
+            open: self.never.clone().or(other),
+            other_copies: None,
+            basis: AnswerBasis {
+                environment: self.extremes.iter().any(differs),
+                given: given.map(|(at, _)| *at).collect(),
+            },
+        }
+    }
+}
+
+/// A process with each of the two extremes in the place of what is not known: nothing, and every folder of a copy.
+fn filled_entries(entry: &CommandEntry, rich: &str) -> Vec<CommandEntry> {
+    if entry.unknown.is_empty() {
+        return vec![entry.clone()];
+    }
+    let fill = |text: &str| {
+        let mut filled = entry.clone();
+        for (name, value) in &entry.unknown {
+            filled.variables.insert((*name).to_owned(), fill_elements(value, text));
+        }
+        filled
+    };
+    vec![fill(""), fill(rich)]
+}
+
+/// A list of folders whose elements with unknown parts are `by`, whatever else they hold: links may lead anywhere.
+fn fill_elements(value: &Value, by: &str) -> String {
+    let mark = "\0";
+    let text = value.filled(mark);
+    let elements = text
+        .split(':')
+        .map(|element| if element.contains(mark) { by } else { element });
+    elements.collect::<Vec<_>>().join(":")
+}
+
+/// Which condition decides.
+fn branch_words(place: Option<&str>) -> String {
+    match place {
+        Some(place) => format!("it depends on the condition in {place}"),
+        None => "the programs that the command starts have different environments".to_owned(),
+    }
+}
+
+/// What is not known of a variable.
+fn hole_words(name: &str, hole: &Hole) -> String {
+    let Hole { place, reason } = hole;
+    escape::escape_bytes(format!("{place} sets {name} to a value that is known only at run time ({reason})").as_bytes())
+}
+
+/// The assumptions that files of the library, or of the loader, stay as they are.
+pub(crate) fn file_assumptions(context: &ProcessContext, found: &CuptiFiles) -> Vec<Assumption> {
+    let is_of_library = |path: &str| {
+        let changed = RootPath::new(path.as_bytes());
+        let is_below = |file: &RootPath| {
+            let (file, changed) = (file.absolute(), changed.absolute());
+            file == changed || changed == b"/" || file.starts_with(&[&*changed, b"/"].concat())
+        };
+        let mut files = found.files.iter();
+        path.starts_with("/etc/ld.so") || files.any(|(file, _)| is_below(file))
+    };
+    let start = context.commands.start();
+    let changes = start.changed_files.iter();
+    let changes = changes.filter(|change| is_of_library(&change.path) && !found.files.is_empty());
+    let assumption = |change: &container_start::ChangedFile| {
+        let id = format!("files:{}@{}", change.path, change.place);
+        let text = format!("what is done to {} changes no library", change.path);
+        Assumption::at(id, &change.place, text)
+    };
+    changes.map(assumption).collect()
+}
+
+/// A preloaded object that stands in for dlopen: what that does nobody knows.
+fn own_dlopen(context: &ProcessContext) -> Option<String> {
+    let started = context.with_setup(|setup| SimulatedProcess::new(setup).start_unknown())?;
+    let stands_in = |object: &&LoadedObject| {
+        let elf = elf_at(&context.rootfs, &object.real_path);
+        let symbols = elf.and_then(|elf| elf.link_symbols.as_deref());
+        object.how == SearchStage::Preload && symbols.is_some_and(|symbols| symbols.defines(b"dlopen"))
+    };
+    let object = started.objects.iter().find(stands_in)?;
+    Some(format!(
+        "{}, which is preloaded, has a dlopen of its own",
+        object.real_path
+    ))
+}

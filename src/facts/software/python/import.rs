@@ -1,0 +1,322 @@
+//! The process that an import makes: the interpreter is started, then what packages open before, then the object.
+
+use crate::byte_search::contains_bytes;
+use crate::knowledge::{ConsumerProfile, ImportStep, LibraryRow, PythonImport, matches_name_pattern};
+use image_linkage::elf::ByteString;
+use image_linkage::loader::expand_pattern;
+use image_linkage::loader::{LoadResolution, RequestOutcome, SimulatedProcess, StartMode, UnresolvedRequest};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
+use python_path::{
+    CtypesSource, FoundObject, ImportRun, PythonEnvironment, PythonInterpreter, PythonUse, fits_version, follow_import,
+    is_source,
+};
+
+/// The files of one pattern that are looked at, at most.
+const FILES: usize = 64;
+/// How many packages that import one another are followed.
+const PACKAGES: usize = 4;
+
+/// An object that a Python of the image imports.
+pub(crate) struct ImportedObject<'e> {
+    environment: &'e PythonEnvironment,
+    rootfs: &'e Rootfs,
+    interpreter: &'e PythonInterpreter,
+    found: FoundObject,
+}
+
+/// What became of opening the first file of some patterns.
+enum Opening {
+    Opened,
+    Missing,
+    Refused(LoadResolution),
+}
+
+/// An import that fails: what the loader made of the object that it fails at.
+type ImportFailure = LoadResolution;
+
+/// Who imports an object; `None` for what is no part of a package, and why for what no Python finds.
+pub(crate) fn import_object<'e>(
+    environment: &'e PythonEnvironment,
+    rootfs: &'e Rootfs,
+    object: &RootPath,
+) -> Option<Result<ImportedObject<'e>, PythonUse>> {
+    Some(
+        environment
+            .find(rootfs, object)?
+            .map(|(interpreter, found)| ImportedObject {
+                environment,
+                rootfs,
+                interpreter,
+                found,
+            }),
+    )
+}
+
+impl ImportedObject<'_> {
+    /// The program of the interpreter, without links.
+    pub fn program(&self) -> &RootPath {
+        &self.interpreter.program
+    }
+
+    /// Which interpreter imports it, and as what.
+    pub fn used_by(&self) -> PythonUse {
+        PythonUse::Imported {
+            interpreter: self.interpreter.path.clone(),
+            site: self.found.site.clone(),
+        }
+    }
+
+    /// A file that decides on what the import comes to: it changes `sys.path`, or stands in the place of ctypes.
+    pub fn doubt(&self) -> Option<String> {
+        if let Some(file) = &self.interpreter.rearranges {
+            return Some(format!("{file} changes sys.path"));
+        }
+        match self.environment.ctypes(self.rootfs, self.interpreter) {
+            CtypesSource::Other(file) if is_source(&self.found.path) => {
+                Some(format!("{file} is imported in the place of ctypes"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Starts the interpreter, opens what the packages of `profile` open before, and loads the object.
+    pub fn load(
+        &self,
+        process: &mut SimulatedProcess<'_>,
+        profile: Option<&ConsumerProfile>,
+        profiles: &[ConsumerProfile],
+    ) -> LoadResolution {
+        let started = process.start(&self.program().absolute(), StartMode::Executed);
+        if !started.loads() {
+            return started;
+        }
+        if let Some((module, by)) = self.run().lacks {
+            let words = format!("No module named '{module}', which {by} imports");
+            return failed_import(&module, words);
+        }
+        let imported = profile.map(|profile| self.import(process, profile, profiles, PACKAGES));
+        if let Some(Err(failure)) = imported {
+            return failure;
+        }
+        if !is_source(&self.found.path) {
+            // An interpreter opens an extension by its path: the object itself is not searched for.
+            return process.open_now(&self.found.path, None);
+        }
+        if self.environment.ctypes(self.rootfs, self.interpreter) == CtypesSource::Nowhere {
+            return not_importable("ctypes");
+        }
+        // What is text opens by way of ctypes, which may be part of the interpreter.
+        match self.first_file(&["_ctypes.*so".to_owned()]) {
+            Some(file) => process.open_now(&file, None),
+            None if process.lacks_symbol(b"PyInit__ctypes") => not_importable("_ctypes"),
+            None => started,
+        }
+    }
+
+    /// What the import runs before it comes to the object.
+    fn run(&self) -> ImportRun {
+        let path = RootPath::new(&self.found.path);
+        follow_import(self.environment, self.interpreter, self.rootfs, &self.found.site, &path)
+    }
+
+    /// A module that the import runs before and that opens libraries, by whatever name.
+    pub fn opening_module(&self) -> Option<RootPath> {
+        self.run().opens
+    }
+
+    /// Whether the interpreter has one of these packages on its path.
+    pub fn finds_package(&self, packages: &[String]) -> bool {
+        self.first_file(packages).is_some()
+    }
+
+    /// The files of patterns that a program opens as the library itself, in order: below a variable of the environment,
+    /// the first of several that is set, below the toolkit of a library, the first of several that is found, or below the
+    /// folders of packages.
+    pub fn opened_files(
+        &self,
+        patterns: &[String],
+        finder: Option<&str>,
+        find: &dyn Fn(&[u8]) -> Option<RootPath>,
+    ) -> Vec<ByteString> {
+        let has_finder = finder.is_none_or(|name| self.version(name).is_some());
+        let files = patterns.iter().flat_map(|pattern| {
+            if let Some((names, rest)) = pattern.strip_prefix('$').and_then(|pattern| pattern.split_once('/')) {
+                let folder = names.split('|').find_map(|name| self.environment.variable(name));
+                let folder = folder.filter(|_| has_finder);
+                return folder.map_or_else(Vec::new, |folder| self.files(&RootPath::from(folder), rest));
+            }
+            if let Some((names, rest)) = pattern.strip_prefix('@').and_then(|pattern| pattern.split_once('/')) {
+                let mut names = names.split('|').filter(|_| has_finder);
+                let root = names
+                    .find_map(|name| find(name.as_bytes()))
+                    .and_then(|path| toolkit_of(&path));
+                return root.map_or_else(Vec::new, |root| self.files(&root, rest));
+            }
+            let folders = self.environment.folders(self.interpreter);
+            let sites = folders.filter(|folder| folder.is_site);
+            sites.flat_map(|folder| self.files(&folder.path, pattern)).collect()
+        });
+        files.map(ByteString::from).collect()
+    }
+
+    /// The version of a distribution on the path; a final `*` in its name stands for any rest.
+    fn version(&self, name: &str) -> Option<&str> {
+        let is_it = |known: &str| matches_name_pattern(known.as_bytes(), name);
+        self.environment.version(self.interpreter, is_it)
+    }
+
+    fn import(
+        &self,
+        process: &mut SimulatedProcess<'_>,
+        profile: &ConsumerProfile,
+        profiles: &[ConsumerProfile],
+        depth: usize,
+    ) -> Result<(), ImportFailure> {
+        let Some((python, depth)) = profile.python.as_ref().zip(depth.checked_sub(1)) else {
+            return Ok(());
+        };
+        let before = python.after.iter();
+        for other in before.filter_map(|id| profiles.iter().find(|other| other.id == *id)) {
+            self.import(process, other, profiles, depth)?;
+        }
+        let distribution = python.distribution.as_deref();
+        let version = distribution.and_then(|name| self.version(name));
+        for step in python.steps.iter().filter(|step| step.is_of_version(version)) {
+            let holds = |part: &String| process.has_mapped(|path| contains_bytes(path.as_bytes(), part.as_bytes()));
+            if step.mapped.as_ref().is_none_or(holds) {
+                self.take_step(process, python, step)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_step(
+        &self,
+        process: &mut SimulatedProcess<'_>,
+        python: &PythonImport,
+        step: &ImportStep,
+    ) -> Result<(), ImportFailure> {
+        if let Some(row) = step.libraries {
+            self.open_libraries(process, python, row);
+        }
+        let Some(pattern) = &step.open else {
+            return Ok(());
+        };
+        let patterns = std::slice::from_ref(pattern);
+        match self.open_first(process, patterns) {
+            Opening::Refused(_) if step.else_libraries => self.open_all_libraries(process, python)?,
+            Opening::Refused(failure) => return Err(failure),
+            // What is not there at all is not what the profile was made for.
+            Opening::Opened | Opening::Missing => return Ok(()),
+        }
+        match self.open_first(process, patterns) {
+            Opening::Refused(failure) => Err(failure),
+            Opening::Opened | Opening::Missing => Ok(()),
+        }
+    }
+
+    fn open_libraries(&self, process: &mut SimulatedProcess<'_>, python: &PythonImport, row: LibraryRow) {
+        for library in &python.libraries {
+            let ends = match self.open_first(process, &python.places_of(library)) {
+                Opening::Opened => false,
+                Opening::Missing => row == LibraryRow::UntilMissing,
+                Opening::Refused(_) => row != LibraryRow::All,
+            };
+            if ends {
+                return;
+            }
+        }
+    }
+
+    /// Opens the libraries; one that cannot be had ends the import.
+    fn open_all_libraries(
+        &self,
+        process: &mut SimulatedProcess<'_>,
+        python: &PythonImport,
+    ) -> Result<(), ImportFailure> {
+        for library in &python.libraries {
+            match self.open_first(process, &python.places_of(library)) {
+                Opening::Missing if !python.optional.contains(library) => return Err(not_in_path(library)),
+                Opening::Refused(failure) => return Err(failure),
+                Opening::Opened | Opening::Missing => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the first file of the patterns in the first folder of `sys.path` that has one.
+    fn open_first(&self, process: &mut SimulatedProcess<'_>, patterns: &[String]) -> Opening {
+        let Some(file) = self.first_file(patterns) else {
+            return Opening::Missing;
+        };
+        // dlopen of what fails leaves nothing mapped (elf/dl-open.c, `_dl_open`).
+        let before = process.clone();
+        let resolution = process.open_now(&file, None);
+        if resolution.loads() {
+            return Opening::Opened;
+        }
+        *process = before;
+        Opening::Refused(resolution)
+    }
+
+    fn first_file(&self, patterns: &[String]) -> Option<Vec<u8>> {
+        let mut folders = self.environment.folders(self.interpreter);
+        folders.find_map(|folder| {
+            let mut patterns = patterns.iter();
+            patterns.find_map(|pattern| self.files(&folder.path, pattern).into_iter().next())
+        })
+    }
+
+    /// The files of a pattern below a folder that this Python can load, by name.
+    fn files(&self, folder: &RootPath, pattern: &str) -> Vec<Vec<u8>> {
+        let mut absolute = Vec::new();
+        // A folder may be called as it likes: what would be a wildcard in its name is none.
+        for byte in folder.absolute() {
+            if b"*?[\\".contains(&byte) {
+                absolute.push(b'\\');
+            }
+            absolute.push(byte);
+        }
+        absolute.push(b'/');
+        absolute.extend_from_slice(pattern.as_bytes());
+        let mut files = expand_pattern(self.rootfs, &absolute, FILES);
+        files.retain(|file| fits_version(RootPath::new(file).name(), &self.interpreter.version));
+        files
+    }
+}
+
+/// The folder of the toolkit that a library is of: it lies in `lib` or `lib64` below it, or below its `targets/TRIPLE`
+/// (cuda.pathfinder, `_derive_ctk_root_linux`).
+fn toolkit_of(library: &RootPath) -> Option<RootPath> {
+    let folder = library.parent();
+    let above = folder.parent();
+    let is_library = matches!(folder.name(), b"lib" | b"lib64");
+    let is_target = above.parent().name() == b"targets";
+    is_library.then(|| if is_target { above.parent().parent() } else { above })
+}
+
+/// The failure of an import for want of a module.
+fn not_importable(module: &str) -> ImportFailure {
+    failed_import(module, format!("No module named '{module}'"))
+}
+
+/// The failure of an import for want of a library in every folder of `sys.path`.
+fn not_in_path(library: &str) -> ImportFailure {
+    let name = library.rsplit('/').next().unwrap_or(library);
+    failed_import(name, format!("{name}.so: not found in the folders of sys.path"))
+}
+
+fn failed_import(name: &str, message: String) -> ImportFailure {
+    LoadResolution {
+        unresolved: vec![UnresolvedRequest {
+            name: name.as_bytes().into(),
+            requested_by: None,
+            outcome: RequestOutcome::NotFound,
+            message,
+            missing_version: None,
+            trace: Vec::new(),
+        }],
+        ..LoadResolution::default()
+    }
+}

@@ -1,0 +1,279 @@
+//! What the text of a Python module says of a library: the names that it gives to ctypes.
+//!
+//! Names and calls are told from comments and texts; what they come to is not: a name that stands in a call which the
+//! import runs is opened as it stands, and of any other that stands in quotes only a run could tell what is made of it.
+
+use crate::knowledge::LibraryProfile;
+use image_linkage::elf::ByteString;
+use python_path::{OPENERS, SourceString, SourceWords, read_words};
+
+/// The names that are taken of one module.
+const NAMES: usize = 16;
+/// The texts of one module that are looked at.
+const LOOKED_AT: usize = 64;
+
+/// The names that a module opens.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct SourceText {
+    /// Those that stand in a call which the import runs, in order.
+    pub exact: Vec<ByteString>,
+    /// Texts in quotes of which it may make a name, or that may be opened later.
+    pub hints: Vec<ByteString>,
+}
+
+/// Reads a module; a text without any call that opens a library says nothing.
+pub(crate) fn read_source(source: &[u8], library: &LibraryProfile) -> SourceText {
+    let text = String::from_utf8_lossy(source);
+    let mut found = SourceText::default();
+    let has_opener = |text: &&str| OPENERS.iter().any(|opener| text.contains(opener.trim_end_matches('(')));
+    let Some(words) = Some(&*text).filter(has_opener).map(read_words) else {
+        return found;
+    };
+    let openers = openers_of(&words.code);
+    if !openers.iter().any(|opener| words.code.contains(opener)) {
+        return found;
+    }
+    let stem = library.file_stem();
+    let mut asked = Vec::new();
+    // A text that is a statement of its own is documentation.
+    let all = words.strings.iter();
+    let named = all.filter(|string| string.text.contains(stem) && !string.is_statement);
+    let named = named.take(LOOKED_AT);
+    for string in named.filter(|string| !is_of_other_system(&text, &words, string)) {
+        // A message has words; what has none is a name or a part of one.
+        let name = string.text;
+        if name.contains(char::is_whitespace) || found.exact.len() + found.hints.len() >= NAMES {
+            continue;
+        }
+        let file = name.rsplit('/').next().unwrap_or_default();
+        let is_whole = library.is_exact_name(file.as_bytes()) && (file == name || name.starts_with('/'));
+        let before = words.code.get(..string.start).unwrap_or_default().trim_end();
+        if asks_alone(&words, string) {
+            asked.push(name.as_bytes().into());
+            continue;
+        }
+        let is_given = openers.iter().any(|opener| ends_with_call(before, opener));
+        let runs = |number: usize| runs_on_import(&words, number, !found.exact.is_empty());
+        let is_opened = is_given && runs(string.line) || is_tried_in_turn(&words, string, &openers);
+        let list = if is_whole && string.is_plain && is_opened {
+            &mut found.exact
+        } else {
+            &mut found.hints
+        };
+        list.push(name.as_bytes().into());
+    }
+    if found.exact.is_empty() && found.hints.is_empty() {
+        found.hints = asked;
+    }
+    found
+}
+
+/// The names of openers in one module that are followed, its own among them.
+const RENAMED: usize = 16;
+/// The words by which a line begins that runs what stands in it whenever it is reached.
+const PASSED: [&str; 3] = ["try:", "finally:", "with "];
+/// What makes a part of a line run at another time, or not at all.
+const CONDITIONS: [&str; 5] = [" if ", " and ", " or ", "lambda", " for "];
+/// The words by which a line begins whose rest may not run.
+const HEADS: [&str; 10] = [
+    "if ", "elif ", "else", "for ", "while ", "def ", "class ", "async ", "match ", "except",
+];
+/// How a module asks for its system, and the names of those that are not Linux.
+const ASKS: [&str; 3] = ["sys.platform", "os.name", "platform.system()"];
+const OTHER_SYSTEMS: [&str; 6] = ["win32", "cygwin", "darwin", "Windows", "\"nt\"", "'nt'"];
+
+/// Whether the call that a name stands in opens what is mapped already alone (dlopen(3), `RTLD_NOLOAD`, which is 4).
+fn asks_alone(words: &SourceWords<'_>, string: &SourceString<'_>) -> bool {
+    let line = words.line(&words.code, string.line);
+    let mode = line
+        .split_once("mode")
+        .and_then(|(_, rest)| rest.trim_start().strip_prefix('='));
+    let mode = mode.unwrap_or_default().split([')', ',']).next().unwrap_or_default();
+    mode.contains("RTLD_NOLOAD") || mode.split('|').any(|bit| bit.trim() == "4")
+}
+
+/// Whether a statement runs when its module is imported, for sure; what catches a failure, where that may be one of
+/// another name of the library.
+fn runs_on_import(words: &SourceWords<'_>, number: usize, opens_before: bool) -> bool {
+    let own = words.line(&words.code, number).trim_start();
+    let is_conditional =
+        CONDITIONS.iter().any(|word| own.contains(word)) || HEADS.iter().any(|head| own.starts_with(head));
+    let runs = |number: usize| {
+        let line = words.line(&words.code, number).trim_start();
+        PASSED.iter().any(|head| line.starts_with(head)) || line.starts_with("except") && opens_before
+    };
+    !is_conditional && words.heads(number).all(runs)
+}
+
+/// What opens a library in a module, with the names that the module gives to it.
+fn openers_of(code: &str) -> Vec<String> {
+    let mut openers: Vec<String> = OPENERS.iter().map(|opener| (*opener).to_owned()).collect();
+    let is_opener = |name: &str| OPENERS.iter().any(|opener| opener.trim_end_matches('(') == name.trim());
+    for line in code.lines().map(str::trim) {
+        let imported = line.strip_prefix("from ctypes import ").unwrap_or_default();
+        let imported = imported
+            .split(',')
+            .filter_map(|part| part.trim_matches(['(', ')', ' ']).split_once(" as "));
+        let assigned = line
+            .split_once('=')
+            .map(|(name, value)| (value.rsplit('.').next().unwrap_or(value), name));
+        let renamed = imported.chain(assigned).filter(|(name, _)| is_opener(name));
+        let more = renamed.take(RENAMED.saturating_sub(openers.len()));
+        openers.extend(more.map(|(_, name)| format!("{}(", name.trim())));
+    }
+    openers
+}
+
+/// Whether a text ends with the begin of a call, and not with that of a longer name.
+fn ends_with_call(before: &str, opener: &str) -> bool {
+    let rest = before.strip_suffix(opener);
+    rest.is_some_and(|rest| !rest.ends_with(|sign: char| sign == '_' || sign.is_alphanumeric()))
+}
+
+/// Whether a loop over texts tries each of them: `for name in ("libcupti.so",): try: CDLL(name)`.
+fn is_tried_in_turn(words: &SourceWords<'_>, string: &SourceString<'_>, openers: &[String]) -> bool {
+    let head = words.line(&words.code, string.line);
+    let parts = head
+        .trim_start()
+        .strip_prefix("for ")
+        .and_then(|rest| rest.split_once(" in "));
+    let Some((name, _)) = parts.filter(|(_, list)| list.chars().all(|sign| "()[],: \n".contains(sign))) else {
+        return false;
+    };
+    let calls = |line: &str| {
+        let mut calls = openers.iter().map(|opener| format!("{opener}{name}"));
+        calls.any(|call| {
+            line.split_once(&call)
+                .is_some_and(|(_, rest)| rest.trim_start().starts_with([')', ',']))
+        })
+    };
+    let is_passed = |number: usize| {
+        let line = words.line(&words.code, number).trim_start();
+        PASSED.iter().any(|head| line.starts_with(head))
+    };
+    // Only what catches the failure of one name comes to the next.
+    let tries = |number: &usize| {
+        let mut heads = words.heads(*number).take_while(|head| *head > string.line).peekable();
+        heads.peek().is_some() && heads.all(is_passed)
+    };
+    let mut body = words
+        .numbers_from(string.line + 1)
+        .filter(|number| calls(words.line(&words.code, *number)));
+    let call = body.next().filter(tries);
+    let is_below = |number: usize| words.heads(number).any(|head| head == string.line);
+    call.is_some_and(is_below) && words.heads(string.line).all(is_passed)
+}
+
+/// Whether a statement is for another system than Linux alone.
+fn is_of_other_system(text: &str, words: &SourceWords<'_>, string: &SourceString<'_>) -> bool {
+    let mut lines = std::iter::once(string.line).chain(words.heads(string.line));
+    lines.any(|number| {
+        let line = words.line(text, number).trim_start();
+        let is_if = line.starts_with("if ") || line.starts_with("elif ");
+        let asks = ASKS.iter().any(|ask| line.contains(ask)) && !line.contains("!=") && !line.contains(" not ");
+        is_if && asks && OTHER_SYSTEMS.iter().any(|name| line.contains(name)) && !line.contains("linux")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_source;
+    use crate::knowledge::Knowledge;
+
+    fn check(source: &str, exact: &[&str], hints: &[&str]) {
+        let found = read_source(source.as_bytes(), Knowledge::built_in().library);
+        let texts = |list: &[image_linkage::elf::ByteString]| -> Vec<String> {
+            list.iter()
+                .map(|name| String::from_utf8_lossy(name).into_owned())
+                .collect()
+        };
+        assert_eq!(
+            (texts(&found.exact), texts(&found.hints)),
+            (texts_of(exact), texts_of(hints)),
+            "{source}"
+        );
+    }
+
+    #[test]
+    fn a_name_in_the_call_is_opened() {
+        check("ctypes.CDLL('libcupti.so.12')", &["libcupti.so.12"], &[]);
+        check("lib = cdll.LoadLibrary( \"libcupti.so\" )", &["libcupti.so"], &[]);
+        check(
+            "lib = cdll.LoadLibrary(\n    \"libcupti.so\",\n)",
+            &["libcupti.so"],
+            &[],
+        );
+        check(
+            "CDLL('/opt/c/libcupti.so.12', mode=RTLD_GLOBAL)",
+            &["/opt/c/libcupti.so.12"],
+            &[],
+        );
+        check(
+            "try:\n  CDLL('libcupti.so.12', mode=4)\nexcept OSError:\n  CDLL('libcupti.so.12')\nCDLL('libcupti.so')",
+            &["libcupti.so"],
+            &["libcupti.so.12"],
+        );
+        check(
+            "CDLL('libcupti.so.13')\nCDLL('libcupti.so.12')",
+            &["libcupti.so.13", "libcupti.so.12"],
+            &[],
+        );
+        check(
+            "try:\n    CDLL('libcupti.so.13')\nexcept OSError:\n    CDLL('libcupti.so')\n",
+            &["libcupti.so.13", "libcupti.so"],
+            &[],
+        );
+        for source in [
+            "for name in ('libcupti.so.12', 'libcupti.so'):\n    try:\n        CDLL(name)\n        break\n    except OSError:\n        pass",
+            "from ctypes import CDLL as L, c_int\nfor n in ['libcupti.so.12', 'libcupti.so']:\n    try: pass\n    finally: pass\n    try:\n        x = L(n, 1)\n    except OSError: pass",
+            "load = ctypes.CDLL\nload('libcupti.so.12')\nload('libcupti.so')",
+        ] {
+            check(source, &["libcupti.so.12", "libcupti.so"], &[]);
+        }
+    }
+
+    #[test]
+    fn of_other_names_only_a_run_could_tell() {
+        for hint in [
+            "def load():\n    return CDLL('libcupti.so.12')",
+            "class A:\n    def f(self):\n        '''Text.'''\n        with lock:\n            CDLL(\n'libcupti.so.12')",
+            "if __name__ == '__main__':\n    CDLL('libcupti.so.12')",
+            "try:\n    import torch\nexcept ImportError:\n    CDLL('libcupti.so.12')",
+            "LIB = CDLL('libcupti.so.12') if GPU else None",
+            "load = lambda: CDLL('libcupti.so.12')",
+            "if sys.platform != 'win32':\n    CDLL('libcupti.so.12')",
+            "CDLL(os.path.join(root, 'libcupti.so.12'))",
+            "CDLL('libcupti.so.12', mode=4)",
+            "CDLL('libcupti.so.12', mode=os.RTLD_NOLOAD | os.RTLD_NOW)",
+            "for name in ('libcupti.so.12',):\n    CDLL(name)",
+            "for name in ('libcupti.so.12', other):\n    try:\n        CDLL(name)\n    except OSError: pass",
+            "for name in ('libcupti.so.12',):\n    try:\n        if GPU:\n            CDLL(name)\n    except OSError: pass",
+            "from ctypes import CDLL as L\nXL('libcupti.so.12')",
+        ] {
+            check(hint, &[], &["libcupti.so.12"]);
+        }
+        check("CDLL(f'{root}/libcupti.so.12')", &[], &["{root}/libcupti.so.12"]);
+        check("glob(d + '/libcupti.so*'); CDLL(x)", &[], &["/libcupti.so*"]);
+    }
+
+    #[test]
+    fn what_is_not_run_says_nothing() {
+        for silent in [
+            "# CDLL('libcupti.so.12')",
+            "NAMES = ('libcupti.so.12',)",
+            "CDLL('libc.so.6')\nraise OSError('no libcupti.so here')",
+            "CDLL('libc.so.6')\n\"\"\"About libcupti.so.\"\"\"",
+            "\"\"\"Use it so:\n\n    CDLL('libcupti.so.12')\n\"\"\"\n",
+            "def f():\n    r'''CDLL(\"libcupti.so.12\")'''\n    CDLL('libc.so.6')",
+            "x = 1  # CDLL('libcupti.so.12')",
+            "if sys.platform == 'win32':\n    CDLL('libcupti.so.12')",
+            "if os.name == \"nt\": CDLL('libcupti.so.12')",
+        ] {
+            check(silent, &[], &[]);
+        }
+    }
+
+    fn texts_of(list: &[&str]) -> Vec<String> {
+        list.iter().map(|text| (*text).to_owned()).collect()
+    }
+}

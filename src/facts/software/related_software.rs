@@ -1,0 +1,88 @@
+//! What lies around CUPTI: Python's distributions, the CUDA runtime, and names that are not true.
+
+use crate::facts::objects::resolved_objects::elf_at;
+use crate::facts::software::cuda_runtime::{self, CudaRuntime};
+use crate::facts::software::file_owner;
+use crate::knowledge::Knowledge;
+use image_linkage::elf::ByteString;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
+use python_path::PythonDistribution;
+
+/// What lies around CUPTI, by path.
+#[derive(Debug, Default)]
+pub struct RelatedSoftware {
+    /// The distributions of Python, each by its own metadata.
+    pub distributions: Vec<PythonDistribution>,
+    /// The CUDA runtimes whose version is known.
+    pub runtimes: Vec<CudaRuntime>,
+    /// The names of CUPTI that are not true.
+    pub misnamed: Vec<MisnamedLibrary>,
+}
+
+impl RelatedSoftware {
+    /// Takes one node of the file system.
+    pub(crate) fn add_node(&mut self, rootfs: &Rootfs, knowledge: &Knowledge, path: &RootPath, node: &RootfsNode) {
+        // Before files alone are looked at: a link can bear a wrong name as well.
+        self.misnamed.extend(check_library_name(rootfs, knowledge, path, node));
+        let NodeKind::File(facts) = &node.kind else {
+            return;
+        };
+        let distribution = python_path::read_distribution(path, facts, node.layer);
+        let names = &knowledge.tables.packages.toolkit.runtime;
+        self.runtimes.extend(cuda_runtime::runtime_of_file(names, path, facts));
+        if let Some(distribution) = distribution {
+            self.runtimes
+                .extend(cuda_runtime::runtime_of_distribution(names, &distribution));
+            self.distributions.push(distribution);
+        }
+    }
+}
+
+/// A name that is not true.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MisnamedLibrary {
+    /// The file or link.
+    pub path: RootPath,
+    /// Its layer, counted from 0 at the bottom.
+    pub layer: usize,
+    /// The soname that its name stands for.
+    pub says: ByteString,
+    /// The soname of the file.
+    pub soname: ByteString,
+    /// The file that a link leads to; `None` for a file.
+    pub target: Option<RootPath>,
+}
+
+/// The name of a node, if it is one of CUPTI and is not true. Copies that a tool brings for itself are left out.
+pub(crate) fn check_library_name(
+    rootfs: &Rootfs,
+    knowledge: &Knowledge,
+    path: &RootPath,
+    node: &RootfsNode,
+) -> Option<MisnamedLibrary> {
+    let library = knowledge.library;
+    if !library.is_name(path.name()) || file_owner::is_private_copy(knowledge.tables, path) {
+        return None;
+    }
+    let target = rootfs.lookup(&path.absolute()).ok()?.path;
+    let soname = elf_at(rootfs, path)?
+        .soname
+        .clone()
+        // The soname of another library says nothing of which CUPTI this is.
+        .filter(|soname| library.is_name(soname))?;
+    // `libcupti.so.2024.1.1` names a release of CUPTI and stands for the soname of its CUDA.
+    let says = library.soname_by_name(&knowledge.tables.releases, path.name())?;
+    let says = ByteString::from(says.into_bytes());
+    if says == soname {
+        return None;
+    }
+    let is_link = matches!(node.kind, NodeKind::Symlink(_));
+    Some(MisnamedLibrary {
+        path: path.clone(),
+        layer: node.layer,
+        says,
+        soname,
+        target: is_link.then_some(target),
+    })
+}

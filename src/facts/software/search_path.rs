@@ -1,0 +1,152 @@
+//! Search paths that lead where they should not, or not where they should.
+
+use crate::facts::objects::process_context::ProcessContext;
+use crate::facts::objects::resolved_objects::{elf_at, opened_object};
+use crate::facts::objects::world::ByWorld;
+use crate::facts::software::consumers::CuptiConsumer;
+use crate::facts::software::copies::CuptiCopy;
+use image_linkage::elf::ByteString;
+use image_linkage::escape;
+use image_linkage::loader::LdSoConf;
+use image_linkage::loader::{SearchStage, SimulatedProcess};
+use image_linkage::path::{RootPath, split_components};
+use image_linkage::rootfs::Rootfs;
+
+/// A search path with an empty element, which is the working directory (glibc elf/dl-load.c, `fillin_rpath`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmptyElement {
+    /// Whose path it is: `LD_LIBRARY_PATH`, or a tag of an object.
+    pub of: String,
+    /// The path as written.
+    pub value: ByteString,
+    /// The object; `None` for the environment.
+    pub object: Option<RootPath>,
+}
+
+/// The search paths with an empty element: of the environment, of what asks for CUPTI and of the copies.
+pub fn find_empty_elements(
+    context: &ProcessContext,
+    consumers: &[CuptiConsumer],
+    copies: &[CuptiCopy],
+) -> Vec<EmptyElement> {
+    let mut found = Vec::new();
+    if let Some(value) = &context.environment.library_path
+        // ld.so splits LD_LIBRARY_PATH at both signs, and a DT_RPATH or DT_RUNPATH at `:` alone.
+        && has_empty(value, b":;")
+    {
+        found.push(EmptyElement {
+            of: "LD_LIBRARY_PATH".to_owned(),
+            value: value.clone(),
+            object: None,
+        });
+    }
+    let objects = consumers.iter().map(|consumer| &consumer.object);
+    // A tool's own copy is mapped by that tool alone and says nothing of the image's programs.
+    let copies = copies.iter().filter(|copy| !copy.decoy);
+    for object in objects.chain(copies.map(|copy| &copy.real_path)) {
+        found.extend(of_object(&context.rootfs, object));
+    }
+    found
+}
+
+fn of_object(rootfs: &Rootfs, object: &RootPath) -> Option<EmptyElement> {
+    let elf = elf_at(rootfs, object)?;
+    // A DT_RPATH counts for nothing beside a DT_RUNPATH.
+    let (tag, value) = match (&elf.runpath, &elf.rpath) {
+        (Some(path), _) => ("DT_RUNPATH", path),
+        (None, Some(path)) => ("DT_RPATH", path),
+        (None, None) => return None,
+    };
+    has_empty(value, b":").then(|| EmptyElement {
+        of: format!("{tag} of {}", escape::escape_bytes(object.name())),
+        value: value.clone(),
+        object: Some(object.clone()),
+    })
+}
+
+/// Whether a path that is not empty as a whole has an empty element.
+fn has_empty(path: &[u8], separators: &[u8]) -> bool {
+    // A value that is empty as a whole is ignored by ld.so; an empty element of it is the working directory.
+    !path.is_empty() && path.split(|byte| separators.contains(byte)).any(<[u8]>::is_empty)
+}
+
+/// A stub of the driver's library, made for linking, that a search path leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriverStub {
+    /// The path by which it is found.
+    pub path: RootPath,
+    /// The part of the search.
+    pub by: StubSource,
+}
+
+/// The part of the search that leads to a stub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StubSource {
+    /// `LD_LIBRARY_PATH`, which comes before all that the container runtime arranges.
+    LdLibraryPath,
+    /// `ld.so.cache`, as it is or as `ldconfig` would make it.
+    Cache,
+}
+
+/// The names by which CUPTI and the CUDA runtime open the driver's library.
+const DRIVER: [&[u8]; 2] = [b"libcuda.so.1", b"libcuda.so"];
+
+/// The stubs that the environment or the cache lead to.
+pub fn find_driver_stubs(contexts: &ByWorld<ProcessContext>) -> Vec<DriverStub> {
+    let context = &contexts.as_is;
+    let opened = DRIVER.map(|name| context.open_plain(name));
+    let on_path = opened.iter().filter_map(opened_object);
+    let on_path = on_path.filter(|object| object.how == SearchStage::LdLibraryPath);
+    let mut found: Vec<DriverStub> = on_path
+        .filter_map(|object| stub(&context.rootfs, &object.path, StubSource::LdLibraryPath))
+        .collect();
+    // The image's own cache counts until the container runtime has run ldconfig, the one made anew after that.
+    let caches = [&contexts.as_is, &contexts.nvidia]
+        .into_iter()
+        .filter_map(|context| context.linker.as_ref()?.cache.as_deref());
+    let entries = caches
+        .flat_map(image_linkage::loader::LdCache::iter)
+        .filter(|(name, _)| DRIVER.contains(name));
+    for (_, entry) in entries {
+        // The links that ldconfig makes stand in this file system alone.
+        let stub = stub(&contexts.nvidia.rootfs, &entry.path, StubSource::Cache);
+        found.extend(stub.filter(|stub| !found.contains(stub)));
+    }
+    found
+}
+
+fn stub(rootfs: &Rootfs, path: &[u8], by: StubSource) -> Option<DriverStub> {
+    // A link in another folder may lead to a stub, so that the real path decides.
+    let real = rootfs.lookup(path).ok()?.path;
+    let is_stub = real.split_components().any(|part| part == b"stubs");
+    is_stub.then(|| DriverStub {
+        path: RootPath::new(path),
+        by,
+    })
+}
+
+/// Whether `LD_LIBRARY_PATH` or the configuration of `ldconfig` names a directory, or may name it: where a part of the
+/// configuration was not read, which is told as a gap, nobody can say that none of it does.
+pub fn search_path_names_directory(context: &ProcessContext, directory: &[u8]) -> bool {
+    // Neither ldconfig nor the loader joins the slashes within a path, and yet they get to the same directory.
+    let is_named = |path: &ByteString| path.starts_with(b"/") && split_components(path).eq(split_components(directory));
+    let on_path = context.with_setup(|setup| SimulatedProcess::plain_search_path(setup));
+    let mut on_path = on_path.iter().flatten().map(|(_, path)| path);
+    let configured = LdSoConf::read(&context.rootfs);
+    !configured.problems.is_empty() || on_path.any(is_named) || configured.directories.iter().any(is_named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_empty;
+
+    #[test]
+    fn an_empty_element_is_at_an_end_or_between_two_separators() {
+        for path in ["/a:", ":/a", "/a::/b", "/a;", ":"] {
+            assert!(has_empty(path.as_bytes(), b":;"), "{path}");
+        }
+        for path in ["", "/a", "/a:/b", "/a:."] {
+            assert!(!has_empty(path.as_bytes(), b":;"), "{path}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The files that may be dead weight, as far as their paths say so; whether they may go is a plan's to say.
+//! And the contents that were counted already, so that none has its weight twice.
+
+use crate::knowledge::dead_weight::DeadWeightKind;
+use crate::knowledge::path_gate::LastFolder;
+use crate::knowledge::{KnowledgeTables, matches_name_pattern};
+use image_linkage::elf::SymbolRole;
+use image_linkage::layer::FileFacts;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{NodeKind, RootfsNode};
+use image_source::Image;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A file that may be dead weight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadWeightFile {
+    /// The kind, of `profiles/cupti/dead-weight.yaml`.
+    pub kind: &'static str,
+    /// The file, without links.
+    pub path: RootPath,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its layer, counted from 0 at the bottom.
+    pub layer: usize,
+}
+
+/// A use that keeps a kind of file, and that no table of an object shows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DeadWeightUse {
+    /// The kind that is used.
+    pub kind: &'static str,
+    /// The file of who uses it, or the variable that points to it.
+    pub by: String,
+    /// How it is used.
+    pub why: &'static str,
+}
+
+/// What is gathered while the file system is walked.
+#[derive(Debug, Default)]
+pub(crate) struct DeadWeightScan {
+    pub files: Vec<DeadWeightFile>,
+    pub uses: Vec<DeadWeightUse>,
+    last_folder: LastFolder,
+    /// Whether there are more files than are judged.
+    pub is_cut: bool,
+}
+
+/// The files that are judged, at most. An image with a whole toolkit, Nsight included, has some 10,000.
+pub const JUDGED_DEAD_WEIGHT: usize = 30_000;
+
+impl DeadWeightScan {
+    /// Takes one node of the file system.
+    pub fn add_node(&mut self, tables: &'static KnowledgeTables, path: &RootPath, node: &RootfsNode) {
+        let NodeKind::File(facts) = &node.kind else {
+            return;
+        };
+        let table = &tables.dead_weight;
+        if !table.may_match(path.as_bytes(), &mut self.last_folder) {
+            return;
+        }
+        // The first kind that fits counts, so that libnvperf in the folder of Triton is Triton's.
+        let hit = table.match_path(path.as_bytes());
+        match first_kind(tables, &hit.kinds, facts) {
+            Some(_) if self.files.len() == JUDGED_DEAD_WEIGHT => self.is_cut = true,
+            Some(kind) => self.files.push(DeadWeightFile {
+                kind: &kind.id,
+                path: path.clone(),
+                bytes: facts.bytes,
+                layer: node.layer,
+            }),
+            None => {}
+        }
+        // What shows a use is mostly no dead weight itself, such as Numba, which compiles with libdevice.
+        for (kind, used) in hit.uses {
+            if let Some(kind) = tables.dead_weight.kinds.get(kind)
+                && let Some(used) = kind.used_by.get(used)
+            {
+                let (kind, by, why) = (kind.id.as_str(), path.to_string(), used.why.as_str());
+                self.uses.push(DeadWeightUse { kind, by, why });
+            }
+        }
+    }
+
+    /// Puts what was gathered in order, with the uses that the environment shows.
+    pub fn finish(mut self, image: &Image, tables: &'static KnowledgeTables) -> Self {
+        for kind in &tables.dead_weight.kinds {
+            for used in &kind.used_by {
+                // A variable such as TRITON_PTXAS_PATH makes a program execute a file that no object names.
+                let set = used.variables.iter().filter(|name| image.config.env(name).is_some());
+                self.uses.extend(set.map(|name| DeadWeightUse {
+                    kind: &kind.id,
+                    by: name.clone(),
+                    why: &used.why,
+                }));
+            }
+        }
+        // Everything that looks a file up in this list does so by binary search.
+        self.files.sort_by(|a, b| a.path.cmp(&b.path));
+        self.uses.sort();
+        self
+    }
+}
+
+/// The kind of a file that may be dead weight, by its path and what it holds.
+pub(crate) fn dead_weight_kind(
+    tables: &'static KnowledgeTables,
+    path: &RootPath,
+    facts: &FileFacts,
+) -> Option<&'static DeadWeightKind> {
+    first_kind(tables, &tables.dead_weight.match_path(path.as_bytes()).kinds, facts)
+}
+
+fn first_kind(
+    tables: &'static KnowledgeTables,
+    fitting: &[usize],
+    facts: &FileFacts,
+) -> Option<&'static DeadWeightKind> {
+    let kinds = fitting.iter().filter_map(|&kind| tables.dead_weight.kinds.get(kind));
+    kinds.into_iter().find(|kind| has_export(kind, facts))
+}
+
+/// Whether a file exports what its kind asks for, if it asks for anything.
+fn has_export(kind: &DeadWeightKind, facts: &FileFacts) -> bool {
+    let Some(pattern) = &kind.exports else {
+        return true;
+    };
+    let elf = facts.elf.as_ref();
+    elf.is_some_and(|elf| {
+        // `libcheckpoint.so` may be anybody's: only an export tells CUPTI's from another.
+        elf.symbols
+            .iter()
+            .any(|symbol| symbol.role == SymbolRole::Export && matches_name_pattern(&symbol.name, pattern))
+    })
+}
+
+/// The contents that were counted: hard links share their facts and their content. So do plain files that are alike
+/// share their facts, and each has its own content.
+#[derive(Debug, Default)]
+pub struct CountedContents(BTreeSet<usize>);
+
+impl CountedContents {
+    /// Whether the content of a file is counted for the first time.
+    pub fn is_new(&mut self, facts: &Arc<FileFacts>) -> bool {
+        facts.is_plain() || self.0.insert(Arc::as_ptr(facts).addr())
+    }
+}

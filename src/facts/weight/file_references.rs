@@ -1,0 +1,241 @@
+//! What in the image needs the files that may be dead weight: by `DT_NEEDED`, by a name that it holds, or by a
+//! setting. A plan drops nothing that one of these leads to.
+//!
+//! A name that is needed is followed by the loader where a file of dead weight may answer to it: from the object that
+//! needs it, in the process that loads it. Where no search path leads to the folder of such a file, none does.
+
+mod name_index;
+mod named_files;
+mod object_references;
+mod reference;
+mod settings;
+mod stray_files;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub use self::name_index::is_for_processor;
+use self::name_index::{NameIndex, is_below, links_to};
+use self::named_files::NamedFiles;
+use self::object_references::add_objects;
+pub(crate) use self::reference::ObjectInventory;
+use self::reference::ReferenceList;
+pub use self::reference::{FileReference, FileReferrer, ReferenceKind};
+pub use self::settings::PROVENANCE_PLACE;
+pub(crate) use self::settings::find_word_uses;
+use self::settings::{add_settings, add_texts};
+use self::stray_files::of_strays;
+use crate::byte_search::{contains_bytes, last_part};
+use crate::facts::objects::process_context::ProcessContext;
+use crate::facts::objects::world::ByWorld;
+use crate::facts::software::consumers::CuptiConsumer;
+use crate::facts::software::cuda_runtime::site_packages_of;
+use crate::facts::software::opened_names::UndecidedOpener;
+use crate::facts::weight::dead_weight::DeadWeightFile;
+use crate::knowledge::file_interest::LIBRARY_PATH;
+use crate::knowledge::shared_folders::SharedFolders;
+use crate::knowledge::{ConsumerProfile, FailureImpact, Knowledge, LibraryProfile, RequestKind};
+use image_linkage::elf::ByteString;
+use image_linkage::path::RootPath;
+use image_source::Image;
+use python_path::is_source;
+
+/// The links that lead to each file of dead weight, and what else leads to it.
+pub(crate) fn find_references(
+    image: &Image,
+    contexts: &ByWorld<ProcessContext>,
+    knowledge: &Knowledge,
+    files: &[DeadWeightFile],
+    inventory: &ObjectInventory,
+    (consumers, undecided): (&[CuptiConsumer], &[UndecidedOpener]),
+    profiles: &[ConsumerProfile],
+) -> (BTreeMap<RootPath, Vec<RootPath>>, Vec<FileReference>) {
+    let links = links_to(&contexts.as_is.rootfs, files, inventory);
+    let names = NameIndex::new(&contexts.as_is.rootfs, files, &links);
+    let (library, shared) = (knowledge.library, &knowledge.tables.shared_folders);
+    let mentioned = NamedFiles::new(&contexts.as_is.rootfs, &names, knowledge);
+    let mut references = ReferenceList::new(files);
+    add_settings(image, contexts, &names, &mentioned, &mut references);
+    add_texts(&mentioned, inventory, &mut references);
+    references.extend(of_unknown_environment(&contexts.as_is, library, files));
+    // Where no dead weight is an object, no name leads to it, and no object of the image has to be asked.
+    if !names.by_name.is_empty() {
+        add_objects(
+            contexts,
+            library,
+            &names,
+            inventory,
+            (consumers, profiles),
+            &mut references,
+        );
+        references.extend(consumers.iter().flat_map(|consumer| of_consumer(consumer, &names)));
+        for opener in undecided {
+            add_undecided(opener, library, &names, &mut references);
+        }
+        references.extend(of_strays(contexts, knowledge, &names, profiles));
+        references.extend(of_command(&contexts.as_is, shared, &names));
+        add_other_processors(&mut references, &names);
+    }
+    let references = references.finish();
+    (links, references)
+}
+
+/// The copies that a search path leads to of which only a run could tell.
+fn of_unknown_environment<'f>(
+    context: &ProcessContext,
+    library: &'f LibraryProfile,
+    files: &'f [DeadWeightFile],
+) -> impl Iterator<Item = FileReference> + 'f {
+    let is_unknown = context.entry.unknown.contains_key(LIBRARY_PATH);
+    let copies = files
+        .iter()
+        .filter(move |file| is_unknown && library.is_name(file.path.name()));
+    copies.map(|file| FileReference {
+        file: file.path.clone(),
+        by: FileReferrer::Setting(format!("{LIBRARY_PATH}, whose value is known only when the image runs")),
+        name: file.path.name().into(),
+        how: ReferenceKind::Names,
+    })
+}
+
+/// The files that a program opens in either world and has no GPU without, or of which nobody knows what it does without
+/// them: by whatever name, of a link, a pattern or a path, it gets them.
+fn of_consumer(consumer: &CuptiConsumer, names: &NameIndex<'_>) -> Vec<FileReference> {
+    let is_unknown = consumer.profile.is_none() && names.at(&consumer.object).is_none();
+    let how = match consumer.required {
+        FailureImpact::Gpu => ReferenceKind::Opens,
+        _ if is_unknown && consumer.asks == RequestKind::Dlopen => ReferenceKind::Holds,
+        FailureImpact::Import | FailureImpact::Profiling => return Vec::new(),
+    };
+    let got = [&consumer.outcome.as_is, &consumer.outcome.nvidia].map(|gets| gets.real_path.as_ref());
+    let files = got.into_iter().flatten().filter_map(|path| names.at(path));
+    files
+        .map(|file| FileReference {
+            file: file.path.clone(),
+            by: FileReferrer::Object(consumer.object.clone()),
+            name: consumer.wants.clone(),
+            how,
+        })
+        .collect()
+}
+
+/// Adds the other files of a name that something leads to, where one of them is for better processors: which is taken, the machine
+/// decides that runs the image.
+fn add_other_processors(references: &mut ReferenceList<'_>, names: &NameIndex<'_>) {
+    let mut led_to: BTreeMap<(ByteString, FileReferrer), BTreeSet<RootPath>> = BTreeMap::new();
+    for reference in references.as_slice() {
+        let FileReference { file, by, name, .. } = reference;
+        if names.has_levels(name) {
+            led_to
+                .entry((name.clone(), by.clone()))
+                .or_default()
+                .insert(file.clone());
+        }
+    }
+    for ((name, by), led_to) in &led_to {
+        let others = names.of(name).filter(|file| !led_to.contains(&file.path));
+        references.extend(others.map(|file| FileReference {
+            file: file.path.clone(),
+            by: by.clone(),
+            name: name.clone(),
+            how: ReferenceKind::OtherProcessor,
+        }));
+    }
+}
+
+/// Adds the files that a pattern such as `libcupti.so.%d` may come to, whatever folder a program puts before it.
+fn add_undecided(
+    opener: &UndecidedOpener,
+    library: &LibraryProfile,
+    names: &NameIndex<'_>,
+    references: &mut ReferenceList<'_>,
+) {
+    // A module puts the folder together by code: it is mostly its own, or one beside its package.
+    let packages = is_source(opener.object.name()).then(|| packages_around(&opener.object));
+    for text in &opener.holds {
+        if references.is_cut() {
+            return;
+        }
+        let name = last_part(text);
+        let is_open = |byte: &u8| *byte == b'%' || packages.is_some() && b"*?[{".contains(byte);
+        let begin = match name.iter().position(is_open) {
+            None if packages.is_none() => continue,
+            at => name.get(..at.unwrap_or(name.len())).unwrap_or_default(),
+        };
+        let known = names.names_beginning_with(begin);
+        references.look_at(known.clone().count());
+        let files = known
+            .filter(|(known, _)| library.is_name(known))
+            .flat_map(|(known, _)| names.of(known));
+        let is_near = |file: &&DeadWeightFile| {
+            let folder = packages.as_ref();
+            folder.is_none_or(|folder| is_below(&file.path, folder))
+        };
+        references.extend(files.filter(is_near).map(|file| FileReference {
+            file: file.path.clone(),
+            by: FileReferrer::Object(opener.object.clone()),
+            name: text.clone(),
+            how: ReferenceKind::Holds,
+        }));
+    }
+}
+
+/// The files that the container's program may open by a name that it computes.
+fn of_command(context: &ProcessContext, shared: &SharedFolders, names: &NameIndex<'_>) -> Vec<FileReference> {
+    let by = context.entry.executable.clone().map(FileReferrer::Object);
+    let mut begins = stray_files::computed_names(context, shared);
+    if begins.len() > NAMES {
+        begins = vec![Vec::new()];
+    }
+    let files = begins.into_iter().flat_map(|begin| names.beginning_with(begin));
+    let files = files.filter(|file| contains_bytes(file.path.name(), b".so"));
+    let reference = |file: &DeadWeightFile| FileReference {
+        file: file.path.clone(),
+        by: by
+            .clone()
+            .unwrap_or_else(|| FileReferrer::Setting("the command of the image".to_owned())),
+        name: file.path.name().into(),
+        how: ReferenceKind::Holds,
+    };
+    files.map(reference).collect()
+}
+
+/// The computed names of the container's program that are followed one by one, at most.
+const NAMES: usize = 16;
+
+/// The folder of packages that a module lies in; of one elsewhere the folder of its package.
+fn packages_around(module: &RootPath) -> RootPath {
+    site_packages_of(module).unwrap_or_else(|| module.parent().parent())
+}
+
+/// The files of dead weight that something outside of it leads to, by itself or through others.
+pub fn retained_files<'f>(files: &[DeadWeightFile], references: &'f [FileReference]) -> BTreeSet<&'f RootPath> {
+    let mut kept = BTreeMap::new();
+    let is_dead_weight = |path: &RootPath| files.binary_search_by(|file| file.path.cmp(path)).is_ok();
+    keep_referenced(references, &mut kept, is_dead_weight, |reference| reference);
+    kept.into_keys().collect()
+}
+
+/// Adds to `kept` what something leads to that stays, with `why`: a setting, an object that `may_go` does not take, or
+/// one that is kept.
+pub fn keep_referenced<'f, W>(
+    references: &'f [FileReference],
+    kept: &mut BTreeMap<&'f RootPath, W>,
+    may_go: impl Fn(&RootPath) -> bool,
+    why: impl Fn(&'f FileReference) -> W,
+) {
+    let mut by_file: BTreeMap<&RootPath, Vec<&FileReference>> = BTreeMap::new();
+    let mut pending: VecDeque<&FileReference> = VecDeque::new();
+    for reference in references {
+        match &reference.by {
+            FileReferrer::Object(path) if may_go(path) && !kept.contains_key(path) => {
+                by_file.entry(path).or_default().push(reference);
+            }
+            _ => pending.push_back(reference),
+        }
+    }
+    while let Some(reference) = pending.pop_front() {
+        // What is kept keeps what it leads to, once.
+        kept.entry(&reference.file).or_insert_with(|| why(reference));
+        pending.extend(by_file.remove(&reference.file).unwrap_or_default());
+    }
+}

@@ -1,0 +1,164 @@
+//! The files that may be dead weight by the names and folders under which they can be asked for, links included.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::reference::ObjectInventory;
+use crate::facts::objects::resolved_objects::elf_at;
+use crate::facts::weight::dead_weight::DeadWeightFile;
+use image_linkage::elf::ByteString;
+use image_linkage::loader::ProcessSetup;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
+
+/// The files of dead weight by the names under which they may be asked for.
+pub(super) struct NameIndex<'f> {
+    pub files: &'f [DeadWeightFile],
+    pub by_name: BTreeMap<ByteString, BTreeSet<usize>>,
+    /// The folders in which each of them, or a link to it, lies.
+    folders: BTreeMap<RootPath, BTreeSet<usize>>,
+    /// The names that a file for processors of one level has.
+    levels: BTreeSet<ByteString>,
+}
+
+impl<'f> NameIndex<'f> {
+    /// Takes in `files` by their folders, the objects among them by name, and the `links` that lead to each.
+    pub(super) fn new(rootfs: &Rootfs, files: &'f [DeadWeightFile], links: &BTreeMap<RootPath, Vec<RootPath>>) -> Self {
+        let mut by_name: BTreeMap<ByteString, BTreeSet<usize>> = BTreeMap::new();
+        let mut folders: BTreeMap<RootPath, BTreeSet<usize>> = BTreeMap::new();
+        for (number, file) in files.iter().enumerate() {
+            let links = links.get(&file.path).map(Vec::as_slice).unwrap_or_default();
+            for path in links.iter().chain([&file.path]) {
+                folders.entry(path.parent()).or_default().insert(number);
+            }
+            // Headers and archives are never asked for by name at run time.
+            let Some(elf) = elf_at(rootfs, &file.path) else {
+                continue;
+            };
+            let mut add = |name: &[u8]| {
+                by_name.entry(name.into()).or_default().insert(number);
+            };
+            elf.soname.iter().for_each(|soname| add(soname));
+            // What is built with `-lcupti` asks for the soname, a dlopen for any name that leads to the file.
+            for path in links.iter().chain([&file.path]) {
+                add(path.name());
+            }
+        }
+        let is_of_level = |&number: &usize| files.get(number).is_some_and(|file| is_for_processor(&file.path));
+        let levels = by_name.iter().filter(|(_, numbers)| numbers.iter().any(is_of_level));
+        let levels = levels.map(|(name, _)| name.clone()).collect();
+        Self {
+            files,
+            by_name,
+            folders,
+            levels,
+        }
+    }
+
+    /// The numbers of the files that are asked for by this name, a path or the last part of one.
+    pub(super) fn numbers(&self, name: &[u8]) -> impl Iterator<Item = usize> + Clone + use<'_, 'f> {
+        // A name with a slash is opened as a path, and what it leads to still has this last part.
+        let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        self.by_name.get(last).into_iter().flatten().copied()
+    }
+
+    /// The files that a search in this directory can come to.
+    pub(super) fn numbers_in(&self, rootfs: &Rootfs, setup: &ProcessSetup<'_>, folder: &[u8]) -> Vec<usize> {
+        // ld.so looks below each directory for glibc-hwcaps and the older folders of processors too.
+        let below = setup.linker.subdirectories.iter().map(|below| [folder, below].concat());
+        let folders = below.chain([folder.to_vec()]);
+        let found = folders.filter_map(|folder| rootfs.lookup(&folder).ok());
+        let numbers = found.filter_map(|found| self.folders.get(&found.path)).flatten();
+        numbers.copied().collect()
+    }
+
+    /// The folders in which the files or links to them lie.
+    pub(super) fn folders(&self) -> impl Iterator<Item = &RootPath> {
+        self.folders.keys()
+    }
+
+    /// The files that lie in a folder, which has no links in its path, or to which a link in it leads.
+    pub(super) fn in_folder(&self, folder: &RootPath) -> impl Iterator<Item = &'f DeadWeightFile> {
+        let numbers = self.folders.get(folder).into_iter().flatten();
+        numbers.filter_map(|&number| self.files.get(number))
+    }
+
+    /// The files that are asked for by this name.
+    pub(super) fn of(&self, name: &[u8]) -> impl Iterator<Item = &'f DeadWeightFile> + Clone + use<'_, 'f> {
+        self.numbers(name).filter_map(|number| self.files.get(number))
+    }
+
+    /// Whether of the files of a bare name one is for processors of one level.
+    pub(super) fn has_levels(&self, name: &ByteString) -> bool {
+        self.levels.contains(name)
+    }
+
+    /// The files that are asked for by a name that begins so.
+    pub(super) fn beginning_with(&self, begin: Vec<u8>) -> impl Iterator<Item = &'f DeadWeightFile> {
+        let numbers = self.names_beginning_with(begin).flat_map(|(_, numbers)| numbers);
+        numbers.filter_map(|&number| self.files.get(number))
+    }
+
+    /// The names that begin so, with the numbers of their files.
+    pub(super) fn names_beginning_with(
+        &self,
+        begin: impl AsRef<[u8]> + Clone,
+    ) -> impl Iterator<Item = (&ByteString, &BTreeSet<usize>)> + Clone {
+        let known = self.by_name.range(ByteString::from(begin.as_ref())..);
+        known.take_while(move |(name, _)| name.starts_with(begin.as_ref()))
+    }
+
+    /// The file at this path, which has no links in it.
+    pub(super) fn at(&self, path: &RootPath) -> Option<&'f DeadWeightFile> {
+        self.files.get(self.number_at(path)?)
+    }
+
+    /// The number of the file at this path, which has no links in it.
+    pub(super) fn number_at(&self, path: &RootPath) -> Option<usize> {
+        // The files are sorted by path.
+        self.files.binary_search_by(|file| file.path.cmp(path)).ok()
+    }
+}
+
+/// Whether a file is for processors of one level (ld.so(8), "Hardware capabilities").
+pub fn is_for_processor(path: &RootPath) -> bool {
+    path.split_components().any(|part| part == b"glibc-hwcaps")
+}
+
+/// The links that lead to each file of dead weight.
+pub(super) fn links_to(
+    rootfs: &Rootfs,
+    files: &[DeadWeightFile],
+    inventory: &ObjectInventory,
+) -> BTreeMap<RootPath, Vec<RootPath>> {
+    let known: BTreeSet<&RootPath> = files.iter().map(|file| &file.path).collect();
+    let mut names: BTreeSet<&[u8]> = files.iter().map(|file| file.path.name()).collect();
+    let mut links: BTreeMap<RootPath, Vec<RootPath>> = BTreeMap::new();
+    let mut pending: Vec<&(RootPath, ByteString)> = inventory.links.iter().collect();
+    // A link may lead to another one: each round goes one link further.
+    loop {
+        // Walking every link of a large image is dear: a link is followed only where its target ends in a known name.
+        let is_near = |target: &[u8]| {
+            let mut parts = target.rsplit(|&byte| byte == b'/');
+            parts.next().is_some_and(|name| names.contains(name))
+        };
+        let (near, far): (Vec<_>, Vec<_>) = pending.into_iter().partition(|(_, target)| is_near(target));
+        if near.is_empty() {
+            return links;
+        }
+        for (link, _) in near {
+            if let Ok(found) = rootfs.lookup(&link.absolute())
+                && known.contains(&found.path)
+            {
+                names.insert(link.name());
+                links.entry(found.path).or_default().push(link.clone());
+            }
+        }
+        // Each link is followed once, so that a circle of links ends as well.
+        pending = far;
+    }
+}
+
+pub(super) fn is_below(path: &RootPath, folder: &RootPath) -> bool {
+    let rest = path.as_bytes().strip_prefix(folder.as_bytes());
+    rest.is_some_and(|rest| rest.starts_with(b"/") || folder.as_bytes().is_empty())
+}

@@ -1,0 +1,283 @@
+//! The files that a text names: a setting, a script, a module. One rule serves all: who says the name, the path or the
+//! own folder of a file may open it. Frameworks alone name what they do without; what they open is in their profiles.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use aho_corasick::AhoCorasick;
+
+use super::name_index::NameIndex;
+use super::reference::ReferenceList;
+use super::reference::{FileReference, FileReferrer, ReferenceKind};
+use crate::facts::weight::dead_weight::DeadWeightFile;
+use crate::knowledge::Knowledge;
+use crate::knowledge::shared_folders::SharedFolders;
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{NodeKind, ResolvedPath, Rootfs};
+use python_path::is_source;
+
+/// What is read of a word on each side of a needle: paths in settings are shorter.
+const AROUND: usize = 1024;
+
+/// The letters of a library's name that are looked for: `lib` and the first two of its own. A pattern or a program may
+/// add the rest.
+const BEGINNING: usize = 5;
+
+/// What is looked for in texts, and the files that it stands for.
+pub(super) struct NamedFiles<'a> {
+    rootfs: &'a Rootfs,
+    names: &'a NameIndex<'a>,
+    knowledge: &'a Knowledge,
+    headers: BTreeMap<&'a [u8], Vec<&'a DeadWeightFile>>,
+    /// All needles at once, each with its meaning at the same number in `meanings`.
+    needles: Option<AhoCorasick>,
+    meanings: Vec<Needle>,
+}
+
+/// What a needle is a part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Needle {
+    /// The beginning of a library's name, or a header's whole name.
+    Name,
+    /// A library's name without `lib` and its ending, as `find_library` takes it.
+    Stem,
+    /// The same behind `-l`.
+    Link,
+    /// A slash and the last part of a path: a folder that is not everybody's, or a program, archive or script in one that is.
+    Path,
+}
+
+/// A place in a text where a needle stands, with as much around it as decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Mention<'t> {
+    needle: Needle,
+    /// From the needle to the end of the word.
+    rest: &'t [u8],
+    /// The absolute path that the word is, or holds behind an option.
+    path: Option<&'t [u8]>,
+}
+
+impl<'a> NamedFiles<'a> {
+    pub(super) fn new(rootfs: &'a Rootfs, names: &'a NameIndex<'a>, knowledge: &'a Knowledge) -> Self {
+        let mut headers: BTreeMap<&[u8], Vec<&DeadWeightFile>> = BTreeMap::new();
+        for file in names.files.iter().filter(|file| is_header(&file.path)) {
+            headers.entry(file.path.name()).or_default().push(file);
+        }
+        let shared = &knowledge.tables.shared_folders;
+        let mut all: BTreeSet<(Vec<u8>, Needle)> = BTreeSet::new();
+        all.extend(headers.keys().map(|name| (name.to_vec(), Needle::Name)));
+        for name in names.by_name.keys() {
+            match stem(name) {
+                Some(stem) => {
+                    let begin = name.get(..BEGINNING.min(name.len())).unwrap_or_default();
+                    all.insert((begin.to_vec(), Needle::Name));
+                    all.insert((stem.to_vec(), Needle::Stem));
+                }
+                None => _ = all.insert(([b"/", &**name].concat(), Needle::Path)),
+            }
+        }
+        let mut add_path = |name: &[u8]| all.insert(([b"/", name].concat(), Needle::Path));
+        for folder in names.folders() {
+            if !shared.is_shared(folder) {
+                add_path(folder.name());
+                continue;
+            }
+            let files = names.in_folder(folder).map(|file| file.path.name());
+            for name in files.filter(|name| stem(name).is_none() && !headers.contains_key(name)) {
+                add_path(name);
+            }
+        }
+        let (texts, meanings): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        Self {
+            rootfs,
+            names,
+            knowledge,
+            headers,
+            // More needles than it can hold are more files than any image has; none is looked for then, as in an image of none.
+            needles: AhoCorasick::new(texts).ok().filter(|_| !meanings.is_empty()),
+            meanings,
+        }
+    }
+
+    pub(super) fn shared(&self) -> &'a SharedFolders {
+        &self.knowledge.tables.shared_folders
+    }
+
+    /// Adds the references of a text, each mention once, and of `left` of them at most, which are counted down.
+    pub(super) fn add_text(
+        &self,
+        text: &[u8],
+        by: &FileReferrer,
+        left: &mut usize,
+        references: &mut ReferenceList<'_>,
+    ) {
+        let plain = plain_text(text);
+        let text = plain.as_ref();
+        for mention in self.mentions(text, left) {
+            if references.is_cut() {
+                return;
+            }
+            let files = self.files_of(&mention, by);
+            references.extend(files.into_iter().map(|(file, how)| FileReference {
+                file: file.path.clone(),
+                by: by.clone(),
+                name: mention.path.unwrap_or(mention.rest).into(),
+                how,
+            }));
+        }
+        if *left == 0 {
+            references.cut();
+        }
+    }
+
+    fn mentions<'t>(&self, text: &'t [u8], left: &mut usize) -> BTreeSet<Mention<'t>> {
+        let mut mentions = BTreeSet::new();
+        // Whether names are put together is asked once, and only where one could be.
+        let mut computes = None;
+        let hits = self
+            .needles
+            .iter()
+            .flat_map(|needles| needles.find_overlapping_iter(text));
+        for hit in hits.take(*left) {
+            *left -= 1;
+            let Some(&(mut needle)) = self.meanings.get(hit.pattern().as_usize()) else {
+                continue;
+            };
+            let before = text.get(..hit.start()).unwrap_or_default();
+            let after = text.get(hit.end()..).unwrap_or_default();
+            let begun = before.iter().rev().take(AROUND).take_while(|byte| is_path_byte(**byte));
+            let goes_on = after.iter().take(AROUND).take_while(|byte| is_path_byte(**byte));
+            let (start, end) = (hit.start() - begun.count(), hit.end() + goes_on.count());
+            let word = text.get(start..end).unwrap_or_default();
+            let path = absolute_path(word);
+            if needle == Needle::Stem && word.starts_with(b"-l") {
+                needle = Needle::Link;
+            }
+            let counts = match needle {
+                Needle::Name | Needle::Link => true,
+                Needle::Path => path.is_some() && !self.shared().sets_search_path(token_before(text, start)),
+                Needle::Stem => {
+                    let is_whole = ![before.last(), after.first()]
+                        .into_iter()
+                        .flatten()
+                        .any(|byte| is_letter(*byte));
+                    is_whole && *computes.get_or_insert_with(|| self.shared().opens_computed_name(text))
+                }
+            };
+            let is_part = matches!(needle, Needle::Stem | Needle::Link);
+            let until = if is_part { hit.end() } else { end };
+            let rest = text.get(hit.start()..until).filter(|_| counts);
+            mentions.extend(rest.map(|rest| Mention { needle, rest, path }));
+        }
+        mentions
+    }
+
+    fn files_of(&self, mention: &Mention<'_>, by: &FileReferrer) -> Vec<(&'a DeadWeightFile, ReferenceKind)> {
+        let named = |files: Vec<_>| files.into_iter().map(|file| (file, ReferenceKind::Names)).collect();
+        let library = || [b"lib", mention.rest, b".so"].concat();
+        match mention.needle {
+            Needle::Link => return named(self.names.of(&library()).collect()),
+            Needle::Stem => return named(self.names.beginning_with(library()).collect()),
+            Needle::Name | Needle::Path => {}
+        }
+        let path = mention.path.map(RootPath::new);
+        let found = path.as_ref().and_then(|path| self.rootfs.lookup(&path.absolute()).ok());
+        let is_folder = |found: &ResolvedPath| matches!(self.rootfs.node(found.node).kind, NodeKind::Directory(_));
+        match (found, path) {
+            (Some(found), _) if !is_folder(&found) => {
+                let file = self.names.at(&found.path);
+                named(file.into_iter().flat_map(|file| self.with_others(file)).collect())
+            }
+            (found, Some(path)) if mention.needle == Needle::Path => {
+                // Of `/opt/c/*.so` and `/opt/c/lib$NAME.so`, which lead nowhere, the folder is meant.
+                let folder = found.or_else(|| self.rootfs.lookup(&path.parent().absolute()).ok());
+                let folder = folder.filter(|folder| is_folder(folder) && !self.shared().is_shared(&folder.path));
+                let files = folder.iter().flat_map(|folder| self.names.in_folder(&folder.path));
+                files.map(|file| (file, ReferenceKind::NamesFolder)).collect()
+            }
+            _ if mention.needle == Needle::Path => Vec::new(),
+            _ => named(self.called(mention.rest, by)),
+        }
+    }
+
+    /// The files of a name, or of one that begins so, whatever folder it lies in.
+    fn called(&self, rest: &[u8], by: &FileReferrer) -> Vec<&'a DeadWeightFile> {
+        if let Some(headers) = self.headers.get(rest) {
+            return headers.iter().flat_map(|header| self.with_others(header)).collect();
+        }
+        // What a module of Python gets by the library's own name is followed as its request (`source_openers`).
+        let is_followed = match by {
+            FileReferrer::Object(path) => is_source(path.name()) && self.knowledge.library.is_request(rest),
+            FileReferrer::Setting(_) => false,
+        };
+        if is_followed {
+            return Vec::new();
+        }
+        // In a compiled module the name is followed by the next word.
+        let longest = (0..rest.len()).rev().map(|end| rest.get(..=end).unwrap_or_default());
+        let mut whole = longest.filter(|begin| self.names.by_name.contains_key(*begin));
+        match whole.next() {
+            Some(name) => self.names.of(name).collect(),
+            None => self.names.beginning_with(rest.to_vec()).collect(),
+        }
+    }
+
+    /// A file, with the headers beside it where it is one: they include each other.
+    fn with_others(&self, file: &'a DeadWeightFile) -> impl Iterator<Item = &'a DeadWeightFile> + use<'a> {
+        let folder = is_header(&file.path).then(|| file.path.parent());
+        let beside = folder.map(|folder| self.names.in_folder(&folder).collect::<Vec<_>>());
+        let beside = beside.into_iter().flatten().filter(|other| is_header(&other.path));
+        std::iter::once(file).chain(beside)
+    }
+}
+
+/// A text without what JSON and UTF-16 put between the letters of a path.
+fn plain_text(text: &[u8]) -> Cow<'_, [u8]> {
+    let is_filler = |at: usize| match text.get(at) {
+        // RFC 8259, section 7: a slash may be written as `\/`.
+        Some(b'\\') => text.get(at + 1) == Some(&b'/'),
+        Some(0) => true,
+        _ => false,
+    };
+    if !(0..text.len()).any(is_filler) {
+        return Cow::Borrowed(text);
+    }
+    let left = text.iter().enumerate().filter(|(at, _)| !is_filler(*at));
+    Cow::Owned(left.map(|(_, &byte)| byte).collect())
+}
+
+/// The name of a library without `lib` and what follows `.so`.
+fn stem(name: &[u8]) -> Option<&[u8]> {
+    let end = memchr::memmem::find(name, b".so")?;
+    name.get(..end)?.strip_prefix(b"lib").filter(|stem| !stem.is_empty())
+}
+
+/// The path that a word is, or has behind an option's letter: `-I/opt/include` and `-L/opt/lib` are words, too.
+fn absolute_path(word: &[u8]) -> Option<&[u8]> {
+    match word.first()? {
+        b'/' => Some(word),
+        b'-' => word.iter().position(|&byte| byte == b'/').and_then(|at| word.get(at..)),
+        _ => None,
+    }
+}
+
+/// What stands before a word, back to the last space or separator of a shell.
+fn token_before(text: &[u8], word: usize) -> &[u8] {
+    let before = text.get(..word).unwrap_or_default();
+    let is_end = |byte: &u8| byte.is_ascii_whitespace() || b";|&".contains(byte);
+    let start = before.iter().rposition(is_end).map_or(0, |at| at + 1);
+    before.get(start..).unwrap_or_default()
+}
+
+fn is_header(path: &RootPath) -> bool {
+    path.name().ends_with(b".h")
+}
+
+fn is_letter(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
+}
+
+/// Whether a byte is a part of a path as settings write it. What stands for a variable or a pattern ends it.
+fn is_path_byte(byte: u8) -> bool {
+    is_letter(byte) || b"/.+-@~%".contains(&byte)
+}

@@ -1,0 +1,282 @@
+//! What the objects of an image lead to: by `DT_NEEDED`, as a filter, or by a name that they hold.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::name_index::{NameIndex, is_for_processor};
+use super::reference::ReferenceList;
+use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind};
+use crate::byte_search::contains_bytes;
+use crate::facts::objects::process_context::ProcessContext;
+use crate::facts::objects::resolved_objects::{elf_at, opened_object};
+use crate::facts::objects::world::ByWorld;
+use crate::facts::software::consumers::{self, CuptiConsumer, NeededLookup};
+use crate::facts::weight::dead_weight::DeadWeightFile;
+use crate::knowledge::{ConsumerProfile, LibraryProfile, opens_library};
+use image_linkage::elf::{ByteString, ElfFacts};
+use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
+use image_linkage::path::RootPath;
+
+/// Adds the references of what the objects need, are filters for, and hold as strings.
+pub(super) fn add_objects(
+    contexts: &ByWorld<ProcessContext>,
+    library: &LibraryProfile,
+    names: &NameIndex<'_>,
+    inventory: &ObjectInventory,
+    (consumers, profiles): (&[CuptiConsumer], &[ConsumerProfile]),
+    references: &mut ReferenceList<'_>,
+) {
+    let mut by_object: BTreeMap<&RootPath, Vec<&CuptiConsumer>> = BTreeMap::new();
+    for consumer in consumers {
+        by_object.entry(&consumer.object).or_default().push(consumer);
+    }
+    let reached = reached(&contexts.as_is, names, inventory);
+    let by_link = reached_by_link(&contexts.as_is, names, inventory);
+    let search = ReferenceSearch {
+        contexts,
+        library,
+        names,
+        reached: &reached,
+        by_link: &by_link,
+        has_platform: names_platform(&contexts.as_is, inventory),
+        consumers: &by_object,
+        profiles,
+    };
+    let mut plain = BTreeMap::new();
+    for (path, facts) in &inventory.objects {
+        let Some(elf) = &facts.elf else { continue };
+        if references.is_cut() {
+            return;
+        }
+        // What an object is a filter for is loaded with it, as what it needs is (glibc elf/dl-deps.c).
+        let filtered = elf.filters.iter().map(|(name, _)| name);
+        for name in elf.needed.iter().chain(filtered) {
+            search.add_needed(path, name, &mut plain, references);
+        }
+        // A name such as libcuda.so is that of many files, a stub among them: it leads no program to one.
+        let mentions = elf.mentions.iter().chain(&elf.fragments);
+        let mentions = mentions.filter(|text| library.names_family(text));
+        for name in mentions.chain(&elf.dlopen_notes).flat_map(|text| names_in(text)) {
+            search.add_held(path, name, references);
+        }
+    }
+}
+
+/// The files of dead weight on the search path of an object that is opened by a link to it: ld.so takes `$ORIGIN` from the path
+/// by which an object was opened, not from where the link leads (glibc elf/dl-object.c, `_dl_new_object`).
+fn reached_by_link(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
+    let has_origin = |path: &RootPath| {
+        let elf = elf_at(&context.rootfs, path);
+        let paths = elf.into_iter().flat_map(|elf| [&elf.rpath, &elf.runpath]).flatten();
+        let mut paths = paths.map(|path| contains_bytes(path, b"ORIGIN"));
+        paths.any(|has| has)
+    };
+    let search = |setup: &ProcessSetup<'_>| {
+        let (mut known, mut reached) = (BTreeSet::new(), BTreeSet::new());
+        for (link, _) in &inventory.links {
+            let found = context.rootfs.lookup(&link.absolute());
+            // A link beside its file, as every soname is, gives the same folder.
+            let is_elsewhere = |path: &RootPath| path.parent() != link.parent() && has_origin(path);
+            if !found.is_ok_and(|found| is_elsewhere(&found.path)) {
+                continue;
+            }
+            for (_, folder) in SimulatedProcess::search_path(setup, link) {
+                if !context.budget.spend(2) {
+                    return reached;
+                }
+                if known.insert(folder.clone()) {
+                    reached.extend(names.numbers_in(&context.rootfs, setup, &folder));
+                }
+            }
+        }
+        reached
+    };
+    context.with_setup(search).unwrap_or_default()
+}
+
+/// Whether a search path has `$PLATFORM` in it: `haswell` on some machines and `x86_64` on others (glibc
+/// sysdeps/x86/dl-platform.c), so that what is followed here is not what another machine does.
+fn names_platform(context: &ProcessContext, inventory: &ObjectInventory) -> bool {
+    let in_elf = |elf: &ElfFacts| {
+        let mut paths = [&elf.rpath, &elf.runpath].into_iter().flatten();
+        paths.any(|path| contains_bytes(path, b"PLATFORM"))
+    };
+    let mut objects = inventory.objects.iter().filter_map(|(_, facts)| facts.elf.as_ref());
+    let of_environment = context.entry.variables.get("LD_LIBRARY_PATH");
+    of_environment.is_some_and(|value| value.contains("PLATFORM")) || objects.any(|elf| in_elf(elf))
+}
+
+/// The files of dead weight that an object outside of their kind has on its search path, and that not every process has.
+fn reached(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
+    let search = |setup: &ProcessSetup<'_>| {
+        let everywhere: BTreeSet<_> = SimulatedProcess::plain_search_path(setup).into_iter().collect();
+        // Thousands of objects share a few directories: each is looked through once for each kind of asker.
+        let mut known = BTreeSet::new();
+        let mut reached = BTreeSet::new();
+        for (path, _) in &inventory.objects {
+            let own = names.at(path).map(|own| own.kind);
+            for searched in SimulatedProcess::search_path(setup, path) {
+                if !context.budget.spend(2) {
+                    return reached;
+                }
+                // Where a process without search paths looks, `plain` looks too, in the same place of the order.
+                if everywhere.contains(&searched) {
+                    continue;
+                }
+                let (_, folder) = searched;
+                let numbers = known
+                    .insert((folder.clone(), own))
+                    .then(|| names.numbers_in(&context.rootfs, setup, &folder));
+                // A kind stays or goes as a whole, so that only who is outside of it counts.
+                let is_other = |&number: &usize| names.files.get(number).is_some_and(|file| own != Some(file.kind));
+                reached.extend(numbers.into_iter().flatten().filter(is_other));
+            }
+        }
+        reached
+    };
+    context.with_setup(search).unwrap_or_default()
+}
+
+/// What the search for a name has to work with.
+struct ReferenceSearch<'a> {
+    library: &'a LibraryProfile,
+    contexts: &'a ByWorld<ProcessContext>,
+    names: &'a NameIndex<'a>,
+    reached: &'a BTreeSet<usize>,
+    by_link: &'a BTreeSet<usize>,
+    /// Whether a search path names the processor, so that another one leads elsewhere.
+    has_platform: bool,
+    consumers: &'a BTreeMap<&'a RootPath, Vec<&'a CuptiConsumer>>,
+    profiles: &'a [ConsumerProfile],
+}
+
+impl ReferenceSearch<'_> {
+    /// Adds the references of one `DT_NEEDED` entry.
+    fn add_needed(
+        &self,
+        path: &RootPath,
+        name: &ByteString,
+        plain: &mut BTreeMap<ByteString, Vec<RootPath>>,
+        references: &mut ReferenceList<'_>,
+    ) {
+        let files = self.names.of(name);
+        references.look_at(files.clone().count());
+        if references.is_cut() || files.clone().next().is_none() {
+            return;
+        }
+        let reference = |file: &RootPath, how| FileReference {
+            file: file.clone(),
+            by: FileReferrer::Object(path.clone()),
+            name: name.clone(),
+            how,
+        };
+        let of_each = files.clone().map(|file| reference(&file.path, ReferenceKind::MayNeed));
+        let own = self.names.at(path).map(|own| own.kind);
+        if own.is_some() && files.clone().all(|file| Some(file.kind) == own) {
+            // They stay or go together, so that it need not be known which is meant.
+            return references.extend(of_each);
+        }
+        let unforeseen = self.unforeseen(name);
+        references.extend(unforeseen.map(|file| reference(&file.path, ReferenceKind::MayNeed)));
+        // Only what lies on somebody's own search path needs the asker's process; else one answer serves each name.
+        let by_path = self.names.numbers(name).any(|number| self.reached.contains(&number));
+        let found = if self.has_platform
+            || self.contexts.as_is.linker.is_none()
+            || self.contexts.as_is.budget_end().is_some()
+        {
+            None
+        } else if by_path || name.contains(&b'/') {
+            self.followed(path, name)
+        } else {
+            let open = || self.plain(name);
+            Some(plain.entry(name.clone()).or_insert_with(open).clone())
+        };
+        match found {
+            Some(found) => {
+                // Where the loader gets elsewhere, nothing of the dead weight is needed for this name.
+                let of_dead_weight = found.iter().filter(|found| self.names.at(found).is_some());
+                references.extend(of_dead_weight.map(|found| reference(found, ReferenceKind::Needs)));
+            }
+            None => references.extend(of_each),
+        }
+    }
+
+    /// The files of a name that a process may get, and the one that is followed here does not: those that are led to from a
+    /// link to the asker, and those for a better processor than the one that is asked about.
+    fn unforeseen(&self, name: &[u8]) -> impl Iterator<Item = &DeadWeightFile> {
+        let numbers = self.names.numbers(name);
+        let files = numbers.filter_map(|number| Some((number, self.names.files.get(number)?)));
+        let may_be =
+            |(number, file): &(usize, &DeadWeightFile)| self.by_link.contains(number) || is_for_processor(&file.path);
+        files.filter(may_be).map(|(_, file)| file)
+    }
+
+    /// Where a process without search paths gets to, in each world.
+    fn plain(&self, name: &ByteString) -> Vec<RootPath> {
+        let open = |context: &ProcessContext| {
+            let resolution = context.open_plain(name);
+            opened_object(&resolution).map(|object| object.real_path.clone())
+        };
+        let opened = ByWorld::map(self.contexts, open);
+        opened.as_is.into_iter().chain(opened.nvidia).collect()
+    }
+
+    /// Where the loader gets to from `path`, in each world; `None` where that is not known.
+    fn followed(&self, path: &RootPath, name: &ByteString) -> Option<Vec<RootPath>> {
+        let mut consumers = self.consumers.get(path).into_iter().flatten();
+        let consumer = consumers.find(|consumer| consumer.wants == *name);
+        if let Some(consumer) = consumer {
+            let gets = [&consumer.outcome.as_is, &consumer.outcome.nvidia];
+            let found: Vec<RootPath> = gets
+                .iter()
+                .filter(|gets| gets.outcome == RequestOutcome::Loaded)
+                .filter_map(|gets| gets.real_path.clone())
+                .collect();
+            // A request that fails does not tell which of the files was meant, so that all of them are kept.
+            return (!found.is_empty()).then_some(found);
+        }
+        let followed = ByWorld::map(self.contexts, |context| {
+            consumers::follow_needed(context, self.profiles, path, name)
+        });
+        let mut found = Vec::new();
+        for followed in [followed.as_is, followed.nvidia] {
+            match followed {
+                NeededLookup::To(path) => found.push(path),
+                NeededLookup::Driver => {}
+                NeededLookup::Unknown => return None,
+            }
+        }
+        Some(found)
+    }
+
+    /// Adds the references of a string that may be the name of something opened at run time. What CUPTI opens itself is in
+    /// the table of its APIs, and what known programs open is in their profiles.
+    fn add_held(&self, path: &RootPath, name: &[u8], references: &mut ReferenceList<'_>) {
+        let files = self.names.of(name);
+        references.look_at(files.clone().count());
+        if references.is_cut() || files.clone().next().is_none() {
+            return;
+        }
+        let own = self.names.at(path).map(|own| own.kind);
+        let is_cupti = |file: &DeadWeightFile| self.library.is_name(file.path.name());
+        let opens = opens_library(self.profiles, path);
+        let explained = |file: &DeadWeightFile| own.is_some() || is_cupti(file) && opens;
+        let consumer = self.consumers.get(path).and_then(|consumers| consumers.first());
+        // A program that gets one copy does not keep another by the same string.
+        let gets = consumer.and_then(|consumer| consumer.outcome.as_is.real_path.as_ref());
+        let is_other = |file: &DeadWeightFile| is_cupti(file) && gets.is_some_and(|gets| *gets != file.path);
+        let held = files.filter(|file| !explained(file) && !is_other(file));
+        references.extend(held.map(|file| FileReference {
+            file: file.path.clone(),
+            by: FileReferrer::Object(path.clone()),
+            name: name.into(),
+            how: ReferenceKind::Holds,
+        }));
+    }
+}
+
+/// The names that a text may be: itself, or the strings of one in JSON, as a `.note.dlopen` is (UAPI group, "ELF dlopen
+/// metadata").
+fn names_in(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let is_json = text.starts_with(b"[") || text.starts_with(b"{");
+    text.split(move |&byte| is_json && byte == b'"')
+}

@@ -1,0 +1,162 @@
+//! What the settings of an image lead to: variables of its environment, its command, and what is preloaded; and
+//! what its scripts and the settings of its programs name, as a path or as a word for a program of a toolkit.
+
+use super::name_index::NameIndex;
+use super::named_files::NamedFiles;
+use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind, ReferenceList};
+use crate::facts::objects::process_context::ProcessContext;
+use crate::facts::objects::world::ByWorld;
+use crate::facts::weight::dead_weight::{DeadWeightFile, DeadWeightUse};
+use crate::knowledge::KnowledgeTables;
+use image_linkage::loader::{ProcessSetup, SimulatedProcess};
+use image_linkage::path::RootPath;
+use image_source::Image;
+use std::collections::BTreeSet;
+
+/// Adds the references of what is preloaded, of the variables of the environment, and of the command.
+pub(super) fn add_settings(
+    image: &Image,
+    contexts: &ByWorld<ProcessContext>,
+    names: &NameIndex<'_>,
+    mentioned: &NamedFiles<'_>,
+    references: &mut ReferenceList<'_>,
+) {
+    let mut left = WORDS;
+    for (by, text) in setting_texts(image) {
+        let by = FileReferrer::Setting(by.to_owned());
+        mentioned.add_text(text.as_bytes(), &by, &mut left, references);
+    }
+    // A bare word is looked for on PATH when the container starts: the name alone is enough to keep a file.
+    let words: BTreeSet<&[u8]> = image.config.command.iter().map(String::as_bytes).collect();
+    let called = names.files.iter().filter(|file| words.contains(file.path.name()));
+    references.extend(called.map(|file| reference(&file.path, COMMAND, file.path.name())));
+    add_preloads(contexts, names, references);
+}
+
+/// Who says what stands in the command of an image, or in its health check.
+const COMMAND: &str = "the command of the image";
+
+/// The texts of an image's settings, each with the name of who says it.
+pub(super) fn setting_texts(image: &Image) -> impl Iterator<Item = (&str, String)> {
+    let variables = image.config.env.iter();
+    let variables = variables.map(|(key, value)| (key.as_str(), format!("{key}={value}")));
+    // The words of a health check may be one text for a shell, and a path may stand behind an option's name.
+    let check = image.config.settings.healthcheck.iter().flat_map(|check| &check.test);
+    let command = check.chain(&image.config.command);
+    variables.chain(command.map(|text| (COMMAND, text.clone())))
+}
+
+/// Adds the references of `LD_PRELOAD` and of `/etc/ld.so.preload`.
+fn add_preloads(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>, references: &mut ReferenceList<'_>) {
+    const PRELOADED: &str = "what is preloaded";
+    // By name alone: `$LIB`, `$ORIGIN` and a DT_RPATH in a preload's search mean what they mean to each program.
+    let words: BTreeSet<&[u8]> = contexts.as_is.preloaded_names().collect();
+    let files = words
+        .into_iter()
+        .flat_map(|word| names.of(word).map(move |file| (word, file)));
+    references.extend(files.map(|(word, file)| reference(&file.path, PRELOADED, word)));
+    // What is preloaded brings what it needs.
+    let started = ByWorld::map(contexts, |context| {
+        let start = |setup: &ProcessSetup<'_>| SimulatedProcess::new(setup).start_unknown();
+        context.with_setup(start).unwrap_or_default()
+    });
+    let objects = [&started.as_is, &started.nvidia]
+        .into_iter()
+        .flat_map(|started| &started.objects);
+    let of_dead_weight = objects.filter(|object| names.at(&object.real_path).is_some());
+    references.extend(of_dead_weight.map(|object| reference(&object.real_path, PRELOADED, &object.name)));
+}
+
+/// Where `slim` says in an image what it brought and took: it names files, and reads none.
+// /usr/share is for files of programs that are the same on every processor (FHS 3.0, section 4.11).
+pub const PROVENANCE_PLACE: &str = "usr/share/cupti-audit/proof.json";
+
+/// Adds the references of the scripts and settings of programs.
+pub(super) fn add_texts(mentioned: &NamedFiles<'_>, inventory: &ObjectInventory, references: &mut ReferenceList<'_>) {
+    let mut left = WORDS;
+    let proof = RootPath::from(PROVENANCE_PLACE);
+    for (text, facts) in &inventory.texts {
+        // What frameworks open is in their profiles.
+        if *text == proof || mentioned.shared().is_of_framework(text) {
+            continue;
+        }
+        let content = facts.kept.as_deref().unwrap_or_default();
+        let by = FileReferrer::Object(text.clone());
+        mentioned.add_text(content, &by, &mut left, references);
+        if references.is_cut() {
+            return;
+        }
+    }
+}
+
+/// Mentions in an image's scripts and settings that are looked at, at most. Those of a PyTorch image have some thousand.
+const WORDS: usize = 200_000;
+
+fn reference(file: &RootPath, by: &str, name: &[u8]) -> FileReference {
+    FileReference {
+        file: file.clone(),
+        by: FileReferrer::Setting(by.to_owned()),
+        name: name.into(),
+        how: ReferenceKind::Names,
+    }
+}
+
+/// The uses that words show of the kinds of `files`: those of the image's settings, its scripts, and packages of Python.
+pub(crate) fn find_word_uses(
+    image: &Image,
+    tables: &'static KnowledgeTables,
+    files: &[DeadWeightFile],
+    inventory: &ObjectInventory,
+) -> Vec<DeadWeightUse> {
+    let there: BTreeSet<&str> = files.iter().map(|file| file.kind).collect();
+    let kinds = tables.dead_weight.kinds.iter();
+    let kinds = kinds.filter(|kind| there.contains(kind.id.as_str()));
+    let uses = kinds.flat_map(|kind| kind.used_by.iter().map(move |used| (kind, used)));
+    let uses = uses.filter(|(_, used)| !used.words.is_empty());
+    let uses = uses.filter_map(|(kind, used)| {
+        let by = who_says(&used.words, image, tables, inventory)?;
+        let (kind, why) = (kind.id.as_str(), used.why.as_str());
+        Some(DeadWeightUse { kind, by, why })
+    });
+    uses.collect()
+}
+
+/// The first that says one of the words.
+fn who_says(words: &[String], image: &Image, tables: &KnowledgeTables, inventory: &ObjectInventory) -> Option<String> {
+    let says = |text: &str, ends: WordEnds| words.iter().any(|word| holds_word(text, word, ends));
+    let setting = setting_texts(image).find(|(_, text)| says(text, WordEnds::Needed));
+    if let Some((by, _)) = setting {
+        return Some(by.to_owned());
+    }
+    let shared = &tables.shared_folders;
+    let mut texts = inventory.texts.iter();
+    let text = texts.find(|(path, facts)| {
+        let is_package = path.split_components().any(|folder| folder.ends_with(b"-packages"));
+        if shared.is_of_system(path) && !is_package || shared.is_of_framework(path) {
+            return false;
+        }
+        let content = String::from_utf8_lossy(facts.kept.as_deref().unwrap_or_default());
+        let is_compiled = path.name().ends_with(b".pyc");
+        let ends = if is_compiled { WordEnds::Any } else { WordEnds::Needed };
+        says(&content, ends)
+    });
+    text.map(|(path, _)| path.to_string())
+}
+
+/// Whether a word has to end where the text says it does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WordEnds {
+    Needed,
+    /// In a compiled module words run into each other.
+    Any,
+}
+
+fn holds_word(text: &str, word: &str, ends: WordEnds) -> bool {
+    let goes_on = |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
+    let around = |at: usize| (text.get(..at), text.get(at + word.len()..));
+    let mut found = text.match_indices(word).map(|(at, _)| around(at));
+    found.any(|(before, after)| {
+        let before = before.and_then(|before| before.chars().next_back());
+        ends == WordEnds::Any || !goes_on(before) && !goes_on(after.and_then(|after| after.chars().next()))
+    })
+}
