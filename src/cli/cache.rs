@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use image_source::KEPT_BYTES;
+use image_store::KEPT_BYTES;
 
 #[derive(Debug, Args)]
 pub struct CacheArgs {

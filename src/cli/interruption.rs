@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use std::{panic, process, thread};
 
-use image_source::remove_on_interrupt;
+use image_store::remove_on_interrupt;
 use indicatif::{MultiProgress, ProgressDrawTarget};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;

@@ -8,7 +8,7 @@ use crate::knowledge::Knowledge;
 use image_linkage::layer::{IndexOptions, LayerEntry, LayerIndex};
 use image_source::registry::RegistryOptions;
 use image_source::{
-    ImageConfig, ImageError, LayerCache, OpenRequest, OpenedImage, OpenedLayers, Platform, ReadProgress,
+    ImageConfig, ImageError, KnownLayers, OpenRequest, OpenedImage, OpenedLayers, Platform, ReadProgress,
 };
 
 /// How images are had and read.
@@ -26,7 +26,7 @@ pub struct ReadOptions<'a> {
     /// Told of the bytes of layers that have been read.
     pub progress: &'a dyn ReadProgress,
     /// The layers that were read before with the same `index`; `None` reads every layer.
-    pub cache: Option<&'a LayerCache>,
+    pub cache: Option<&'a dyn KnownLayers>,
 }
 
 impl ReadOptions<'_> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use image_source::create_unfinished_file;
+use image_store::create_unfinished_file;
 
 /// What happens to what is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

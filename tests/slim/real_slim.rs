@@ -613,11 +613,14 @@ fn a_program_starts_without_what_was_dropped_beside_its_library() {
         &at("libnvperf_host.so"),
     );
     let library = at("libnvperf_host.so");
-    let (plain, inside) = ("opt/lib/x86_64-linux-gnu/nv", "opt/alib/x86_64-linux-gnub");
+    let (plain, inside) = (
+        "usr/local/cuda/lib/x86_64-linux-gnu/nv",
+        "usr/local/cuda/alib/x86_64-linux-gnub",
+    );
     let cases = [
-        ("-Wl,--disable-new-dtags,-rpath,/opt/$LIB/nv", None, plain),
-        ("-Wl,--enable-new-dtags,-rpath,/opt/a${LIB}b", None, inside),
-        ("-O1", Some("/opt/$LIB/nv"), plain),
+        ("-Wl,--disable-new-dtags,-rpath,/usr/local/cuda/$LIB/nv", None, plain),
+        ("-Wl,--enable-new-dtags,-rpath,/usr/local/cuda/a${LIB}b", None, inside),
+        ("-O1", Some("/usr/local/cuda/$LIB/nv"), plain),
     ];
     for (number, (option, library_path, lies_in)) in cases.into_iter().enumerate() {
         let program = compiled(
@@ -627,7 +630,7 @@ fn a_program_starts_without_what_was_dropped_beside_its_library() {
         );
         let system = |name: &str| fs::read(libraries.join(name)).unwrap();
         // Each folder has an entry, so that it stays as it is when a file goes from it.
-        let folders = [lies_in, "opt/unused"].into_iter().flat_map(|folder| {
+        let folders = [lies_in, "usr/local/cuda/unused"].into_iter().flat_map(|folder| {
             let ends = folder.match_indices('/').map(|(at, _)| at);
             ends.chain([folder.len()]).map(|end| &folder[..end])
         });
@@ -636,7 +639,7 @@ fn a_program_starts_without_what_was_dropped_beside_its_library() {
             .executable("lib64/ld-linux-x86-64.so.2", system("ld-linux-x86-64.so.2"))
             .file("lib/x86_64-linux-gnu/libc.so.6", system("libc.so.6"))
             .file(format!("{lies_in}/libnvperf_host.so"), &host)
-            .file("opt/unused/libnvperf_target.so", &host)
+            .file("usr/local/cuda/unused/libnvperf_target.so", &host)
             .executable("opt/program", program);
         let mut image = Image::new("linux/amd64").layer("COPY", &layer, Compression::None);
         if let Some(path) = library_path {

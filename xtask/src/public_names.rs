@@ -6,11 +6,12 @@ use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const CRATES: [&str; 4] = [
+const CRATES: [&str; 5] = [
     "crates/container-start/src",
     "crates/python-path/src",
     "crates/image-linkage/src",
     "crates/image-source/src",
+    "crates/image-store/src",
 ];
 const ITEMS: [&str; 8] = ["fn", "struct", "enum", "trait", "const", "static", "type", "mod"];
 

@@ -4,7 +4,7 @@ use reqwest::blocking::ClientBuilder;
 use reqwest::redirect;
 
 /// A client with TLS by ring, which hands redirects back as answers.
-pub(crate) fn client_builder() -> ClientBuilder {
+pub fn client_builder() -> ClientBuilder {
     // The provider is the process's, and reqwest panics without one. Where a program above chose another before, that
     // one stays, and this call is the error of being second.
     let _ = rustls::crypto::ring::default_provider().install_default();

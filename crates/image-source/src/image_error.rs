@@ -115,7 +115,8 @@ impl ImageError {
         }
     }
 
-    pub(crate) fn reference(reference: impl Into<String>, reason: impl Into<String>) -> Self {
+    /// What is wrong with a name that a user wrote.
+    pub fn reference(reference: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Reference {
             reference: reference.into(),
             reason: reason.into(),

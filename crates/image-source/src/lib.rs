@@ -6,7 +6,6 @@
 mod archive;
 mod archive_file;
 mod config;
-mod document_store;
 mod engine;
 mod host_path_kind;
 mod http_client;
@@ -14,7 +13,6 @@ mod image;
 mod image_budget;
 mod image_error;
 mod image_user;
-mod layer_cache;
 mod little_endian;
 mod manifest;
 mod oci_layout;
@@ -31,21 +29,19 @@ mod sif_file;
 mod small_file;
 mod source;
 mod source_kind;
-mod unfinished_output;
 mod verify;
 mod work_pool;
 
 pub use archive::{PreferredDocument, WantedImage, open_stream};
 pub use archive_file::ArchiveFile;
 pub use config::{ContainerSettings, Healthcheck, ImageConfig, read_image_config, split_env};
-pub use document_store::{DocumentStore, open_document_store};
 pub use engine::{EngineEnvironment, EngineImage, EngineKind};
 pub use host_path_kind::path_kind;
+pub use http_client::client_builder;
 pub use image::{Image, LayerDescriptor};
 pub use image_error::ImageError;
 pub use image_linkage::digest::Digest;
 pub use image_user::find_user;
-pub use layer_cache::{CacheContent, KEPT_BYTES, LayerCache, list_cache, prune_cache};
 pub use oci_layout::OciLayout;
 pub use open_image::{list_platforms, open_image, open_reopenable_image};
 pub use platform::Platform;
@@ -53,7 +49,10 @@ pub use read_layers::{UnreadLayer, read_layers};
 pub use reference::PathKind;
 pub use registry_reference::RegistryReference;
 pub use rootfs_dir::{RootfsDir, open_running_root};
-pub use source::{BlobStore, ImageDocuments, ImageSource, OpenRequest, OpenedImage, OpenedLayers, ReadProgress};
+pub use small_file::read_small_file;
+pub use source::{
+    BlobStore, ImageDocuments, ImageSource, KnownImage, KnownLayers, OpenRequest, OpenedImage, OpenedLayers,
+    ReadProgress,
+};
 pub use source_kind::{REFERENCE_HELP, SourceKind};
-pub use unfinished_output::{UnfinishedFolder, create_unfinished_file, remove_on_interrupt};
 pub use work_pool::in_parallel;

@@ -11,7 +11,7 @@ const BYTES: u64 = 4 << 20;
 /// The bytes of a file of at most 4 MiB.
 ///
 /// Errors: What the system says, or that it is larger: a device has no end.
-pub(crate) fn read_small_file(path: &Path) -> io::Result<Vec<u8>> {
+pub fn read_small_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > BYTES {

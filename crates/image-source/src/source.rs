@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::image::{Image, LayerDescriptor};
 use crate::image_error::ImageError;
-use crate::layer_cache::LayerCache;
 use crate::platform::Platform;
 use crate::registry_reference::RegistryReference;
+use image_linkage::digest::Digest;
 use image_linkage::layer::{IndexOptions, LayerIndex};
 use image_linkage::limits::Limits;
 
@@ -43,7 +43,7 @@ pub struct OpenRequest<'a> {
     /// Told of the bytes of layers that a one-pass source reads.
     pub progress: &'a dyn ReadProgress,
     /// The indexes of layers that were read before with the same `index`; `None` reads every layer.
-    pub cache: Option<&'a LayerCache>,
+    pub cache: Option<&'a dyn KnownLayers>,
 }
 
 impl<'a> OpenRequest<'a> {
@@ -74,6 +74,33 @@ pub struct ImageDocuments {
     pub manifest: Option<Vec<u8>>,
     /// What the index of a layout says of the image beside its descriptor.
     pub annotations: BTreeMap<String, String>,
+}
+
+/// What was kept of layers and of an engine's images. What cannot be kept is no error: it is read again.
+pub trait KnownLayers: Sync {
+    /// The index of a layer that was read before: by its digest where the source states one, else by its diff id. One
+    /// that differs from the descriptor in anything is none, so that reading the layer tells what is wrong.
+    fn find(&self, layer: &LayerDescriptor) -> Option<LayerIndex>;
+
+    /// Keeps the index of a layer that was read to its end.
+    fn keep(&self, index: &LayerIndex);
+
+    /// What was kept of the image that an engine knows by `id`.
+    fn find_image(&self, id: &Digest) -> Option<KnownImage>;
+
+    /// Keeps what the archive of an engine's image says, whose layers were kept.
+    fn keep_image(&self, id: &Digest, image: &Image, documents: &ImageDocuments);
+}
+
+/// What an engine's archive said of an image, beside its layers' bytes.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct KnownImage {
+    /// The digest of the manifest, where the archive has one.
+    pub digest: Option<Digest>,
+    /// The documents as they were.
+    pub documents: ImageDocuments,
+    /// The layers, the lowest first.
+    pub layers: Vec<LayerDescriptor>,
 }
 
 /// How the layers of an opened image can be had.

@@ -11,7 +11,8 @@ use crate::knowledge::file_interest::library_options;
 use image_linkage::layer::IndexOptions;
 use image_linkage::loader::CpuLevel;
 use image_source::registry::{RegistryOptions, RetryPolicy};
-use image_source::{ImageError, LayerCache, Platform};
+use image_source::{ImageError, KnownLayers, Platform};
+use image_store::LayerCache;
 
 use super::command_error::CommandError;
 use super::layer_cache::open_cache;
@@ -61,7 +62,7 @@ impl ImageReader {
             conditions: self.conditions(),
             index: self.index.clone(),
             progress: &self.bars,
-            cache: self.cache.as_ref(),
+            cache: self.cache.as_ref().map(|cache| cache as &dyn KnownLayers),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::cli::shared_args::ImageArgs;
 use crate::judge::outcome::RunExit;
 use image_linkage::escape;
 use image_linkage::layer::IndexOptions;
-use image_source::{CacheContent, KEPT_BYTES, LayerCache, list_cache, prune_cache};
+use image_store::{CacheContent, KEPT_BYTES, LayerCache, list_cache, prune_cache};
 
 use super::command_error::CommandError;
 use super::terminal::{report_warning, write_result};

@@ -19,7 +19,7 @@ use crate::report::junit::JunitReport;
 use crate::report::markdown::MarkdownReport;
 use crate::report::sarif::SarifReport;
 use crate::report::text::{TextDetail, TextLayout, TextReport};
-use image_source::create_unfinished_file;
+use image_store::create_unfinished_file;
 
 use super::terminal::{report_error, terminal_width, write_result, write_verbatim};
 

@@ -15,7 +15,7 @@ use crate::make::slim::supplier::CuptiSupplier;
 use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::ExistingOutput;
 use image_linkage::escape;
-use image_source::UnfinishedFolder;
+use image_store::UnfinishedFolder;
 
 use super::command_error::CommandError;
 use super::image_reader::PreparedCommand;

@@ -16,8 +16,8 @@ mod manifest;
 mod options;
 mod pace;
 mod push;
-pub(crate) mod request_errors;
-pub(crate) mod retry;
+mod request_errors;
+mod retry;
 mod steady_body;
 mod token_exchange;
 mod transport;
@@ -43,7 +43,8 @@ use client::RepositoryClient;
 pub use credential_files::CredentialSource;
 pub use options::RegistryOptions;
 pub use push::{PushOutcome, RegistryPush};
-pub use retry::RetryPolicy;
+pub use request_errors::{connection_failure, remote_error, shorten_text};
+pub use retry::{AttemptFailure, RetryPolicy, retry_attempts};
 
 /// An image in a registry.
 pub struct RegistrySource {

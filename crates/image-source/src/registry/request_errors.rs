@@ -18,7 +18,8 @@ const ERROR_BODY: u64 = 64 << 10;
 /// The characters of a registry's own words that are shown.
 const SHOWN: usize = 200;
 
-pub(crate) fn remote_error(text: impl Into<String>) -> ImageError {
+/// Something that is not on this machine answered with an error, or not at all.
+pub fn remote_error(text: impl Into<String>) -> ImageError {
     ImageError::Remote(text.into())
 }
 
@@ -35,7 +36,7 @@ pub(super) fn credentials_refused(registry: &str, found_in: Option<&str>) -> Ima
 }
 
 /// Why a request to `host` got no answer.
-pub(crate) fn connection_failure(host: &str, error: &reqwest::Error) -> AttemptFailure {
+pub fn connection_failure(host: &str, error: &reqwest::Error) -> AttemptFailure {
     let cause = cause(error);
     // The request was never sent: asking again with the same address and certificates fails in the same way.
     if error.is_builder() {
@@ -120,7 +121,7 @@ fn cause(error: &reqwest::Error) -> String {
 }
 
 /// Bytes that somebody else wrote, escaped and cut.
-pub(crate) fn shorten_text(bytes: &[u8]) -> String {
+pub fn shorten_text(bytes: &[u8]) -> String {
     // Escaped first and cut afterwards: the limit is on what the terminal shows.
     let mut text = image_linkage::escape::escape_bytes(bytes);
     if let Some((end, _)) = text.char_indices().nth(SHOWN) {

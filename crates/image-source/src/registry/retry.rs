@@ -85,7 +85,7 @@ impl RetryPolicy {
 
 /// Why one attempt failed, and whether another may do better.
 #[derive(Debug)]
-pub(crate) enum AttemptFailure {
+pub enum AttemptFailure {
     /// Asking again would change nothing.
     Final(ImageError),
     /// A broken connection, a busy or a limiting registry.
@@ -99,7 +99,7 @@ pub(crate) enum AttemptFailure {
 
 impl AttemptFailure {
     /// A failure that may pass, with no wish of the registry's about the wait.
-    pub(crate) fn passing(error: ImageError) -> Self {
+    pub fn passing(error: ImageError) -> Self {
         Self::Passing { error, wait: None }
     }
 }
@@ -160,7 +160,7 @@ fn next_wait(own: Duration, asked: Option<Duration>) -> Duration {
 }
 
 /// Makes attempts until one succeeds or patience ends.
-pub(crate) fn retry_attempts<T>(
+pub fn retry_attempts<T>(
     patience: &RetryPolicy,
     mut attempt: impl FnMut() -> Result<T, AttemptFailure>,
 ) -> Result<T, ImageError> {

@@ -2,7 +2,7 @@
 
 use crate::fleet::{FleetFailure, FleetSettings, ImageResult, RESULTS, document_name};
 use crate::judge::outcome::RunExit;
-use image_source::{DocumentStore, open_document_store};
+use image_store::{DocumentStore, open_document_store};
 
 use super::super::command_error::CommandError;
 use super::super::terminal::report_error;

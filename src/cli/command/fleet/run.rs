@@ -19,7 +19,8 @@ use crate::judge::rule::suppression::{Suppression, SuppressionGate};
 use crate::report::ReportWriter as _;
 use crate::report::json::JsonReport;
 use image_source::registry::RetryPolicy;
-use image_source::{Digest, DocumentStore, Platform, open_document_store};
+use image_source::{Digest, Platform};
+use image_store::{DocumentStore, open_document_store};
 
 use super::super::audit::{AuditQuestion, ImageAuditor, RunPosition, prepare};
 use super::super::command_error::CommandError;

@@ -15,7 +15,7 @@ use crate::make::whole_file::{ExistingOutput, OutputPlace, look_at_place, open_o
 use image_linkage::digest::Digest;
 use image_linkage::layer::LayerWriter;
 use image_linkage::path::RootPath;
-use image_source::create_unfinished_file;
+use image_store::create_unfinished_file;
 
 /// Looks whether a file is there.
 pub(super) fn check_file_free(file: &Path, existing: ExistingOutput) -> Result<(), SlimError> {

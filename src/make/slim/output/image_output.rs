@@ -11,8 +11,8 @@ use crate::make::slim::SlimError;
 use crate::make::slim::new_image::{ImageForm, LayerStorage, NewImage};
 use crate::make::slim::new_manifest::MediaFamily;
 use crate::make::whole_file::{OutputPlace, folder_of, look_at_place, settle};
-use image_source::UnfinishedFolder;
 use image_source::{PreferredDocument, RegistryReference};
+use image_store::UnfinishedFolder;
 
 /// The ways to write an output, as the message on a wrong one lists them.
 const EXPECTED: &str = "expected oci:DIR[:TAG], oci-archive:FILE[:TAG], docker-archive:FILE[:NAME], \

@@ -1,6 +1,6 @@
 //! What every place for documents does.
 
-use crate::image_error::ImageError;
+use image_source::ImageError;
 
 /// The bytes of one document that are read: the report of an image with every file of CUPTI is a hundredth of that.
 pub(super) const DOCUMENT_BYTES: u64 = 64 << 20;

@@ -13,12 +13,11 @@ use std::sync::OnceLock;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::image::{Image, LayerDescriptor};
-use crate::source::ImageDocuments;
 use file_kind::FileKind;
 use image_linkage::digest::Digest;
 use image_linkage::layer::LayerIndex;
 use image_linkage::layer::{read_index, write_index};
+use image_source::{Image, ImageDocuments, KnownImage, KnownLayers, LayerDescriptor};
 pub use sealed_folder::{CacheContent, KEPT_BYTES};
 use sealed_folder::{SealedFolder, list_folder, remove_files};
 
@@ -44,14 +43,6 @@ struct BlobContent {
     bytes: u64,
 }
 
-/// What an engine's archive said of an image, beside its layers' bytes.
-#[derive(Serialize, Deserialize)]
-pub(crate) struct KnownImage {
-    pub digest: Option<Digest>,
-    pub documents: ImageDocuments,
-    pub layers: Vec<LayerDescriptor>,
-}
-
 impl LayerCache {
     /// The indexes below `folder` that were made with what `fingerprint` stands for
     /// ([`IndexOptions::fingerprint`](image_linkage::layer::IndexOptions::fingerprint)).
@@ -63,51 +54,6 @@ impl LayerCache {
             files,
             failure: OnceLock::new(),
         })
-    }
-
-    /// The index of a layer that was read before: by its digest where the source states one, else by its diff id. One
-    /// that differs from the descriptor in anything is none, so that reading the layer tells what is wrong.
-    pub(crate) fn find(&self, layer: &LayerDescriptor) -> Option<LayerIndex> {
-        let index = match (&layer.digest, &layer.diff_id) {
-            (Some(digest), _) => {
-                let blob: BlobContent = self.read(&FileKind::Blob.file_name(digest))?;
-                let mut index = self.find_tar(&blob.diff_id)?;
-                (index.digest, index.compressed_bytes) = (digest.clone(), blob.bytes);
-                index
-            }
-            // What has no digest is hashed by SHA-256, whatever its diff id is.
-            (None, Some(diff_id)) if diff_id.algorithm() == "sha256" => self.find_tar(diff_id)?,
-            _ => return None,
-        };
-        let same_size = layer.size.is_none_or(|size| size == index.compressed_bytes);
-        let same_tar = layer.diff_id.as_ref().is_none_or(|diff_id| *diff_id == index.diff_id);
-        (same_size && same_tar).then_some(index)
-    }
-
-    /// Keeps the index of a layer that was read to its end.
-    pub(crate) fn keep(&self, index: &LayerIndex) {
-        let blob = BlobContent {
-            diff_id: index.diff_id.clone(),
-            bytes: index.compressed_bytes,
-        };
-        self.write(&FileKind::Tar.file_name(&index.diff_id), |to| compress_index(index, to));
-        // Last, as it leads to the other.
-        self.write(&FileKind::Blob.file_name(&index.digest), |to| write_value(&blob, to));
-    }
-
-    /// What was kept of the image that an engine knows by `id`.
-    pub(crate) fn find_image(&self, id: &Digest) -> Option<KnownImage> {
-        self.read(&FileKind::Image.file_name(id))
-    }
-
-    /// Keeps what the archive of an engine's image says, whose layers were kept.
-    pub(crate) fn keep_image(&self, id: &Digest, image: &Image, documents: &ImageDocuments) {
-        let known = KnownImage {
-            digest: image.digest.clone(),
-            documents: documents.clone(),
-            layers: image.layers.clone(),
-        };
-        self.write(&FileKind::Image.file_name(id), |to| write_value(&known, to));
     }
 
     /// Why nothing more was kept from some point on.
@@ -139,6 +85,48 @@ impl LayerCache {
             let failure = format!("{folder} cannot be written, so that nothing more is kept: {error}");
             self.failure.get_or_init(|| failure);
         }
+    }
+}
+
+impl KnownLayers for LayerCache {
+    fn find(&self, layer: &LayerDescriptor) -> Option<LayerIndex> {
+        let index = match (&layer.digest, &layer.diff_id) {
+            (Some(digest), _) => {
+                let blob: BlobContent = self.read(&FileKind::Blob.file_name(digest))?;
+                let mut index = self.find_tar(&blob.diff_id)?;
+                (index.digest, index.compressed_bytes) = (digest.clone(), blob.bytes);
+                index
+            }
+            // What has no digest is hashed by SHA-256, whatever its diff id is.
+            (None, Some(diff_id)) if diff_id.algorithm() == "sha256" => self.find_tar(diff_id)?,
+            _ => return None,
+        };
+        let same_size = layer.size.is_none_or(|size| size == index.compressed_bytes);
+        let same_tar = layer.diff_id.as_ref().is_none_or(|diff_id| *diff_id == index.diff_id);
+        (same_size && same_tar).then_some(index)
+    }
+
+    fn keep(&self, index: &LayerIndex) {
+        let blob = BlobContent {
+            diff_id: index.diff_id.clone(),
+            bytes: index.compressed_bytes,
+        };
+        self.write(&FileKind::Tar.file_name(&index.diff_id), |to| compress_index(index, to));
+        // Last, as it leads to the other.
+        self.write(&FileKind::Blob.file_name(&index.digest), |to| write_value(&blob, to));
+    }
+
+    fn find_image(&self, id: &Digest) -> Option<KnownImage> {
+        self.read(&FileKind::Image.file_name(id))
+    }
+
+    fn keep_image(&self, id: &Digest, image: &Image, documents: &ImageDocuments) {
+        let known = KnownImage {
+            digest: image.digest.clone(),
+            documents: documents.clone(),
+            layers: image.layers.clone(),
+        };
+        self.write(&FileKind::Image.file_name(id), |to| write_value(&known, to));
     }
 }
 
@@ -185,9 +173,9 @@ mod tests {
     use std::fs;
 
     use super::LayerCache;
-    use crate::image::LayerDescriptor;
     use image_linkage::digest::Digest;
     use image_linkage::layer::LayerIndex;
+    use image_source::{KnownLayers as _, LayerDescriptor};
 
     fn layer(digest: Option<&Digest>, diff_id: Option<&Digest>, size: Option<u64>) -> LayerDescriptor {
         LayerDescriptor {

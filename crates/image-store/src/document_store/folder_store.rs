@@ -9,7 +9,7 @@ use std::sync::Once;
 use std::time::Duration;
 
 use super::store::{DOCUMENT_BYTES, DocumentStore, check_size};
-use crate::image_error::ImageError;
+use image_source::ImageError;
 
 /// The folder of what is half written.
 const UNFINISHED: &str = ".unfinished";

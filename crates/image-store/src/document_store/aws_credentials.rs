@@ -11,9 +11,9 @@ use reqwest::blocking::Client;
 use rusty_s3::Credentials;
 use serde::Deserialize;
 
-use crate::image_error::ImageError;
-use crate::registry::request_errors::remote_error;
-use crate::small_file::read_small_file;
+use image_source::ImageError;
+use image_source::read_small_file;
+use image_source::registry::remote_error;
 
 /// How long lent keys are used before they are asked for again; AWS renews them five minutes before they end.
 const LENT_FOR: Duration = Duration::from_mins(4);

@@ -5,9 +5,9 @@ mod bucket_store;
 mod folder_store;
 mod store;
 
-use crate::image_error::ImageError;
 use bucket_store::BucketStore;
 use folder_store::FolderStore;
+use image_source::ImageError;
 pub use store::DocumentStore;
 
 /// Opens the place that a user names: `s3://BUCKET[/PREFIX]`, `file:///DIR` or a folder, which need not be there yet.

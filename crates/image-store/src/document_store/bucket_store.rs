@@ -10,11 +10,11 @@ use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
 
 use super::aws_credentials::{AwsCredentials, variable};
 use super::store::{DOCUMENT_BYTES, DocumentStore, check_size};
-use crate::http_client::client_builder;
-use crate::image_error::ImageError;
-use crate::registry::RetryPolicy;
-use crate::registry::request_errors::{connection_failure, remote_error, shorten_text};
-use crate::registry::retry::{AttemptFailure, retry_attempts};
+use image_source::ImageError;
+use image_source::client_builder;
+use image_source::registry::{
+    AttemptFailure, RetryPolicy, connection_failure, remote_error, retry_attempts, shorten_text,
+};
 
 /// How long a signature holds: one attempt, and the clocks of two machines.
 const SIGNED_FOR: Duration = Duration::from_mins(15);
