@@ -200,6 +200,12 @@ mod tests {
             ..LayerIndex::empty()
         };
         cache.keep(&kept);
+        let sha512: Digest = format!("sha512:{}", "0".repeat(128)).parse().unwrap();
+        cache.keep(&LayerIndex {
+            diff_id: sha512.clone(),
+            ..kept.clone()
+        });
+        cache.keep(&kept);
         let plain = LayerIndex {
             digest: tar.clone(),
             compressed_bytes: 20,
@@ -212,6 +218,8 @@ mod tests {
             (layer(None, Some(&tar), Some(20)), Some(&plain)),
             (layer(None, Some(&tar), None), Some(&plain)),
             (layer(None, Some(&tar), Some(10)), None),
+            // A diff id of another algorithm names no tar that was hashed here.
+            (layer(None, Some(&sha512), None), None),
             (layer(Some(&blob), Some(&tar), Some(11)), None),
             (layer(Some(&blob), Some(&other), Some(10)), None),
             // That this blob holds that tar was seen by nobody.

@@ -283,6 +283,10 @@ mod tests {
         // One that lies where another was is damaged as well.
         fs::write(folder.folder().join("tar-sha256-b"), &whole).unwrap();
         assert_eq!(folder.read("tar-sha256-b"), None);
+        let other = SealedFolder::open(&dir.path().join("cache"), &KEY.replace('0', "1")).unwrap();
+        keep(&other, "tar-sha256-a", b"content");
+        fs::write(other.folder().join("tar-sha256-a"), &whole).unwrap();
+        assert_eq!(other.read("tar-sha256-a"), None);
         fs::write(&file, &whole).unwrap();
         assert_eq!(folder.read("tar-sha256-a").as_deref(), Some(&b"content"[..]));
     }
@@ -309,9 +313,11 @@ mod tests {
         assert!(!root.exists());
         folder.write("tar-sha256-f", |_| Ok(())).unwrap();
         assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o700);
-        fs::set_permissions(&root, Permissions::from_mode(0o777)).unwrap();
-        let error = SealedFolder::open(&root, KEY).err().unwrap().to_string();
-        assert!(error.starts_with("others may write to "), "{error}");
+        for mode in [0o775, 0o757] {
+            fs::set_permissions(&root, Permissions::from_mode(mode)).unwrap();
+            let error = SealedFolder::open(&root, KEY).err().unwrap().to_string();
+            assert!(error.starts_with("others may write to "), "{mode:o}: {error}");
+        }
         fs::set_permissions(&root, Permissions::from_mode(0o755)).unwrap();
         assert!(SealedFolder::open(&root, KEY).is_ok());
     }
