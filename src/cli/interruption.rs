@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use super::command::report_error;
+use super::terminal::report_error;
 use crate::make::slim::interrupt::request_stop;
 
 /// The bars that are drawn, for the process as a signal is.

@@ -1,82 +1,79 @@
 //! Values that a flag and a key of the config take alike, each read from the same words.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use clap::ValueEnum;
+use anstream::ColorChoice;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::judge::outcome::FailOn;
 use crate::judge::rule::Severity;
+use crate::knowledge::mistake::unknown_name;
+use crate::make::remedy::install_method::MethodKind;
+use crate::report::{FINDING_FORMATS, ReportFormat};
 use image_linkage::limits::Limits;
 use image_source::Platform;
 use image_source::registry::RetryPolicy;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Default)]
-pub enum FailOnArg {
-    /// Errors fail the run.
-    #[default]
-    Error,
-    /// Warnings, too.
-    Warning,
-    /// Notes, too.
-    Note,
-    /// No finding fails the run.
-    Never,
+/// A value, the name that users have for it, and what the help says of it.
+pub type NamedValue<T> = (&'static str, &'static str, T);
+
+#[rustfmt::skip] // A row is a line.
+pub const FAIL_ON: [NamedValue<FailOn>; 4] = [
+    ("error", "Errors fail the run", FailOn::Severity(Severity::Error)),
+    ("warning", "Warnings, too", FailOn::Severity(Severity::Warning)),
+    ("note", "Notes, too", FailOn::Severity(Severity::Note)),
+    ("never", "No finding fails the run", FailOn::Never),
+];
+
+/// The ways by which CUPTI comes in.
+#[rustfmt::skip] // A row is a line.
+pub const VIA: [NamedValue<MethodKind>; 5] = [
+    ("apt", "The distribution's own package, or NVIDIA's", MethodKind::Apt),
+    ("dnf", "NVIDIA's package for Red Hat's systems", MethodKind::Dnf),
+    ("pip", "NVIDIA's wheel, into a Python environment of the image", MethodKind::Pip),
+    ("conda", "conda-forge's package", MethodKind::Conda),
+    ("copy", "Files of another image: that of --from, or NVIDIA's devel image", MethodKind::Copy),
+];
+
+pub const COLOR: [NamedValue<ColorChoice>; 3] = [
+    ("auto", "On a terminal", ColorChoice::Auto),
+    ("always", "Always", ColorChoice::Always),
+    ("never", "Never", ColorChoice::Never),
+];
+
+/// Takes one of `values` for a flag: the help lists them, and any other is refused.
+pub fn one_of<T: Copy + Send + Sync>(values: &'static [NamedValue<T>]) -> impl TypedValueParser<Value = T> {
+    let names = values
+        .iter()
+        .map(|(name, help, _)| PossibleValue::new(*name).help(*help));
+    PossibleValuesParser::new(names).try_map(|name| find_named(values, &name))
 }
 
-// `judge` knows no clap, so that the flag has an enum of its own.
-impl From<FailOnArg> for FailOn {
-    fn from(argument: FailOnArg) -> Self {
-        match argument {
-            FailOnArg::Error => Self::Severity(Severity::Error),
-            FailOnArg::Warning => Self::Severity(Severity::Warning),
-            FailOnArg::Note => Self::Severity(Severity::Note),
-            FailOnArg::Never => Self::Never,
-        }
-    }
-}
-
-/// The form of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ReportFormat {
-    /// For people
-    Text,
-    /// For programs: one object per image, a line each
-    Json,
-    /// SARIF 2.1.0, for code scanning
-    Sarif,
-    /// JUnit XML, for test results: a suite per image, a case per rule
-    Junit,
-    /// For a comment on a pull request, or a job's summary
-    Markdown,
-    /// Annotations of GitHub Actions
-    #[value(name = "github")]
-    GitHub,
-    /// One page with pictures of who gets CUPTI and what the layers hold; it needs nothing beside itself
-    Html,
-    /// The predicate of an attestation, for cosign to sign
-    Attestation,
+/// The value of this name.
+///
+/// Errors: There is none, in words that say which there are.
+pub fn find_named<T: Copy>(values: &[NamedValue<T>], name: &str) -> Result<T, String> {
+    let found = values.iter().find(|(known, ..)| *known == name);
+    found.map(|(.., value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = values.iter().map(|(name, ..)| *name).collect();
+        unknown_name("value", name, &names)
+    })
 }
 
 /// A report and the file it goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {
-    /// The form in which the report is written.
     pub format: ReportFormat,
     /// The file; `-` is standard output.
     pub file: PathBuf,
 }
 
-impl OutputFile {
+impl FromStr for OutputFile {
+    type Err = String;
+
     /// Reads `FORMAT=FILE`, as `--output` and the key `outputs` have it.
-    ///
-    /// Errors: What is wrong with the text, and what would do.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let names = || {
-            let values = ReportFormat::value_variants().iter();
-            let values = values.filter_map(ValueEnum::to_possible_value);
-            let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
-            names.join(", ")
-        };
+    fn from_str(text: &str) -> Result<Self, String> {
         // At the first `=`: the name of a file may hold more of them, that of a form none.
         let Some((format, file)) = text.split_once('=') else {
             return Err("expected FORMAT=FILE, such as json=audit.json".to_owned());
@@ -85,10 +82,12 @@ impl OutputFile {
         if file.is_empty() {
             return Err(format!("there is no file after {format}="));
         }
-        let format = ReportFormat::from_str(format, false)
-            .map_err(|_unknown| format!("no format is called {format:?}; there are {}", names()))?;
+        let known = find_named(&FINDING_FORMATS, format).map_err(|_unknown| {
+            let names = FINDING_FORMATS.map(|(name, ..)| name).join(", ");
+            format!("no format is called {format:?}; there are {names}")
+        });
         Ok(Self {
-            format,
+            format: known?,
             file: PathBuf::from(file),
         })
     }
@@ -103,11 +102,10 @@ pub enum PlatformArg {
     One(Platform),
 }
 
-impl PlatformArg {
-    /// Reads `all` or a platform.
-    ///
-    /// Errors: What [`Platform::parse`] finds wrong with the text.
-    pub fn parse(text: &str) -> Result<Self, String> {
+impl FromStr for PlatformArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "all" => Ok(Self::All),
             _ => Platform::parse(text).map(Self::One),
@@ -124,11 +122,11 @@ pub struct LimitArg {
     pub value: u64,
 }
 
-impl LimitArg {
+impl FromStr for LimitArg {
+    type Err = String;
+
     /// Reads `NAME=NUMBER`; a number may end in KiB, MiB, GiB or TiB.
-    ///
-    /// Errors: What is wrong with the text, and which names there are.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         let names: Vec<&str> = Limits::names().chain(RetryPolicy::names()).collect();
         let (name, number) = text.split_once('=').unwrap_or((text, ""));
         if !names.contains(&name) {
@@ -155,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_limit_is_a_name_and_a_number_with_or_without_a_unit() {
-        let read = |text: &str| LimitArg::parse(text).map(|limit| limit.value);
+        let read = |text: &str| text.parse().map(|limit: LimitArg| limit.value);
         assert_eq!(read("layer-entries=8000000"), Ok(8_000_000));
         assert_eq!(read("layer-bytes=2TiB"), Ok(2 << 40));
         for (text, expected) in [

@@ -2,13 +2,16 @@
 
 use std::path::PathBuf;
 
+use anstream::ColorChoice;
 use clap::builder::FalseyValueParser;
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args};
 
-use super::cache::CacheFolderArgs;
-use super::option_values::{FailOnArg, LimitArg, OutputFile, PlatformArg, ReportFormat};
+use super::config::ProjectConfig;
+use super::option_values::{COLOR, FAIL_ON, LimitArg, OutputFile, PlatformArg, one_of};
 use crate::facts::StartOverrides;
+use crate::judge::outcome::FailOn;
 use crate::knowledge::DEFAULT_LIBRARY;
+use crate::report::{FINDING_FORMATS, ReportFormat};
 use image_linkage::loader::CpuLevel;
 
 /// What every command takes that reads an image.
@@ -49,22 +52,39 @@ pub struct AssumptionArgs {
 }
 
 /// What fails a run, and the forms and places of its reports.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct ReportArgs {
     /// From which severity on findings fail [default: error]
-    #[arg(long, value_enum, value_name = "SEVERITY", env = "CUPTI_AUDIT_FAIL_ON")]
+    #[arg(long, value_name = "SEVERITY", value_parser = one_of(&FAIL_ON), env = "CUPTI_AUDIT_FAIL_ON")]
     // No default of clap's: what is still open here is filled from the config.
-    pub fail_on: Option<FailOnArg>,
+    pub fail_on: Option<FailOn>,
     /// The form of the report [default: text]
-    #[arg(long, value_enum, env = "CUPTI_AUDIT_FORMAT")]
+    #[arg(long, value_parser = one_of(&FINDING_FORMATS), env = "CUPTI_AUDIT_FORMAT")]
     pub format: Option<ReportFormat>,
     /// A report in a file besides, such as json=audit.json
     ///
     /// Repeatable; - is standard output.
-    #[arg(long = "output", short, value_name = "FORMAT=FILE", value_parser = OutputFile::parse,
+    #[arg(long = "output", short, value_name = "FORMAT=FILE",
         // A variable is one text, so that commas part what a flag says several times.
         env = "CUPTI_AUDIT_OUTPUT", value_delimiter = ',')]
     pub outputs: Vec<OutputFile>,
+}
+
+impl ReportArgs {
+    /// Fills what the command line leaves open.
+    pub fn fill(&mut self, config: &ProjectConfig) {
+        self.fail_on = self.fail_on.or(config.fail_on);
+        self.format = self.format.or(config.format);
+        fill_list(&mut self.outputs, &config.outputs);
+    }
+}
+
+/// Fills a list that the command line leaves open. clap has put in what a variable says by now, so that it counts
+/// before the config, too.
+pub fn fill_list<T: Clone>(given: &mut Vec<T>, config: &[T]) {
+    if given.is_empty() {
+        given.extend_from_slice(config);
+    }
 }
 
 /// What the user brings: a config, rules and profiles.
@@ -114,7 +134,7 @@ pub struct ImageArgs {
     /// The platform, such as linux/arm64, or all [default: this machine's]
     ///
     /// With all, each of an index is audited for itself. The default is linux on this machine's architecture.
-    #[arg(long, value_name = "OS/ARCH|all", value_parser = PlatformArg::parse, env = "CUPTI_AUDIT_PLATFORM")]
+    #[arg(long, value_name = "OS/ARCH|all", env = "CUPTI_AUDIT_PLATFORM")]
     pub platform: Option<PlatformArg>,
     /// A variable over those of the image (repeatable)
     #[arg(long = "env", short = 'e', value_name = "KEY=VALUE", value_parser = key_value)]
@@ -122,7 +142,7 @@ pub struct ImageArgs {
     #[command(flatten)]
     pub start: StartArgs,
     /// The processor's level, for glibc-hwcaps folders and ISA checks [default: x86-64-v3]
-    #[arg(long, value_name = "LEVEL", value_parser = CpuLevel::parse, env = "CUPTI_AUDIT_CPU", hide_short_help = true)]
+    #[arg(long, value_name = "LEVEL", env = "CUPTI_AUDIT_CPU", hide_short_help = true)]
     pub cpu: Option<CpuLevel>,
     /// A registry that is spoken to without TLS, or with a certificate that is not checked (repeatable)
     #[arg(
@@ -152,7 +172,6 @@ pub struct ImageArgs {
         value_name = "NAME=NUMBER",
         env = "CUPTI_AUDIT_LIMIT",
         value_delimiter = ',',
-        value_parser = LimitArg::parse,
         hide_short_help = true
     )]
     pub limits: Vec<LimitArg>,
@@ -161,6 +180,42 @@ pub struct ImageArgs {
     /// Read every layer, also those that were read before, and keep nothing of them
     #[arg(long, env = "CUPTI_AUDIT_NO_CACHE", value_parser = FalseyValueParser::new(), hide_short_help = true)]
     pub no_cache: bool,
+}
+
+impl ImageArgs {
+    /// Fills what the command line leaves open. Variables are joined: of two for one name, that of the command line counts.
+    pub fn fill(&mut self, config: &ProjectConfig) {
+        self.platform = self.platform.take().or_else(|| config.platform.clone());
+        self.cpu = self.cpu.or(config.cpu);
+        self.ca_cert = self.ca_cert.take().or_else(|| config.ca_cert.clone());
+        fill_list(&mut self.insecure_registries, &config.insecure_registries);
+        let own = config.env.iter().map(|(name, value)| (name.clone(), value.clone()));
+        let files = self.start.env_file.iter().flat_map(|file| file.0.iter().cloned());
+        // Behind the config's, because of two values for one name the last counts.
+        self.environment = own.chain(files).chain(self.environment.drain(..)).collect();
+    }
+}
+
+/// Where the indexes of layers are kept.
+#[derive(Debug, Clone, Args)]
+pub struct CacheFolderArgs {
+    /// The folder of the cache [default: $`XDG_CACHE_HOME`/cupti-audit, or ~/.cache/cupti-audit]
+    #[arg(long, value_name = "DIR", env = "CUPTI_AUDIT_CACHE_DIR", hide_short_help = true)]
+    pub cache_dir: Option<PathBuf>,
+}
+
+impl CacheFolderArgs {
+    /// The folder that is named, or the user's by the XDG Base Directory Specification.
+    #[expect(clippy::disallowed_methods, reason = "the command line reads the environment")]
+    pub fn folder(&self) -> Option<PathBuf> {
+        // Relative paths in the variable are to be ignored, by the specification.
+        let folder = |name| {
+            let named = std::env::var_os(name).map(PathBuf::from);
+            named.filter(|path| path.is_absolute())
+        };
+        let users = || folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
+        self.cache_dir.clone().or_else(|| Some(users()?.join("cupti-audit")))
+    }
 }
 
 /// How the container is started where that is not as the image says.
@@ -257,28 +312,18 @@ pub struct DisplayArgs {
     /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
     #[arg(
         long,
-        value_enum,
+        value_parser = one_of(&COLOR),
         default_value = "auto",
         value_name = "WHEN",
         hide_short_help = true
     )]
-    pub color: ColorArg,
+    pub color: ColorChoice,
     /// No progress, the verdict and the findings alone; twice, the exit code alone
     #[arg(long, short, action = ArgAction::Count)]
     pub quiet: u8,
     /// Notes in full, the layers, the loader and every search
     #[arg(long, short, conflicts_with = "quiet")]
     pub verbose: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ColorArg {
-    /// On a terminal.
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
 }
 
 fn only_cupti(name: &str) -> Result<String, String> {

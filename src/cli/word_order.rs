@@ -100,7 +100,10 @@ mod tests {
 
     fn ordered(line: &str) -> String {
         let arguments = std::iter::once("cupti-audit").chain(line.split(' '));
-        match command_first(&crate::cli::Cli::command(), arguments.map(Into::into).collect()) {
+        match command_first(
+            &crate::cli::command::Cli::command(),
+            arguments.map(Into::into).collect(),
+        ) {
             Ok(arguments) => arguments[1..]
                 .join(" ".as_ref())
                 .into_string()

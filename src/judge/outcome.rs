@@ -91,7 +91,21 @@ pub enum RunExit {
     Open = 2,
 }
 
+impl Default for FailOn {
+    fn default() -> Self {
+        Self::Severity(Severity::Error)
+    }
+}
+
 impl FailOn {
+    /// The name used on the command line and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Severity(severity) => severity.name(),
+            Self::Never => "never",
+        }
+    }
+
     /// Whether a finding fails the run; one that is suppressed does not.
     pub fn fails(self, finding: &Finding) -> bool {
         match self {

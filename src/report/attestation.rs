@@ -1,10 +1,13 @@
 //! What an attestation says of an image: the verdict of each phase and what was found, without the evidence.
 
+use std::io;
+
 use serde_json::{Value, json};
 
-use super::ReportWriter;
+use super::build_file::CheckedBuildFile;
 use super::json_parts::program_version;
-use crate::judge::outcome::{AuditedImage, FailOn, UnreadImage};
+use super::writer::ReportWriter;
+use crate::judge::outcome::{AuditedImage, FailOn};
 use crate::judge::rule::Severity;
 
 /// The predicates of attestations, a line for each image; `cupti-audit schema attestation` has the contract.
@@ -15,9 +18,9 @@ impl ReportWriter for AttestationReport {
         format!("{}\n", attestation_predicate(audit))
     }
 
-    /// Of an image that was not read nothing can be attested.
-    fn unread(&mut self, _unread: &UnreadImage) -> String {
-        String::new()
+    fn build_file(&self, _checked: &CheckedBuildFile<'_>) -> io::Result<String> {
+        let why = "an attestation is about an image, and this is a Dockerfile";
+        Err(io::Error::other(why))
     }
 }
 

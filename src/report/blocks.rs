@@ -3,14 +3,9 @@
 //! Text is for a terminal: styled, and wrapped at a width. In Markdown every word of a block is escaped. Where the two
 //! tell a thing differently, as a table and as rows with labels, the block holds what each of them shows.
 
-use std::fmt::Write as _;
-
-use anstyle::Style;
-
-use super::markdown::fence;
-use super::markdown_escape::escape_markdown;
-use super::text_layout::{BOLD, DIM, capital, styled, wrap_line, wrap_paragraph};
-use super::words::gap_lines;
+use super::markdown_text::{bullet_list, escape_markdown, fence, markdown_table};
+use super::text_layout::{BOLD, DIM, capital, joined, styled, wrap_line, wrap_paragraph};
+use super::words::{ReportTone, gap_lines};
 use crate::facts::ImageFacts;
 use crate::knowledge::advice::InstallSource;
 use crate::knowledge::host::HostCondition;
@@ -24,7 +19,7 @@ pub(super) enum Block<'a> {
     /// The heading of the page, in Markdown alone.
     Title(String),
     /// The answer: the heading of the page in Markdown, a styled paragraph in text.
-    Answer(Style, String),
+    Answer(ReportTone, String),
     /// The heading of a part, in lower case.
     Heading(&'static str),
     /// What a list is of, in lower case.
@@ -69,73 +64,52 @@ pub(super) struct TableRow {
 impl ReportPage<'_> {
     /// The page for a terminal that is `width` columns wide.
     pub(crate) fn text(&self, width: usize) -> String {
-        let mut out = String::new();
-        for block in &self.0 {
-            block.write_text(&mut out, width);
-        }
-        out
+        self.0.iter().map(|block| block.text(width)).collect()
     }
 
     /// The page in Markdown.
     pub(crate) fn markdown(&self) -> String {
         // Each block ends its last line, so that joining them leaves the empty line that Markdown wants.
-        let blocks: Vec<String> = self.0.iter().filter_map(Block::markdown).collect();
-        blocks.join("\n")
+        joined(self.0.iter().filter_map(Block::markdown), "\n")
     }
 }
 
 impl Block<'_> {
-    fn write_text(&self, out: &mut String, width: usize) {
-        let mut wrap = |label: &str, text: &str| *out += &wrap_paragraph(label, text, width);
+    fn text(&self, width: usize) -> String {
         match self {
-            Self::Title(_) => {}
-            Self::Answer(style, text) => {
-                // Wrapped before it is styled: a terminal sequence has no width, but textwrap would count it.
-                let text = wrap_paragraph("", text, width);
-                let _ = writeln!(out, "{}", styled(*style, text.trim_end()));
-            }
-            Self::Heading(text) => {
-                let _ = writeln!(out, "\n{}", styled(BOLD, text));
-            }
-            Self::Caption(text) => {
-                let _ = writeln!(out, "\n{text}");
-            }
-            Self::Paragraph(label, text) => wrap(label, text),
-            Self::Line(text) => {
-                let _ = writeln!(out, "  {text}");
-            }
-            Self::Table(_, rows) => rows.iter().for_each(|row| row.write_text(out, width)),
+            Self::Title(_) => String::new(),
+            // Wrapped before it is styled: a terminal sequence has no width, but textwrap would count it.
+            Self::Answer(tone, text) => styled(tone.style(), wrap_paragraph("", text, width).trim_end()) + "\n",
+            Self::Heading(text) => format!("\n{}\n", styled(BOLD, text)),
+            Self::Caption(text) => format!("\n{text}\n"),
+            Self::Paragraph(label, text) => wrap_paragraph(label, text, width),
+            Self::Line(text) => format!("  {text}\n"),
+            Self::Table(_, rows) => rows.iter().map(|row| row.text(width)).collect(),
             Self::Steps(steps) => {
-                for (number, step) in (1..).zip(*steps) {
-                    wrap(&format!("  {number}. "), step);
-                }
+                let step = |(number, step): (usize, &String)| wrap_paragraph(&format!("  {number}. "), step, width);
+                (1..).zip(*steps).map(step).collect()
             }
             Self::HostConditions(conditions) => {
-                for one in conditions {
-                    wrap("  · ", &format!("{} ({})", one.says, one.certainty.name()));
-                }
+                let words = conditions.iter();
+                let words = words.map(|one| format!("{} ({})", one.says, one.certainty.name()));
+                words.map(|words| wrap_paragraph("  · ", &words, width)).collect()
             }
             Self::Command(source) => {
                 let whose = format!("{} ({})", source.whose, source.certainty.name());
-                wrap(&format!("  {:8}", source.id), &whose);
+                let whose = wrap_paragraph(&format!("  {:8}", source.id), &whose, width);
                 // A command is copied: it is not broken.
                 let command = styled(BOLD, &source.command);
-                let _ = writeln!(out, "          {command}");
-                *out += &wrap_paragraph("          ", &source.brings, width);
+                let brings = wrap_paragraph("          ", &source.brings, width);
+                format!("{whose}          {command}\n{brings}")
             }
-            Self::Gaps(facts) => *out += &gap_lines(facts, width),
-            Self::Styled { text, .. } => *out += &wrap_line(text, width),
-            Self::Code(code) => {
-                for line in code_lines(code) {
-                    let _ = writeln!(out, "       {}", styled(DIM, line));
-                }
-            }
-            Self::TextLines(lines) => *out += lines,
-            Self::TextOnly(blocks) => {
-                for block in blocks {
-                    block.write_text(out, width);
-                }
-            }
+            Self::Gaps(facts) => gap_lines(facts, width),
+            Self::Styled { text, .. } => wrap_line(text, width),
+            Self::Code(code) => joined(
+                code_lines(code).map(|line| format!("       {}\n", styled(DIM, line))),
+                "",
+            ),
+            Self::TextLines(lines) => lines.clone(),
+            Self::TextOnly(blocks) => blocks.iter().map(|block| block.text(width)).collect(),
         }
     }
 
@@ -159,8 +133,10 @@ impl Block<'_> {
             }
             Self::Steps(steps) => {
                 let steps = (1..).zip(*steps);
-                let steps = steps.map(|(number, step)| format!("{number}. {}\n", escape_markdown(step)));
-                steps.collect::<Vec<_>>().concat()
+                joined(
+                    steps.map(|(number, step)| format!("{number}. {}\n", escape_markdown(step))),
+                    "",
+                )
             }
             Self::HostConditions(conditions) => bullet_list(
                 conditions
@@ -184,46 +160,21 @@ impl Block<'_> {
 }
 
 impl TableRow {
-    fn write_text(&self, out: &mut String, width: usize) {
-        if !self.line.is_empty() {
-            let _ = writeln!(out, "{}", self.line);
-        }
-        for (label, text) in self.labelled.iter().filter(|(_, text)| !text.is_empty()) {
-            *out += &wrap_paragraph(label, text, width);
-        }
+    pub(super) fn new(cells: Vec<String>, line: String) -> Self {
+        let labelled = Vec::new();
+        Self { cells, line, labelled }
+    }
+
+    fn text(&self, width: usize) -> String {
+        let line = (!self.line.is_empty()).then(|| format!("{}\n", self.line));
+        let labelled = self.labelled.iter().filter(|(_, text)| !text.is_empty());
+        let labelled = labelled.map(|(label, text)| wrap_paragraph(label, text, width));
+        line.into_iter().chain(labelled).collect()
     }
 }
 
 /// The lines of a file without what a terminal obeys. A backslash stays one: they are copied.
 pub(super) fn code_lines(code: &str) -> impl Iterator<Item = String> {
-    let escaped = |line: &str| {
-        let parts: Vec<String> = line.split('\\').map(|part| escape_bytes(part.as_bytes())).collect();
-        parts.join("\\")
-    };
-    code.trim_end().lines().map(escaped)
-}
-
-fn bullet_list(texts: impl Iterator<Item = String>) -> String {
-    let items = texts.map(|text| format!("- {}\n", escape_markdown(&text)));
-    items.collect::<Vec<_>>().concat()
-}
-
-/// A table of cells that are Markdown already.
-pub(super) fn markdown_table<R: IntoIterator<Item = String>>(
-    columns: &[&str],
-    rows: impl Iterator<Item = R>,
-) -> String {
-    let names = columns.iter().map(|name| match *name {
-        // A column without a name keeps its cell: a head with fewer cells than the line below it makes no table (GitHub
-        // Flavored Markdown, section 4.10).
-        "" => " |".to_owned(),
-        name => format!(" {name} |"),
-    });
-    let head: String = names.collect();
-    let mut out = format!("|{head}\n|{}\n", "---|".repeat(columns.len()));
-    for row in rows {
-        let cells: Vec<String> = row.into_iter().collect();
-        let _ = writeln!(out, "| {} |", cells.join(" | "));
-    }
-    out
+    let parts = |line: &'_ str| joined(line.split('\\').map(|part| escape_bytes(part.as_bytes())), "\\");
+    code.trim_end().lines().map(parts)
 }

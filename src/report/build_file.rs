@@ -1,8 +1,5 @@
-//! What is known to go wrong of a Dockerfile: a page for people, and the form for programs.
-
-mod pipeline;
-
-pub(crate) use pipeline::{annotations, junit_report, sarif_log};
+//! What is known to go wrong of a Dockerfile: a page for people, and the form for programs. What shows results in a
+//! pipeline has it in its own forms.
 
 use serde_json::{Value, json};
 
@@ -28,11 +25,11 @@ pub(crate) struct CheckedBuildFile<'a> {
 }
 
 impl CheckedBuildFile<'_> {
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         escape_bytes(self.file.as_bytes())
     }
 
-    fn counting(&self) -> impl Iterator<Item = &StepFinding> {
+    pub(super) fn counting(&self) -> impl Iterator<Item = &StepFinding> {
         let findings = self.report.findings.iter();
         findings.filter(|found| found.finding.suppressed.is_none())
     }
@@ -57,7 +54,7 @@ impl CheckedBuildFile<'_> {
 }
 
 /// The page of a file.
-pub(crate) fn check_page<'a>(checked: &CheckedBuildFile<'a>) -> ReportPage<'a> {
+pub(super) fn check_page<'a>(checked: &CheckedBuildFile<'a>) -> ReportPage<'a> {
     let tone = checked.tone();
     let verdict = format!("{} {}", tone.mark(), checked.verdict());
     let BuildFileReport {
@@ -68,7 +65,7 @@ pub(crate) fn check_page<'a>(checked: &CheckedBuildFile<'a>) -> ReportPage<'a> {
     let stages = checked.report.stages.iter();
     let stages = stages.map(|stage| stage_row(stage, library_file)).collect();
     let mut blocks = vec![
-        Block::Answer(tone.style(), verdict),
+        Block::Answer(tone, verdict),
         Block::Table(vec!["stage", "from", "CUDA", library_name], stages),
     ];
     for found in &checked.report.findings {
@@ -125,7 +122,7 @@ fn finding_blocks<'a>(checked: &CheckedBuildFile<'a>, found: &'a StepFinding) ->
 }
 
 /// The report for programs, version 1 of the contract.
-pub(crate) fn check_json(checked: &CheckedBuildFile<'_>) -> Value {
+pub(super) fn check_json(checked: &CheckedBuildFile<'_>) -> Value {
     let stages = checked.report.stages.iter();
     let stages = stages.map(|it| json!({"name": it.name, "base": it.base, "cuda": it.cuda, "cupti": it.presence}));
     let findings = checked.report.findings.iter().map(|found| {

@@ -3,6 +3,7 @@
 use container_start::{Assumption, Environment, Rank, StartedProgram, Value, ValuePiece};
 use serde_json::{Map, json};
 
+use super::text_layout::joined;
 use crate::facts::ImageFacts;
 use image_linkage::escape::escape_bytes;
 
@@ -49,8 +50,7 @@ pub(super) fn assumption_words(assumption: &Assumption) -> String {
 /// The options that settle it by saying what a run passes.
 fn closing_option(assumption: &Assumption) -> Option<String> {
     let options = assumption.unset.iter().map(|name| format!("--env {name}=VALUE"));
-    let options: Vec<String> = options.collect();
-    (!options.is_empty()).then(|| options.join(" "))
+    Some(joined(options, " ")).filter(|options| !options.is_empty())
 }
 
 /// The assumptions of a report.
@@ -131,25 +131,19 @@ pub(super) fn program_lines(facts: &ImageFacts) -> Vec<String> {
         lines.push(words.to_owned());
     }
     for program in &start.programs {
-        let words: Vec<String> = program.words.iter().map(value_text).collect();
+        let words = joined(program.words.iter().map(value_text), " ");
         let (user, directory) = (value_text(&program.user), value_text(&program.directory));
         let place = escaped(&program.place);
-        lines.push(format!(
-            "{}  (user {user}, in {directory}, from {place})",
-            words.join(" ")
-        ));
+        lines.push(format!("{words}  (user {user}, in {directory}, from {place})"));
         for environment in &program.environments {
             let shown = SHOWN.iter().take(IN_LINES).filter_map(|name| {
                 let value = environment.variables.get(*name)?;
                 Some(format!("{name}={}", value_text(value)))
             });
-            let shown: Vec<String> = shown.collect();
-            let shown = if shown.is_empty() {
-                "no LD_LIBRARY_PATH".to_owned()
-            } else {
-                shown.join(" ")
-            };
-            lines.push(format!("  with {shown}"));
+            lines.push(match joined(shown, " ").as_str() {
+                "" => "  with no LD_LIBRARY_PATH".to_owned(),
+                shown => format!("  with {shown}"),
+            });
         }
     }
     lines

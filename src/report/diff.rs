@@ -1,18 +1,19 @@
 //! Two images side by side: a page for people, and the form for programs.
 
+use std::iter;
+
 use serde_json::{Value, json};
 
 use super::blocks::{Block, ReportPage, TableRow};
 use super::json::finding as finding_json;
 use super::json_parts::{gap_reports, image_identity, program_version};
-use super::text_layout::{BAD, BOLD, DOUBTFUL, GOOD, count_words, styled};
-use super::words::{consumer_outcome, image_name, layers_words, platform_name, version_words};
+use super::text_layout::{BOLD, count_words, joined, styled};
+use super::words::{ReportTone, consumer_outcome, created_by, image_name, layers_words, platform_name, version_words};
 use crate::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
 use crate::judge::image_diff::{ConsumerPair, ImageDiff};
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit};
 use crate::judge::rule::Finding;
 use crate::size::format_size;
-use image_linkage::escape::escape_bytes;
 
 /// The identifier of the JSON contract.
 const SCHEMA: &str = "cupti-audit/diff/v1";
@@ -22,14 +23,11 @@ const OWNERS: usize = 20;
 /// The page of a comparison that comes to `exit`.
 pub(crate) fn diff_page<'a>(diff: &ImageDiff<'a>, exit: RunExit) -> ReportPage<'a> {
     // Whether the second image is good is another question: it is no worse.
-    let (mark, style) = match exit {
-        RunExit::Clean => ("·", GOOD),
-        RunExit::Findings => ("✗", BAD),
-        RunExit::Open => ("!", DOUBTFUL),
-    };
+    let tone = ReportTone::of_exit(exit);
+    let mark = if exit == RunExit::Clean { "·" } else { tone.mark() };
     let (before, after) = (diff.before, diff.after);
     let mut blocks = vec![
-        Block::Answer(style, format!("{mark} {}", verdict(diff))),
+        Block::Answer(tone, format!("{mark} {}", verdict(diff))),
         Block::Table(
             vec!["", "image", "platform", "layers", "verdict"],
             vec![image_row("before", before), image_row("after", after)],
@@ -76,16 +74,7 @@ fn verdict(diff: &ImageDiff<'_>) -> String {
     let phases = phases.map(|phase| format!("{} {} → {}", phase.phase, phase.before.name(), phase.after.name()));
     let (gained, lost) = (diff.findings.0.len(), diff.findings.1.len());
     let findings = (gained + lost > 0).then(|| format!("{} gained, {lost} lost", count_words(gained, "finding")));
-    let parts: Vec<String> = std::iter::once(size).chain(phases).chain(findings).collect();
-    parts.join("; ")
-}
-
-fn row(cells: Vec<String>, line: String) -> TableRow {
-    TableRow {
-        cells,
-        line,
-        ..TableRow::default()
-    }
+    joined(iter::once(size).chain(phases).chain(findings), "; ")
 }
 
 fn image_row(which: &str, audit: &AuditedImage) -> TableRow {
@@ -108,7 +97,7 @@ fn phase_rows(diff: &ImageDiff<'_>) -> Vec<TableRow> {
             format!("{before} → {after}")
         };
         let line = format!("  {:10} {words}", phase.phase);
-        row(vec![phase.phase.to_owned(), before.to_owned(), after.to_owned()], line)
+        TableRow::new(vec![phase.phase.to_owned(), before.to_owned(), after.to_owned()], line)
     });
     rows.collect()
 }
@@ -155,7 +144,7 @@ fn copy_rows(diff: &ImageDiff<'_>) -> Vec<TableRow> {
         let (sign, word) = sign(is_gained);
         let (version, size, path) = (version_words(copy), format_size(copy.bytes), copy.real_path.to_string());
         let line = format!("  {sign} {version}  {size}  {path}");
-        row(vec![word.to_owned(), version.to_owned(), size, path], line)
+        TableRow::new(vec![word.to_owned(), version.to_owned(), size, path], line)
     });
     rows.collect()
 }
@@ -185,7 +174,7 @@ fn owner_rows(diff: &ImageDiff<'_>) -> Vec<TableRow> {
         let line = format!("  {change:>10}  {}", owner.owner);
         let sizes = [owner.before, owner.after].map(format_size);
         let cells = [owner.owner.clone()].into_iter().chain(sizes).chain([change]);
-        row(cells.collect(), line)
+        TableRow::new(cells.collect(), line)
     });
     let rest = diff.owners.get(OWNERS..).unwrap_or_default();
     let more = rest
@@ -194,35 +183,33 @@ fn owner_rows(diff: &ImageDiff<'_>) -> Vec<TableRow> {
     let more = (!rest.is_empty()).then(|| {
         let (change, words) = (change_words(more.0, more.1), format!("{} more", rest.len()));
         let line = format!("  {change:>10}  {words}");
-        row(vec![words, format_size(more.0), format_size(more.1), change], line)
+        TableRow::new(vec![words, format_size(more.0), format_size(more.1), change], line)
     });
     shown.chain(more).collect()
 }
 
+/// The layers that one of the images alone has, by number: whether it is the second, and its facts.
+fn changed_layers<'d>(diff: &'d ImageDiff<'_>) -> impl Iterator<Item = (bool, &'d ImageFacts, usize)> {
+    let lost = diff.layers.0.iter().map(|number| (false, &diff.before.facts, *number));
+    lost.chain(diff.layers.1.iter().map(|number| (true, &diff.after.facts, *number)))
+}
+
+fn layer_bytes(facts: &ImageFacts, number: usize) -> u64 {
+    facts.layers.get(number).map_or(0, |layer| layer.bytes)
+}
+
 fn layer_rows(diff: &ImageDiff<'_>) -> Vec<TableRow> {
-    let of = |facts: &ImageFacts, number: usize, is_gained: bool| {
+    let rows = changed_layers(diff).map(|(is_gained, facts, number)| {
         let (sign, word) = sign(is_gained);
-        let bytes = facts.layers.get(number).map_or(0, |layer| layer.bytes);
-        let made = facts
-            .image
-            .layers
-            .get(number)
-            .and_then(|layer| layer.created_by.as_deref());
-        let made = escape_bytes(made.unwrap_or_default().trim().as_bytes());
-        let (size, number) = (format_size(bytes), (number + 1).to_string());
+        let (size, made) = (format_size(layer_bytes(facts, number)), created_by(facts, number));
+        let number = (number + 1).to_string();
         TableRow {
             cells: vec![word.to_owned(), number.clone(), size.clone(), made.clone()],
             line: format!("  {sign} layer {number}  {size}"),
             labelled: vec![("      ".to_owned(), made)],
         }
-    };
-    let lost = diff
-        .layers
-        .0
-        .iter()
-        .map(|number| of(&diff.before.facts, *number, false));
-    let gained = diff.layers.1.iter().map(|number| of(&diff.after.facts, *number, true));
-    lost.chain(gained).collect()
+    });
+    rows.collect()
 }
 
 /// The comparison for programs, version 1 of the contract.
@@ -276,25 +263,14 @@ fn copy_json(copy: &CuptiCopy) -> Value {
 }
 
 fn layers_json(diff: &ImageDiff<'_>) -> Value {
-    let of = |which: &'static str, facts: &ImageFacts, number: usize| {
-        let made = facts
-            .image
-            .layers
-            .get(number)
-            .and_then(|layer| layer.created_by.clone());
-        let bytes = facts.layers.get(number).map_or(0, |layer| layer.bytes);
-        json!({"of": which, "number": number, "bytes": bytes, "created_by": made})
-    };
-    let lost = diff
-        .layers
-        .0
-        .iter()
-        .map(|number| of("before", &diff.before.facts, *number));
-    lost.chain(
-        diff.layers
-            .1
-            .iter()
-            .map(|number| of("after", &diff.after.facts, *number)),
-    )
-    .collect()
+    let layers = changed_layers(diff).map(|(is_gained, facts, number)| {
+        let layer = facts.image.layers.get(number);
+        json!({
+            "of": if is_gained { "after" } else { "before" },
+            "number": number,
+            "bytes": layer_bytes(facts, number),
+            "created_by": layer.and_then(|layer| layer.created_by.as_ref()),
+        })
+    });
+    layers.collect()
 }

@@ -3,10 +3,13 @@
 //! (GitHub, "Workflow commands for GitHub Actions"; the runner's `ActionCommand` for what is escaped.)
 
 use std::fmt::Write as _;
+use std::io;
 
-use super::ReportWriter;
+use super::build_file::CheckedBuildFile;
 use super::command::assumption_words;
+use super::text_layout::joined;
 use super::words::{gap_words, image_name, layer_words};
+use super::writer::ReportWriter;
 use crate::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, UnreadImage};
 use crate::judge::rule::{Finding, Severity};
@@ -20,14 +23,8 @@ impl ReportWriter for GitHubAnnotations {
         let facts = &audit.facts;
         let image = image_name(facts);
         let findings = audit.counting().map(|finding| {
-            let command = match finding.severity {
-                Severity::Error => "error",
-                Severity::Warning => "warning",
-                // GitHub's word for the least of its three levels.
-                Severity::Note => "notice",
-            };
             let title = format!("{}: {image}", finding.rule);
-            annotation(command, &[("title", title)], &words(finding, facts))
+            annotation(level(finding), &[("title", title)], &words(finding, facts))
         });
         let gaps = gap_words(facts).map(|gap| annotation("warning", &[("title", image.clone())], &gap));
         // Under --strict they keep the run from passing, as gaps do.
@@ -39,9 +36,34 @@ impl ReportWriter for GitHubAnnotations {
         findings.chain(gaps).chain(assumptions).collect()
     }
 
+    /// Each at its line.
+    fn build_file(&self, checked: &CheckedBuildFile<'_>) -> io::Result<String> {
+        let lines = checked.counting().map(|found| {
+            let finding = &found.finding;
+            let place = [
+                ("file", checked.name()),
+                ("line", found.lines.0.to_string()),
+                ("endLine", found.lines.1.to_string()),
+                ("title", finding.rule.clone()),
+            ];
+            let words = format!("{}\nfix: {}", finding.message, finding.fix);
+            annotation(level(finding), &place, &words)
+        });
+        Ok(lines.collect())
+    }
+
     fn unread(&mut self, unread: &UnreadImage) -> String {
         let image = escape::escape_bytes(unread.image.as_bytes());
         annotation("error", &[("title", image)], &format!("not audited: {}", unread.why))
+    }
+}
+
+/// GitHub's word for the severity.
+fn level(finding: &Finding) -> &'static str {
+    match finding.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "notice",
     }
 }
 
@@ -57,13 +79,9 @@ fn words(finding: &Finding, facts: &ImageFacts) -> String {
     words
 }
 
-pub(super) fn annotation(command: &str, place: &[(&str, String)], words: &str) -> String {
+fn annotation(command: &str, place: &[(&str, String)], words: &str) -> String {
     let place = place.iter().map(|(name, value)| format!("{name}={}", property(value)));
-    format!(
-        "::{command} {}::{}\n",
-        place.collect::<Vec<_>>().join(","),
-        message(words)
-    )
+    format!("::{command} {}::{}\n", joined(place, ","), message(words))
 }
 
 fn message(text: &str) -> String {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::text_layout::{
-    BAD, BOLD, DIM, DOUBTFUL, TextDetail, TextLayout, count_words, search_table, styled, wrap_line, wrap_paragraph,
+    BAD, BOLD, DIM, DOUBTFUL, TextDetail, TextLayout, count_words, joined, search_table, styled, wrap_line,
+    wrap_paragraph,
 };
 use super::words::{
     ColouredFact, consumer_outcome, copy_reach, layer_words, owner_words, request_words, soname_words, version_words,
@@ -35,8 +36,7 @@ pub(super) fn write_copies(out: &mut String, facts: &ImageFacts, layout: TextLay
     }
     if !decoys.is_empty() {
         let owners: BTreeSet<&str> = decoys.iter().map(|copy| &*copy.owner.name).collect();
-        let owners = owners.into_iter().collect::<Vec<_>>().join(", ");
-        let number = count_words(decoys.len(), "copy");
+        let (number, owners) = (count_words(decoys.len(), "copy"), joined(owners, ", "));
         let words = format!("and {number} that {owners} brings for itself");
         let _ = writeln!(out, "  {}", styled(DIM, words));
     }

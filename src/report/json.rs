@@ -1,11 +1,15 @@
 //! The JSON report, version 1: a stable contract to which fields are only ever added.
 
+use std::io;
+
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Value, json};
 
+use super::build_file::{CheckedBuildFile, check_json};
+use super::command;
 use super::json_parts::{gap_reports, image_identity, map_worlds, program_version, without_nulls};
 use super::links::links_json;
-use super::{ReportWriter, command};
+use super::writer::ReportWriter;
 use crate::facts::{ByWorld, CompanionLookup, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts, LayerSize};
 use crate::judge::outcome::{AskedTool, AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::plan::{Plan, PlanItem};
@@ -47,6 +51,10 @@ impl ReportWriter for JsonReport {
             None => serde_json::to_string(&ImageReport { audit, fail_on }).unwrap_or_else(|error| error.to_string()),
         };
         report + "\n"
+    }
+
+    fn build_file(&self, checked: &CheckedBuildFile<'_>) -> io::Result<String> {
+        Ok(format!("{}\n", check_json(checked)))
     }
 
     fn unread(&mut self, unread: &UnreadImage) -> String {

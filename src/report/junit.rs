@@ -8,10 +8,13 @@ use std::io;
 
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
-use super::ReportWriter;
+use super::build_file::CheckedBuildFile;
 use super::command::assumption_words;
+use super::text_layout::joined;
 use super::words::{gap_words, layer_words, suppression_words};
+use super::writer::ReportWriter;
 use crate::facts::ImageFacts;
+use crate::judge::build_file::StepFinding;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::rule::{Evidence, Finding, Rule};
 use image_linkage::escape;
@@ -45,18 +48,9 @@ impl JunitReport {
                 status.set_message(suppression_words(suppressed));
                 status
             }
-            (Some(first), _) => {
-                let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-                status
-                    .set_message(&*first.message)
-                    .set_type(first.severity.name())
-                    .set_description(words(&failing, &audit.facts));
-                status
-            }
+            (Some(first), _) => failure(first, words(&failing, &audit.facts)),
         };
-        let mut case = TestCase::new(rule, status);
-        // Jenkins and GitLab show the class name beside the case: it tells the images apart.
-        case.set_classname(name(&audit.facts));
+        let mut case = test_case(rule, &name(&audit.facts), status);
         if !passing.is_empty() {
             case.set_system_out(words(&passing, &audit.facts));
         }
@@ -89,24 +83,63 @@ impl ReportWriter for JunitReport {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
         status.set_message(&*unread.why);
         // A suite of its own: what shows test results would not show an image without a case.
-        let mut case = TestCase::new("image-can-be-read", status);
-        case.set_classname(&*image);
-        let mut suite = TestSuite::new(image);
-        suite.add_test_case(case);
+        let mut suite = TestSuite::new(&*image);
+        suite.add_test_case(test_case("image-can-be-read", &image, status));
         self.suites.push(suite);
         String::new()
     }
 
     fn end(&mut self, _: RunExit) -> io::Result<String> {
-        let mut report = quick_junit::Report::new(env!("CARGO_PKG_NAME"));
-        report.add_test_suites(std::mem::take(&mut self.suites));
-        let text = report.to_string().map_err(io::Error::other)?;
-        Ok(without_skipped_at_root(&text))
+        document(std::mem::take(&mut self.suites))
+    }
+
+    /// A suite for the file, a case for each rule.
+    fn build_file(&self, checked: &CheckedBuildFile<'_>) -> io::Result<String> {
+        let file = checked.name();
+        let mut suite = TestSuite::new(&*file);
+        for rule in &self.rules {
+            let found = checked
+                .report
+                .findings
+                .iter()
+                .filter(|found| found.finding.rule == *rule);
+            let failing: Vec<&StepFinding> = found.filter(|found| self.fail_on.fails(&found.finding)).collect();
+            let lines = failing.iter();
+            let lines = lines.map(|found| format!("{file}:{}: {}", found.lines.0, found.finding.message));
+            let status = failing.first().map_or_else(TestCaseStatus::success, |first| {
+                failure(&first.finding, joined(lines, "\n"))
+            });
+            suite.add_test_case(test_case(rule, &file, status));
+        }
+        document(vec![suite])
     }
 }
 
+fn document(suites: Vec<TestSuite>) -> io::Result<String> {
+    let mut report = quick_junit::Report::new(env!("CARGO_PKG_NAME"));
+    report.add_test_suites(suites);
+    let text = report.to_string().map_err(io::Error::other)?;
+    Ok(without_skipped_at_root(&text))
+}
+
+fn failure(first: &Finding, description: String) -> TestCaseStatus {
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+    status
+        .set_message(&*first.message)
+        .set_type(first.severity.name())
+        .set_description(description);
+    status
+}
+
+fn test_case(rule: &str, class: &str, status: TestCaseStatus) -> TestCase {
+    let mut case = TestCase::new(rule, status);
+    // Jenkins and GitLab show the class name beside the case: it tells the images apart.
+    case.set_classname(class);
+    case
+}
+
 /// The document without an attribute that the schema that Jenkins goes by has in suites alone.
-pub(super) fn without_skipped_at_root(text: &str) -> String {
+fn without_skipped_at_root(text: &str) -> String {
     // quick-junit has no switch for it, so the attribute is cut out of what it wrote. The values are the name of the
     // program and numbers: the first `>` ends the tag.
     let root = text
@@ -118,8 +151,7 @@ pub(super) fn without_skipped_at_root(text: &str) -> String {
     let kept = attributes
         .split(' ')
         .filter(|attribute| !attribute.starts_with("skipped="));
-    let kept = kept.collect::<Vec<_>>().join(" ");
-    format!("{head}<testsuites {kept}>{rest}")
+    format!("{head}<testsuites {}>{rest}", joined(kept, " "))
 }
 
 /// The image with its platform: an index has several of the same name.
@@ -140,9 +172,7 @@ fn gaps(facts: &ImageFacts) -> TestCase {
             status
         }
     };
-    let mut case = TestCase::new("everything-is-checked", status);
-    case.set_classname(name(facts));
-    case
+    test_case("everything-is-checked", &name(facts), status)
 }
 
 fn words(findings: &[&Finding], facts: &ImageFacts) -> String {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::json_parts::{gap_reports, image_identity, program_version};
-use super::text_layout::count_words;
+use super::text_layout::{count_words, joined};
 use crate::facts::object_links::{LackedLibrary, ObjectLinks};
 use crate::judge::outcome::{AuditedImage, FailOn};
 use image_linkage::escape::escape_bytes;
@@ -18,23 +18,23 @@ pub(super) fn asked_words(links: &ObjectLinks) -> Vec<String> {
     let words = asked.map(|(count, thing)| count_words(count, thing)).join(", ");
     let mut sentences = vec![format!("asked: {words}")];
     let of_driver = links.from_driver.iter();
-    let of_driver: Vec<String> = of_driver
-        .map(|(name, count)| format!("{} ({})", escape_bytes(name), count_words(*count, "object")))
-        .collect();
-    if !of_driver.is_empty() {
-        sentences.push(format!("comes with the driver at run time: {}", of_driver.join(", ")));
+    let of_driver =
+        of_driver.map(|(name, count)| format!("{} ({})", escape_bytes(name), count_words(*count, "object")));
+    if !links.from_driver.is_empty() {
+        sentences.push(format!(
+            "comes with the driver at run time: {}",
+            joined(of_driver, ", ")
+        ));
     }
     let not_asked = [
         (links.foreign, "for another processor or loader"),
         (links.denied, "that the user of the image may not load"),
     ];
-    let not_asked: Vec<String> = not_asked
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{} {what}", count_words(*count, "object")))
-        .collect();
+    let not_asked = not_asked.iter().filter(|(count, _)| *count > 0);
+    let not_asked = not_asked.map(|(count, what)| format!("{} {what}", count_words(*count, "object")));
+    let not_asked = joined(not_asked, ", ");
     if !not_asked.is_empty() {
-        sentences.push(format!("not asked: {}", not_asked.join(", ")));
+        sentences.push(format!("not asked: {not_asked}"));
     }
     sentences
 }

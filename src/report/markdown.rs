@@ -3,15 +3,17 @@
 //! Names from an image can be anything: [`escape_markdown`] keeps them from being markup, links or mentions.
 
 use std::fmt::Write as _;
+use std::io;
 
-use super::blocks::markdown_table;
+use super::build_file::{CheckedBuildFile, check_page};
+use super::command;
 use super::links::asked_words;
-use super::markdown_escape::escape_markdown;
-use super::text_layout::count_words;
+use super::markdown_text::{bullet_list, escape_markdown, fence, markdown_table};
+use super::text_layout::{count_words, joined};
 use super::words::{
     ReportTone, consumer_outcome, image_name, layer_words, layers_words, request_words, suppression_words,
 };
-use super::{ReportWriter, command};
+use super::writer::ReportWriter;
 use crate::facts::{CuptiConsumer, ImageFacts};
 use crate::judge::outcome::{AuditedImage, UnreadImage};
 use crate::judge::plan::Plan;
@@ -28,8 +30,7 @@ impl ReportWriter for MarkdownReport {
         head(&mut out, audit);
         findings(&mut out, audit);
         if let Some(links) = &audit.links {
-            let lines = asked_words(links).into_iter();
-            out.extend(lines.map(|line| format!("- {}\n", escape_markdown(&line))));
+            out += &bullet_list(asked_words(links).into_iter());
         } else {
             phases(&mut out, audit);
             consumers(&mut out, &audit.facts);
@@ -40,6 +41,10 @@ impl ReportWriter for MarkdownReport {
         }
         // A comment is made of the reports of several images: one empty line stands between them.
         out.trim_end().to_owned() + "\n\n"
+    }
+
+    fn build_file(&self, checked: &CheckedBuildFile<'_>) -> io::Result<String> {
+        Ok(check_page(checked).markdown())
     }
 
     fn unread(&mut self, unread: &UnreadImage) -> String {
@@ -61,12 +66,8 @@ fn head(out: &mut String, audit: &AuditedImage) {
     }
     out.push_str("\n\n");
     if !facts.assumptions.is_empty() {
-        out.push_str("Assumed:\n\n");
-        for assumption in &facts.assumptions {
-            let line = escape_markdown(&command::assumption_words(assumption));
-            let _ = writeln!(out, "- {line}");
-        }
-        out.push('\n');
+        let assumed = bullet_list(facts.assumptions.iter().map(command::assumption_words));
+        let _ = writeln!(out, "Assumed:\n\n{assumed}");
     }
     if let Some(command) = &audit.mended_by {
         let command = escape::escape_bytes(command.as_bytes());
@@ -135,9 +136,8 @@ fn phases(out: &mut String, audit: &AuditedImage) {
             0 => String::new(),
             bytes => format!("{} in {files}", format_size(bytes)),
         };
-        let because = because.collect::<Vec<_>>().join(", ");
         let phase = escape_markdown(&plan.phase);
-        [phase, plan.verdict.name().to_owned(), because, drop]
+        [phase, plan.verdict.name().to_owned(), joined(because, ", "), drop]
     };
     let columns = ["phase", "verdict", "because of", "may go"];
     *out += &markdown_table(&columns, audit.plans.iter().map(row));
@@ -159,22 +159,4 @@ fn consumers(out: &mut String, facts: &ImageFacts) {
     let columns = ["program", "asks for", "outcome"];
     *out += &markdown_table(&columns, facts.consumers.iter().map(row));
     out.push('\n');
-}
-
-/// A fence that no line of `lines` ends.
-pub(super) fn fence(lines: &[String]) -> String {
-    let longest = |line: &String| line.split(|c| c != '`').map(str::len).max();
-    let longest = lines.iter().filter_map(longest).max().unwrap_or(0);
-    "`".repeat(longest.max(2) + 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::fence;
-
-    #[test]
-    fn a_fence_is_longer_than_what_it_holds() {
-        assert_eq!(fence(&["a".to_owned()]), "```");
-        assert_eq!(fence(&["a ```` b".to_owned()]), "`````");
-    }
 }

@@ -18,7 +18,7 @@ mod json_parts;
 pub(crate) mod junit;
 mod links;
 pub(crate) mod markdown;
-mod markdown_escape;
+mod markdown_text;
 mod phases;
 pub(crate) mod profilers;
 pub mod rules;
@@ -29,32 +29,110 @@ mod text_layout;
 pub mod tools;
 pub(crate) mod tree;
 mod words;
+mod writer;
 
 pub(crate) use blocks::ReportPage;
 pub(crate) use text_layout::wrap_lines;
+pub(crate) use writer::ReportWriter;
 
-use std::io;
+use attestation::AttestationReport;
+use github::GitHubAnnotations;
+use html::HtmlReport;
+use json::JsonReport;
+use junit::JunitReport;
+use markdown::MarkdownReport;
+use sarif::SarifReport;
+use text::{TextLayout, TextReport};
 
-use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
+use crate::judge::outcome::FailOn;
+use crate::knowledge::Knowledge;
 
-/// A report over all images of a run, made image by image: no image is held while the next one is read.
-///
-/// Each step returns what can be written already; a form that is one document keeps all of it for the end.
-pub(crate) trait ReportWriter {
-    /// Adds an image that was audited.
-    fn audited(&mut self, audit: &AuditedImage) -> String;
+/// The form of a report. Each command has some of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReportFormat {
+    Text,
+    Json,
+    Sarif,
+    Junit,
+    Markdown,
+    GitHub,
+    Html,
+    Attestation,
+    Csv,
+    Prometheus,
+}
 
-    /// Adds an image that could not be audited.
-    fn unread(&mut self, _unread: &UnreadImage) -> String {
-        // Standard error has said it already; a form that stands for the run as a whole says it again.
-        String::new()
+/// A form, the name that users have for it, and what the help says of it.
+pub(crate) type NamedFormat = (&'static str, &'static str, ReportFormat);
+
+/// The forms of reports that have findings.
+#[rustfmt::skip] // A row is a line.
+pub(crate) const FINDING_FORMATS: [NamedFormat; 8] = [
+    ("text", "For people", ReportFormat::Text),
+    ("json", "For programs: one object per image, a line each", ReportFormat::Json),
+    ("sarif", "SARIF 2.1.0, for code scanning", ReportFormat::Sarif),
+    ("junit", "JUnit XML, for test results: a suite per image, a case per rule", ReportFormat::Junit),
+    ("markdown", "For a comment on a pull request, or a job's summary", ReportFormat::Markdown),
+    ("github", "Annotations of GitHub Actions", ReportFormat::GitHub),
+    ("html", HTML_HELP, ReportFormat::Html),
+    ("attestation", "The predicate of an attestation, for cosign to sign", ReportFormat::Attestation),
+];
+
+const HTML_HELP: &str =
+    "One page with pictures of who gets CUPTI and what the layers hold; it needs nothing beside itself";
+
+/// The forms of answers. SARIF, JUnit and annotations hold findings, and here are none.
+#[rustfmt::skip] // A row is a line.
+pub(crate) const ANSWER_FORMATS: [NamedFormat; 4] = [
+    ("text", "For people", ReportFormat::Text),
+    ("json", "For programs: one object", ReportFormat::Json),
+    ("markdown", "For a page or a comment", ReportFormat::Markdown),
+    ("html", "One page for a browser; it needs nothing beside itself", ReportFormat::Html),
+];
+
+/// The forms of a tree.
+pub(crate) const TREE_FORMATS: [NamedFormat; 2] = [
+    ("text", "For people", ReportFormat::Text),
+    ("json", "For programs: one object", ReportFormat::Json),
+];
+
+/// The forms of a report on many images.
+#[rustfmt::skip] // A row is a line.
+pub(crate) const FLEET_FORMATS: [NamedFormat; 6] = [
+    ("text", "For people", ReportFormat::Text),
+    ("html", "One page for a browser; it needs nothing beside itself", ReportFormat::Html),
+    ("markdown", "For a page or a comment", ReportFormat::Markdown),
+    ("json", "For programs: one object per image, a line each", ReportFormat::Json),
+    ("csv", "A row per image", ReportFormat::Csv),
+    ("prometheus", "Numbers in Prometheus's text format", ReportFormat::Prometheus),
+];
+
+/// What writes the report of an audit.
+pub(crate) fn report_writer(
+    format: ReportFormat,
+    layout: TextLayout,
+    fail_on: FailOn,
+    knowledge: &Knowledge,
+) -> Box<dyn ReportWriter> {
+    let Knowledge { rules, library, .. } = knowledge;
+    match format {
+        ReportFormat::Json => Box::new(JsonReport::new(fail_on)),
+        ReportFormat::Sarif => Box::new(SarifReport::new(rules, &library.name)),
+        ReportFormat::Junit => Box::new(JunitReport::new(rules, fail_on)),
+        ReportFormat::Markdown => Box::new(MarkdownReport),
+        ReportFormat::GitHub => Box::new(GitHubAnnotations),
+        ReportFormat::Html => Box::new(HtmlReport::new(rules, &library.name)),
+        ReportFormat::Attestation => Box::new(AttestationReport),
+        // Those behind it are for fleets alone.
+        ReportFormat::Text | ReportFormat::Csv | ReportFormat::Prometheus => Box::new(TextReport::new(layout)),
     }
+}
 
-    /// Ends the report of a run that comes to `exit`.
-    ///
-    /// Errors: Those of the form's own writer, where it has one.
-    fn end(&mut self, _exit: RunExit) -> io::Result<String> {
-        // A form without a frame around the images has written all of them by now.
-        Ok(String::new())
+/// A page in one of its three forms, text where it has no other.
+pub(crate) fn page_text(page: &ReportPage<'_>, format: ReportFormat, width: usize) -> String {
+    match format {
+        ReportFormat::Markdown => page.markdown(),
+        ReportFormat::Html => page.html(),
+        _ => page.text(width),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::text_layout::{BOLD, DIM, TextDetail, TextLayout, count_words, styled, wrap_line, wrap_paragraph};
+use super::text_layout::{BOLD, DIM, TextDetail, TextLayout, count_words, joined, styled, wrap_line, wrap_paragraph};
 use super::words::ReportTone;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, PlanItem};
@@ -119,5 +119,5 @@ fn bytes(plan: &Plan) -> String {
     let drop = ("could drop", plan.drop_bytes());
     let words = [keep, drop].into_iter().filter(|(_, bytes)| *bytes > 0);
     let words = words.map(|(word, bytes)| format!("{word} {}", format_size(bytes)));
-    words.collect::<Vec<_>>().join(", ")
+    joined(words, ", ")
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::text_layout::{BOLD, capital, styled, wrap_paragraph};
+use super::markdown_text::markdown_table;
+use super::text_layout::{BOLD, capital, joined, styled, wrap_paragraph};
 use crate::judge::rule::Rule;
 use crate::knowledge::Phase;
 use image_linkage::escape;
@@ -27,11 +28,9 @@ pub(crate) fn list_rules(rules: &[Rule]) -> String {
 /// What a rule finds, how much it matters in each of `phases`, why, and what to do.
 pub(crate) fn explain_rule(rule: &Rule, phases: &[Phase], width: usize) -> String {
     let mut out = format!("{}: {}\n\n", styled(BOLD, &rule.id), in_line(&rule.summary));
-    let phases: Vec<String> = phases
-        .iter()
-        .map(|phase| format!("{} for {}", of_phase(rule, phase), phase.name))
-        .collect();
-    let severity = format!("{}; {}", unasked(rule), phases.join(", "));
+    let phases = phases.iter();
+    let phases = phases.map(|phase| format!("{} for {}", of_phase(rule, phase), phase.name));
+    let severity = format!("{}; {}", unasked(rule), joined(phases, ", "));
     for (label, text) in [
         ("severity  ", severity),
         ("why       ", rule.why.clone()),
@@ -83,15 +82,14 @@ below each rule names the conditions, and one that tells why a phase does not ge
 
 /// The rules as a page of documentation, in Markdown.
 pub fn rules_page(rules: &[Rule], phases: &[Phase]) -> String {
-    let names: Vec<&str> = phases.iter().map(|phase| phase.name.as_str()).collect();
-    let mut out = HEAD.to_owned();
-    let _ = writeln!(out, "| rule | unasked | {} |", names.join(" | "));
-    let _ = writeln!(out, "|---|---|{}", "---|".repeat(names.len()));
-    for rule in rules {
-        let of: Vec<&str> = phases.iter().map(|phase| of_phase(rule, phase)).collect();
-        let (id, unasked) = (&rule.id, unasked(rule));
-        let _ = writeln!(out, "| [{id}](#{id}) | {unasked} | {} |", of.join(" | "));
-    }
+    let names = phases.iter().map(|phase| phase.name.as_str());
+    let columns: Vec<&str> = ["rule", "unasked"].into_iter().chain(names).collect();
+    let rows = rules.iter().map(|rule| {
+        let of = phases.iter().map(|phase| of_phase(rule, phase).to_owned());
+        let fixed = [format!("[{0}](#{0})", rule.id), unasked(rule).to_owned()];
+        fixed.into_iter().chain(of)
+    });
+    let mut out = HEAD.to_owned() + &markdown_table(&columns, rows);
     for rule in rules {
         section(&mut out, rule);
     }

@@ -10,11 +10,14 @@ use std::io;
 
 use serde_json::{Value, json};
 
+use super::build_file::CheckedBuildFile;
+use super::command;
 use super::json_parts::without_nulls;
-use super::markdown_escape::escape_markdown;
+use super::markdown_text::escape_markdown;
 use super::words::{gap_words, image_name, layer_words, suppression_words};
-use super::{ReportWriter, command};
+use super::writer::ReportWriter;
 use crate::facts::ImageFacts;
+use crate::judge::build_file::StepFinding;
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::{Evidence, Finding, FindingLocation, Rule, Severity};
 use image_linkage::digest::DigestHasher;
@@ -22,6 +25,7 @@ use image_linkage::escape;
 use image_source::SourceKind;
 
 /// One document over all images.
+#[derive(Default)]
 pub(crate) struct SarifReport {
     rules: Vec<Value>,
     bases: BTreeMap<String, Value>,
@@ -38,12 +42,7 @@ impl SarifReport {
     pub(crate) fn new(rules: &[Rule], library_name: &str) -> Self {
         Self {
             rules: rules.iter().map(|rule| descriptor(rule, library_name)).collect(),
-            bases: BTreeMap::new(),
-            images: Vec::new(),
-            results: Vec::new(),
-            notifications: Vec::new(),
-            seen: BTreeMap::new(),
-            unread: false,
+            ..Self::default()
         }
     }
 
@@ -53,26 +52,22 @@ impl SarifReport {
         // 16 digits, a colon, a number.
         let number = self.seen.entry(fingerprint.clone()).or_default();
         *number += 1;
-        // Not in the code that the result is in, but beside it.
-        let suppressions = finding.suppressed.iter().map(|suppressed| {
-            json!({"kind": "external", "status": "accepted", "justification": suppression_words(suppressed)})
-        });
-        without_nulls(json!({
-            "ruleId": finding.rule,
-            "ruleIndex": self.rules.iter().position(|rule| rule["id"] == finding.rule),
-            "level": finding.severity.name(),
-            "message": message(&format!("{}. To fix it: {}.", finding.message, finding.fix)),
-            "locations": locations(finding, facts, base),
-            "partialFingerprints": {"primaryLocationLineHash": format!("{fingerprint}:{number}")},
-            // Section 3.27.23: where one result has the list, all have; none in it is a result that counts.
-            "suppressions": suppressions.collect::<Value>(),
-            "properties": {
+        let own = ResultParts {
+            locations: locations(finding, facts, base).into(),
+            fingerprints: json!({"primaryLocationLineHash": format!("{fingerprint}:{number}")}),
+            properties: json!({
                 "image": facts.image.reference,
                 "platform": facts.image.platform.to_string(),
                 "evidence": finding.evidence.iter().map(Evidence::text).collect::<Value>(),
                 "fix": finding.fix,
-            },
-        }))
+            }),
+            ..ResultParts::default()
+        };
+        result_json(finding, self.rule_index(finding), &own)
+    }
+
+    fn rule_index(&self, finding: &Finding) -> Option<usize> {
+        self.rules.iter().position(|rule| rule["id"] == finding.rule)
     }
 }
 
@@ -107,21 +102,29 @@ impl ReportWriter for SarifReport {
         String::new()
     }
 
+    fn build_file(&self, checked: &CheckedBuildFile<'_>) -> io::Result<String> {
+        let results = checked.report.findings.iter();
+        let results = results.map(|found| step_result(found, self.rule_index(&found.finding), checked.file));
+        Ok(one_run(&json!({
+            "tool": tool(&self.rules, &Value::Null),
+            // A run of its own beside that of an image (GitHub, "Uploading more than one SARIF file for a commit").
+            "automationDetails": {"id": "check/"},
+            "invocations": [{"executionSuccessful": true, "exitCode": checked.exit as u8}],
+            "results": results.collect::<Value>(),
+            "columnKind": "unicodeCodePoints",
+        })))
+    }
+
     fn end(&mut self, exit: RunExit) -> io::Result<String> {
         // What was gathered moves into the document; a report of many images is large.
-        let take = std::mem::replace(self, Self::new(&[], ""));
+        let take = std::mem::take(self);
         // One run for all images: GitHub refuses a file in which two runs have the same tool and category.
         Ok(one_run(&json!({
-            "tool": {"driver": {
-                "name": env!("CARGO_PKG_NAME"),
-                "semanticVersion": env!("CARGO_PKG_VERSION"),
-                "rules": take.rules,
-                "notifications": [
-                    {"id": "gap", "shortDescription": message("something could not be checked")},
-                    {"id": "assumption", "shortDescription": message("the verdict holds if this does")},
-                    {"id": "not-audited", "shortDescription": message("an image could not be audited")},
-                ],
-            }},
+            "tool": tool(&take.rules, &json!([
+                {"id": "gap", "shortDescription": message("something could not be checked")},
+                {"id": "assumption", "shortDescription": message("the verdict holds if this does")},
+                {"id": "not-audited", "shortDescription": message("an image could not be audited")},
+            ])),
             "invocations": [{
                 "executionSuccessful": !take.unread,
                 "exitCode": exit as u8,
@@ -137,8 +140,70 @@ impl ReportWriter for SarifReport {
     }
 }
 
+/// The program, its rules, and the notifications that it may have.
+fn tool(rules: &[Value], notifications: &Value) -> Value {
+    json!({"driver": without_nulls(json!({
+        "name": env!("CARGO_PKG_NAME"),
+        "semanticVersion": env!("CARGO_PKG_VERSION"),
+        "rules": rules,
+        "notifications": notifications,
+    }))})
+}
+
+/// A result; what is null is left out.
+fn result_json(finding: &Finding, rule_index: Option<usize>, own: &ResultParts) -> Value {
+    // Not in the code that the result is in, but beside it.
+    let suppressions = finding.suppressed.iter().map(
+        |suppressed| json!({"kind": "external", "status": "accepted", "justification": suppression_words(suppressed)}),
+    );
+    without_nulls(json!({
+        "ruleId": finding.rule,
+        "ruleIndex": rule_index,
+        "level": finding.severity.name(),
+        "message": message(&format!("{}. To fix it: {}.", finding.message, finding.fix)),
+        "locations": own.locations,
+        "partialFingerprints": own.fingerprints,
+        "fixes": own.fixes,
+        // Section 3.27.23: where one result has the list, all have; none in it is a result that counts.
+        "suppressions": suppressions.collect::<Value>(),
+        "properties": own.properties,
+    }))
+}
+
+/// What a result of an image and one of a Dockerfile do not have alike.
+#[derive(Default)]
+struct ResultParts {
+    locations: Value,
+    fingerprints: Value,
+    fixes: Value,
+    properties: Value,
+}
+
+/// A result at the lines of its instruction, and the instruction that would do.
+fn step_result(found: &StepFinding, rule_index: Option<usize>, file: &str) -> Value {
+    let place = json!({"uri": percent(file.as_bytes())});
+    let region = json!({"startLine": found.lines.0, "endLine": found.lines.1});
+    // The whole lines of the instruction, up to the start of the next one.
+    let deleted = json!({"startLine": found.lines.0, "startColumn": 1, "endLine": found.lines.1 + 1, "endColumn": 1});
+    let fixes = found.replacement.as_ref().map(|new| {
+        json!([{
+            "description": message(&found.finding.fix),
+            "artifactChanges": [{
+                "artifactLocation": place.clone(),
+                "replacements": [{"deletedRegion": deleted, "insertedContent": {"text": format!("{new}\n")}}],
+            }],
+        }])
+    });
+    let own = ResultParts {
+        locations: json!([{"physicalLocation": {"artifactLocation": place, "region": region}}]),
+        fixes: fixes.unwrap_or_default(),
+        ..ResultParts::default()
+    };
+    result_json(&found.finding, rule_index, &own)
+}
+
 /// The text of a log that has one run (SARIF 2.1.0, section 3.13).
-pub(super) fn one_run(run: &Value) -> String {
+fn one_run(run: &Value) -> String {
     let log = json!({
         "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
         "version": "2.1.0",
@@ -147,7 +212,7 @@ pub(super) fn one_run(run: &Value) -> String {
     format!("{log:#}\n")
 }
 
-pub(super) fn descriptor(rule: &Rule, library_name: &str) -> Value {
+fn descriptor(rule: &Rule, library_name: &str) -> Value {
     let fix = rule.fix.with_field_names();
     let why = rule.why.trim();
     let mut markdown = format!("{}\n\n**To fix it:** {}\n", escape_markdown(why), escape_markdown(&fix));
@@ -226,7 +291,7 @@ fn layer(facts: &ImageFacts, number: usize) -> Value {
 }
 
 /// A plain text message (section 3.11) that says `text` as it stands: nothing in it is a link (section 3.11.6) or a placeholder (3.11.5).
-pub(super) fn message(text: &str) -> Value {
+fn message(text: &str) -> Value {
     // Only the bracket that ends the text of a link is escaped: a path may hold any other, and stays as it is.
     let text = text.trim().replace("](", "\\](");
     let mut out = String::with_capacity(text.len());
@@ -243,7 +308,7 @@ pub(super) fn message(text: &str) -> Value {
 
 /// A relative reference (RFC 3986, section 4.2): every byte that is not unreserved is encoded, `:` too, so that no
 /// name is taken for a scheme.
-pub(super) fn percent(path: &[u8]) -> String {
+fn percent(path: &[u8]) -> String {
     let mut out = String::with_capacity(path.len());
     for &byte in path {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {

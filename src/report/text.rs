@@ -2,14 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::io;
 
+use super::build_file::{CheckedBuildFile, check_page};
 use super::links::asked_words;
 use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_line, wrap_paragraph};
 pub(crate) use super::text_layout::{TextDetail, TextLayout};
 use super::words::{
     ReportTone, gap_lines, image_name, layer_words, layers_words, platform_name, split_evidence, suppression_words,
 };
-use super::{ReportWriter, command, inventory, phases};
+use super::writer::ReportWriter;
+use super::{command, inventory, phases};
 use crate::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::rule::{Finding, Severity, SuppressionMark};
@@ -40,6 +43,12 @@ impl ReportWriter for TextReport {
         let between = if self.begun { "\n" } else { "" };
         self.begun = true;
         between.to_owned() + &report(audit, self.layout)
+    }
+
+    fn build_file(&self, checked: &CheckedBuildFile<'_>) -> io::Result<String> {
+        let is_silent = self.layout.detail == TextDetail::Nothing;
+        let page = || check_page(checked).text(self.layout.width);
+        Ok(if is_silent { String::new() } else { page() })
     }
 }
 

@@ -98,6 +98,11 @@ pub(super) fn shorten(text: &str, length: usize) -> String {
     }
 }
 
+/// The parts with `between` between them.
+pub(super) fn joined(parts: impl IntoIterator<Item: Borrow<str>>, between: &str) -> String {
+    parts.into_iter().collect::<Vec<_>>().join(between)
+}
+
 /// The text with its first letter, of ASCII, as a capital.
 pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::profilers::cupti_need_words;
+use super::text_layout::joined;
 use crate::knowledge::{ConsumerProfile, FailureImpact, Knowledge, ProfileEvidence, Profiler, RequestKind};
 
 /// What stands above the programs on their page.
@@ -39,8 +40,8 @@ pub fn tools_page(known: &Knowledge) -> String {
     out.push_str(TOOLS);
     for tool in &known.profilers {
         let said = &tool.profile;
-        let names: Vec<String> = tool.names().map(|name| format!("`{name}`")).collect();
-        let (names, cupti) = (names.join(" "), cupti_need_words(said.cupti));
+        let names = joined(tool.names().map(|name| format!("`{name}`")), " ");
+        let cupti = cupti_need_words(said.cupti);
         let evidence = tool_evidence(known, tool);
         let _ = writeln!(
             out,

@@ -2,6 +2,7 @@
 
 mod cache;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
@@ -42,7 +43,7 @@ pub(crate) fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
     );
     let mut walk = TreeWriter {
         tree,
-        shown: vec![false; resolution.objects.len()],
+        shown: BTreeSet::new(),
         verbose,
         out,
     };
@@ -94,7 +95,7 @@ fn loose(resolution: &LoadResolution) -> impl Iterator<Item = &UnresolvedRequest
 /// The tree while it is written. An object is spread out where it is met first, as the loader loads it.
 struct TreeWriter<'a> {
     tree: &'a ResolutionTree<'a>,
-    shown: Vec<bool>,
+    shown: BTreeSet<usize>,
     verbose: bool,
     out: String,
 }
@@ -102,9 +103,7 @@ struct TreeWriter<'a> {
 impl TreeWriter<'_> {
     /// The object itself: how it was found, where it was asked for by name alone, and its needs.
     fn root(&mut self, number: usize) {
-        if let Some(shown) = self.shown.get_mut(number) {
-            *shown = true;
-        }
+        self.shown.insert(number);
         if let Some(object) = self.tree.resolution.objects.get(number)
             // By a path it is the headline already.
             && object.how != SearchStage::Start
@@ -122,9 +121,7 @@ impl TreeWriter<'_> {
         for (name, answer) in &object.needs {
             match answer {
                 // libc is needed by everything: its own tree stands once.
-                Some(answer) if self.shown.get(*answer) == Some(&true) => {
-                    above.push(escape::escape_bytes(name));
-                }
+                Some(answer) if self.shown.contains(answer) => above.push(escape::escape_bytes(name)),
                 Some(answer) => self.branch(*answer, &escape::escape_bytes(name), depth),
                 None => self.missing(number, name, depth),
             }
@@ -141,9 +138,7 @@ impl TreeWriter<'_> {
             return;
         };
         // Before its needs: libraries may need each other in a circle.
-        if let Some(shown) = self.shown.get_mut(number) {
-            *shown = true;
-        }
+        self.shown.insert(number);
         self.found(object, name, depth);
         self.below(number, depth + 1);
     }

@@ -2,9 +2,9 @@
 
 use anstyle::Style;
 
-use super::text_layout::{BAD, DOUBTFUL, GOOD, REMARK, count_words, shorten, styled, wrap_line};
+use super::text_layout::{BAD, DOUBTFUL, GOOD, REMARK, count_words, joined, shorten, styled, wrap_line};
 use crate::facts::{ConsumerOutcome, CuptiConsumer, CuptiCopy, CuptiStatus, ImageFacts, RequestKind};
-use crate::judge::outcome::AuditedImage;
+use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::judge::plan::Verdict;
 use crate::judge::rule::{Evidence, Finding, Severity, SuppressionMark};
 use crate::size::format_size;
@@ -27,6 +27,14 @@ impl ReportTone {
             Severity::Error => Self::Bad,
             Severity::Warning => Self::Doubtful,
             Severity::Note => Self::Remark,
+        }
+    }
+
+    pub(super) fn of_exit(exit: RunExit) -> Self {
+        match exit {
+            RunExit::Clean => Self::Good,
+            RunExit::Findings => Self::Bad,
+            RunExit::Open => Self::Doubtful,
         }
     }
 
@@ -59,30 +67,24 @@ impl ReportTone {
     }
 
     pub(super) fn mark(self) -> &'static str {
-        match self {
-            Self::Bad => "✗",
-            Self::Doubtful => "!",
-            Self::Good => "✓",
-            Self::Remark => "·",
-        }
+        self.looks().0
     }
 
     pub(super) fn style(self) -> Style {
-        match self {
-            Self::Bad => BAD,
-            Self::Doubtful => DOUBTFUL,
-            Self::Good => GOOD,
-            Self::Remark => REMARK,
-        }
+        self.looks().1
     }
 
     /// The class in the style sheet of the HTML page.
     pub(super) fn class(self) -> &'static str {
+        self.looks().2
+    }
+
+    fn looks(self) -> (&'static str, Style, &'static str) {
         match self {
-            Self::Bad => "bad",
-            Self::Doubtful => "doubtful",
-            Self::Good => "good",
-            Self::Remark => "remark",
+            Self::Bad => ("✗", BAD, "bad"),
+            Self::Doubtful => ("!", DOUBTFUL, "doubtful"),
+            Self::Good => ("✓", GOOD, "good"),
+            Self::Remark => ("·", REMARK, "remark"),
         }
     }
 }
@@ -107,19 +109,18 @@ pub(super) fn layers_words(facts: &ImageFacts) -> String {
 /// The layer by its number, from 1 as people count, and what made it.
 pub(super) fn layer_words(facts: &ImageFacts, layer: usize) -> String {
     let number = format!("layer {} of {}", layer + 1, facts.image.layers.len());
-    let made = facts
-        .image
-        .layers
-        .get(layer)
-        .and_then(|layer| layer.created_by.as_deref());
-    match made.filter(|made| !made.is_empty()) {
-        // A RUN can hold a whole script.
-        Some(made) => format!(
-            "{number}: {}",
-            shorten(&escape::escape_bytes(made.trim().as_bytes()), 90)
-        ),
-        None => number,
+    // A RUN can hold a whole script.
+    match shorten(&created_by(facts, layer), 90).as_str() {
+        "" => number,
+        made => format!("{number}: {made}"),
     }
+}
+
+/// What made the layer; empty where nothing says it.
+pub(super) fn created_by(facts: &ImageFacts, layer: usize) -> String {
+    let layer = facts.image.layers.get(layer);
+    let made = layer.and_then(|layer| layer.created_by.as_deref());
+    escape::escape_bytes(made.unwrap_or_default().trim().as_bytes())
 }
 
 /// What could not be checked, each with the reason.
@@ -134,8 +135,8 @@ pub(super) fn gap_words(facts: &ImageFacts) -> impl Iterator<Item = String> {
 pub(super) fn gap_lines(facts: &ImageFacts, width: usize) -> String {
     let mark = styled(DOUBTFUL, "not checked:");
     let gaps = facts.gaps.iter();
-    let lines = gaps.map(|gap| wrap_line(&format!("{mark} {}: {}", gap.what, gap.why), width));
-    lines.collect::<Vec<_>>().concat()
+    gaps.map(|gap| wrap_line(&format!("{mark} {}: {}", gap.what, gap.why), width))
+        .collect()
 }
 
 /// Why a finding does not count, and until when.
@@ -258,13 +259,8 @@ pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> ColouredFact {
         .how
         .map(|how| how.text(&ObjectNames::default()))
         .unwrap_or_default();
-    let users: Vec<&str> = copy
-        .used_by
-        .iter()
-        .filter_map(|number| facts.consumers.get(*number))
-        .map(|user| &*user.name)
-        .collect();
-    let users = users.join(", ");
+    let users = copy.used_by.iter().filter_map(|number| facts.consumers.get(*number));
+    let users = joined(users.map(|user| &*user.name), ", ");
     let used = if users.is_empty() {
         String::new()
     } else {

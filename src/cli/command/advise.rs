@@ -1,28 +1,72 @@
 //! `advise`: whether CUPTI is needed, without an image.
 
-use crate::cli::tools::AdviseArgs;
+use crate::cli::option_values::{COLOR, one_of};
+use crate::cli::shared_args::{ConfigArgs, CuptiOnlyArgs};
 use crate::judge::outcome::RunExit;
 use crate::judge::plan::advice::{self, ToolAdvice};
 use crate::knowledge::Knowledge;
 use crate::knowledge::Profiler;
 use crate::report::advice::{json, page};
+use crate::report::{ANSWER_FORMATS, ReportFormat};
+use anstream::ColorChoice;
+use clap::Args;
 
-use super::command_error::CommandError;
-use super::project_config;
-use super::terminal::{set_color_choice, write_answer};
+use crate::cli::config::load::load_project;
+use crate::cli::terminal::{CommandError, write_answer};
 
-/// Advises on the tools that were named, or lists those that can be.
-pub fn run_advise(args: &AdviseArgs) -> Result<RunExit, CommandError> {
-    set_color_choice(args.color);
-    let known = project_config::load_config_and_knowledge(&args.own)?;
-    // Who asks nothing is told what can be asked.
-    if args.tools.is_empty() && args.phase.is_none() {
-        let (page, json) = (page::tool_list_page(&known), json::tool_list_json(&known.profilers));
-        return Ok(write_answer(args.format, &page, &json, RunExit::Clean));
+const HELP: &str = "\
+Without --tool and --phase, the tools that can be asked about are listed.
+
+Exit codes:
+  0  answered
+  2  there is no such tool, or no such version
+
+Examples:
+  cupti-audit advise --tool torch.profiler --tool nsys
+  cupti-audit advise --phase profiling --cuda 12.4
+  cupti-audit advise --tool proton --format markdown";
+
+/// Say without an image whether CUPTI is needed
+///
+/// Which files, at what cost and where from.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct AdviseArgs {
+    /// A profiling tool that is to be used, such as torch.profiler or nsys (repeatable)
+    #[arg(long = "tool", short, value_name = "TOOL")]
+    tools: Vec<String>,
+    /// What the image is for: inference, training, profiling, or a phase of --profiles
+    #[arg(long, value_name = "PHASE")]
+    phase: Option<String>,
+    /// The version of CUDA, such as 12.4 [default: the newest 12.x that is known]
+    #[arg(long, value_name = "VERSION")]
+    cuda: Option<String>,
+    /// The form of the answer
+    #[arg(long, default_value = "text", value_parser = one_of(&ANSWER_FORMATS))]
+    format: ReportFormat,
+    /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
+    // Of its own: `advise` reads no image, and has none of the options on how one is read.
+    #[arg(long, value_parser = one_of(&COLOR), default_value = "auto", value_name = "WHEN")]
+    color: ColorChoice,
+    #[command(flatten)]
+    only: CuptiOnlyArgs,
+    #[command(flatten)]
+    own: ConfigArgs,
+}
+
+impl AdviseArgs {
+    /// Advises on the tools that were named, or lists those that can be.
+    pub fn run(self) -> Result<RunExit, CommandError> {
+        let (_, known) = load_project(&self.own)?;
+        // Who asks nothing is told what can be asked.
+        if self.tools.is_empty() && self.phase.is_none() {
+            let (page, json) = (page::tool_list_page(&known), json::tool_list_json(&known.profilers));
+            return Ok(write_answer(self.format, &page, &json, RunExit::Clean));
+        }
+        let advice = advice(&self, &known)?;
+        let (page, json) = (page::advice_page(&advice), json::advice_json(&advice));
+        Ok(write_answer(self.format, &page, &json, RunExit::Clean))
     }
-    let advice = advice(args, &known)?;
-    let (page, json) = (page::advice_page(&advice), json::advice_json(&advice));
-    Ok(write_answer(args.format, &page, &json, RunExit::Clean))
 }
 
 fn advice<'k>(args: &AdviseArgs, knowledge: &'k Knowledge) -> Result<ToolAdvice<'k>, String> {

@@ -1,8 +1,10 @@
 //! `audit`: reads images, judges them, writes the reports.
 
-use crate::cli::audit::AuditArgs;
-use crate::cli::links::LinksArgs;
-use crate::cli::shared_args::PurposeArgs;
+use crate::cli::config::load::{current_date, fill_phases, load_for_images};
+use crate::cli::image_reader::ImageReader;
+use crate::cli::report_outputs::ReportOutputs;
+use crate::cli::shared_args::{AssumptionArgs, PurposeArgs, ReadArgs, ReportArgs, fill_list};
+use crate::cli::terminal::{CommandError, report_error};
 use crate::judge::audit::{ask_tools, judge_image as judged, judge_links};
 use crate::judge::image_reading::RunningContainer;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
@@ -10,31 +12,87 @@ use crate::judge::plan::advice::find_tool;
 use crate::judge::rule::suppression::Suppression;
 use crate::judge::rule::suppression::SuppressionGate;
 use crate::judge::rule::{self, RuleQuestion};
+use crate::knowledge::DEFAULT_LIBRARY;
 use crate::knowledge::Knowledge;
 use crate::make::mending::find_mending_command;
-use image_source::Platform;
+use crate::report::report_writer;
+use clap::Args;
+use image_source::{Platform, REFERENCE_HELP};
 
-use super::command_error::CommandError;
-use super::image_reader::ImageReader;
-use super::project_config;
-use super::report_outputs::{ReportOutputs, report_of};
-use super::terminal::{report_error, set_color_choice};
+const AFTER_HELP: &str = "\
+Exit codes:
+  0  no finding at or above --fail-on
+  1  findings
+  2  it could not be done, or something could not be checked and the verdict is open
+  Of several images or platforms, each is audited, and the gravest code counts: 2 over 1 over 0.
 
-/// Audits the images, one after the other; the gravest outcome counts.
-pub fn run_audit(mut args: AuditArgs) -> Result<RunExit, CommandError> {
-    set_color_choice(args.read.output.color);
-    let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Image)?;
-    judge(&args, &knowledge, &suppressions, &AuditQuestion::Library)
+A flag wins over its environment variable, and that over cupti-audit.yaml. An empty variable counts
+as none. The config has suppressions besides: findings that are known, each with a reason.
+
+Examples:
+  cupti-audit nvidia/cuda:12.4.0-runtime-ubuntu22.04
+  cupti-audit --phase profiling docker-daemon:trainer:latest
+  cupti-audit -o sarif=out.sarif -o html=report.html docker-daemon:trainer:latest
+  docker save trainer | cupti-audit --format json -
+  cupti-audit tree pytorch/pytorch libtorch_cpu.so";
+
+/// What -h has below the options, so that all of it stays on a screen.
+const AFTER_SHORT_HELP: &str = "\
+Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
+        docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, or a path
+Exit codes: 0 pass, 1 findings, 2 not done, or the verdict is open
+Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04
+More commands: cache, completions, config, fleet, man, profiles, schema, verify";
+
+/// The ways to name an image are said by the crate that reads them.
+fn after_help() -> String {
+    format!("{REFERENCE_HELP}\n\n{AFTER_HELP}")
 }
 
-/// Says what the objects of one image lack.
-pub fn run_links(args: LinksArgs) -> Result<RunExit, CommandError> {
-    set_color_choice(args.read.output.color);
-    let (mut args, objects) = args.into_audit();
-    let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Links)?;
-    // The config names those of an audit.
-    args.purpose = PurposeArgs::default();
-    judge(&args, &knowledge, &suppressions, &AuditQuestion::Links(objects))
+/// Audit images: the verdict, its reasons, who gets CUPTI
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_SHORT_HELP, after_long_help = after_help())]
+pub struct AuditArgs {
+    /// The images; the gravest outcome counts
+    #[arg(value_name = "IMAGE", required = true)]
+    pub images: Vec<String>,
+    #[command(flatten)]
+    pub purpose: PurposeArgs,
+    #[command(flatten)]
+    pub report: ReportArgs,
+    /// The library that the images are asked about: a file of libraries/ of the profiles
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "CUPTI_AUDIT_LIBRARY",
+        hide_short_help = true,
+        default_value = DEFAULT_LIBRARY
+    )]
+    pub library: String,
+    #[command(flatten)]
+    pub assumptions: AssumptionArgs,
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
+impl AuditArgs {
+    /// An audit of `images` for CUPTI, as the config has it.
+    pub(super) fn of_images(images: Vec<String>, report: ReportArgs, read: ReadArgs) -> Self {
+        Self {
+            images,
+            report,
+            read,
+            library: DEFAULT_LIBRARY.to_owned(),
+            purpose: PurposeArgs::default(),
+            assumptions: AssumptionArgs::default(),
+        }
+    }
+
+    /// Audits the images, one after the other; the gravest outcome counts.
+    pub fn run(mut self) -> Result<RunExit, CommandError> {
+        let (knowledge, suppressions) = prepare(&mut self, RuleQuestion::Image)?;
+        judge(&self, &knowledge, &suppressions, &AuditQuestion::Library)
+    }
 }
 
 /// What a run asks of each image.
@@ -52,13 +110,13 @@ pub(super) fn prepare(
     args: &mut AuditArgs,
     question: RuleQuestion,
 ) -> Result<(Knowledge, Vec<Suppression>), CommandError> {
-    let file = project_config::read_config(&args.read.own)?;
-    let mut knowledge = project_config::load_knowledge(&args.read.own, file.as_ref())?;
-    let mut config = file.map(|file| file.config).unwrap_or_default();
+    let (mut config, mut knowledge) = load_for_images(&mut args.read)?;
     // Phases and tools of the config are for CUPTI, and whoever asks about another library has not asked for them.
     let (phase_asked, tool_asked) = (!args.purpose.phase.is_empty(), !args.purpose.tools.is_empty());
-    config.fill_audit(args);
-    config.fill_phases(&mut args.purpose.phase, &knowledge)?;
+    args.report.fill(&config);
+    args.assumptions.strict |= config.strict;
+    fill_list(&mut args.purpose.tools, &config.tools);
+    fill_phases(&mut args.purpose.phase, &config, &knowledge)?;
     let mut ids = Vec::new();
     for name in &args.purpose.tools {
         ids.push(find_tool(name, &knowledge.profilers)?.id.clone());
@@ -69,15 +127,15 @@ pub(super) fn prepare(
     // A rule that is not asked finds nothing, which would read as if all were well; nor is a suppression for it idle.
     knowledge.rules.retain(|rule| rule.answers(question));
     let is_asked = |id: &str| knowledge.rules.iter().any(|rule| rule.id == id);
-    config.suppressions.retain(|suppression| is_asked(&suppression.rule));
+    config.suppress.retain(|suppression| is_asked(&suppression.rule));
     if question == RuleQuestion::Image {
-        config.suppressions.append(&mut config.accepted);
+        config.suppress.append(&mut config.accept);
         let accepted = args
             .assumptions
             .accept
             .iter()
             .map(|id| Suppression::of_accept_option(id));
-        config.suppressions.extend(accepted);
+        config.suppress.extend(accepted);
     }
     let name = &knowledge.library.name;
     if knowledge.phases.is_empty() && phase_asked {
@@ -86,7 +144,7 @@ pub(super) fn prepare(
     if knowledge.profilers.is_empty() && tool_asked {
         return Err(format!("there are no tools for {name}: leave --tool out").into());
     }
-    Ok((knowledge, config.suppressions))
+    Ok((knowledge, config.suppress))
 }
 
 pub(super) fn judge(
@@ -95,15 +153,18 @@ pub(super) fn judge(
     suppressions: &[Suppression],
     question: &AuditQuestion,
 ) -> Result<RunExit, CommandError> {
-    let today = project_config::current_date()?;
-    let outputs = ReportOutputs::open(&args.report, |format, place| report_of(format, place, args, knowledge))?;
+    let today = current_date()?;
+    let fail_on = args.report.fail_on.unwrap_or_default();
+    let outputs = ReportOutputs::open(&args.report, |format, place| {
+        report_writer(format, place.layout(&args.read.output), fail_on, knowledge)
+    })?;
     let mut run = AuditRun {
         auditor: ImageAuditor {
             args,
             knowledge,
             reader: ImageReader::new(&args.read, knowledge),
             question,
-            fail_on: args.report.fail_on.unwrap_or_default().into(),
+            fail_on,
             gate: SuppressionGate::new(suppressions, today),
         },
         outputs,

@@ -3,55 +3,91 @@
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use crate::cli::check::CheckArgs;
-use crate::cli::option_values::ReportFormat;
+use crate::cli::config::load::{current_date, fill_phases, load_project};
+use crate::cli::report_outputs::ReportOutputs;
+use crate::cli::shared_args::{ConfigArgs, DisplayArgs, ReportArgs};
+use crate::cli::terminal::CommandError;
 use crate::judge::build_file::check_build_file;
-use crate::judge::outcome::{FailOn, RunExit};
-use crate::judge::rule::suppression::{Suppression, SuppressionGate};
-use crate::judge::rule::{Rule, RuleQuestion};
+use crate::judge::outcome::RunExit;
+use crate::judge::rule::RuleQuestion;
+use crate::judge::rule::suppression::SuppressionGate;
 use crate::knowledge::user_folders::read_text_file;
-use crate::report::build_file::{CheckedBuildFile, annotations, check_json, check_page, junit_report, sarif_log};
+use crate::report::build_file::CheckedBuildFile;
+use crate::report::text::TextDetail;
+use crate::report::{ReportFormat, report_writer};
+use clap::Args;
 
-use super::command_error::CommandError;
-use super::project_config;
-use super::report_outputs::{FinishedReport, ReportOutputs, ReportPlace};
-use super::terminal::set_color_choice;
+const HELP: &str = "\
+Says before a build that a RUN or COPY brings no libcupti, that of another CUDA, or onto no search path. What a script, the
+build's context or an image of your own brings it does not know, and claims nothing of it.
+
+Exit codes:
+  0  no finding at or above --fail-on; the image is another matter: cupti-audit IMAGE
+  1  findings
+  2  it could not be done, such as a file that is no Dockerfile
+
+Examples:
+  cupti-audit check Dockerfile --phase training
+  cupti-audit check --target runtime --format github docker/Dockerfile
+  cupti-audit check -o sarif=check.sarif Dockerfile";
+
+/// Say what a Dockerfile will not bring of CUPTI, before it is built
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct CheckArgs {
+    /// The Dockerfile; - is standard input
+    #[arg(value_name = "FILE", default_value = "Dockerfile")]
+    file: String,
+    /// The stage that becomes the image [default: the last]
+    #[arg(long, value_name = "STAGE")]
+    target: Option<String>,
+    /// What the image is for; severities follow it (repeatable)
+    #[arg(long, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',')]
+    phase: Vec<String>,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    own: ConfigArgs,
+    #[command(flatten)]
+    output: DisplayArgs,
+}
 
 /// The bytes of a Dockerfile, at most: a thousand times those of a long one.
 const FILE_BYTES: u64 = 1 << 20;
 
-/// Says of a Dockerfile which steps bring no libcupti that a loader finds.
-pub fn run_check(mut args: CheckArgs) -> Result<RunExit, CommandError> {
-    set_color_choice(args.output.color);
-    let config_file = project_config::read_config(&args.own)?;
-    let mut knowledge = project_config::load_knowledge(&args.own, config_file.as_ref())?;
-    let config = config_file.map(|file| file.config).unwrap_or_default();
-    knowledge.rules.retain(|rule| rule.answers(RuleQuestion::BuildFile));
-    config.fill_phases(&mut args.phase, &knowledge)?;
-    let text = read_build_file(&args.file)?;
-    let report = check_build_file(&text, args.target.as_deref(), &knowledge, &args.phase);
-    let mut report = report.map_err(|error| format!("{}: {error}", args.file))?;
-    let today = project_config::current_date()?;
-    let is_asked = |one: &&Suppression| knowledge.rules.iter().any(|rule| rule.id == one.rule);
-    let suppressions: Vec<Suppression> = config.suppressions.iter().filter(is_asked).cloned().collect();
-    let mut gate = SuppressionGate::new(&suppressions, today);
-    for found in &mut report.findings {
-        gate.mark_findings(&args.file, std::slice::from_mut(&mut found.finding));
+impl CheckArgs {
+    /// Says of a Dockerfile which steps bring no libcupti that a loader finds.
+    pub fn run(mut self) -> Result<RunExit, CommandError> {
+        let (mut config, mut knowledge) = load_project(&self.own)?;
+        knowledge.rules.retain(|rule| rule.answers(RuleQuestion::BuildFile));
+        fill_phases(&mut self.phase, &config, &knowledge)?;
+        let text = read_build_file(&self.file)?;
+        let report = check_build_file(&text, self.target.as_deref(), &knowledge, &self.phase);
+        let mut report = report.map_err(|error| format!("{}: {error}", self.file))?;
+        let today = current_date()?;
+        let is_asked = |id: &str| knowledge.rules.iter().any(|rule| rule.id == id);
+        config.suppress.retain(|suppression| is_asked(&suppression.rule));
+        let mut gate = SuppressionGate::new(&config.suppress, today);
+        for found in &mut report.findings {
+            gate.mark_findings(&self.file, std::slice::from_mut(&mut found.finding));
+        }
+        let fail_on = self.report.fail_on.or(config.fail_on).unwrap_or_default();
+        let fails = report.findings.iter().any(|found| fail_on.fails(&found.finding));
+        let checked = CheckedBuildFile {
+            file: &self.file,
+            report: &report,
+            exit: if fails { RunExit::Findings } else { RunExit::Clean },
+        };
+        let mut outputs = ReportOutputs::open(&self.report, |format, place| {
+            let layout = place.layout(&self.output);
+            // Any form is silenced by two -q.
+            let is_silent = layout.detail == TextDetail::Nothing;
+            let format = if is_silent { ReportFormat::Text } else { format };
+            report_writer(format, layout, fail_on, &knowledge)
+        })?;
+        outputs.write(|report| report.build_file(&checked));
+        Ok(checked.exit.max(outputs.close()))
     }
-    let fail_on = config.fail_on(args.report.fail_on);
-    let fails = report.findings.iter().any(|found| fail_on.fails(&found.finding));
-    let checked = CheckedBuildFile {
-        file: &args.file,
-        report: &report,
-        exit: if fails { RunExit::Findings } else { RunExit::Clean },
-    };
-    let mut outputs = ReportOutputs::open(&args.report, |format, place| {
-        let is_quiet = place == ReportPlace::Stdout && args.output.quiet > 1;
-        let text = || check_report(format, place.width(), &checked, &knowledge.rules, fail_on);
-        Box::new(FinishedReport(if is_quiet { Ok(String::new()) } else { text() }))
-    })?;
-    outputs.write(|report| report.end(checked.exit));
-    Ok(checked.exit.max(outputs.close()))
 }
 
 /// The text of the file.
@@ -69,28 +105,4 @@ fn read_build_file(file: &str) -> Result<String, String> {
         return Err(format!("standard input is larger than {FILE_BYTES} bytes"));
     }
     String::from_utf8(bytes).map_err(|error| format!("standard input is no text: {error}"))
-}
-
-/// The report in one of its forms.
-fn check_report(
-    format: ReportFormat,
-    width: usize,
-    checked: &CheckedBuildFile<'_>,
-    rules: &[Rule],
-    fail_on: FailOn,
-) -> io::Result<String> {
-    Ok(match format {
-        ReportFormat::Text => check_page(checked).text(width),
-        ReportFormat::Json => format!("{}\n", check_json(checked)),
-        ReportFormat::Sarif => sarif_log(checked, rules),
-        ReportFormat::Junit => junit_report(checked, rules, fail_on)?,
-        ReportFormat::Markdown => check_page(checked).markdown(),
-        ReportFormat::GitHub => annotations(checked),
-        ReportFormat::Html => check_page(checked).html(),
-        ReportFormat::Attestation => {
-            return Err(io::Error::other(
-                "an attestation is about an image, and this is a Dockerfile",
-            ));
-        }
-    })
 }

@@ -1,42 +1,81 @@
 //! `diff`: two images side by side.
 
-use crate::cli::diff::DiffArgs;
+use crate::cli::config::load::{current_date, fill_phases};
+use crate::cli::image_reader::PreparedCommand;
+use crate::cli::option_values::{FAIL_ON, one_of};
+use crate::cli::shared_args::ReadArgs;
+use crate::cli::terminal::{CommandError, write_answer};
 use crate::judge::audit::judge_image;
 use crate::judge::image_diff::ImageDiff;
-use crate::judge::outcome::{AuditedImage, RunExit};
+use crate::judge::outcome::{AuditedImage, FailOn, RunExit};
 use crate::judge::rule::sort_findings;
 use crate::judge::rule::suppression::SuppressionGate;
 use crate::report::diff::{diff_json, diff_page};
+use crate::report::{ANSWER_FORMATS, ReportFormat};
+use clap::Args;
 
-use super::command_error::CommandError;
-use super::image_reader::PreparedCommand;
-use super::project_config;
-use super::terminal::{set_color_choice, write_answer};
+const HELP: &str = "\
+Bytes by what the files belong to and by layer, copies of CUPTI and programs that get it or no longer do, phases and
+findings. What is alike in both is left out.
 
-/// Compares two images, and fails where the second has a finding that the first has not.
-pub fn run_diff(mut args: DiffArgs) -> Result<RunExit, CommandError> {
-    set_color_choice(args.read.output.color);
-    let only_one = "two images are compared for one platform; name it with --platform";
-    let prepared = PreparedCommand::new(&mut args.read, only_one)?;
-    let config = &prepared.config;
-    config.fill_phases(&mut args.phase, &prepared.knowledge)?;
-    let mut gate = SuppressionGate::new(&config.suppressions, project_config::current_date()?);
-    let audit = |image: &str, gate: &mut SuppressionGate<'_>| -> Result<AuditedImage, CommandError> {
-        let facts = prepared.read(image)?;
-        let environment = &args.read.image.environment;
-        let mut audit = judge_image(facts, &prepared.knowledge, &args.phase, environment);
-        gate.mark_findings(image, &mut audit.findings);
-        sort_findings(&mut audit.findings);
-        Ok(audit)
-    };
-    let (before, after) = (audit(&args.before, &mut gate)?, audit(&args.after, &mut gate)?);
-    let diff = ImageDiff::of(&before, &after);
-    let fail_on = config.fail_on(args.fail_on);
-    let exit = diff.exit(fail_on);
-    Ok(write_answer(
-        args.format,
-        &diff_page(&diff, exit),
-        &diff_json(&diff, fail_on),
-        exit,
-    ))
+Exit codes:
+  0  AFTER has no finding at or above --fail-on that BEFORE has not
+  1  it has one
+  2  it could not be done, or something could not be checked
+
+Examples:
+  cupti-audit diff trainer:1 trainer:2
+  cupti-audit diff --phase training --format markdown reg.example/app:main docker-daemon:app
+  cupti-audit diff --format html old.tar new.tar > diff.html";
+
+/// Compare two images: bytes, CUPTI, who gets it, phases, findings
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct DiffArgs {
+    /// The image that is compared with
+    #[arg(value_name = "BEFORE")]
+    before: String,
+    /// The image that is compared
+    #[arg(value_name = "AFTER")]
+    after: String,
+    /// What the images are for; severities follow it (repeatable)
+    #[arg(long, value_name = "PHASE", value_delimiter = ',')]
+    phase: Vec<String>,
+    /// From which severity on a finding that is new fails [default: error]
+    #[arg(long, value_name = "SEVERITY", value_parser = one_of(&FAIL_ON))]
+    fail_on: Option<FailOn>,
+    /// The form of the report
+    #[arg(long, default_value = "text", value_parser = one_of(&ANSWER_FORMATS))]
+    format: ReportFormat,
+    #[command(flatten)]
+    read: ReadArgs,
+}
+
+impl DiffArgs {
+    /// Compares two images, and fails where the second has a finding that the first has not.
+    pub fn run(mut self) -> Result<RunExit, CommandError> {
+        let only_one = "two images are compared for one platform; name it with --platform";
+        let prepared = PreparedCommand::new(&mut self.read, only_one)?;
+        let config = &prepared.config;
+        fill_phases(&mut self.phase, config, &prepared.knowledge)?;
+        let mut gate = SuppressionGate::new(&config.suppress, current_date()?);
+        let audit = |image: &str, gate: &mut SuppressionGate<'_>| -> Result<AuditedImage, CommandError> {
+            let facts = prepared.read(image)?;
+            let environment = &self.read.image.environment;
+            let mut audit = judge_image(facts, &prepared.knowledge, &self.phase, environment);
+            gate.mark_findings(image, &mut audit.findings);
+            sort_findings(&mut audit.findings);
+            Ok(audit)
+        };
+        let (before, after) = (audit(&self.before, &mut gate)?, audit(&self.after, &mut gate)?);
+        let diff = ImageDiff::of(&before, &after);
+        let fail_on = self.fail_on.or(config.fail_on).unwrap_or_default();
+        let exit = diff.exit(fail_on);
+        Ok(write_answer(
+            self.format,
+            &diff_page(&diff, exit),
+            &diff_json(&diff, fail_on),
+            exit,
+        ))
+    }
 }

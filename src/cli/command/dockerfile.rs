@@ -3,8 +3,13 @@
 mod project;
 
 use std::path::Path;
+use std::path::PathBuf;
 
-use crate::cli::dockerfile::{DockerfileArgs, ViaArg};
+use crate::cli::image_reader::{ONE_PLATFORM, PreparedCommand};
+use crate::cli::option_values::{VIA, one_of};
+use crate::cli::output_file;
+use crate::cli::shared_args::{CuptiOnlyArgs, ReadArgs, fill_list};
+use crate::cli::terminal::{CommandError, report_error, write_verbatim};
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::facts::{GatherOptions, ImageFacts};
 use crate::judge::audit::judge_image;
@@ -16,68 +21,127 @@ use crate::make::remedy::install_context::RecipeRequest;
 use crate::make::remedy::install_method::MethodKind;
 use crate::make::remedy::recipe::make_recipe;
 use crate::make::whole_file::ExistingOutput;
+use clap::Args;
 
-use super::command_error::CommandError;
-use super::image_reader::{ONE_PLATFORM, PreparedCommand};
-use super::output_file;
-use super::terminal::{report_error, set_color_choice, write_verbatim};
+const HELP: &str = "\
+Without --via the ways are tried from the cheapest on, and a comment says why each was taken or not: what is in
+the image already and is only not found, files of --from, pip where a Python environment asks for CUPTI, the
+distribution's own package, NVIDIA's package, conda, pip, and files of NVIDIA's devel image.
 
-/// Writes the Dockerfile for an image.
-pub fn run_dockerfile(mut args: DockerfileArgs) -> Result<RunExit, CommandError> {
-    set_color_choice(args.read.output.color);
-    let existing = ExistingOutput::with_force(args.force);
-    // A hyphen is standard output here as it is for the reports of an audit.
-    args.file = args.file.take().filter(|file| file.as_os_str() != "-");
-    let files = args.file.iter().chain(&args.cloudbuild);
-    let files: Vec<&Path> = files.map(std::path::PathBuf::as_path).collect();
-    output_file::check_writable(&files, existing)?;
-    let templates = DockerfileTemplates::new()?;
-    let prepared = PreparedCommand::new(&mut args.read, ONE_PLATFORM)?;
-    let facts = prepared.read(&args.image_name)?;
-    let source = args
-        .from
-        .as_ref()
-        .map(|from| read_source(&prepared, from))
-        .transpose()?;
-    let knowledge = &prepared.knowledge;
-    let audit = judge_image(facts, knowledge, &[], &args.read.image.environment);
-    let facts = &audit.facts;
-    let asked = DockerfileInputs {
-        args: &args,
-        facts,
-        audit: &audit,
-        knowledge,
-        cuda: args.cuda.as_deref().map(read_cuda).transpose()?,
-        source: source.as_ref().map(|(name, facts)| CopySource { name, facts }),
-        conditions: prepared.reader.conditions(),
-        // The command line's list stands in place of the config's.
-        via: method_kinds(if args.via.is_empty() {
-            &prepared.config.via
-        } else {
-            &args.via
-        }),
-        base: base(&args, facts)?,
-    };
-    let (text, cloudbuild) = match &args.phase {
-        Some(phase) => (dockerfile::render_phase(&templates, &asked.page(phase)?)?, None),
-        None => project::render_project(&asked, &templates)?,
-    };
-    // Before the Dockerfile: where this fails, nothing has gone to standard output.
-    if let Some((file, text)) = args.cloudbuild.as_ref().zip(cloudbuild) {
-        output_file::write_file(file, &text, existing)?;
-    }
-    let written = match &args.file {
-        None => write_verbatim(&text, RunExit::Clean),
-        Some(file) => {
-            output_file::write_file(file, &text, existing)?;
-            RunExit::Clean
-        }
-    };
-    Ok(written.max(report_gaps(facts)))
+The last step proves by the image's own loader that what the phase needs is found: if not, the build fails.
+An image that serves the phase already gets that proof alone.
+
+Exit codes:
+  0  written
+  2  it could not be done: the image cannot be helped, or not in this way
+
+Examples:
+  cupti-audit dockerfile nvidia/cuda:12.4.1-runtime-ubuntu22.04 --phase training -o Dockerfile
+  cupti-audit dockerfile docker-daemon:trainer:1 --phase profiling --from nvidia/cuda:12.4.1-devel-ubuntu22.04
+  cupti-audit dockerfile docker-daemon:trainer:1 --all-phases --with-builder --cloudbuild -o Dockerfile
+  cupti-audit dockerfile docker-daemon:model:1 --phase inference -o Dockerfile && docker build -t model:slim - < Dockerfile";
+
+/// Write the Dockerfile by which an image serves a phase
+///
+/// The smallest one, proven while it is built.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct DockerfileArgs {
+    /// The image
+    #[arg(value_name = "IMAGE")]
+    image_name: String,
+    /// What the image is to be for
+    // No default: every phase changes an image in another way.
+    #[arg(long, value_name = "PHASE", required_unless_present = "all_phases")]
+    phase: Option<String>,
+    /// One file with a target for each phase, and one that compiles
+    #[arg(long, conflicts_with = "phase")]
+    all_phases: bool,
+    /// PyTorch is built from its sources in the target that compiles
+    #[arg(long, requires = "all_phases", conflicts_with = "phase")]
+    with_builder: bool,
+    /// The matching configuration of Cloud Build [default: cloudbuild.yaml]
+    // With `=` alone: else `--cloudbuild IMAGE` would take the image for the file.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "cloudbuild.yaml", require_equals = true, requires = "all_phases", conflicts_with = "phase")]
+    cloudbuild: Option<PathBuf>,
+    /// How CUPTI comes in, or several ways in the order in which they are tried [default: the cheapest that works]
+    #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = one_of(&VIA))]
+    via: Vec<MethodKind>,
+    /// Remove all files that the phase does not need; for inference, without this, all but compilers and stubs
+    #[arg(long)]
+    drop: bool,
+    /// The image to copy from: one of a registry or an engine, which FROM can name
+    #[arg(long, value_name = "IMAGE")]
+    from: Option<String>,
+    /// The version of CUDA, such as 12.4, where the image does not say it or is to have another
+    #[arg(long, value_name = "VERSION")]
+    cuda: Option<String>,
+    /// The name of the image for FROM, where it is read from a file or a folder
+    #[arg(long, value_name = "NAME")]
+    base: Option<String>,
+    /// The file to write, whole or not at all [default: standard output]
+    #[arg(long = "output", short = 'o', value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Write over a file that is there
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    only: CuptiOnlyArgs,
+    #[command(flatten)]
+    read: ReadArgs,
 }
 
-fn method_kinds(via: &[ViaArg]) -> Vec<MethodKind> {
-    via.iter().copied().map(Into::into).collect()
+impl DockerfileArgs {
+    /// Writes the Dockerfile for an image.
+    pub fn run(mut self) -> Result<RunExit, CommandError> {
+        let existing = ExistingOutput::with_force(self.force);
+        // A hyphen is standard output here as it is for the reports of an audit.
+        self.file = self.file.take().filter(|file| file.as_os_str() != "-");
+        let files = self.file.iter().chain(&self.cloudbuild);
+        let files: Vec<&Path> = files.map(PathBuf::as_path).collect();
+        output_file::check_writable(&files, existing)?;
+        let templates = DockerfileTemplates::new()?;
+        let prepared = PreparedCommand::new(&mut self.read, ONE_PLATFORM)?;
+        let facts = prepared.read(&self.image_name)?;
+        let source = self
+            .from
+            .as_ref()
+            .map(|from| read_source(&prepared, from))
+            .transpose()?;
+        let knowledge = &prepared.knowledge;
+        let audit = judge_image(facts, knowledge, &[], &self.read.image.environment);
+        let facts = &audit.facts;
+        let mut via = self.via.clone();
+        fill_list(&mut via, &prepared.config.via);
+        let asked = DockerfileInputs {
+            args: &self,
+            facts,
+            audit: &audit,
+            knowledge,
+            cuda: self.cuda.as_deref().map(read_cuda).transpose()?,
+            source: source.as_ref().map(|(name, facts)| CopySource { name, facts }),
+            conditions: prepared.reader.conditions(),
+            via,
+            base: base(&self, facts)?,
+        };
+        let (text, cloudbuild) = match &self.phase {
+            Some(phase) => (dockerfile::render_phase(&templates, &asked.page(phase)?)?, None),
+            None => project::render_project(&asked, &templates)?,
+        };
+        // Before the Dockerfile: where this fails, nothing has gone to standard output.
+        if let Some((file, text)) = self.cloudbuild.as_ref().zip(cloudbuild) {
+            output_file::write_file(file, &text, existing)?;
+        }
+        let written = match &self.file {
+            None => write_verbatim(&text, RunExit::Clean),
+            Some(file) => {
+                output_file::write_file(file, &text, existing)?;
+                RunExit::Clean
+            }
+        };
+        Ok(written.max(report_gaps(facts)))
+    }
 }
 
 /// Says what could not be checked: what is written may then be too little.

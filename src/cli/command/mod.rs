@@ -1,43 +1,88 @@
-//! The commands, each in a file of its own.
+//! The command line and its commands. Each command has a file, with its arguments and what it does, and a row here.
 
 mod advise;
 mod audit;
+mod cache;
 mod check;
-mod command_error;
 mod diff;
 mod dockerfile;
-mod fill_arguments;
 mod fleet;
-mod harmless_text;
-mod image_reader;
-mod layer_cache;
-mod output_file;
+mod links;
 mod profilers;
 mod profiles;
-mod project_config;
-mod report_outputs;
 mod rules;
 mod setup;
 mod slim;
-mod terminal;
 mod tree;
 mod verify;
-mod version;
 
-pub(super) use advise::run_advise;
-pub(super) use audit::{run_audit, run_links};
-pub(super) use check::run_check;
-pub(super) use command_error::CommandError;
-pub(super) use diff::run_diff;
-pub(super) use dockerfile::run_dockerfile;
-pub(super) use fleet::run_fleet;
-pub(super) use layer_cache::run_cache;
-pub(super) use profilers::run_profilers;
-pub(super) use profiles::run_profiles;
-pub(super) use rules::run_rules;
-pub(super) use setup::{run_completions, run_config, run_man, run_schema};
-pub(super) use slim::run_slim;
-pub(super) use terminal::{refuse_arguments, report_error};
-pub(super) use tree::run_tree;
-pub(super) use verify::run_verify;
-pub(super) use version::show_version;
+use crate::cli::terminal::CommandError;
+use crate::judge::outcome::RunExit;
+use clap::{Parser, Subcommand};
+
+/// Will CUPTI load in this container image, for whom, and if not, why?
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    about,
+    long_about = "Will CUPTI, NVIDIA's profiling interface, load in this container image, for whom, and if not, why?\n\n\
+                  The answer is worked out from the image's bytes, as the dynamic loader would: nothing is run, nothing is unpacked.",
+    arg_required_else_help = true,
+    // Without a command the arguments are those of `audit`: `cupti-audit IMAGE` is what most people type.
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    command: Option<CliCommand>,
+    #[command(flatten)]
+    audit: audit::AuditArgs,
+}
+
+impl Cli {
+    pub(super) fn run(self) -> Result<RunExit, CommandError> {
+        let command = self.command.unwrap_or_else(|| CliCommand::Audit(Box::new(self.audit)));
+        command.run()
+    }
+}
+
+/// Declares the commands, of which each row has the name and the arguments, which have `run`.
+macro_rules! commands {
+    ($($name:ident($arguments:ty),)*) => {
+        #[derive(Debug, Subcommand)]
+        enum CliCommand {
+            // Boxed, as some have several times as many arguments as others.
+            $($name(Box<$arguments>),)*
+        }
+
+        impl CliCommand {
+            fn run(self) -> Result<RunExit, CommandError> {
+                match self {
+                    $(Self::$name(arguments) => arguments.run(),)*
+                }
+            }
+        }
+    };
+}
+
+// In the order of the help, which has the first sentence that the arguments say of themselves.
+commands! {
+    Audit(audit::AuditArgs),
+    Links(links::LinksArgs),
+    Check(check::CheckArgs),
+    Diff(diff::DiffArgs),
+    Tree(tree::TreeArgs),
+    Profilers(profilers::ProfilersArgs),
+    Advise(advise::AdviseArgs),
+    Dockerfile(dockerfile::DockerfileArgs),
+    Slim(slim::SlimArgs),
+    Verify(verify::VerifyArgs),
+    Fleet(fleet::FleetArgs),
+    Cache(cache::CacheArgs),
+    Rules(rules::RulesArgs),
+    Profiles(profiles::ProfilesArgs),
+    Config(setup::ConfigFileArgs),
+    Schema(setup::SchemaArgs),
+    Completions(setup::CompletionsArgs),
+    Man(setup::ManArgs),
+}

@@ -1,22 +1,59 @@
 //! `profilers`: which profiling tools would work in an image.
 
-use crate::cli::tools::ProfilersArgs;
+use crate::cli::option_values::one_of;
+use crate::cli::shared_args::{CuptiOnlyArgs, ReadArgs};
 use crate::facts::ImageFacts;
 use crate::judge::outcome::RunExit;
 use crate::judge::plan::profilers::installed_tools;
 use crate::judge::plan::{host_notes, profilers};
 use crate::knowledge::Profiler;
 use crate::report::profilers::{ProfilerMatrix, json::profilers_json, page::profilers_page};
+use crate::report::{ANSWER_FORMATS, ReportFormat};
+use clap::Args;
 
-use super::command_error::CommandError;
-use super::image_reader::read_single_image;
-use super::terminal::{set_color_choice, write_answer};
+use crate::cli::image_reader::read_single_image;
+use crate::cli::terminal::{CommandError, write_answer};
 
-/// Judges the profiling tools in one image.
-pub fn run_profilers(mut args: ProfilersArgs) -> Result<RunExit, CommandError> {
-    set_color_choice(args.read.output.color);
-    let (facts, knowledge) = read_single_image(&args.image_name, &mut args.read)?;
-    Ok(show(&args, &facts, &knowledge.profilers))
+const HELP: &str = "\
+States:
+  ready           as far as an image shows it
+  not ready       something is missing; the reason is the loader's
+  not applicable  there is nothing in the image for it to look at
+  not known       an image does not show it, as with CUPTI that is linked statically
+
+Exit codes:
+  0  done, whatever the states
+  2  it could not be done, or something could not be checked
+
+Examples:
+  cupti-audit profilers pytorch/pytorch
+  cupti-audit profilers --format markdown docker-daemon:trainer:latest
+  cupti-audit profilers -e KINETO_USE_DAEMON=1 docker-daemon:trainer:latest";
+
+/// Say which profiling tools would work in an image, and why not
+///
+/// What each lacks, and what to take instead.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct ProfilersArgs {
+    /// The image
+    #[arg(value_name = "IMAGE")]
+    image_name: String,
+    /// The form of the report
+    #[arg(long, default_value = "text", value_parser = one_of(&ANSWER_FORMATS))]
+    format: ReportFormat,
+    #[command(flatten)]
+    only: CuptiOnlyArgs,
+    #[command(flatten)]
+    read: ReadArgs,
+}
+
+impl ProfilersArgs {
+    /// Judges the profiling tools in one image.
+    pub fn run(mut self) -> Result<RunExit, CommandError> {
+        let (facts, knowledge) = read_single_image(&self.image_name, &mut self.read)?;
+        Ok(show(&self, &facts, &knowledge.profilers))
+    }
 }
 
 fn show(args: &ProfilersArgs, facts: &ImageFacts, known: &[Profiler]) -> RunExit {

@@ -2,25 +2,49 @@
 
 use std::fmt::Write as _;
 
-use crate::cli::profiles::{ProfilesAction, ProfilesArgs};
+use crate::cli::config::load::data_files;
+use crate::cli::shared_args::ConfigArgs;
+use crate::cli::terminal::{CommandError, write_result};
 use crate::judge::outcome::RunExit;
 use crate::knowledge::mistake::suggestion;
 use crate::knowledge::{DataFile, DataKind};
+use clap::{Args, Subcommand};
 use image_linkage::escape;
 
-use super::command_error::CommandError;
-use super::project_config;
-use super::terminal::write_result;
+/// List the phases, programs, tools and tables that are known, or print one
+#[derive(Debug, Args)]
+pub struct ProfilesArgs {
+    /// What to do with the profiles; list them when left out
+    #[command(subcommand)]
+    action: Option<ProfilesAction>,
+    // Those of the user are listed and shown beside the program's.
+    #[command(flatten)]
+    own: ConfigArgs,
+}
 
-/// Lists the profiles or prints one.
-pub fn run_profiles(args: &ProfilesArgs) -> Result<RunExit, CommandError> {
-    let mut files = project_config::data_files(&args.own)?;
-    files.retain(|file| file.kind != DataKind::Rule);
-    let text = match &args.action {
-        None | Some(ProfilesAction::List) => list_files(&files),
-        Some(ProfilesAction::Show { name }) => find_file(&files, name)?.text.clone(),
-    };
-    Ok(write_result(&text, RunExit::Clean))
+/// The actions on profiles.
+#[derive(Debug, Subcommand)]
+pub enum ProfilesAction {
+    /// List the phases, programs, tools, libraries and tables that are known
+    List,
+    /// Print the file of one, as a pattern for one of your own
+    Show {
+        /// Its name as the list has it, such as phase/training, or without the kind where that is clear
+        name: String,
+    },
+}
+
+impl ProfilesArgs {
+    /// Lists the profiles or prints one.
+    pub fn run(self) -> Result<RunExit, CommandError> {
+        let mut files = data_files(&self.own)?;
+        files.retain(|file| file.kind != DataKind::Rule);
+        let text = match &self.action {
+            None | Some(ProfilesAction::List) => list_files(&files),
+            Some(ProfilesAction::Show { name }) => find_file(&files, name)?.text.clone(),
+        };
+        Ok(write_result(&text, RunExit::Clean))
+    }
 }
 
 /// A line for each: its name and the first words that it says of itself.

@@ -1,6 +1,8 @@
 //! `slim`: makes an image that serves a phase, or one without dead weight.
 
-use crate::cli::slim::SlimArgs;
+use crate::cli::image_reader::PreparedCommand;
+use crate::cli::shared_args::{CuptiOnlyArgs, ReadArgs};
+use crate::cli::terminal::{CommandError, wrapped_for_terminal, write_notice, write_result};
 use crate::judge::audit::judge_image;
 use crate::judge::image_reading::ReadOptions;
 use crate::judge::outcome::RunExit;
@@ -14,28 +16,85 @@ use crate::make::slim::slim_text;
 use crate::make::slim::supplier::CuptiSupplier;
 use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::ExistingOutput;
+use clap::Args;
 use image_linkage::escape;
 use image_store::UnfinishedFolder;
 
-use super::command_error::CommandError;
-use super::image_reader::PreparedCommand;
-use super::terminal::{set_color_choice, wrapped_for_terminal, write_notice, write_result};
+const HELP: &str = "\
+Outputs:
+  oci:DIR[:TAG]             an OCI image layout, new, or one that gains an image
+  oci-archive:FILE[:TAG]    the same in a tar
+  docker-archive:FILE[:NAME]  what docker load reads
+  docker-daemon:NAME        a Docker Engine
+  docker://REG/NAME[:TAG]   a registry; layers that stay are mounted where it has the image too
+  What is there already is replaced with --force only, and what cannot be finished leaves nothing. A pipe is
+  written into: docker-archive:/dev/stdout
 
-/// Makes the new image.
-pub fn run_slim(mut args: SlimArgs) -> Result<RunExit, CommandError> {
-    set_color_choice(args.read.output.color);
-    let only_one = "an image is made for one platform; name it with --platform";
-    let prepared = PreparedCommand::new(&mut args.read, only_one)?;
-    // An interruption leaves nothing behind.
-    interrupt::handle_interrupts();
-    let said = wrapped_for_terminal(run(&args, &prepared)?);
-    let is_stream = args.to.as_ref().is_some_and(|to| !args.dry_run && to.is_stream());
-    if is_stream {
-        // The image may have gone to standard output.
-        write_notice(&said);
-        return Ok(RunExit::Clean);
+What stays as it is keeps its layers, byte for byte. What is brought comes in one layer on top, with the
+loader's cache made anew; with --drop the layers that hold dead weight are written again without it.
+The same input gives the same digest. /usr/share/cupti-audit/proof.json in the image says what was done.
+
+Exit codes:
+  0  the image was made, and its audit for the phase passes
+  2  nothing was made: it could not be done, or the audit of what it came to does not pass
+
+Examples:
+  cupti-audit slim trainer:1 --phase profiling --cupti-from nvidia/cuda:12.4.1-devel-ubuntu22.04 -o oci:out:1
+  cupti-audit slim docker-daemon:app --phase inference --drop -o docker-daemon:app:slim
+  cupti-audit slim reg.example/app:1 --phase inference --drop --dry-run";
+
+/// Make an image that serves a phase, or without dead weight
+///
+/// No container engine is needed for it.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct SlimArgs {
+    /// The image
+    #[arg(value_name = "IMAGE")]
+    image_name: String,
+    /// What the new image is for: inference, training, profiling, or a phase of --profiles
+    // Exactly one: what a phase drops the next may need.
+    #[arg(long, value_name = "PHASE")]
+    phase: String,
+    /// Where CUPTI is brought from, if the image does not serve the phase: an image, a wheel or a folder; without it, one
+    /// that lies in the image is put on the search path
+    #[arg(long, value_name = "IMAGE|WHEEL|DIR")]
+    cupti_from: Option<String>,
+    /// Leave out the files that the phase does not need
+    #[arg(long)]
+    drop: bool,
+    /// Where the new image is put
+    // No default place: what is written without being asked for could replace an image.
+    #[arg(long = "output", short = 'o', value_name = "OUTPUT", value_parser = ImageOutput::parse, required_unless_present = "dry_run")]
+    to: Option<ImageOutput>,
+    /// Replace what is there already
+    #[arg(long)]
+    force: bool,
+    /// Say what would be done and whether it would serve, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    only: CuptiOnlyArgs,
+    #[command(flatten)]
+    read: ReadArgs,
+}
+
+impl SlimArgs {
+    /// Makes the new image.
+    pub fn run(mut self) -> Result<RunExit, CommandError> {
+        let only_one = "an image is made for one platform; name it with --platform";
+        let prepared = PreparedCommand::new(&mut self.read, only_one)?;
+        // An interruption leaves nothing behind.
+        interrupt::handle_interrupts();
+        let said = wrapped_for_terminal(run(&self, &prepared)?);
+        let is_stream = self.to.as_ref().is_some_and(|to| !self.dry_run && to.is_stream());
+        if is_stream {
+            // The image may have gone to standard output.
+            write_notice(&said);
+            return Ok(RunExit::Clean);
+        }
+        Ok(write_result(&said, RunExit::Clean))
     }
-    Ok(write_result(&said, RunExit::Clean))
 }
 
 /// Makes the image, and gives what to say of it.

@@ -1,45 +1,77 @@
 //! `tree`: how the loader resolves one object of an image.
 
-use crate::cli::tree::{TreeArgs, TreeFormat};
+use crate::cli::image_reader::read_single_image;
+use crate::cli::option_values::{NamedValue, one_of};
+use crate::cli::shared_args::ReadArgs;
+use crate::cli::terminal::{CommandError, write_result};
+use crate::facts::World;
 use crate::judge::outcome::RunExit;
 use crate::report;
+use crate::report::{ReportFormat, TREE_FORMATS};
+use clap::Args;
 
-use super::command_error::CommandError;
-use super::image_reader::read_single_image;
-use super::terminal::{set_color_choice, write_result};
+/// Show how the loader resolves an object of an image, step by step
+#[derive(Debug, Args)]
+pub struct TreeArgs {
+    /// The image
+    #[arg(value_name = "IMAGE")]
+    image_name: String,
+    /// A path in the image, or a soname such as libcupti.so.12
+    object: String,
+    /// The image as it is, or under the NVIDIA container runtime
+    // As it is, which is also what a build of the image or a run without a GPU sees.
+    #[arg(long, default_value = "as-is", value_parser = one_of(&WORLDS))]
+    world: World,
+    /// The form of the tree
+    #[arg(long, default_value = "text", value_parser = one_of(&TREE_FORMATS))]
+    format: ReportFormat,
+    #[command(flatten)]
+    read: ReadArgs,
+}
 
-/// Resolves one object, as at the start of a program or as dlopen would.
-pub fn run_tree(mut args: TreeArgs) -> Result<RunExit, CommandError> {
-    set_color_choice(args.read.output.color);
-    let (facts, _) = read_single_image(&args.image_name, &mut args.read)?;
-    let context = facts.contexts.get(args.world.into());
-    // A path may be that of a static program, which needs no loader; a soname is a question to one.
-    if context.linker.is_none() && !args.object.contains('/') {
-        let (image, platform) = (&args.image_name, &facts.image.platform);
-        return Err(format!("{image}: the image has no dynamic loader for {platform}").into());
+/// Where the loader runs.
+const WORLDS: [NamedValue<World>; 2] = [
+    ("as-is", "The image as it is", World::AsIs),
+    (
+        "nvidia",
+        "Driver libraries present, the loader's cache made anew",
+        World::Nvidia,
+    ),
+];
+
+impl TreeArgs {
+    /// Resolves one object, as at the start of a program or as dlopen would.
+    pub fn run(mut self) -> Result<RunExit, CommandError> {
+        let (facts, _) = read_single_image(&self.image_name, &mut self.read)?;
+        let context = facts.contexts.get(self.world);
+        // A path may be that of a static program, which needs no loader; a soname is a question to one.
+        if context.linker.is_none() && !self.object.contains('/') {
+            let (image, platform) = (&self.image_name, &facts.image.platform);
+            return Err(format!("{image}: the image has no dynamic loader for {platform}").into());
+        }
+        // dlopen(3) takes a name with a slash for a path, and searches for any other.
+        let resolution = if self.object.contains('/') {
+            let (image, object) = (&self.image_name, &self.object);
+            let no_file = || format!("{image}: there is no file {object} that a loader of the image could load");
+            context.start_program(object.as_bytes()).ok_or_else(no_file)?
+        } else {
+            context.open_plain(self.object.as_bytes())
+        };
+        let tree = report::tree::ResolutionTree {
+            world: self.world,
+            root: &self.object,
+            resolution: &resolution,
+            contexts: &facts.contexts,
+        };
+        let text = match self.format {
+            ReportFormat::Json => format!("{}\n", report::tree::tree_json(&tree)),
+            _ => report::tree::tree_text(&tree, self.read.output.verbose),
+        };
+        let exit = match () {
+            () if !resolution.loads() => RunExit::Findings,
+            () if !resolution.unread.is_empty() => RunExit::Open,
+            () => RunExit::Clean,
+        };
+        Ok(write_result(&text, exit))
     }
-    // dlopen(3) takes a name with a slash for a path, and searches for any other.
-    let resolution = if args.object.contains('/') {
-        let (image, object) = (&args.image_name, &args.object);
-        let no_file = || format!("{image}: there is no file {object} that a loader of the image could load");
-        context.start_program(object.as_bytes()).ok_or_else(no_file)?
-    } else {
-        context.open_plain(args.object.as_bytes())
-    };
-    let tree = report::tree::ResolutionTree {
-        world: args.world.into(),
-        root: &args.object,
-        resolution: &resolution,
-        contexts: &facts.contexts,
-    };
-    let text = match args.format {
-        TreeFormat::Json => format!("{}\n", report::tree::tree_json(&tree)),
-        TreeFormat::Text => report::tree::tree_text(&tree, args.read.output.verbose),
-    };
-    let exit = match () {
-        () if !resolution.loads() => RunExit::Findings,
-        () if !resolution.unread.is_empty() => RunExit::Open,
-        () => RunExit::Clean,
-    };
-    Ok(write_result(&text, exit))
 }

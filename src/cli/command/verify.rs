@@ -11,45 +11,86 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use crate::cli::verify::VerifyArgs;
+use super::audit::{AuditArgs, AuditQuestion, judge, prepare};
+use crate::cli::shared_args::{AssumptionArgs, PurposeArgs, ReadArgs, ReportArgs};
+use crate::cli::terminal::{CommandError, report_warning};
 use crate::facts::read_host_facts;
 use crate::judge::image_reading::RunningContainer;
 use crate::judge::outcome::RunExit;
 use crate::knowledge::rule::RuleQuestion;
 use crate::knowledge::shared_folders::SharedFolders;
+use clap::Args;
 use image_linkage::loader::CpuLevel;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::FileCredentials;
 use image_source::ImageConfig;
 
-use super::audit::{AuditQuestion, judge, prepare};
-use super::command_error::CommandError;
-use super::terminal::{report_warning, set_color_choice};
+const HELP: &str = "\
+The audit of an image, asked of the container that this process runs in: its files with what was mounted and injected, its
+environment, its user and capabilities, and what the host grants by the files of /proc. Mounted folders are read where the
+system or a variable leads to them.
+
+With a command, that is what is judged; it takes the place of this process when nothing fails, else it is not started.
+
+Exit codes:
+  0  what was asked for works here (without a command)
+  1  it does not
+  2  it could not be told
+
+Examples:
+  cupti-audit verify --phase training
+  cupti-audit verify --phase profiling --tool ncu --format json
+  cupti-audit verify --phase training -- python train.py";
+
+/// Audit the container that this process runs in, with its host, and start a command
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct VerifyArgs {
+    #[command(flatten)]
+    purpose: PurposeArgs,
+    /// Start the command whatever was found
+    #[arg(long)]
+    anyway: bool,
+    #[command(flatten)]
+    assumptions: AssumptionArgs,
+    #[command(flatten)]
+    report: ReportArgs,
+    #[command(flatten)]
+    read: ReadArgs,
+    /// The command that is judged, and run when nothing fails
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
 
 /// `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH` (linux/capability.h): who has one of them may read every file.
 const READS_ALL: u64 = 1 << 1 | 1 << 2;
 
-/// Audits the container, and starts the command where nothing keeps it from what it is for.
-pub fn run_verify(args: VerifyArgs) -> Result<RunExit, CommandError> {
-    set_color_choice(args.read.output.color);
-    let (command, anyway) = (args.command.clone(), args.anyway);
-    let audited = audit_container(args);
-    let Some((program, words)) = command.split_first() else {
-        return audited;
-    };
-    match audited {
-        Ok(exit) if exit != RunExit::Clean && !anyway => return Ok(exit),
-        Err(error) if anyway => drop(error.report()),
-        audited => drop(audited?),
+impl VerifyArgs {
+    /// Audits the container, and starts the command where nothing keeps it from what it is for.
+    pub fn run(self) -> Result<RunExit, CommandError> {
+        let (command, anyway) = (self.command.clone(), self.anyway);
+        let audited = audit_container(self);
+        let Some((program, words)) = command.split_first() else {
+            return audited;
+        };
+        match audited {
+            Ok(exit) if exit != RunExit::Clean && !anyway => return Ok(exit),
+            Err(error) if anyway => drop(error.report()),
+            audited => drop(audited?),
+        }
+        // Only comes back where it fails.
+        let error = Command::new(program).args(words).exec();
+        Err(format!("{program} cannot be started: {error}").into())
     }
-    // Only comes back where it fails.
-    let error = Command::new(program).args(words).exec();
-    Err(format!("{program} cannot be started: {error}").into())
 }
 
 fn audit_container(args: VerifyArgs) -> Result<RunExit, CommandError> {
-    let command = args.command.clone();
-    let mut args = args.into_audit();
+    let command = args.command;
+    let mut args = AuditArgs {
+        assumptions: args.assumptions,
+        purpose: args.purpose,
+        ..AuditArgs::of_images(vec!["rootfs:/".to_owned()], args.report, args.read)
+    };
     let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Image)?;
     // The level of this machine is the one that its loader takes.
     args.read.image.cpu = args.read.image.cpu.or(Some(processor_level()));

@@ -2,19 +2,29 @@
 //!
 //! It fills what the command line and the environment leave open; it is checked whole before an image is read.
 
+pub mod load;
 pub mod locate;
-mod read;
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
-use crate::cli::dockerfile::ViaArg;
-use crate::cli::option_values::{FailOnArg, OutputFile, PlatformArg, ReportFormat};
+use chrono::NaiveDate;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_saphyr::Spanned;
+
+use super::option_values::{FAIL_ON, OutputFile, PlatformArg, VIA, find_named};
+use crate::judge::outcome::FailOn;
+use crate::judge::rule::suppression::{GlobPattern, SUPPRESSION_RULES, Suppression, SuppressionTarget};
 use crate::knowledge::Knowledge;
 use crate::knowledge::mistake::{FileMistake, TextMistake, unknown_name};
-use crate::knowledge::yaml_text::YamlText;
+use crate::knowledge::yaml_text::{YamlText, position};
+use crate::make::remedy::install_method::MethodKind;
+use crate::report::{FINDING_FORMATS, ReportFormat};
+use image_linkage::escape;
 use image_linkage::loader::CpuLevel;
-
-use crate::judge::rule::suppression::{SUPPRESSION_RULES, Suppression};
 
 /// The name under which it is looked for.
 pub const FILE_NAME: &str = "cupti-audit.yaml";
@@ -23,64 +33,246 @@ pub const FILE_NAME: &str = "cupti-audit.yaml";
 pub const TEMPLATE: &str = include_str!("template.yaml");
 
 /// What a config says. What it does not say is `None` or empty.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ProjectConfig {
-    pub fail_on: Option<FailOnArg>,
+    #[serde(deserialize_with = "one")]
+    pub fail_on: Option<FailOn>,
     pub phases: Vec<String>,
     /// The profiling tools that have to work.
     pub tools: Vec<String>,
+    #[serde(deserialize_with = "one")]
     pub platform: Option<PlatformArg>,
+    #[serde(deserialize_with = "one")]
     pub format: Option<ReportFormat>,
-    /// `outputs`, each from the config's folder.
+    /// Each from the config's folder.
+    #[serde(deserialize_with = "each")]
     pub outputs: Vec<OutputFile>,
+    #[serde(deserialize_with = "one")]
     pub cpu: Option<CpuLevel>,
     /// By name: the order of a map in YAML means nothing.
-    pub environment: Vec<(String, String)>,
+    pub env: BTreeMap<String, String>,
     pub insecure_registries: Vec<String>,
-    /// `ca-cert`, from the config's folder.
+    /// From the config's folder.
     pub ca_cert: Option<PathBuf>,
     /// The ways that `dockerfile` tries, in this order.
-    pub via: Vec<ViaArg>,
-    /// `rules`, each from the config's folder.
+    #[serde(deserialize_with = "each")]
+    pub via: Vec<MethodKind>,
+    /// Each from the config's folder.
     pub rules: Vec<PathBuf>,
-    /// `profiles`, each from the config's folder.
+    /// Each from the config's folder.
     pub profiles: Vec<PathBuf>,
-    pub suppressions: Vec<Suppression>,
-    /// `accept`: assumptions that hold, by their ids.
-    pub accepted: Vec<Suppression>,
+    #[serde(deserialize_with = "suppressions")]
+    pub suppress: Vec<Suppression>,
+    /// Assumptions that hold, by their ids.
+    #[serde(deserialize_with = "accepted")]
+    pub accept: Vec<Suppression>,
     /// Whether an answer that rests on an assumption counts as open.
     pub strict: bool,
 }
 
-/// A config with the places of what it says.
-#[derive(Debug, Clone)]
-pub struct ConfigFile {
-    pub config: ProjectConfig,
-    file: String,
-    text: String,
+/// A text that a flag takes as well, read by the parser of the flag.
+struct FlagText<T>(T);
+
+impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for FlagText<T> {
+    fn deserialize<D: Deserializer<'de>>(yaml: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(yaml)?;
+        text.parse().map(Self).map_err(D::Error::custom)
+    }
 }
 
-impl ConfigFile {
-    /// Checks the names that only the rules and profiles know.
-    ///
-    /// Errors: The first that is not known.
-    pub fn check_names(&self, knowledge: &Knowledge) -> Result<(), FileMistake> {
-        // Apart from reading the text: the config itself says where rules and phases are read from.
-        let checked = self.check_text(YamlText(&self.text), knowledge);
-        checked.map_err(|mistake| mistake.in_file(&self.file))
+fn one<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(yaml: D) -> Result<Option<T>, D::Error> {
+    let read = Option::<FlagText<T>>::deserialize(yaml)?;
+    Ok(read.map(|FlagText(value)| value))
+}
+
+fn each<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(yaml: D) -> Result<Vec<T>, D::Error> {
+    let read = Vec::<FlagText<T>>::deserialize(yaml)?;
+    Ok(read.into_iter().map(|FlagText(value)| value).collect())
+}
+
+impl FromStr for FailOn {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        find_named(&FAIL_ON, name)
+    }
+}
+
+impl FromStr for ReportFormat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        find_named(&FINDING_FORMATS, name)
+    }
+}
+
+impl FromStr for MethodKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        find_named(&VIA, name)
+    }
+}
+
+/// An entry of `suppress`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SuppressEntry {
+    rule: Spanned<String>,
+    #[serde(default, deserialize_with = "one")]
+    image: Option<GlobPattern>,
+    #[serde(default, deserialize_with = "one")]
+    path: Option<GlobPattern>,
+    reason: FlagText<EntryReason>,
+    #[serde(default, deserialize_with = "one")]
+    until: Option<LastDay>,
+}
+
+/// An entry of `accept`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AcceptEntry {
+    id: Spanned<String>,
+    #[serde(default, deserialize_with = "one")]
+    image: Option<GlobPattern>,
+    reason: FlagText<EntryReason>,
+    #[serde(default, deserialize_with = "one")]
+    until: Option<LastDay>,
+}
+
+struct EntryReason(String);
+
+impl FromStr for EntryReason {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.trim() {
+            // Without a reason nobody would ever dare to take it out again.
+            "" => Err("a suppression says why"),
+            reason => Ok(Self(reason.to_owned())),
+        }
+    }
+}
+
+struct LastDay(NaiveDate);
+
+impl FromStr for LastDay {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // chrono takes `2027-6-30` and `+2027-06-30` as well; a file that sorts and greps holds one form.
+        let date = text.parse().ok().filter(|date: &NaiveDate| date.to_string() == text);
+        date.map(Self).ok_or("expected a date, such as 2027-06-30")
+    }
+}
+
+impl SuppressEntry {
+    fn suppression(self, target: SuppressionTarget) -> Suppression {
+        Suppression {
+            target,
+            // Findings on the suppression itself name the line.
+            line: position(self.rule.referenced).line,
+            rule: self.rule.value,
+            image: self.image,
+            path: self.path,
+            reason: self.reason.0.0,
+            until: self.until.map(|LastDay(day)| day),
+        }
+    }
+}
+
+impl From<AcceptEntry> for SuppressEntry {
+    /// An accepted assumption is kept as a suppression is; it has no path.
+    fn from(
+        AcceptEntry {
+            id,
+            image,
+            reason,
+            until,
+        }: AcceptEntry,
+    ) -> Self {
+        let (rule, path) = (id, None);
+        Self {
+            rule,
+            image,
+            path,
+            reason,
+            until,
+        }
+    }
+}
+
+fn suppressions<'de, D: Deserializer<'de>>(yaml: D) -> Result<Vec<Suppression>, D::Error> {
+    let entries = Vec::<SuppressEntry>::deserialize(yaml)?.into_iter();
+    Ok(entries
+        .map(|entry| entry.suppression(SuppressionTarget::Finding))
+        .collect())
+}
+
+fn accepted<'de, D: Deserializer<'de>>(yaml: D) -> Result<Vec<Suppression>, D::Error> {
+    let entries = Vec::<AcceptEntry>::deserialize(yaml)?
+        .into_iter()
+        .map(SuppressEntry::from);
+    Ok(entries
+        .map(|entry| entry.suppression(SuppressionTarget::Assumption))
+        .collect())
+}
+
+impl ProjectConfig {
+    /// Lets the paths begin at the config's `folder`, so that they mean the same from everywhere in the repository. A
+    /// config that nobody named writes and reads what lies `within` its repository alone.
+    fn place(&mut self, text: YamlText<'_>, (folder, within): (&Path, Option<&Path>)) -> Result<(), TextMistake> {
+        if within.is_some() {
+            self.check_trust(text)?;
+        }
+        let outputs = self.outputs.iter_mut().map(|output| &mut output.file);
+        for (key, paths) in [
+            ("outputs", outputs.collect::<Vec<_>>()),
+            ("rules", self.rules.iter_mut().collect()),
+            ("profiles", self.profiles.iter_mut().collect()),
+        ] {
+            for (number, path) in paths.into_iter().enumerate() {
+                // Standard output, not a file of that name in the config's folder.
+                if key == "outputs" && path.as_os_str() == "-" {
+                    continue;
+                }
+                let place = folder.join(&path);
+                if within.is_some_and(|within| !locate::is_within(&place, within)) {
+                    let shown = escape::escape_path(path);
+                    let what = format!("{shown} leads out of the repository, which a config may that --config names");
+                    return Err(text.mistake(&[key, &number.to_string()], what));
+                }
+                *path = place;
+            }
+        }
+        self.ca_cert = self.ca_cert.take().map(|path| folder.join(path));
+        Ok(())
     }
 
-    fn check_text(&self, text: YamlText<'_>, knowledge: &Knowledge) -> Result<(), TextMistake> {
-        let ProjectConfig { phases, tools, .. } = &self.config;
-        text.check_names(&["phases"], phases, "phase", &knowledge.phase_names())?;
+    /// Passwords go to whom these keys let be believed.
+    fn check_trust(&self, text: YamlText<'_>) -> Result<(), TextMistake> {
+        let key = match self {
+            Self {
+                insecure_registries, ..
+            } if !insecure_registries.is_empty() => "insecure-registries",
+            Self { ca_cert: Some(_), .. } => "ca-cert",
+            _ => return Ok(()),
+        };
+        let what = format!("{key} is taken of the command line, or of a config that --config names");
+        Err(text.mistake(&[key], what))
+    }
+
+    fn check_names(&self, text: YamlText<'_>, knowledge: &Knowledge) -> Result<(), TextMistake> {
+        text.check_names(&["phases"], &self.phases, "phase", &knowledge.phase_names())?;
         let profilers = &knowledge.profilers;
         let is_strange = |tool: &String| !profilers.iter().any(|known| known.answers_to(tool));
-        if let Some((number, tool)) = tools.iter().enumerate().find(|(_, tool)| is_strange(tool)) {
+        if let Some((number, tool)) = self.tools.iter().enumerate().find(|(_, tool)| is_strange(tool)) {
             let known: Vec<&str> = profilers.iter().map(|known| &*known.id).collect();
             return Err(text.mistake(&["tools", &number.to_string()], unknown_name("tool", tool, &known)));
         }
         let rules = knowledge.rule_ids();
-        for (number, suppression) in self.config.suppressions.iter().enumerate() {
+        for (number, suppression) in self.suppress.iter().enumerate() {
             let rule = suppression.rule.as_str();
             let what = match () {
                 // Such a suppression could silence the finding that is about it.
@@ -93,6 +285,43 @@ impl ConfigFile {
             return Err(text.mistake(&["suppress", &number.to_string(), "rule"], what));
         }
         Ok(())
+    }
+}
+
+/// A config with the places of what it says; empty where there is none.
+#[derive(Debug, Clone, Default)]
+pub struct ConfigFile {
+    pub config: ProjectConfig,
+    file: String,
+    text: String,
+}
+
+impl ConfigFile {
+    /// Reads the `text` of `file`; the paths in it are relative to `folder`. One that nobody named has to stay `within`
+    /// its repository.
+    ///
+    /// Errors: The first mistake in it: a key that a config has not, a value that no flag would take, a path that leads
+    /// out.
+    pub fn read(file: &str, folders: (&Path, Option<&Path>), text: &str) -> Result<Self, FileMistake> {
+        let yaml = YamlText(text);
+        let config = yaml.read().and_then(|mut config: ProjectConfig| {
+            config.place(yaml, folders)?;
+            Ok(config)
+        });
+        Ok(Self {
+            config: config.map_err(|mistake| mistake.in_file(file))?,
+            file: file.to_owned(),
+            text: text.to_owned(),
+        })
+    }
+
+    /// Checks the names that only the rules and profiles know.
+    ///
+    /// Errors: The first that is not known.
+    pub fn check_names(&self, knowledge: &Knowledge) -> Result<(), FileMistake> {
+        // Apart from reading the text: the config itself says where rules and phases are read from.
+        let checked = self.config.check_names(YamlText(&self.text), knowledge);
+        checked.map_err(|mistake| mistake.in_file(&self.file))
     }
 }
 

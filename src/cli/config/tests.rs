@@ -7,10 +7,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{ConfigFile, FILE_NAME, ProjectConfig, locate};
-use crate::cli::dockerfile::ViaArg;
-use crate::cli::option_values::{FailOnArg, OutputFile, PlatformArg, ReportFormat};
+use crate::cli::option_values::OutputFile;
+use crate::cli::option_values::PlatformArg;
+use crate::judge::outcome::FailOn;
+use crate::judge::rule::Severity;
 use crate::judge::rule::suppression::{GlobPattern, Suppression, SuppressionTarget};
 use crate::knowledge::{FileMistake, Knowledge};
+use crate::make::remedy::install_method::MethodKind;
+use crate::report::ReportFormat;
 use image_linkage::loader::CpuLevel;
 
 fn read(text: &str) -> Result<ConfigFile, FileMistake> {
@@ -57,7 +61,7 @@ fn a_config_is_read_whole_and_its_paths_begin_at_its_folder() {
     };
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let expected = ProjectConfig {
-        fail_on: Some(FailOnArg::Warning),
+        fail_on: Some(FailOn::Severity(Severity::Warning)),
         phases: vec!["training".to_owned()],
         tools: vec!["torch.profiler".to_owned()],
         platform: Some(PlatformArg::All),
@@ -67,22 +71,22 @@ fn a_config_is_read_whole_and_its_paths_begin_at_its_folder() {
             output(ReportFormat::Json, "-"),
         ],
         cpu: Some(CpuLevel::V4),
-        environment: vec![variable("LD_LIBRARY_PATH", "/opt/lib"), variable("N", "1")],
+        env: [variable("LD_LIBRARY_PATH", "/opt/lib"), variable("N", "1")].into(),
         insecure_registries: vec!["localhost:5000".to_owned()],
         ca_cert: Some(PathBuf::from("/project/ca.pem")),
-        via: vec![ViaArg::Pip, ViaArg::Copy],
+        via: vec![MethodKind::Pip, MethodKind::Copy],
         rules: vec![PathBuf::from("/project/rules")],
         profiles: vec![PathBuf::from("/shared/profiles")],
-        suppressions: vec![Suppression {
+        suppress: vec![Suppression {
             target: SuppressionTarget::Finding,
             rule: "headers-only-cupti".to_owned(),
-            image: Some(GlobPattern::new("docker-daemon:*").unwrap()),
-            path: Some(GlobPattern::new("/usr/local/**").unwrap()),
+            image: Some("docker-daemon:*".parse().unwrap()),
+            path: Some("/usr/local/**".parse().unwrap()),
             reason: "the build stage needs them".to_owned(),
             until: chrono::NaiveDate::from_ymd_opt(2027, 6, 30),
             line: 15,
         }],
-        accepted: vec![Suppression {
+        accept: vec![Suppression {
             target: SuppressionTarget::Assumption,
             rule: "source@/entry.sh:12".to_owned(),
             image: None,
@@ -287,7 +291,7 @@ fn a_config_that_was_found_names_nothing_outside_of_its_repository() {
 
 #[test]
 fn only_two_stars_go_across_a_slash() {
-    let fits = |pattern: &str, name: &str| GlobPattern::new(pattern).unwrap().fits(name);
+    let fits = |pattern: &str, name: &str| pattern.parse::<GlobPattern>().unwrap().fits(name);
     assert!(fits("docker-daemon:*", "docker-daemon:app:1"));
     assert!(!fits("registry/*", "registry/team/app:1"));
     assert!(fits("registry/**", "registry/team/app:1"));

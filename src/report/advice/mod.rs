@@ -6,6 +6,7 @@ pub(crate) mod page;
 use crate::judge::plan::advice::{ARCH, AdvisedRelease, FileNeed, ToolAdvice};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{CuptiNeed, KnowledgeTables, Profiler};
+use crate::report::text_layout::joined;
 use crate::size::format_size;
 
 /// The answer in one line.
@@ -46,7 +47,7 @@ fn apis(tables: &KnowledgeTables, tool: &Profiler) -> String {
     let needed = tool.profile.apis.iter().map(name);
     let optional = tool.profile.optional_apis.iter();
     let optional = optional.map(|id| format!("({})", name(id)));
-    needed.chain(optional).collect::<Vec<_>>().join("; ")
+    joined(needed.chain(optional), "; ")
 }
 
 /// The release that the sizes are of, and why that one.
@@ -71,8 +72,7 @@ fn bytes(file: &FileNeed) -> String {
 
 /// The APIs that need a file, by name.
 fn needed_by(file: &FileNeed) -> String {
-    let names: Vec<&str> = file.apis.iter().map(|api| &*api.name).collect();
-    names.join("; ")
+    joined(file.apis.iter().map(|api| &*api.name), "; ")
 }
 
 fn together(advice: &ToolAdvice<'_>) -> String {
@@ -106,6 +106,5 @@ fn instead(advice: &ToolAdvice<'_>, tool: &Profiler) -> String {
         let known = advice.knowledge.profilers.iter().find(|profiler| profiler.id == *id);
         known.map_or_else(|| id.clone(), |profiler| profiler.profile.name.clone())
     };
-    let names: Vec<String> = tool.profile.fallbacks.iter().map(name).collect();
-    names.join("; ")
+    joined(tool.profile.fallbacks.iter().map(name), "; ")
 }

@@ -6,16 +6,21 @@ use crate::knowledge::host::HostCondition;
 use crate::knowledge::{Knowledge, Profiler};
 use crate::report::blocks::{Block, ReportPage, TableRow};
 use crate::report::profilers::{cupti_need_words, overhead_words};
-use crate::report::text_layout::{BOLD, DIM, GOOD, REMARK, styled};
+use crate::report::text_layout::{BOLD, DIM, styled};
+use crate::report::words::ReportTone;
 
 /// The answer to what was asked, without an image.
 pub(crate) fn advice_page<'a>(advice: &'a ToolAdvice<'_>) -> ReportPage<'a> {
-    let style = if advice.needs_cupti() { REMARK } else { GOOD };
+    let tone = if advice.needs_cupti() {
+        ReportTone::Remark
+    } else {
+        ReportTone::Good
+    };
     // A table has room for what is compared; why, without and besides stand in text alone.
     let columns = vec!["tool", "CUPTI", "APIs", "gives", "overhead", "instead"];
     let tools = advice.tools.iter().map(|tool| self::tool(advice, tool));
     let mut blocks = vec![
-        Block::Answer(style, verdict(advice)),
+        Block::Answer(tone, verdict(advice)),
         Block::Table(columns, tools.collect()),
     ];
     // Where nothing needs CUPTI in the image there are no files to bring.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::fleet::{FleetSummary, ImageResult};
+use crate::report::text_layout::joined;
 
 const SCHEMA: &str = "cupti-audit/fleet-image/v1";
 
@@ -79,12 +80,11 @@ pub(crate) fn csv_table(summary: &FleetSummary) -> String {
         .chain(tools.iter().map(|tool| format!("tool_{tool}")));
     let mut out = csv_line(head);
     for result in &summary.results {
-        let repositories: Vec<String> = result.repositories().into_iter().collect();
         let fixed = [
             result.digest.clone(),
             result.platform.clone(),
             result.names.join(" "),
-            repositories.join(" "),
+            joined(result.repositories(), " "),
             result.used_by.join("; "),
             result.exit_code.to_string(),
             result.verdict.clone(),
@@ -119,7 +119,7 @@ fn csv_line(cells: impl Iterator<Item = String>) -> String {
             cell
         }
     });
-    quoted.collect::<Vec<_>>().join(",") + "\r\n"
+    joined(quoted, ",") + "\r\n"
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::fleet::FleetSummary;
+use crate::report::text_layout::joined;
 
 /// Label names with their values.
 type Labels<'a> = Vec<(&'static str, &'a str)>;
@@ -76,11 +77,9 @@ fn gauge<'a>(out: &mut String, name: &str, help: &str, values: impl IntoIterator
         "# HELP cupti_audit_fleet_{name} {help}\n# TYPE cupti_audit_fleet_{name} gauge\n"
     );
     for (labels, value) in values {
-        let labels: Vec<String> = labels
-            .iter()
-            .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))
-            .collect();
-        let _ = writeln!(out, "cupti_audit_fleet_{name}{{{}}} {value}", labels.join(","));
+        let labels = labels.iter();
+        let labels = labels.map(|(label, value)| format!("{label}=\"{}\"", escaped(value)));
+        let _ = writeln!(out, "cupti_audit_fleet_{name}{{{}}} {value}", joined(labels, ","));
     }
 }
 

@@ -9,7 +9,8 @@ pub(crate) use metrics::prometheus_text;
 use std::collections::BTreeMap;
 
 use super::blocks::{Block, ReportPage, TableRow};
-use super::text_layout::{BAD, BOLD, DOUBTFUL, GOOD, count_words, styled};
+use super::text_layout::{BOLD, count_words, joined, styled};
+use super::words::ReportTone;
 use crate::fleet::{ChangedImage, FleetChange, FleetSummary, ImageResult};
 use crate::judge::outcome::RunExit;
 use crate::size::format_size;
@@ -20,12 +21,8 @@ const ROWS: usize = 100;
 
 /// The page of a fleet.
 pub(crate) fn fleet_page(summary: &FleetSummary, change: Option<&FleetChange>) -> ReportPage<'static> {
-    let (mark, style) = match fleet_exit(summary) {
-        RunExit::Clean => ("✓", GOOD),
-        RunExit::Findings => ("✗", BAD),
-        RunExit::Open => ("!", DOUBTFUL),
-    };
-    let mut blocks = vec![Block::Answer(style, format!("{mark} {}", headline(summary)))];
+    let tone = ReportTone::of_exit(fleet_exit(summary));
+    let mut blocks = vec![Block::Answer(tone, format!("{} {}", tone.mark(), headline(summary)))];
     let parts: [(&'static str, &'static [&'static str], Vec<TableRow>); 8] = [
         ("not audited", &["image", "error"], failure_rows(summary)),
         ("phases", &["phase", "images by verdict"], state_rows(&summary.phases)),
@@ -91,12 +88,8 @@ fn headline(summary: &FleetSummary) -> String {
         (counts.missing, "without a result yet"),
     ];
     let parts = parts.into_iter().filter(|(count, _)| *count > 0);
-    let parts: Vec<String> = parts.map(|(count, words)| format!("{count} {words}")).collect();
-    let outcome = if parts.is_empty() {
-        "none with findings".to_owned()
-    } else {
-        parts.join(", ")
-    };
+    let parts = joined(parts.map(|(count, words)| format!("{count} {words}")), ", ");
+    let outcome = if parts.is_empty() { "none with findings" } else { &parts };
     format!(
         "{}: {outcome}; {} that no phase needs",
         count_words(all, "image"),
@@ -108,14 +101,14 @@ fn headline(summary: &FleetSummary) -> String {
 fn row<const N: usize>(cells: &[String; N]) -> TableRow {
     // Whoever may write where results lie may have put anything there.
     let cells: Vec<String> = cells.iter().map(|cell| escape_bytes(cell.as_bytes())).collect();
-    let shown: Vec<String> = cells.iter().skip(1).filter(|cell| !cell.is_empty()).cloned().collect();
+    let shown = cells.iter().skip(1).filter(|cell| !cell.is_empty());
     let first = cells.first().map(|first| styled(BOLD, first));
-    let line = format!("  {}  {}", first.unwrap_or_default(), shown.join("  "));
-    TableRow {
-        line: line.trim_end().to_owned(),
-        cells,
-        ..TableRow::default()
-    }
+    let line = format!(
+        "  {}  {}",
+        first.unwrap_or_default(),
+        joined(shown.map(String::as_str), "  ")
+    );
+    TableRow::new(cells, line.trim_end().to_owned())
 }
 
 fn failure_rows(summary: &FleetSummary) -> Vec<TableRow> {
@@ -125,10 +118,8 @@ fn failure_rows(summary: &FleetSummary) -> Vec<TableRow> {
 }
 
 fn state_rows(counts: &BTreeMap<String, BTreeMap<String, usize>>) -> Vec<TableRow> {
-    let words = |states: &BTreeMap<String, usize>| {
-        let states = states.iter().map(|(state, count)| format!("{state} {count}"));
-        states.collect::<Vec<_>>().join(", ")
-    };
+    let words =
+        |states: &BTreeMap<String, usize>| joined(states.iter().map(|(state, count)| format!("{state} {count}")), ", ");
     counts
         .iter()
         .map(|(name, states)| row(&[name.clone(), words(states)]))
@@ -217,10 +208,7 @@ fn change_rows(change: Option<&FleetChange>) -> Vec<TableRow> {
         } else {
             format!("{} → {}", words(before), words(after))
         };
-        let list = |sign: &str, rules: &[String]| {
-            let rules = rules.iter().map(|rule| format!("{sign}{rule}"));
-            rules.collect::<Vec<_>>().join(" ")
-        };
+        let list = |sign: &str, rules: &[String]| joined(rules.iter().map(|rule| format!("{sign}{rule}")), " ");
         row(&[
             image.name.clone(),
             outcome,

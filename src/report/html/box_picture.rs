@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
+use super::super::text_layout::joined;
 use super::super::words::ReportTone;
 use super::svg_text::{FittedText, KeptEnd, WIDTH};
 
@@ -159,7 +160,7 @@ impl BoxPicture {
             .right
             .iter()
             .map(|edge| format!("{} needs {}", row(edge.from), row(edge.to)));
-        edges.chain(needs).collect::<Vec<_>>().join(". ")
+        joined(edges.chain(needs), ". ")
     }
 }
 

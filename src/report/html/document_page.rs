@@ -1,10 +1,9 @@
 //! A page of blocks as HTML: what text and Markdown say, for a browser.
 
-use anstyle::Style;
 use maud::{Markup, html};
 
 use super::super::blocks::{Block, ReportPage, TableRow, code_lines};
-use super::super::text_layout::{BAD, DOUBTFUL, GOOD, capital};
+use super::super::text_layout::capital;
 use super::image_section::gaps;
 use super::whole_page;
 use crate::knowledge::advice::InstallSource;
@@ -25,7 +24,7 @@ impl ReportPage<'_> {
 fn block_markup(block: &Block<'_>) -> Markup {
     match block {
         Block::Title(text) => html! { h2 { (text) } },
-        Block::Answer(style, text) => html! { p.verdict.(class(*style)) { (text) } },
+        Block::Answer(tone, text) => html! { p.verdict.(tone.class()) { (text) } },
         Block::Heading(text) => html! { h3 { (capital(text)) } },
         Block::Caption(text) => html! { p { (capital(text)) ":" } },
         Block::Paragraph(_, text) | Block::Line(text) => html! { p { (text) } },
@@ -76,15 +75,6 @@ fn table_cell(column: &str, text: &str) -> Markup {
         return html! { td.short data-column=(column) { (text) } };
     }
     html! { td data-column=(column) { @for part in text.split_inclusive('/') { (part) wbr; } } }
-}
-
-fn class(style: Style) -> &'static str {
-    match style {
-        BAD => "bad",
-        DOUBTFUL => "doubtful",
-        GOOD => "good",
-        _ => "remark",
-    }
 }
 
 fn command(source: &InstallSource) -> Markup {

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
+use super::super::text_layout::joined;
+use super::super::words::created_by;
 use super::svg_text::{FittedText, KeptEnd, WIDTH};
 use crate::facts::ImageFacts;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Plan;
 use crate::size::format_size;
-use image_linkage::escape;
 
 // A line of words, a bar of 8 and a line of numbers, as `layer` places them.
 const ROW: usize = 46;
@@ -86,9 +87,7 @@ fn shares(facts: &ImageFacts, plan: Option<&Plan>) -> Vec<LayerShare> {
 
 fn layer(facts: &ImageFacts, at: usize, share: LayerShare, largest: u64) -> Markup {
     let top = LEGEND + ROW * at;
-    let made = facts.image.layers.get(at);
-    let made = made.and_then(|layer| layer.created_by.as_deref());
-    let made = escape::escape_bytes(made.unwrap_or_default().trim().as_bytes());
+    let made = created_by(facts, at);
     // BuildKit puts the shell before what stands in the Dockerfile, and Docker's classic builder `#(nop)` before what
     // runs nothing. A bar has no room for either.
     let made = made
@@ -135,7 +134,7 @@ fn numbers(share: LayerShare, stem: &str) -> String {
 fn words(shares: &[LayerShare], stem: &str, phase: &str) -> String {
     let layers = shares.iter().enumerate();
     let layers = layers.map(|(at, share)| format!("layer {}: {}", at + 1, numbers(*share, stem)));
-    let mut words = layers.collect::<Vec<_>>().join("; ");
+    let mut words = joined(layers, "; ");
     if !phase.is_empty() {
         words = format!("{words}. What may go is so for {phase}.");
     }

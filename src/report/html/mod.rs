@@ -16,8 +16,9 @@ use std::io;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::image_section::ImageEntry;
-use super::ReportWriter;
+use super::build_file::{CheckedBuildFile, check_page};
 use super::words::{ReportTone, image_name, platform_name};
+use super::writer::ReportWriter;
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 use crate::judge::rule::Rule;
 use image_linkage::escape;
@@ -121,6 +122,10 @@ impl ReportWriter for HtmlReport {
         self.sections.push(section.into_string());
         self.summary.push(entry);
         String::new()
+    }
+
+    fn build_file(&self, checked: &CheckedBuildFile<'_>) -> io::Result<String> {
+        Ok(check_page(checked).html())
     }
 
     fn unread(&mut self, unread: &UnreadImage) -> String {

@@ -7,6 +7,7 @@ use crate::facts::ImageFacts;
 use crate::judge::plan::host_notes::HostNotes;
 use crate::judge::plan::profilers::{ApiUse, FallbackTool, ReadinessState, ToolAssessment};
 use crate::knowledge::CuptiNeed;
+use crate::report::text_layout::joined;
 
 /// What is said of the tools of one image.
 pub(crate) struct ProfilerMatrix<'a> {
@@ -40,18 +41,12 @@ pub(super) fn cupti_need_words(cupti: CuptiNeed) -> &'static str {
 
 /// The APIs by name; those of some options alone in brackets.
 fn apis(apis: &[ApiUse]) -> String {
-    let names: Vec<String> = apis
-        .iter()
-        .map(|used| {
-            if used.optional {
-                format!("({})", used.api.name)
-            } else {
-                used.api.name.clone()
-            }
-        })
-        .collect();
+    let names = apis.iter().map(|used| match &used.api.name {
+        name if used.optional => format!("({name})"),
+        name => name.clone(),
+    });
     // Not by commas, here and below: there are tools with a comma in their names, such as "Perfetto, Chrome trace".
-    names.join("; ")
+    joined(names, "; ")
 }
 
 /// The tools to take instead that are worth naming: those that are ready, else those that could be made so.
@@ -69,14 +64,11 @@ fn instead<'e, 'p>(entry: &'e ToolAssessment<'p>) -> Vec<&'e FallbackTool<'p>> {
 
 /// The fallbacks by name, with what is the matter with them.
 fn fallback_names(entry: &ToolAssessment<'_>) -> String {
-    let names: Vec<String> = instead(entry)
-        .into_iter()
-        .map(|fallback| match fallback.state {
-            ReadinessState::Ready => fallback.profiler.profile.name.clone(),
-            state => format!("{} ({})", fallback.profiler.profile.name, words(state)),
-        })
-        .collect();
-    names.join("; ")
+    let names = instead(entry).into_iter().map(|fallback| match fallback.state {
+        ReadinessState::Ready => fallback.profiler.profile.name.clone(),
+        state => format!("{} ({})", fallback.profiler.profile.name, words(state)),
+    });
+    joined(names, "; ")
 }
 
 /// What a tool costs, in one line.

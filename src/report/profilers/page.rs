@@ -6,7 +6,7 @@ use super::{ProfilerMatrix, apis, cupti_need_words, fallback_names, overhead_wor
 use crate::judge::plan::profilers::{ReadinessState, ToolAssessment};
 use crate::knowledge::minimum_driver::MinimumDriver;
 use crate::report::blocks::{Block, ReportPage, TableRow};
-use crate::report::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count_words, styled};
+use crate::report::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count_words, joined, styled};
 use crate::report::words::{image_name, platform_name};
 
 /// The width of the column of names in text, enough for the longest one of the program.
@@ -58,13 +58,13 @@ fn head(matrix: &ProfilerMatrix<'_>, name: &str) -> String {
     // Below, 14 columns hold the longest state, `not applicable`.
     let counts = STATES.map(|state| (in_state(matrix, state).count(), words(state)));
     let counts = counts.iter().filter(|(number, _)| *number > 0);
-    let counts: Vec<String> = counts.map(|(number, state)| format!("{number} {state}")).collect();
+    let counts = counts.map(|(number, state)| format!("{number} {state}"));
     format!(
         "{}  {}\n{}: {}\n\n{}\n",
         styled(BOLD, name),
         platform_name(matrix.facts),
         count_words(matrix.entries.len(), "profiling tool"),
-        counts.join(", "),
+        joined(counts, ", "),
         styled(DIM, format!("  {:NAMES$}  {:14}  CUPTI", "tool", "here"))
     )
 }
@@ -79,10 +79,10 @@ fn rows(matrix: &ProfilerMatrix<'_>) -> Vec<TableRow> {
         "\nnot applicable".clone_into(&mut first.line);
     }
     let absent = in_state(matrix, ReadinessState::NotApplicable).filter(|entry| is_absent(entry));
-    let names: Vec<&str> = absent.map(|entry| entry.profiler.profile.name.as_str()).collect();
+    let names = absent.map(|entry| entry.profiler.profile.name.as_str());
     if let Some(last) = rows.last_mut() {
         let label = "  · not in the image: ".to_owned();
-        last.labelled.push((label, names.join("; ")));
+        last.labelled.push((label, joined(names, "; ")));
     }
     rows
 }
@@ -172,14 +172,10 @@ fn drivers(matrix: &ProfilerMatrix<'_>) -> Vec<TableRow> {
         let compatible = branch.map_or_else(String::new, |branch| {
             format!("; {branch} or later by minor-version compatibility")
         });
-        TableRow {
-            // Minor-version compatibility begins with CUDA 11: for 10 a table has a dash, and text has nothing.
-            cells: [row.cuda.as_str(), &row.driver, branch.unwrap_or("–")]
-                .map(str::to_owned)
-                .into(),
-            line: format!("    {:8} {}{compatible}", row.cuda, row.driver),
-            ..TableRow::default()
-        }
+        // Minor-version compatibility begins with CUDA 11: for 10 a table has a dash, and text has nothing.
+        let cells = [row.cuda.as_str(), &row.driver, branch.unwrap_or("–")].map(str::to_owned);
+        let line = format!("    {:8} {}{compatible}", row.cuda, row.driver);
+        TableRow::new(cells.into(), line)
     };
     matrix.host.drivers.iter().map(row).collect()
 }

@@ -1,5 +1,7 @@
 //! What differs between processors: names, directories and cache flags (glibc sysdeps/*/dl-cache.h and ldconfig.h).
 
+use std::str::FromStr;
+
 use elf::abi::{EM_386, EM_AARCH64, EM_ARM, EM_PPC64, EM_RISCV, EM_X86_64};
 
 /// A processor and word size that glibc knows.
@@ -188,11 +190,11 @@ pub enum CpuLevel {
     V4,
 }
 
-impl CpuLevel {
+impl FromStr for CpuLevel {
+    type Err = String;
+
     /// Reads `x86-64`, `x86-64-v1` … `x86-64-v4`.
-    ///
-    /// Errors: The names that would do.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "x86-64" | "x86-64-v1" => Ok(Self::V1),
             "x86-64-v2" => Ok(Self::V2),
@@ -201,7 +203,9 @@ impl CpuLevel {
             _ => Err("expected x86-64-v1, x86-64-v2, x86-64-v3 or x86-64-v4".to_owned()),
         }
     }
+}
 
+impl CpuLevel {
     /// The subdirectories of `glibc-hwcaps` that are searched, the best first.
     pub(crate) fn subdirectories(self) -> &'static [&'static str] {
         match self {

@@ -1,22 +1,20 @@
 //! `fleet list`: from what names images to their digests.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
-use crate::cli::fleet::FleetListArgs;
+use super::named_files::read_text;
+use crate::cli::config::load::load_for_images;
+use crate::cli::image_reader::ImageReader;
+use crate::cli::output_file::write_file;
 use crate::cli::shared_args::ReadArgs;
+use crate::cli::terminal::{CommandError, report_error, write_result};
 use crate::fleet::{RepositoryPattern, WorkEntry, Worklist, read_image_names};
 use crate::judge::outcome::RunExit;
 use crate::make::whole_file::ExistingOutput;
+use clap::Args;
 use image_source::registry::{RegistryOptions, list_repositories, list_tags};
-use image_source::{ImageError, PathKind, Platform, RegistryReference, open_image, path_kind};
-
-use super::super::command_error::CommandError;
-use super::super::image_reader::ImageReader;
-use super::super::output_file::write_file;
-use super::super::project_config;
-use super::super::terminal::{report_error, set_color_choice, write_result};
-use super::named_files::read_text;
-use image_source::in_parallel;
+use image_source::{ImageError, PathKind, Platform, RegistryReference, in_parallel, open_image, path_kind};
 
 /// The characters of a name that can be none which are shown.
 const NAME_SHOWN: usize = 60;
@@ -27,47 +25,71 @@ const AT_A_TIME: usize = 8;
 /// References, and who names each.
 type NamedReferences = BTreeMap<String, BTreeSet<String>>;
 
-/// Writes the worklist of all images that the sources name.
-pub(super) fn list_fleet(mut args: FleetListArgs) -> Result<RunExit, CommandError> {
-    set_color_choice(args.read.output.color);
-    let reader = open_reader(&mut args.read)?;
-    let mut sources = SourceReader {
-        registry: reader.options(None).registry,
-        named: NamedReferences::new(),
-        exit: RunExit::Clean,
-    };
-    for source in &args.sources {
-        if let Err(error) = sources.read(source) {
-            sources.fail(&error);
-        }
-    }
-    let SourceReader { named, mut exit, .. } = sources;
-    let named: Vec<_> = named.into_iter().collect();
-    let found = in_parallel(&named, AT_A_TIME, |(reference, used_by)| {
-        resolve(&reader, reference, used_by)
-    });
-    reader.bars.clear();
-    let mut list = Worklist::default();
-    for (found, (reference, _)) in found.into_iter().zip(&named) {
-        match found {
-            Ok(entries) => entries.into_iter().for_each(|entry| list.add(entry)),
-            Err(error) => exit = report_error(&format!("{reference}: {error}")),
-        }
-    }
-    if args.output.as_os_str() == "-" {
-        return Ok(write_result(&list.text(), exit));
-    }
-    write_file(&args.output, &list.text(), ExistingOutput::Replaced)?;
-    Ok(exit)
+const HELP: &str = "\
+Sources:
+  registry:HOST[/REPOSITORY][:TAG]  what a registry holds; both may be patterns: registry:reg.example/team/*:v*
+  FILE, or - for standard input     references, a line each; a Dockerfile, by what it begins from; or what
+                                    kubectl get … -o json writes, by every container
+  IMAGE                             one image
+
+One line of JSON for each digest and platform, in the order of the digests: the same images give the same bytes.
+
+Exit codes:
+  0  every image was found
+  2  one was not, or a source could not be read; the others are listed all the same
+
+Examples:
+  cupti-audit fleet list registry:reg.example/team/** > work.jsonl
+  kubectl get pods,cronjobs -A -o json | cupti-audit fleet list - > work.jsonl
+  cupti-audit fleet list images.txt docker/Dockerfile --platform all -o work.jsonl";
+
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct FleetListArgs {
+    /// Where the images are named
+    #[arg(value_name = "SOURCE", required = true)]
+    sources: Vec<String>,
+    /// The worklist; - is standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    #[command(flatten)]
+    read: ReadArgs,
 }
 
-fn open_reader(args: &mut ReadArgs) -> Result<ImageReader, CommandError> {
-    let file = project_config::read_config(&args.own)?;
-    if let Some(file) = &file {
-        file.config.fill_image(&mut args.image);
+impl FleetListArgs {
+    /// Writes the worklist of all images that the sources name.
+    pub(super) fn run(mut self) -> Result<RunExit, CommandError> {
+        let (_, knowledge) = load_for_images(&mut self.read)?;
+        let reader = ImageReader::new(&self.read, &knowledge);
+        let mut sources = SourceReader {
+            registry: reader.options(None).registry,
+            named: NamedReferences::new(),
+            exit: RunExit::Clean,
+        };
+        for source in &self.sources {
+            if let Err(error) = sources.read(source) {
+                sources.fail(&error);
+            }
+        }
+        let SourceReader { named, mut exit, .. } = sources;
+        let named: Vec<_> = named.into_iter().collect();
+        let found = in_parallel(&named, AT_A_TIME, |(reference, used_by)| {
+            resolve(&reader, reference, used_by)
+        });
+        reader.bars.clear();
+        let mut list = Worklist::default();
+        for (found, (reference, _)) in found.into_iter().zip(&named) {
+            match found {
+                Ok(entries) => entries.into_iter().for_each(|entry| list.add(entry)),
+                Err(error) => exit = report_error(&format!("{reference}: {error}")),
+            }
+        }
+        if self.output.as_os_str() == "-" {
+            return Ok(write_result(&list.text(), exit));
+        }
+        write_file(&self.output, &list.text(), ExistingOutput::Replaced)?;
+        Ok(exit)
     }
-    let knowledge = project_config::load_knowledge(&args.own, file.as_ref())?;
-    Ok(ImageReader::new(args, &knowledge))
 }
 
 /// Collects the references of all sources.

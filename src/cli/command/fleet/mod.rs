@@ -6,16 +6,35 @@ mod read_results;
 mod report;
 mod run;
 
-use crate::cli::fleet::{FleetAction, FleetArgs};
+use crate::cli::terminal::CommandError;
 use crate::judge::outcome::RunExit;
+use clap::{Args, Subcommand};
 
-use super::command_error::CommandError;
+/// Audit many images: list them, share them among workers, report on all
+#[derive(Debug, Args)]
+pub struct FleetArgs {
+    #[command(subcommand)]
+    action: FleetAction,
+}
 
-/// Does one step of auditing a fleet.
-pub fn run_fleet(args: FleetArgs) -> Result<RunExit, CommandError> {
-    match args.action {
-        FleetAction::List(args) => list::list_fleet(*args),
-        FleetAction::Run(args) => run::run_share(*args),
-        FleetAction::Report(args) => report::report_fleet(&args),
+/// The steps of auditing a fleet.
+#[derive(Debug, Subcommand)]
+pub enum FleetAction {
+    /// List images by digest: those of registries, clusters, files
+    List(Box<list::FleetListArgs>),
+    /// Audit a worklist, or one worker's share of it
+    Run(Box<run::FleetRunArgs>),
+    /// Say what all images come to
+    Report(report::FleetReportArgs),
+}
+
+impl FleetArgs {
+    /// Does one step of auditing a fleet.
+    pub fn run(self) -> Result<RunExit, CommandError> {
+        match self.action {
+            FleetAction::List(args) => args.run(),
+            FleetAction::Run(args) => args.run(),
+            FleetAction::Report(args) => args.run(),
+        }
     }
 }

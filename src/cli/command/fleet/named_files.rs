@@ -3,11 +3,9 @@
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 
+use crate::cli::terminal::{CommandError, report_error};
 use crate::fleet::{WorkEntry, read_worklist};
 use crate::judge::outcome::RunExit;
-
-use super::super::command_error::CommandError;
-use super::super::terminal::report_error;
 
 /// The bytes of what names images, which are held: ten thousand pods take 100 MB.
 const TEXT_BYTES: u64 = 128 << 20;

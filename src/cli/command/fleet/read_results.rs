@@ -1,12 +1,10 @@
 //! The documents of a fleet, read back.
 
+use crate::cli::terminal::{CommandError, report_error};
 use crate::fleet::{FleetFailure, FleetSettings, ImageResult, RESULTS, document_name};
 use crate::judge::outcome::RunExit;
-use image_store::{DocumentStore, open_document_store};
-
-use super::super::command_error::CommandError;
-use super::super::terminal::report_error;
 use image_source::in_parallel;
+use image_store::{DocumentStore, open_document_store};
 
 /// The documents that are read at a time: an object storage takes its time for each.
 const AT_A_TIME: usize = 16;

@@ -6,28 +6,27 @@
 
 use std::fmt::Write as _;
 
-use crate::cli::audit::AuditArgs;
-use crate::cli::fleet::FleetRunArgs;
-use crate::cli::option_values::LimitArg;
-use crate::cli::shared_args::{AssumptionArgs, ReportArgs};
+use super::super::audit::{AuditQuestion, ImageAuditor, RunPosition, prepare};
+use super::named_files::read_work_entries;
+use crate::cli::command::audit::AuditArgs;
+use crate::cli::config::load::{current_date, data_files};
+use crate::cli::image_reader::ImageReader;
+use crate::cli::option_values::{FAIL_ON, LimitArg, one_of};
+use crate::cli::shared_args::{PurposeArgs, ReadArgs, ReportArgs};
+use crate::cli::terminal::{CommandError, report_error, write_result};
 use crate::fleet::{
     FleetFailure, FleetSettings, RESULTS, WorkEntry, WorkShare, document_name, failure_document, result_document,
 };
-use crate::judge::outcome::RunExit;
+use crate::judge::outcome::{FailOn, RunExit};
 use crate::judge::rule::RuleQuestion;
 use crate::judge::rule::suppression::{Suppression, SuppressionGate};
+use crate::knowledge::DEFAULT_LIBRARY;
 use crate::report::ReportWriter as _;
 use crate::report::json::JsonReport;
+use clap::Args;
 use image_source::registry::RetryPolicy;
 use image_source::{Digest, Platform};
 use image_store::{DocumentStore, open_document_store};
-
-use super::super::audit::{AuditQuestion, ImageAuditor, RunPosition, prepare};
-use super::super::command_error::CommandError;
-use super::super::image_reader::ImageReader;
-use super::super::project_config;
-use super::super::terminal::{report_error, set_color_choice, write_result};
-use super::named_files::read_work_entries;
 
 /// What became of the images of a share.
 #[derive(Default)]
@@ -37,70 +36,104 @@ struct ShareCounts {
     failed: usize,
 }
 
-/// Audits each image of the share that has no result yet.
-pub(super) fn run_share(args: FleetRunArgs) -> Result<RunExit, CommandError> {
-    set_color_choice(args.read.output.color);
-    if args.read.image.platform.is_some() {
-        return Err("the worklist says the platform of each image: leave --platform out".into());
-    }
-    let share = match args.shard {
-        Some(share) => share,
-        None => WorkShare::of_environment(&|name| std::env::var(name).ok(), args.shards)?,
-    };
-    let mut own = Vec::new();
-    let all = read_work_entries(&args.worklist, |number, entry| {
-        if share.takes(number) {
-            own.push(entry);
-        }
-    })?;
-    let store = open_document_store(&args.out)?;
-    let mut audit_args = audit_args(args);
-    let (knowledge, suppressions) = prepare(&mut audit_args, RuleQuestion::Image)?;
-    let args = &audit_args;
-    agree_on_settings(&*store, &settings(args, &suppressions)?)?;
-    let auditor = ImageAuditor {
-        args,
-        knowledge: &knowledge,
-        reader: ImageReader::new(&args.read, &knowledge),
-        question: &AuditQuestion::Library,
-        fail_on: args.report.fail_on.unwrap_or_default().into(),
-        gate: SuppressionGate::new(&suppressions, project_config::current_date()?),
-    };
-    let mut worker = ShareWorker {
-        auditor,
-        store: &*store,
-        counts: ShareCounts::default(),
-    };
-    for entry in &own {
-        worker.take(entry)?;
-    }
-    let ShareCounts { audited, known, failed } = worker.counts;
-    let said = format!(
-        "share {}: {audited} audited, {known} had a result, {failed} failed, of {} images\n",
-        share.words(),
-        all
-    );
-    let exit = if failed > 0 { RunExit::Open } else { RunExit::Clean };
-    Ok(if args.read.output.quiet > 0 {
-        exit
-    } else {
-        write_result(&said, exit)
-    })
+const HELP: &str = "\
+Takes its share by JOB_COMPLETION_INDEX (Kubernetes, with --shards), CLOUD_RUN_TASK_INDEX, SLURM_ARRAY_TASK_ID or
+AWS_BATCH_JOB_ARRAY_INDEX, or by --shard; all where none is set. Each image has one result, written once; what has one
+is passed over, so that a run goes on where it was killed. What could not be audited is noted beside, and tried again by
+the next run. A cache that the workers share (--cache-dir) has each layer read once.
+
+Exit codes:
+  0  each image of the share has a result, whatever its verdict: fleet report says that
+  2  one has none; run it again
+
+Examples:
+  cupti-audit fleet run work.jsonl --out results --phase training
+  cupti-audit fleet run work.jsonl --out s3://audits/nightly --shard 3/10
+  srun cupti-audit fleet run work.jsonl --out /shared/results --cache-dir /shared/cache";
+
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct FleetRunArgs {
+    /// The worklist; - is standard input
+    #[arg(value_name = "WORKLIST")]
+    worklist: String,
+    /// Where the results are kept: a folder, or `s3://BUCKET/PREFIX`
+    #[arg(long, value_name = "DIR|URL", env = "CUPTI_AUDIT_FLEET_OUT")]
+    out: String,
+    /// Which share of the list, the first being 1
+    #[arg(long, value_name = "K/N", value_parser = WorkShare::parse)]
+    shard: Option<WorkShare>,
+    /// How many workers there are, where their engine does not say it
+    #[arg(long, value_name = "N", env = "CUPTI_AUDIT_SHARDS", value_parser = at_least_one)]
+    shards: Option<usize>,
+    #[command(flatten)]
+    purpose: PurposeArgs,
+    /// From which severity on findings fail an image [default: error]
+    #[arg(long, value_name = "SEVERITY", value_parser = one_of(&FAIL_ON), env = "CUPTI_AUDIT_FAIL_ON")]
+    fail_on: Option<FailOn>,
+    /// The library that the images are asked about: a file of libraries/ of the profiles
+    #[arg(long, value_name = "NAME", env = "CUPTI_AUDIT_LIBRARY", hide_short_help = true, default_value = DEFAULT_LIBRARY)]
+    library: String,
+    #[command(flatten)]
+    read: ReadArgs,
 }
 
-/// The arguments of an audit of one image after the other.
-fn audit_args(args: FleetRunArgs) -> AuditArgs {
-    AuditArgs {
-        assumptions: AssumptionArgs::default(),
-        images: Vec::new(),
-        purpose: args.purpose,
-        report: ReportArgs {
-            fail_on: args.fail_on,
-            format: None,
-            outputs: Vec::new(),
-        },
-        library: args.library,
-        read: args.read,
+impl FleetRunArgs {
+    /// Audits each image of the share that has no result yet.
+    pub(super) fn run(self) -> Result<RunExit, CommandError> {
+        if self.read.image.platform.is_some() {
+            return Err("the worklist says the platform of each image: leave --platform out".into());
+        }
+        let share = match self.shard {
+            Some(share) => share,
+            None => WorkShare::of_environment(&|name| std::env::var(name).ok(), self.shards)?,
+        };
+        let mut own = Vec::new();
+        let all = read_work_entries(&self.worklist, |number, entry| {
+            if share.takes(number) {
+                own.push(entry);
+            }
+        })?;
+        let store = open_document_store(&self.out)?;
+        let report = ReportArgs {
+            fail_on: self.fail_on,
+            ..ReportArgs::default()
+        };
+        let mut args = AuditArgs {
+            purpose: self.purpose,
+            library: self.library,
+            ..AuditArgs::of_images(Vec::new(), report, self.read)
+        };
+        let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Image)?;
+        agree_on_settings(&*store, &settings(&args, &suppressions)?)?;
+        let auditor = ImageAuditor {
+            args: &args,
+            knowledge: &knowledge,
+            reader: ImageReader::new(&args.read, &knowledge),
+            question: &AuditQuestion::Library,
+            fail_on: args.report.fail_on.unwrap_or_default(),
+            gate: SuppressionGate::new(&suppressions, current_date()?),
+        };
+        let mut worker = ShareWorker {
+            auditor,
+            store: &*store,
+            counts: ShareCounts::default(),
+        };
+        for entry in &own {
+            worker.take(entry)?;
+        }
+        let ShareCounts { audited, known, failed } = worker.counts;
+        let said = format!(
+            "share {}: {audited} audited, {known} had a result, {failed} failed, of {} images\n",
+            share.words(),
+            all
+        );
+        let exit = if failed > 0 { RunExit::Open } else { RunExit::Clean };
+        Ok(if args.read.output.quiet > 0 {
+            exit
+        } else {
+            write_result(&said, exit)
+        })
     }
 }
 
@@ -109,7 +142,7 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
     let image = &args.read.image;
     let mut own = String::new();
     // The program's own files stand for its version, which a build between two releases does not change.
-    for file in project_config::data_files(&args.read.own)? {
+    for file in data_files(&args.read.own)? {
         let _ = writeln!(own, "{:?} {} {}", file.kind, file.id, file.text);
     }
     for one in suppressions {
@@ -127,7 +160,11 @@ fn settings(args: &AuditArgs, suppressions: &[Suppression]) -> Result<FleetSetti
     settings.library.clone_from(&args.library);
     settings.phases.clone_from(&args.purpose.phase);
     settings.tools.clone_from(&args.purpose.tools);
-    settings.fail_on = format!("{:?}", args.report.fail_on.unwrap_or_default()).to_lowercase();
+    args.report
+        .fail_on
+        .unwrap_or_default()
+        .name()
+        .clone_into(&mut settings.fail_on);
     settings.conditions = environment.chain(cpu).chain(limits).collect();
     settings.own_files = Digest::of(own.as_bytes()).to_string();
     Ok(settings)
@@ -203,4 +240,9 @@ impl ShareWorker<'_> {
         let report = JsonReport::new(self.auditor.fail_on).audited(&audit);
         result_document(entry, report.trim_end())
     }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "expected a number from 1 on".to_owned())
 }

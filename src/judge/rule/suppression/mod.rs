@@ -3,6 +3,7 @@
 mod gate;
 
 use std::fmt;
+use std::str::FromStr;
 
 pub use gate::SuppressionGate;
 
@@ -65,17 +66,19 @@ pub struct GlobPattern {
     matcher: GlobSet,
 }
 
-impl GlobPattern {
+impl FromStr for GlobPattern {
+    type Err = String;
+
     /// Reads a pattern. A suppression for one folder must not hide what comes to lie in a folder below it.
-    ///
-    /// Errors: What is wrong with it.
-    pub fn new(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         Ok(Self {
             text: text.to_owned(),
             matcher: compile_glob(text)?,
         })
     }
+}
 
+impl GlobPattern {
     /// Whether it stands for `name`.
     pub fn fits(&self, name: &str) -> bool {
         self.matcher.is_match(name)

@@ -4,24 +4,14 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::cli::audit::AuditArgs;
-use crate::cli::option_values::ReportFormat;
-use crate::cli::shared_args::ReportArgs;
-use crate::judge::outcome::{AuditedImage, RunExit};
-use crate::knowledge::Knowledge;
+use crate::cli::shared_args::{DisplayArgs, ReportArgs};
+use crate::cli::terminal::{report_error, terminal_width, write_result, write_verbatim};
+use crate::judge::outcome::RunExit;
 use crate::make::whole_file::{ExistingOutput, OutputPlace, folder_of, look_at_place, settle, write_whole_file};
+use crate::report::ReportFormat;
 use crate::report::ReportWriter;
-use crate::report::attestation::AttestationReport;
-use crate::report::github::GitHubAnnotations;
-use crate::report::html::HtmlReport;
-use crate::report::json::JsonReport;
-use crate::report::junit::JunitReport;
-use crate::report::markdown::MarkdownReport;
-use crate::report::sarif::SarifReport;
-use crate::report::text::{TextDetail, TextLayout, TextReport};
+use crate::report::text::{TextDetail, TextLayout};
 use image_store::create_unfinished_file;
-
-use super::terminal::{report_error, terminal_width, write_result, write_verbatim};
 
 /// The width of a text that goes to a file: that of a page, whatever the terminal's.
 const PAGE: usize = 100;
@@ -35,13 +25,8 @@ pub struct ReportOutputs {
 struct ReportOutput {
     format: ReportFormat,
     report: Box<dyn ReportWriter>,
-    place: ReportDestination,
-}
-
-enum ReportDestination {
-    Stdout,
-    /// A file, and what is to be in it.
-    File(PathBuf, String),
+    /// The file that it goes to, and what is to be in it; none for standard output.
+    file: Option<(PathBuf, String)>,
 }
 
 /// Where a report goes, as far as its form depends on it.
@@ -52,55 +37,19 @@ pub(super) enum ReportPlace {
 }
 
 impl ReportPlace {
-    /// The columns of a text.
-    pub(super) fn width(self) -> usize {
-        match self {
+    /// How a text is laid out here.
+    pub(super) fn layout(self, output: &DisplayArgs) -> TextLayout {
+        let width = match self {
             Self::Stdout => terminal_width(),
             Self::File => PAGE,
-        }
-    }
-}
-
-/// A report that is whole before it is written.
-pub(super) struct FinishedReport(pub io::Result<String>);
-
-impl ReportWriter for FinishedReport {
-    fn audited(&mut self, _audit: &AuditedImage) -> String {
-        String::new()
-    }
-
-    fn end(&mut self, _exit: RunExit) -> io::Result<String> {
-        std::mem::replace(&mut self.0, Ok(String::new()))
-    }
-}
-
-/// The report of an audit in one of its forms.
-pub(super) fn report_of(
-    format: ReportFormat,
-    place: ReportPlace,
-    args: &AuditArgs,
-    knowledge: &Knowledge,
-) -> Box<dyn ReportWriter> {
-    let rules = &knowledge.rules;
-    let layout = TextLayout {
-        width: place.width(),
-        detail: match (place, args.read.output.quiet) {
-            _ if args.read.output.verbose => TextDetail::All,
-            (ReportPlace::File, _) | (_, 0) => TextDetail::Inventory,
+        };
+        let detail = match (self, output.quiet) {
+            _ if output.verbose => TextDetail::All,
+            (Self::File, _) | (_, 0) => TextDetail::Inventory,
             (_, 1) => TextDetail::Findings,
             _ => TextDetail::Nothing,
-        },
-    };
-    let fail_on = args.report.fail_on.unwrap_or_default().into();
-    match format {
-        ReportFormat::Text => Box::new(TextReport::new(layout)),
-        ReportFormat::Json => Box::new(JsonReport::new(fail_on)),
-        ReportFormat::Sarif => Box::new(SarifReport::new(rules, &knowledge.library.name)),
-        ReportFormat::Junit => Box::new(JunitReport::new(rules, fail_on)),
-        ReportFormat::Markdown => Box::new(MarkdownReport),
-        ReportFormat::GitHub => Box::new(GitHubAnnotations),
-        ReportFormat::Html => Box::new(HtmlReport::new(rules, &knowledge.library.name)),
-        ReportFormat::Attestation => Box::new(AttestationReport),
+        };
+        TextLayout { width, detail }
     }
 }
 
@@ -128,7 +77,7 @@ impl ReportOutputs {
         outputs.outputs.push(ReportOutput {
             format,
             report: make(format, ReportPlace::Stdout),
-            place: ReportDestination::Stdout,
+            file: None,
         });
         let mut taken = BTreeSet::new();
         for output in files {
@@ -141,7 +90,7 @@ impl ReportOutputs {
                 Ok(()) => outputs.outputs.push(ReportOutput {
                     format: output.format,
                     report: make(output.format, ReportPlace::File),
-                    place: ReportDestination::File(file, String::new()),
+                    file: Some((file, String::new())),
                 }),
                 // The other reports may be what the CI system waits for.
                 Err(error) => outputs.fail(&file, &error),
@@ -155,18 +104,16 @@ impl ReportOutputs {
     pub fn write(&mut self, step: impl Fn(&mut dyn ReportWriter) -> io::Result<String>) {
         let exit = &mut self.exit;
         self.outputs.retain_mut(|output| {
-            let written = match (step(output.report.as_mut()), &mut output.place) {
+            let written = match (step(output.report.as_mut()), &mut output.file) {
                 // Commands are what they are for.
-                (Ok(text), ReportDestination::Stdout) if output.format == ReportFormat::GitHub => {
-                    write_verbatim(&text, RunExit::Clean)
-                }
-                (Ok(text), ReportDestination::Stdout) => write_result(&text, RunExit::Clean),
-                (Ok(text), ReportDestination::File(_, content)) => {
+                (Ok(text), None) if output.format == ReportFormat::GitHub => write_verbatim(&text, RunExit::Clean),
+                (Ok(text), None) => write_result(&text, RunExit::Clean),
+                (Ok(text), Some((_, content))) => {
                     content.push_str(&text);
                     RunExit::Clean
                 }
-                (Err(error), ReportDestination::Stdout) => report_error(&format!("cannot write the result: {error}")),
-                (Err(error), ReportDestination::File(file, _)) => cannot_write(file, &error),
+                (Err(error), None) => report_error(&format!("cannot write the result: {error}")),
+                (Err(error), Some((file, _))) => cannot_write(file, &error),
             };
             *exit = (*exit).max(written);
             written == RunExit::Clean
@@ -176,7 +123,7 @@ impl ReportOutputs {
     /// Writes the files. Returns whether all reports could be written.
     pub fn close(mut self) -> RunExit {
         for output in std::mem::take(&mut self.outputs) {
-            if let ReportDestination::File(file, content) = output.place
+            if let Some((file, content)) = output.file
                 // Texts are made with colours, which are for terminals alone.
                 && let Err(error) = write_whole_file(
                     &file,

@@ -1,9 +1,13 @@
 //! How a command reads images: the options of the command line, the config's, and what is known.
 
+use std::fmt::Display;
+
 use crate::cli::config::ProjectConfig;
+use crate::cli::config::load::load_for_images;
 use crate::cli::option_values::PlatformArg;
 use crate::cli::progress::{BarVisibility, ProgressBars};
 use crate::cli::shared_args::{ImageArgs, ReadArgs};
+use crate::cli::terminal::{CommandError, report_warning};
 use crate::facts::{GatherOptions, ImageFacts};
 use crate::judge::image_reading::{self, ReadOptions, RunningContainer};
 use crate::knowledge::Knowledge;
@@ -13,11 +17,6 @@ use image_linkage::loader::CpuLevel;
 use image_source::registry::{RegistryOptions, RetryPolicy};
 use image_source::{ImageError, KnownLayers, Platform};
 use image_store::LayerCache;
-
-use super::command_error::CommandError;
-use super::layer_cache::open_cache;
-use super::project_config;
-use super::terminal::report_warning;
 
 /// How images are had, for the commands that read some.
 pub(super) struct ImageReader {
@@ -134,6 +133,20 @@ fn index_options(options: &ImageArgs, knowledge: &Knowledge) -> IndexOptions {
     index
 }
 
+/// The cache for indexes made with `index`; none where the user wants none or has no folder for it. Why one
+/// cannot be used is said as a warning.
+fn open_cache(options: &ImageArgs, index: &IndexOptions) -> Option<LayerCache> {
+    let folder = options.cache.folder().filter(|_| !options.no_cache)?;
+    let opened = LayerCache::open(&folder, &index.fingerprint());
+    let unusable = |error: &dyn Display| {
+        let folder = folder.display();
+        report_warning(&format!(
+            "the cache in {folder} cannot be used, and every layer is read (--no-cache says that this is meant): {error}"
+        ));
+    };
+    opened.inspect_err(|error| unusable(error)).ok()
+}
+
 impl Drop for ImageReader {
     fn drop(&mut self) {
         // At the end: the report is whole whatever became of the cache.
@@ -158,23 +171,17 @@ pub(super) struct PreparedCommand {
 impl PreparedCommand {
     /// Reads what the user brings, and fills `args` by the config; `only_one` is said where all platforms are asked for.
     pub(super) fn new(args: &mut ReadArgs, only_one: &str) -> Result<Self, CommandError> {
-        // The config is read first, as it says where rules and profiles of the user lie.
-        let file = project_config::read_config(&args.own)?;
-        if let Some(file) = &file {
-            file.config.fill_image(&mut args.image);
-        }
-        let knowledge = project_config::load_knowledge(&args.own, file.as_ref())?;
+        let (config, knowledge) = load_for_images(args)?;
         let platform = match args.image.platform.clone() {
             Some(PlatformArg::All) => return Err(only_one.into()),
             Some(PlatformArg::One(platform)) => Some(platform),
             None => None,
         };
-        let reader = ImageReader::new(args, &knowledge);
         Ok(Self {
+            reader: ImageReader::new(args, &knowledge),
             knowledge,
             platform,
-            config: file.map(|file| file.config).unwrap_or_default(),
-            reader,
+            config,
         })
     }
 

@@ -3,24 +3,13 @@
 use std::borrow::Cow;
 use std::io::{self, Write as _};
 
+use crate::cli::harmless_text::make_harmless;
+use crate::judge::outcome::RunExit;
+use crate::report::{ReportFormat, page_text};
+use crate::report::{ReportPage, wrap_lines};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use image_linkage::escape;
 use serde_json::Value;
-
-use super::harmless_text::make_harmless;
-use crate::cli::shared_args::ColorArg;
-use crate::cli::tools::AnswerFormat;
-use crate::judge::outcome::RunExit;
-use crate::report::{ReportPage, wrap_lines};
-
-pub(super) fn set_color_choice(when: ColorArg) {
-    match when {
-        // anstream itself looks at the terminal and at NO_COLOR.
-        ColorArg::Auto => {}
-        ColorArg::Always => anstream::ColorChoice::Always.write_global(),
-        ColorArg::Never => anstream::ColorChoice::Never.write_global(),
-    }
-}
 
 /// The width of the terminal; where there is none, that of a page.
 pub(super) fn terminal_width() -> usize {
@@ -56,12 +45,10 @@ fn cannot_write(error: &io::Error) -> RunExit {
 }
 
 /// Writes an answer in the form that was asked for.
-pub(super) fn write_answer(format: AnswerFormat, page: &ReportPage<'_>, json: &Value, exit: RunExit) -> RunExit {
+pub(super) fn write_answer(format: ReportFormat, page: &ReportPage<'_>, json: &Value, exit: RunExit) -> RunExit {
     let text = match format {
-        AnswerFormat::Text => page.text(terminal_width()),
-        AnswerFormat::Json => format!("{json}\n"),
-        AnswerFormat::Markdown => page.markdown(),
-        AnswerFormat::Html => page.html(),
+        ReportFormat::Json => format!("{json}\n"),
+        _ => page_text(page, format, terminal_width()),
     };
     write_result(&text, exit)
 }
@@ -152,4 +139,34 @@ fn say(kind: &str, text: &str) {
         Some((start, rest)) => writeln!(stderr, "{start}… and {} bytes more", rest.len()),
         None => writeln!(stderr, "{line}"),
     };
+}
+
+/// Why a command ends without a result.
+pub(crate) enum CommandError {
+    /// It was said already.
+    Said(RunExit),
+    /// A sentence that is still to be said.
+    Why(String),
+}
+
+impl CommandError {
+    /// Says what is still to be said.
+    pub(crate) fn report(self) -> RunExit {
+        match self {
+            Self::Said(exit) => exit,
+            Self::Why(error) => report_error(&error),
+        }
+    }
+}
+
+impl From<RunExit> for CommandError {
+    fn from(exit: RunExit) -> Self {
+        Self::Said(exit)
+    }
+}
+
+impl<E: std::fmt::Display> From<E> for CommandError {
+    fn from(error: E) -> Self {
+        Self::Why(error.to_string())
+    }
 }

@@ -1,10 +1,12 @@
-//! The arguments of `links`: an image, and which of its objects are asked.
+//! `links`: what every program and library of an image lacks.
 
 use clap::Args;
 
-use super::audit::AuditArgs;
-use super::shared_args::{AssumptionArgs, PurposeArgs, ReadArgs, ReportArgs};
-use crate::knowledge::DEFAULT_LIBRARY;
+use super::audit::{AuditArgs, AuditQuestion, judge, prepare};
+use crate::cli::shared_args::{PurposeArgs, ReadArgs, ReportArgs};
+use crate::cli::terminal::CommandError;
+use crate::judge::outcome::RunExit;
+use crate::judge::rule::RuleQuestion;
 
 const HELP: &str = "\
 Each program is started as the kernel does it, each library is mapped by itself, as ldd does it, with the variables
@@ -23,32 +25,31 @@ Examples:
   cupti-audit links trainer.tar /opt/app /usr/bin/python3
   cupti-audit links --fail-on warning -o sarif=links.sarif docker-daemon:trainer:1";
 
+/// Say what every program and library of an image lacks
+///
+/// By the library that is missing, with who needs it.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct LinksArgs {
     /// The image
     #[arg(value_name = "IMAGE")]
-    pub image_name: String,
+    image_name: String,
     /// Objects, or folders of them; all of the image when left out
     #[arg(value_name = "OBJECT")]
-    pub objects: Vec<String>,
+    objects: Vec<String>,
     #[command(flatten)]
-    pub report: ReportArgs,
+    report: ReportArgs,
     #[command(flatten)]
-    pub read: ReadArgs,
+    read: ReadArgs,
 }
 
 impl LinksArgs {
-    /// The same as an audit takes it, and the objects that are asked.
-    pub fn into_audit(self) -> (AuditArgs, Vec<String>) {
-        let args = AuditArgs {
-            assumptions: AssumptionArgs::default(),
-            images: vec![self.image_name],
-            purpose: PurposeArgs::default(),
-            report: self.report,
-            library: DEFAULT_LIBRARY.to_owned(),
-            read: self.read,
-        };
-        (args, self.objects)
+    pub fn run(self) -> Result<RunExit, CommandError> {
+        // An audit of one image that asks another question.
+        let mut args = AuditArgs::of_images(vec![self.image_name], self.report, self.read);
+        let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Links)?;
+        // The config names those of an audit.
+        args.purpose = PurposeArgs::default();
+        judge(&args, &knowledge, &suppressions, &AuditQuestion::Links(self.objects))
     }
 }

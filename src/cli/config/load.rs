@@ -7,20 +7,17 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::cli::config::{ConfigFile, locate};
-use crate::cli::shared_args::ConfigArgs;
+use crate::cli::config::{ConfigFile, ProjectConfig, locate};
+use crate::cli::shared_args::{ConfigArgs, ReadArgs, fill_list};
+use crate::cli::terminal::report_error;
 use crate::judge::outcome::RunExit;
 use crate::knowledge::data_files::built_in_files;
 use crate::knowledge::user_folders::UserFolders;
 use crate::knowledge::{DataFile, FileMistake, Knowledge};
 use chrono::{DateTime, NaiveDate};
 
-use super::terminal::report_error;
-
-/// Reads the config, if there is one.
-///
-/// Errors: Its first mistake was said.
-pub fn read_config(args: &ConfigArgs) -> Result<Option<ConfigFile>, RunExit> {
+/// Reads the config; an empty one where there is none.
+fn read_config(args: &ConfigArgs) -> Result<ConfigFile, FileMistake> {
     let found = || locate::find_config(&std::env::current_dir().ok()?);
     let read = match &args.config {
         // First of all: `--no-config` also wins over `CUPTI_AUDIT_CONFIG`.
@@ -28,7 +25,7 @@ pub fn read_config(args: &ConfigArgs) -> Result<Option<ConfigFile>, RunExit> {
         Some(path) => Some(locate::read_config(path, None)),
         None => found().map(|found| locate::read_config(&from_here(&found.file), Some(&found.within))),
     };
-    read.transpose().map_err(|mistake| report_mistakes(vec![mistake]))
+    read.unwrap_or_else(|| Ok(ConfigFile::default()))
 }
 
 /// The path as a user in the working directory would write it, where it lies below.
@@ -37,60 +34,66 @@ fn from_here(path: &Path) -> PathBuf {
     path.strip_prefix(here).unwrap_or(path).to_owned()
 }
 
-/// Reads the rules and profiles of the program and those of the user, and checks the config's names by them.
+/// Reads the config, and the rules and profiles of the program and of the user, by which its names are checked.
 ///
 /// Errors: All mistakes in them were said.
-pub fn load_knowledge(args: &ConfigArgs, config: Option<&ConfigFile>) -> Result<Knowledge, RunExit> {
-    let UserFolders { files, mut mistakes } = user_folders(args, config);
+pub fn load_project(args: &ConfigArgs) -> Result<(ProjectConfig, Knowledge), RunExit> {
+    let file = read_config(args).map_err(|mistake| report_mistakes(vec![mistake]))?;
+    let UserFolders { files, mut mistakes } = user_folders(args, &file.config);
     // Mistakes of folders and of files are told together, so that one run shows them all.
-    match Knowledge::with_user_files(files) {
-        Ok(knowledge) if mistakes.is_empty() => {
-            let checked = config.map_or(Ok(()), |file| file.check_names(&knowledge));
-            checked.map_err(|mistake| report_mistakes(vec![mistake]))?;
-            Ok(knowledge)
-        }
-        Ok(_) => Err(report_mistakes(mistakes)),
-        Err(more) => {
-            mistakes.extend(more);
-            Err(report_mistakes(mistakes))
-        }
+    let knowledge = Knowledge::with_user_files(files).map_err(|more| mistakes.extend(more));
+    match knowledge {
+        Ok(knowledge) if mistakes.is_empty() => match file.check_names(&knowledge) {
+            Ok(()) => Ok((file.config, knowledge)),
+            Err(mistake) => Err(report_mistakes(vec![mistake])),
+        },
+        _ => Err(report_mistakes(mistakes)),
     }
+}
+
+/// Does the same for a command that reads images, and fills what its command line leaves open of how they are had.
+///
+/// Errors: All mistakes were said.
+pub fn load_for_images(args: &mut ReadArgs) -> Result<(ProjectConfig, Knowledge), RunExit> {
+    let (config, knowledge) = load_project(&args.own)?;
+    args.image.fill(&config);
+    Ok((config, knowledge))
+}
+
+/// Fills the phases that an image is for.
+///
+/// Errors: Names that no phase has; all of them are told by then.
+pub fn fill_phases(given: &mut Vec<String>, config: &ProjectConfig, knowledge: &Knowledge) -> Result<(), RunExit> {
+    fill_list(given, &config.phases);
+    let strange = given.iter().filter_map(|name| knowledge.phase(name).err());
+    let mut checked = Ok(());
+    for error in strange {
+        checked = Err(report_error(&error));
+    }
+    checked
 }
 
 /// The files of the folders that the command line or the config names.
-fn user_folders(args: &ConfigArgs, config: Option<&ConfigFile>) -> UserFolders {
-    // A flag stands in place of the config's folders, as it does for every other key.
-    let given = |flag: &[PathBuf], file: fn(&ConfigFile) -> &[PathBuf]| match flag {
-        [] => config.map(file).unwrap_or_default().to_vec(),
-        _ => flag.to_vec(),
-    };
+fn user_folders(args: &ConfigArgs, config: &ProjectConfig) -> UserFolders {
+    let (mut rules, mut profiles) = (args.rules.clone(), args.profiles.clone());
+    fill_list(&mut rules, &config.rules);
+    fill_list(&mut profiles, &config.profiles);
     let mut folders = UserFolders::default();
-    for folder in given(&args.rules, |file| &file.config.rules) {
-        folders.add_rules(&folder);
+    for folder in &rules {
+        folders.add_rules(folder);
     }
-    for folder in given(&args.profiles, |file| &file.config.profiles) {
-        folders.add_profiles(&folder);
+    for folder in &profiles {
+        folders.add_profiles(folder);
     }
     folders
-}
-
-/// Reads the config, and by it what the program and the user know.
-///
-/// Errors: All mistakes were said.
-pub fn load_config_and_knowledge(args: &ConfigArgs) -> Result<Knowledge, RunExit> {
-    let config = read_config(args)?;
-    load_knowledge(args, config.as_ref())
 }
 
 /// The files of all that is known, the program's before the user's, once all of them are in order.
 ///
 /// Errors: All mistakes were said.
 pub fn data_files(args: &ConfigArgs) -> Result<Vec<DataFile>, RunExit> {
-    let config = read_config(args)?;
-    load_knowledge(args, config.as_ref())?;
-    let mut files: Vec<DataFile> = built_in_files().collect();
-    files.extend(user_folders(args, config.as_ref()).files);
-    Ok(files)
+    let (config, _) = load_project(args)?;
+    Ok(built_in_files().chain(user_folders(args, &config).files).collect())
 }
 
 /// The mistakes that are said of one run.
