@@ -25,7 +25,7 @@ pub(crate) struct FleetSettings {
     pub tools: Vec<String>,
     /// From which severity on findings fail an image.
     pub fail_on: String,
-    /// `--env`, `--cpu`, `--limit`, as they were given.
+    /// `--env`, `--cpu`, `--limit`, `--command`, `--args`, `--user`, `--workdir` and `--strict`, as they were given.
     pub conditions: Vec<String>,
     /// The digest of the user's rules, profiles and suppressions; the same for all who have none.
     pub own_files: String,
@@ -68,11 +68,7 @@ impl FleetSettings {
             ("--phase", list(&kept.phases), list(&self.phases)),
             ("--tool", list(&kept.tools), list(&self.tools)),
             ("--fail-on", kept.fail_on.clone(), self.fail_on.clone()),
-            (
-                "--env, --cpu and --limit",
-                list(&kept.conditions),
-                list(&self.conditions),
-            ),
+            ("what images start with", list(&kept.conditions), list(&self.conditions)),
             ("own rules and profiles", kept.own_files.clone(), self.own_files.clone()),
         ];
         let differing = fields.into_iter().filter(|(_, there, here)| there != here);

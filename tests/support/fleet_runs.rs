@@ -179,6 +179,14 @@ fn refuses_what_does_not_go_together(dir: &Path, cache: &Path, work: &str, out: 
         code == 2 && error.contains("--phase [] there, [training] here"),
         "{error}"
     );
+    // Another command may get another library.
+    let (code, _, error) = outcome(fleet(
+        cache,
+        &["run", work, "--out", out, "--args", "python3 train.py"],
+        &[],
+    ));
+    let said = "what images start with [] there, [--args [\"python3\", \"train.py\"]] here";
+    assert!(code == 2 && error.contains(said), "{error}");
     let bad = dir.join("bad.jsonl");
     std::fs::write(&bad, "{}\nnginx\n").unwrap();
     let (code, _, error) = outcome(fleet(cache, &["run", bad.to_str().unwrap(), "--out", out], &[]));
