@@ -107,7 +107,14 @@ impl Changeset {
                 let Some(placed) = self.follow(&parent, limit, links)? else {
                     return Ok(None);
                 };
-                self.last_parent = Some((parent, placed.clone()));
+                if self.lies_below_file(&placed) {
+                    // Of a mark engines only take the name of its directory.
+                    if written.name() != OPAQUE {
+                        self.refused(&written, "it lies below an entry of its layer that is no directory");
+                    }
+                } else {
+                    self.last_parent = Some((parent, placed.clone()));
+                }
                 placed
             }
         };
@@ -135,6 +142,12 @@ impl Changeset {
             Some(_) => {}
         }
         Ok(found)
+    }
+
+    /// Whether the kernel makes nothing in `directory` (ENOTDIR). What a hard link leads to may be a symbolic link.
+    fn lies_below_file(&self, directory: &RootPath) -> bool {
+        let nearest = lineage(directory).find_map(|path| self.entries.get(path.as_bytes()));
+        matches!(nearest, Some(LayerEntry::File(_) | LayerEntry::Special))
     }
 
     /// Adds a member at its place. The last entry of a path wins, and what is no directory has nothing below it.
@@ -187,9 +200,7 @@ impl Changeset {
         if self.entries.get(target.as_bytes()).is_some() {
             return;
         }
-        let parent = |path: &RootPath| (*path != RootPath::default()).then(|| path.parent());
-        let mut lineage = std::iter::successors(Some(target.clone()), parent);
-        if lineage.any(|path| self.whiteouts.contains(&path)) {
+        if lineage(target).any(|path| self.whiteouts.contains(&path)) {
             self.unread(
                 path,
                 "the file that it is a hard link to is removed by its own layer".to_owned(),
@@ -307,6 +318,12 @@ impl Changeset {
         }
         problems
     }
+}
+
+/// A path and every directory above it.
+fn lineage(path: &RootPath) -> impl Iterator<Item = RootPath> {
+    let parent = |path: &RootPath| (*path != RootPath::default()).then(|| path.parent());
+    std::iter::successors(Some(path.clone()), parent)
 }
 
 #[cfg(test)]

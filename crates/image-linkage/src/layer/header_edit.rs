@@ -1,10 +1,7 @@
 //! The headers of one member, written anew with another name or another link target; all else stays as it is.
 
 use super::pax;
-use super::tar_header::{BLOCK, FieldRange, KIND, LINK, MAGIC, NAME, SIZE, SUM, VERSION, member_size, put};
-
-/// The part of a name that stands in front of the name field.
-const PREFIX: FieldRange = 345..500;
+use super::tar_header::{BLOCK, Block, KIND, LINK, MAGIC, NAME, PREFIX, SIZE, SUM, VERSION, member_size, put};
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HeaderChange<'a> {
@@ -33,12 +30,13 @@ pub(crate) fn edit_headers(raw: &[u8], own: usize, change: &HeaderChange<'_>) ->
     let mut out = Vec::new();
     let mut at = 0;
     while at < own {
-        let header: &[u8; BLOCK] = raw.get(at..).and_then(<[u8]>::first_chunk).ok_or_else(broken)?;
+        let header: &Block = raw.get(at..).and_then(<[u8]>::first_chunk).ok_or_else(broken)?;
         let bytes = usize::try_from(member_size(header).ok_or_else(broken)?).map_err(|_too_large| broken())?;
         let whole = BLOCK + bytes.next_multiple_of(BLOCK);
         let content = raw.get(at + BLOCK..at + BLOCK + bytes).ok_or_else(broken)?;
         match header.get(KIND.start) {
-            Some(b'x') => records.extend(kept(content, change)?),
+            // Of several the last one counts.
+            Some(b'x') => records = kept(content, change)?,
             // Beside the new name a GNU long name would be a second one, and readers differ in which counts.
             Some(b'L') if change.name.is_some() => {}
             Some(b'K') if change.link.is_some() => {}
@@ -46,7 +44,7 @@ pub(crate) fn edit_headers(raw: &[u8], own: usize, change: &HeaderChange<'_>) ->
         }
         at += whole;
     }
-    let own: &[u8; BLOCK] = raw.get(own..).and_then(<[u8]>::first_chunk).ok_or_else(broken)?;
+    let own: &Block = raw.get(own..).and_then(<[u8]>::first_chunk).ok_or_else(broken)?;
     let mut own = *own;
     for (key, text, place) in [("path", change.name, NAME), ("linkpath", change.link, LINK)] {
         let Some(text) = text else { continue };
@@ -122,7 +120,7 @@ fn extended(records: &[u8]) -> Vec<u8> {
     out
 }
 
-fn sum(block: &mut [u8; BLOCK]) {
+fn sum(block: &mut Block) {
     // The sum is taken with blanks in its own field (POSIX.1-2017, pax, "ustar Interchange Format").
     put(block, SUM, b"        ");
     let sum: u32 = block.iter().map(|&byte| u32::from(byte)).sum();

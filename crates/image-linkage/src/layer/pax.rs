@@ -1,23 +1,20 @@
 //! PAX records as engines read them (POSIX.1-2017, pax, "pax Extended Header"; Go's archive/tar).
 //!
-//! `tar-core` ends quietly at a record without a length and overlooks values that are no numbers. A member
-//! read with half of its records is another member than the one an engine unpacks, so what it overlooks is
-//! an error here. What no fact is taken from, such as owners and times, may be as odd as it likes.
+//! A member read with half of its records is another member than the one an engine unpacks, so a record that cannot be
+//! read is an error. An empty value takes back what an earlier record said: the header's own then counts.
 
 use std::sync::Arc;
 
 use super::access_list::AccessList;
 use super::node_access::FileCapabilities;
 
-/// What the records of one member say, beyond what `tar-core` takes from them.
+/// What the records of one member say; an empty text is none.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct PaxRecords {
+pub(super) struct PaxRecords<'r> {
     /// `size`: the bytes of content in the stream.
     pub size: Option<u64>,
-    /// Whether there is a `path`.
-    pub path: bool,
-    /// Whether there is a `linkpath`.
-    pub linkpath: bool,
+    pub path: &'r [u8],
+    pub linkpath: &'r [u8],
     /// `uid`: the number of the owner.
     pub uid: Option<u32>,
     /// `gid`: the number of the owner's group.
@@ -26,30 +23,48 @@ pub(crate) struct PaxRecords {
     pub capabilities: Option<FileCapabilities>,
     /// `SCHILY.xattr.system.posix_acl_access`, likewise. The text in `SCHILY.acl.access` is read by no engine.
     pub access_list: Option<Arc<AccessList>>,
-    /// Whether there is a `GNU.sparse.` record.
-    pub sparse: bool,
-    /// `GNU.sparse.major` and `GNU.sparse.minor`: the sparse format.
+    /// Whether a time or an owner is no number, which harms no fact and which no engine takes.
+    pub has_odd_number: bool,
+    pub sparse: SparseRecords<'r>,
+}
+
+/// The records `GNU.sparse.`: a file of which only parts are stored.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct SparseRecords<'r> {
+    /// Whether there is one at all.
+    pub is_there: bool,
+    pub name: &'r [u8],
+    /// The map, by offset and length in turn: `offset` and `numbytes` of format 0.0, `map` of format 0.1.
+    pub map: Vec<u64>,
+    size: Option<u64>,
+    real_size: Option<u64>,
+    /// `major` and `minor`.
     version: (Option<u64>, Option<u64>),
 }
 
-impl PaxRecords {
-    /// Whether a sparse map stands before the content and is counted in its size: format 1.0 of GNU tar.
-    pub(crate) fn map_in_content(&self) -> bool {
+impl SparseRecords<'_> {
+    /// Whether the map stands before the content and is counted in its size: format 1.0.
+    pub(super) fn map_is_in_content(&self) -> bool {
         self.version == (Some(1), Some(0))
+    }
+
+    /// The size of the file, holes included.
+    pub(super) fn bytes(&self) -> Option<u64> {
+        self.size.or(self.real_size)
     }
 }
 
 /// Reads every record of an extended header.
 ///
 /// Errors: The record that is malformed, by its offset in `bytes`, and what is wrong with it.
-pub(crate) fn read_records(bytes: &[u8]) -> Result<PaxRecords, String> {
+pub(super) fn read_records(bytes: &[u8]) -> Result<PaxRecords<'_>, String> {
     let mut records = PaxRecords::default();
     for_each_record(bytes, |at, key, value| {
         let taken = records.take(key, value);
         taken.map_err(|what| format!("PAX record at byte {at} of its header: {what}"))
     })?;
     // GNU tar has written no other formats; of another one nobody knows where the data lies.
-    match records.version {
+    match records.sparse.version {
         (None, None) | (Some(0), Some(0 | 1)) | (Some(1), Some(0)) => Ok(records),
         _ => Err("PAX records of an unknown sparse format".to_owned()),
     }
@@ -76,7 +91,7 @@ pub(crate) fn for_each_record<'b>(
 /// The key and value of the first record, `"%d %s=%s\n"`, and what follows it.
 fn record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let space = bytes.iter().position(|&byte| byte == b' ')?;
-    let length = usize::try_from(number(bytes.get(..space)?)?).ok()?;
+    let length = usize::try_from(read_number(bytes.get(..space)?)?).ok()?;
     let (record, rest) = bytes.split_at_checked(length)?;
     // The length alone says where a record ends: a value may hold line feeds.
     let text = record.get(space + 1..)?.strip_suffix(b"\n")?;
@@ -87,40 +102,77 @@ fn record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 }
 
 /// A decimal number that fits into 63 bits, as a size has to.
-fn number(digits: &[u8]) -> Option<u64> {
-    let all_digits = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    let text = std::str::from_utf8(digits).ok().filter(|_| all_digits)?;
-    let value: i64 = text.parse().ok()?;
-    u64::try_from(value).ok()
+pub(super) fn read_number(digits: &[u8]) -> Option<u64> {
+    let number = signed_number(digits).filter(|_| digits.iter().all(u8::is_ascii_digit));
+    number.and_then(|number| u64::try_from(number).ok())
 }
 
-impl PaxRecords {
-    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
-        let sized = || number(value).ok_or("a size that is no number");
+fn signed_number(text: &[u8]) -> Option<i64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Whether engines take it for a time: seconds, and a fraction of digits (`parsePAXTime`).
+fn is_time(text: &[u8]) -> bool {
+    let mut parts = text.splitn(2, |&byte| byte == b'.');
+    let is_whole = parts.next().is_some_and(|seconds| signed_number(seconds).is_some());
+    is_whole && parts.next().unwrap_or_default().iter().all(u8::is_ascii_digit)
+}
+
+impl<'r> PaxRecords<'r> {
+    fn take(&mut self, key: &[u8], value: &'r [u8]) -> Result<(), &'static str> {
+        let number = read_number(value);
+        let owner = number.and_then(|number| u32::try_from(number).ok());
         match key {
-            b"size" => self.size = Some(sized()?),
-            // An owner that is no number stops nobody; it is the one in the header then.
-            b"uid" => self.uid = number(value).and_then(|uid| u32::try_from(uid).ok()),
-            b"gid" => self.gid = number(value).and_then(|gid| u32::try_from(gid).ok()),
+            b"path" => self.path = value,
+            b"linkpath" => self.linkpath = value,
+            b"size" if number.is_none() && !value.is_empty() => return Err(NO_SIZE),
+            b"size" => self.size = number,
+            // An owner that is no number is the one in the header.
+            b"uid" => self.uid = owner,
+            b"gid" => self.gid = owner,
             b"SCHILY.xattr.security.capability" => self.capabilities = FileCapabilities::read(value),
             b"SCHILY.xattr.system.posix_acl_access" => self.access_list = AccessList::read(value).map(Arc::new),
-            // An empty value takes back the record; readers differ in what stands then.
-            b"path" | b"linkpath" | b"GNU.sparse.name" if value.is_empty() => {
-                return Err("an empty path");
+            _ => {}
+        }
+        self.has_odd_number |= !value.is_empty()
+            && match key {
+                b"mtime" | b"atime" | b"ctime" => !is_time(value),
+                b"uid" | b"gid" => signed_number(value).is_none(),
+                _ => false,
+            };
+        match key.strip_prefix(b"GNU.sparse.") {
+            Some(key) => self.sparse.take(key, value),
+            None => Ok(()),
+        }
+    }
+}
+
+const NO_SIZE: &str = "a size that is no number";
+
+impl<'r> SparseRecords<'r> {
+    fn take(&mut self, key: &[u8], value: &'r [u8]) -> Result<(), &'static str> {
+        self.is_there = true;
+        match key {
+            b"name" => self.name = value,
+            b"map" => {
+                let numbers = value.split(|&byte| byte == b',').filter(|number| !number.is_empty());
+                let numbers: Option<_> = numbers.map(read_number).collect();
+                self.map = numbers.ok_or("a sparse map that holds what is no number")?;
             }
-            b"path" => self.path = true,
-            b"linkpath" => self.linkpath = true,
-            b"GNU.sparse.name" | b"GNU.sparse.map" => self.sparse = true,
-            _ if key.starts_with(b"GNU.sparse.") => {
-                let value = sized()?;
-                self.sparse = true;
+            _ => {
+                let number = Some(read_number(value).ok_or(NO_SIZE)?);
                 match key {
-                    b"GNU.sparse.major" => self.version.0 = Some(value),
-                    b"GNU.sparse.minor" => self.version.1 = Some(value),
+                    b"major" => self.version.0 = number,
+                    b"minor" => self.version.1 = number,
+                    b"size" => self.size = number,
+                    b"realsize" => self.real_size = number,
+                    b"offset" | b"numbytes" if self.map.len().is_multiple_of(2) != (key == b"offset") => {
+                        return Err("a sparse map whose offsets and lengths do not take turns");
+                    }
+                    b"offset" | b"numbytes" => self.map.extend(number),
                     _ => {}
                 }
             }
-            _ => {}
         }
         Ok(())
     }
@@ -133,13 +185,34 @@ mod tests {
     #[test]
     fn records_are_read_to_the_last_byte() {
         assert_eq!(read_records(b""), Ok(PaxRecords::default()));
-        let odd = b"14 mtime=-1.5\n15 path=a=b c\xff\n10 uid=-7\n8 gid=x\n12 size=512\n";
+        let odd = b"14 mtime=-1.5\n15 path=a=b c\xff\n10 uid=-7\n12 size=512\n";
         let found = PaxRecords {
             size: Some(512),
-            path: true,
+            path: b"a=b c\xff",
             ..PaxRecords::default()
         };
         assert_eq!(read_records(odd), Ok(found));
+        assert_eq!(read_records(b"9 path=a\n8 path=\n8 size=\n"), Ok(PaxRecords::default()));
+    }
+
+    #[test]
+    fn numbers_that_engines_do_not_take_are_odd() {
+        let odd = |text: &str| {
+            let record = format!("{} {text}\n", text.len() + 4);
+            read_records(record.as_bytes()).unwrap().has_odd_number
+        };
+        for text in ["mtime=-1.5", "atime=+12345.", "ctime=1234567890", "uid=-1234567"] {
+            assert!(!odd(text), "{text}");
+        }
+        for text in [
+            "mtime=yesterday",
+            "atime=.1234",
+            "ctime=5.12x",
+            "uid=nobody",
+            "gid=12.345",
+        ] {
+            assert!(odd(text), "{text}");
+        }
     }
 
     #[test]
@@ -156,7 +229,6 @@ mod tests {
             b"9 path=a\n6 =bc\n",
             b"9 path=a\n10 size=-1\n",
             b"9 path=a\n27 size=9223372036854775808\n",
-            b"9 path=a\n8 path=\n",
         ] {
             let error = read_records(bytes).unwrap_err();
             assert!(error.contains("at byte 9 "), "{error} {bytes:?}");

@@ -6,15 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
 
-use tar_core::EntryType;
-
 use super::header_edit::{HeaderChange, edit_headers};
 use super::index::{LayerEntry, LayerIndex};
 use super::installed_list::InstalledList;
 use super::layer_writer::LayerWriter;
 use super::tar_header::{BLOCK, padding};
 use super::tar_headers::TarItem;
-use super::tar_member::TarMember;
+use super::tar_member::{TarKind, TarMember};
 use super::tar_members::TarMembers;
 use crate::limits::Limits;
 use crate::path::RootPath;
@@ -138,9 +136,9 @@ enum MemberAction<'c> {
 }
 
 impl LayerCut {
-    fn fate(&self, path: &RootPath, kind: EntryType) -> MemberAction<'_> {
-        let is_link = kind == EntryType::Link;
-        let goes = self.gone.contains(path) && kind != EntryType::Directory;
+    fn fate(&self, path: &RootPath, kind: TarKind) -> MemberAction<'_> {
+        let is_link = kind == TarKind::HardLink;
+        let goes = self.gone.contains(path) && kind != TarKind::Directory;
         match self.heirs.get(path) {
             Some(heir) if goes && !is_link => return MemberAction::Inherited(heir),
             _ => {}
@@ -187,7 +185,7 @@ fn member<'c, R: Read>(
             )
         }
     };
-    let is_plain = change.is_nothing() && found.sparse.is_none() && !found.has_no_content();
+    let is_plain = change.is_nothing() && found.sparse.is_none() && found.kind.has_content();
     if let Some(group) = cut.twins.get(&path).filter(|_| is_plain) {
         if let Some(first) = firsts.get(group) {
             let change = HeaderChange {
@@ -298,7 +296,7 @@ pub fn extract_files(
         };
         let (stored, place) = (found.stored, members.place(&found)?);
         let wanted = place.as_ref().filter(|path| paths.contains(*path));
-        if let Some(path) = wanted.filter(|_| !found.has_no_content()) {
+        if let Some(path) = wanted.filter(|_| found.kind.has_content()) {
             if found.sparse.is_some() {
                 return Err(format!("{path} is stored as a sparse file, which is not taken out"));
             }

@@ -1,12 +1,15 @@
 //! A tar stream of which headers can be looked into before they are consumed; what members hold is not copied.
 
 use std::io::{self, BufRead};
+use std::ops::Range;
 
 /// A buffer over the stream that can be looked into before it is consumed.
 pub(crate) struct TarInput<R> {
     reader: R,
     buffer: Vec<u8>,
     start: usize,
+    /// Where the headers that were consumed last are in the buffer.
+    headers: Range<usize>,
     /// The bytes consumed, from the start of the tar.
     pub position: u64,
 }
@@ -18,6 +21,7 @@ impl<R: BufRead> TarInput<R> {
             reader,
             buffer: Vec::new(),
             start: 0,
+            headers: 0..0,
             position: 0,
         }
     }
@@ -27,13 +31,18 @@ impl<R: BufRead> TarInput<R> {
         self.buffer.get(self.start..).unwrap_or_default()
     }
 
-    /// The same, to be made plain in place.
-    pub(crate) fn buffered_mut(&mut self) -> &mut [u8] {
-        self.buffer.get_mut(self.start..).unwrap_or_default()
+    /// Leaves `bytes` of headers behind.
+    pub(crate) fn consume_headers(&mut self, bytes: usize) {
+        self.headers = self.start..self.start + bytes;
+        self.consume(bytes);
     }
 
-    /// Leaves `bytes` of the buffer behind.
-    pub(crate) fn consume(&mut self, bytes: usize) {
+    /// The headers that were consumed last, until more are read.
+    pub(crate) fn headers(&self) -> &[u8] {
+        self.buffer.get(self.headers.clone()).unwrap_or_default()
+    }
+
+    fn consume(&mut self, bytes: usize) {
         self.start += bytes;
         self.position += bytes as u64;
     }

@@ -2,35 +2,58 @@
 
 use std::sync::Arc;
 
-use tar_core::parse::{Limits as TarLimits, ParsedEntry, Parser};
-use tar_core::{EntryType, SparseEntry};
-
 use super::access_list::AccessList;
 use super::node_access::{FileCapabilities, NodeAccess};
-use super::pax::{self, PaxRecords};
-use super::tar_header::{HeaderScan, padding};
-use crate::limits::Limits;
+use super::pax::{self, SparseRecords};
+use super::sparse_map::{self, SparseMap};
+use super::tar_header::{
+    Block, FieldRange, GROUP, KIND, LINK, MODE, REAL_SIZE, TarFormat, USER, field, header_number, padding, text,
+};
 
-/// A parser of headers that were made plain.
-pub(super) fn tar_parser(limits: &Limits) -> Parser {
-    let mut parser = Parser::new(TarLimits {
-        max_metadata_size: u32::try_from(limits.tar_metadata).unwrap_or(u32::MAX),
-        max_sparse_entries: limits.sparse_regions,
-        ..TarLimits::default()
-    });
-    parser.set_allow_empty_path(true);
-    // `pax` and `header` check these themselves: what counts strictly, what does not count not at all.
-    parser.set_ignore_pax_errors(true);
-    parser.set_verify_checksums(false);
-    parser
+/// What a member is, by its type flag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TarKind {
+    /// A file, of any of the flags for one that engines take.
+    Regular,
+    /// Another name of a file, which its target names from the root.
+    HardLink,
+    /// A symbolic link.
+    Symlink,
+    /// A directory.
+    Directory,
+    /// A device or a named pipe.
+    Special,
+    /// A type that Go's reader hands on and engines have no case for (moby/moby `createTarFile`).
+    Unknown(u8),
+}
+
+impl TarKind {
+    /// A name that ends in a slash makes a directory of a file in the oldest format.
+    fn new(flag: u8, name: &[u8]) -> Self {
+        match flag {
+            b'5' => Self::Directory,
+            0 if name.ends_with(b"/") => Self::Directory,
+            0 | b'0' => Self::Regular,
+            b'1' => Self::HardLink,
+            b'2' => Self::Symlink,
+            b'3' | b'4' | b'6' => Self::Special,
+            _ => Self::Unknown(flag),
+        }
+    }
+
+    /// Whether a member of this kind has content. Others have none even where the header gives a size: a hard link,
+    /// for one, may carry the size of its target (Go's archive/tar, `isHeaderOnly`; GNU tar, "links 0 size on tape").
+    pub(super) fn has_content(self) -> bool {
+        matches!(self, Self::Regular | Self::Unknown(_))
+    }
 }
 
 /// What the headers of one member say.
 pub struct TarMember {
     /// The name, as written.
     pub name: Vec<u8>,
-    /// What it is, by its type flag.
-    pub kind: EntryType,
+    /// What it is.
+    pub kind: TarKind,
     /// The target of a link, as written.
     pub link: Vec<u8>,
     pub(super) access: NodeAccess,
@@ -40,94 +63,117 @@ pub struct TarMember {
     pub(super) access_list: Option<Arc<AccessList>>,
     /// The bytes of content in the stream.
     pub stored: u64,
-    /// Where they lie in a sparse file, and its size.
-    pub sparse: Option<(Vec<SparseEntry>, u64)>,
+    /// Where they lie in a sparse file.
+    pub sparse: Option<SparseMap>,
+    /// Whether a time or an owner is no number, so that every engine ends here.
+    pub(super) has_odd_number: bool,
     /// Where its own header begins among its headers, behind its extensions.
     pub(super) own: usize,
 }
 
-impl TarMember {
-    /// Takes a member out of the buffer. `own_map` is the size of a sparse map that stands in the content.
-    pub(crate) fn new(
-        entry: &ParsedEntry<'_>,
-        sparse: Option<(Vec<SparseEntry>, u64)>,
-        headers: &HeaderScan,
-        own_map: u64,
-    ) -> Result<Self, String> {
-        let records = pax::read_records(entry.pax.unwrap_or_default())?;
+/// The headers of one member. The contents of extension headers are empty where there is none.
+pub(super) struct MemberHeaders<'a> {
+    pub long_name: &'a [u8],
+    pub long_link: &'a [u8],
+    pub records: &'a [u8],
+    /// Where the member's own header begins, in bytes from the first one.
+    pub own: usize,
+    pub block: &'a Block,
+    /// What has been read of the stream behind it.
+    pub after: &'a [u8],
+}
+
+impl MemberHeaders<'_> {
+    /// The member, and the bytes behind its own header that a sparse map takes; `None` when the map goes on behind what
+    /// has been read.
+    ///
+    /// Errors: What is wrong with the headers, or a map of more than the limit of `regions`.
+    pub(super) fn read(&self, size: u64, regions: usize) -> Result<Option<(TarMember, usize)>, String> {
+        let records = pax::read_records(self.records)?;
+        let (long_name, long_link) = (text(self.long_name), text(self.long_link));
+        let are_two = |one: &[u8], other: &[u8]| !one.is_empty() && !other.is_empty();
         // Readers differ in which of the two counts, so that this would be two members in one.
-        if (headers.long_name && records.path) || (headers.long_link && records.linkpath) {
+        if are_two(long_name, records.path) || are_two(long_link, records.linkpath) {
             return Err("a name stands in a PAX record and in a GNU long name".to_owned());
         }
-        let kind = kind(entry);
-        // GNU's old format has its map in the header, and no records.
-        if records.sparse != sparse.is_some() && kind != EntryType::GnuSparse
-            || sparse.is_some() && has_no_content(kind)
-        {
-            return Err("the records of a sparse file fit no sparse file".to_owned());
-        }
-        Ok(Self {
-            name: entry.path.to_vec(),
+        let format = TarFormat::new(self.block);
+        let first = |texts: [&[u8]; 3]| texts.into_iter().find(|text| !text.is_empty()).map(<[u8]>::to_vec);
+        let name = first([records.sparse.name, records.path, long_name]).unwrap_or_else(|| format.name(self.block));
+        let link = first([records.linkpath, long_link, text(self.field(LINK))]).unwrap_or_default();
+        let kind = TarKind::new(self.flag(), &name);
+        let size = records.size.unwrap_or(size);
+        let Some((sparse, taken)) = self.sparse(kind, records.sparse, size, regions)? else {
+            return Ok(None);
+        };
+        let stored = match self.flag() {
+            // The blocks of GNU's old format are not counted in the size, the lines of the newest are.
+            b'S' => size,
+            _ if kind.has_content() => size
+                .checked_sub(taken as u64)
+                .ok_or("a sparse map is larger than its member")?,
+            _ => 0,
+        };
+        let owner = |place| header_number(self.field(place)).and_then(|number| u32::try_from(number).ok());
+        let mode = header_number(self.field(MODE)).unwrap_or_default() & 0o7777;
+        let member = TarMember {
+            name,
             kind,
-            link: entry.link_target.as_deref().unwrap_or_default().to_vec(),
+            link,
             access: NodeAccess {
-                mode: u16::try_from(entry.mode & 0o7777).unwrap_or_default(),
-                uid: records.uid.unwrap_or(headers.owner.0),
-                gid: records.gid.unwrap_or(headers.owner.1),
+                mode: u16::try_from(mode).unwrap_or_default(),
+                uid: records.uid.or_else(|| owner(USER)).unwrap_or_default(),
+                gid: records.gid.or_else(|| owner(GROUP)).unwrap_or_default(),
             },
             capabilities: records.capabilities,
-            stored: stored(entry, kind, &records, own_map)?,
             access_list: records.access_list,
+            stored,
             sparse,
-            own: headers.entry_at(),
-        })
+            has_odd_number: records.has_odd_number,
+            own: self.own,
+        };
+        Ok(Some((member, taken)))
     }
 
-    /// Whether it has no content, whatever its size says.
-    pub(super) fn has_no_content(&self) -> bool {
-        has_no_content(self.kind)
+    fn field(&self, place: FieldRange) -> &[u8] {
+        field(self.block, place)
     }
 
+    fn flag(&self) -> u8 {
+        self.field(KIND).first().copied().unwrap_or_default()
+    }
+
+    /// The map of a sparse file, none of another file, and the bytes behind the header that it takes.
+    fn sparse(
+        &self,
+        kind: TarKind,
+        records: SparseRecords<'_>,
+        size: u64,
+        regions: usize,
+    ) -> Result<Option<(Option<SparseMap>, usize)>, String> {
+        let bytes = records.bytes().unwrap_or(size);
+        let (map, bytes) = match kind {
+            TarKind::Unknown(b'S') => {
+                let bytes = header_number(self.field(REAL_SIZE)).ok_or("the size of a sparse file is no number")?;
+                (sparse_map::read_blocks(self.block, self.after)?, bytes)
+            }
+            _ if !records.is_there => return Ok(Some((None, 0))),
+            _ if !kind.has_content() => return Err(NOT_SPARSE.to_owned()),
+            _ if records.map_is_in_content() => (sparse_map::read_lines(self.after, regions)?, bytes),
+            _ if records.map.is_empty() => return Err(NOT_SPARSE.to_owned()),
+            _ => (Some((records.map, 0)), bytes),
+        };
+        let Some((numbers, taken)) = map else {
+            return Ok(None);
+        };
+        Ok(Some((Some(SparseMap::new(&numbers, bytes, regions)?), taken)))
+    }
+}
+
+const NOT_SPARSE: &str = "the records of a sparse file fit no sparse file";
+
+impl TarMember {
     /// The bytes behind its content, which fill the last block.
     pub fn padding(&self) -> u64 {
         padding(self.stored)
-    }
-}
-
-/// What a member is. A name that ends in a slash makes a directory of a file in the oldest format.
-fn kind(entry: &ParsedEntry<'_>) -> EntryType {
-    let [flag] = entry.header.as_ustar().typeflag;
-    if flag == 0 && entry.path.ends_with(b"/") {
-        EntryType::Directory
-    } else {
-        entry.entry_type
-    }
-}
-
-/// Whether a member of this kind has no content even where its header gives a size: a hard link, for one, may
-/// carry the size of its target (Go's archive/tar, `isHeaderOnly`; GNU tar, "links 0 size on tape").
-fn has_no_content(kind: EntryType) -> bool {
-    matches!(
-        kind,
-        EntryType::Link
-            | EntryType::Symlink
-            | EntryType::Char
-            | EntryType::Block
-            | EntryType::Directory
-            | EntryType::Fifo
-    )
-}
-
-/// The bytes of content that follow a member's headers.
-fn stored(entry: &ParsedEntry<'_>, kind: EntryType, records: &PaxRecords, own_map: u64) -> Result<u64, String> {
-    if has_no_content(kind) {
-        return Ok(0);
-    }
-    match records.size {
-        // `tar-core` takes the map from the size in the header, not from the one in a record.
-        Some(size) if records.map_in_content() && kind != EntryType::GnuSparse => size
-            .checked_sub(own_map)
-            .ok_or_else(|| "a sparse map is larger than its member".to_owned()),
-        _ => Ok(entry.size),
     }
 }

@@ -4,12 +4,10 @@
 
 use std::io::{BufReader, Read};
 
-use tar_core::EntryType;
-
 use super::changeset::Changeset;
 use super::index::LayerEntry;
 use super::tar_headers::{TarHeaders, TarItem};
-use super::tar_member::TarMember;
+use super::tar_member::{TarKind, TarMember};
 use crate::limits::Limits;
 use crate::path::RootPath;
 
@@ -43,7 +41,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
 
     /// The headers of the last item, as they are written.
     pub(super) fn raw(&self) -> &[u8] {
-        &self.headers.raw
+        self.headers.input.headers()
     }
 
     /// Where a member lies in the layer's tree; `None` for a name that cannot lie anywhere.
@@ -57,8 +55,8 @@ impl<'a, R: Read> TarMembers<'a, R> {
     /// Takes note of a member, so that those behind a link of the layer are placed behind it.
     pub(super) fn note(&mut self, path: &RootPath, member: &TarMember) -> Result<(), String> {
         let entry = match member.kind {
-            EntryType::Symlink => LayerEntry::Symlink(member.link.as_slice().into()),
-            EntryType::Directory => LayerEntry::Directory(member.access, None),
+            TarKind::Symlink => LayerEntry::Symlink(member.link.as_slice().into()),
+            TarKind::Directory => LayerEntry::Directory(member.access, None),
             // Of all else only the place counts: what lay below it is gone.
             _ => LayerEntry::Special,
         };

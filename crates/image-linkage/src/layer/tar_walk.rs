@@ -2,14 +2,13 @@
 
 use std::io::BufRead;
 
-use tar_core::{EntryType, SparseEntry};
-
 use super::changeset::Changeset;
 use super::file_facts::{FileReader, KeptFiles};
 use super::index::LayerEntry;
 use super::interest::IndexOptions;
+use super::sparse_map::SparseMap;
 use super::tar_headers::{TarHeaders, TarItem};
-use super::tar_member::TarMember;
+use super::tar_member::{TarKind, TarMember};
 use crate::limits::Limits;
 use crate::path::RootPath;
 
@@ -54,12 +53,6 @@ struct TarWalk<'a, R> {
     members: usize,
 }
 
-/// The type of an entry that Go's reader hands on and engines have no case for (moby/moby `createTarFile`).
-fn unknown_type(kind: EntryType) -> Option<u8> {
-    let is_unknown = matches!(kind, EntryType::Other(_) | EntryType::Continuous | EntryType::GnuSparse);
-    is_unknown.then(|| kind.to_byte())
-}
-
 impl<R: BufRead> TarWalk<'_, R> {
     fn take(&mut self, member: &TarMember) -> Result<(), String> {
         self.members += 1;
@@ -71,51 +64,44 @@ impl<R: BufRead> TarWalk<'_, R> {
         }
         // Before the member is read: paths and facts that are held count, content that passes does not.
         self.changeset.check_held(self.limits)?;
-        let after = member.padding();
-        let placed = self
-            .changeset
-            .place(&member.name, self.limits.path_bytes, self.limits.links)?;
-        let stored = member.stored;
-        let entry = match member.kind {
-            EntryType::Directory => LayerEntry::Directory(member.access, member.access_list.clone()),
-            EntryType::Symlink => LayerEntry::Symlink(member.link.as_slice().into()),
-            EntryType::Link => self.hardlink(placed.as_ref(), &member.link),
-            EntryType::Char | EntryType::Block | EntryType::Fifo => LayerEntry::Special,
-            _ => match &placed {
-                Some(path) => {
-                    if let Some(flag) = unknown_type(member.kind) {
-                        let what = format!("no engine knows its type, {flag:#04x}; it is taken for a file");
-                        self.changeset.refused(path, what);
-                    }
-                    let entry = self.file(path, member)?;
-                    self.changeset.add(path, entry);
-                    return self.headers.input.skip_padding(after);
-                }
-                None => LayerEntry::Special,
-            },
-        };
-        if let Some(path) = placed {
-            self.changeset.add(&path, entry);
+        let (path_bytes, links) = (self.limits.path_bytes, self.limits.links);
+        match self.changeset.place(&member.name, path_bytes, links)? {
+            Some(path) => {
+                let entry = self.entry(&path, member)?;
+                self.changeset.add(&path, entry);
+            }
+            None => self.headers.input.skip(member.stored)?,
         }
-        self.headers.input.skip(stored)?;
-        self.headers.input.skip_padding(after)
+        self.headers.input.skip_padding(member.padding())
     }
 
-    fn hardlink(&mut self, path: Option<&RootPath>, target: &[u8]) -> LayerEntry {
-        if let Some(path) = path.filter(|_| RootPath::leaves_root(target)) {
-            self.changeset.problem(
-                path,
-                "the hard link leads out of the root with \"..\"; it is taken inside the root",
-            );
+    fn entry(&mut self, path: &RootPath, member: &TarMember) -> Result<LayerEntry, String> {
+        if let TarKind::Unknown(flag) = member.kind {
+            let what = format!("no engine knows its type, {flag:#04x}; it is taken for a file");
+            self.changeset.refused(path, what);
         }
-        LayerEntry::Hardlink(RootPath::new(target))
+        if member.has_odd_number {
+            let what = "a time or an owner in its headers is no number, which no engine takes";
+            self.changeset.refused(path, what);
+        }
+        if member.kind == TarKind::HardLink && RootPath::leaves_root(&member.link) {
+            let what = "the hard link leads out of the root with \"..\"; it is taken inside the root";
+            self.changeset.problem(path, what);
+        }
+        Ok(match member.kind {
+            TarKind::Directory => LayerEntry::Directory(member.access, member.access_list.clone()),
+            TarKind::Symlink => LayerEntry::Symlink(member.link.as_slice().into()),
+            TarKind::HardLink => LayerEntry::Hardlink(RootPath::new(&member.link)),
+            TarKind::Special => LayerEntry::Special,
+            TarKind::Regular | TarKind::Unknown(_) => self.file(path, member)?,
+        })
     }
 
     fn file(&mut self, path: &RootPath, member: &TarMember) -> Result<LayerEntry, String> {
         let mut file = FileReader::new(path, member.access.mode, self.options);
         match &member.sparse {
             None => self.headers.input.read(member.stored, |bytes| file.push(bytes))?,
-            Some((regions, bytes)) => self.sparse(&mut file, member.stored, regions, *bytes)?,
+            Some(map) => self.sparse(&mut file, member.stored, map)?,
         }
         let (mut facts, too_large) = file.finish();
         (facts.uid, facts.gid) = (member.access.uid, member.access.gid);
@@ -129,26 +115,18 @@ impl<R: BufRead> TarWalk<'_, R> {
     }
 
     /// Reads a sparse file: regions of data in the stream, zeros between them.
-    fn sparse(
-        &mut self,
-        file: &mut FileReader,
-        stored: u64,
-        regions: &[SparseEntry],
-        bytes: u64,
-    ) -> Result<(), String> {
-        let surplus = surplus(stored, regions, bytes).ok_or_else(|| {
-            format!(
-                "a sparse file's map does not fit its content, before byte {}",
-                self.headers.input.position
-            )
+    fn sparse(&mut self, file: &mut FileReader, stored: u64, map: &SparseMap) -> Result<(), String> {
+        let surplus = map.surplus(stored).ok_or_else(|| {
+            let position = self.headers.input.position;
+            format!("a sparse file's map does not fit its content, before byte {position}")
         })?;
         let mut at = 0;
-        for region in regions {
-            self.zeros(file, region.offset.saturating_sub(at))?;
-            self.headers.input.read(region.length, |bytes| file.push(bytes))?;
-            at = region.offset.saturating_add(region.length);
+        for &[offset, length] in &map.regions {
+            self.zeros(file, offset.saturating_sub(at))?;
+            self.headers.input.read(length, |bytes| file.push(bytes))?;
+            at = offset.saturating_add(length);
         }
-        self.zeros(file, bytes.saturating_sub(at))?;
+        self.zeros(file, map.bytes.saturating_sub(at))?;
         self.headers.input.skip(surplus)
     }
 
@@ -175,23 +153,6 @@ impl<R: BufRead> TarWalk<'_, R> {
         }
         Ok(())
     }
-}
-
-/// The bytes of a sparse file's content that no region takes; `None` unless the regions stand in order, one
-/// behind the other, within a file of `bytes` and with no more than is `stored`.
-fn surplus(stored: u64, regions: &[SparseEntry], bytes: u64) -> Option<u64> {
-    // A file's size has 63 bits (`off_t`).
-    i64::try_from(bytes).ok()?;
-    let mut end = 0;
-    let mut surplus = stored;
-    for region in regions {
-        surplus = surplus.checked_sub(region.length)?;
-        end = Some(region.offset)
-            .filter(|&offset| offset >= end)?
-            .checked_add(region.length)
-            .filter(|&end| end <= bytes)?;
-    }
-    (end <= bytes).then_some(surplus)
 }
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];

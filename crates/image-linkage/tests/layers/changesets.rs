@@ -93,6 +93,40 @@ fn l08_a_directory_that_becomes_something_else_takes_its_content_along() {
 }
 
 #[test]
+fn what_lies_below_a_file_of_its_layer_ends_every_engine() {
+    // Docker 20.10 and Podman 4.3 end each of them with ENOTDIR, umoci 0.4.7 each but the whiteout.
+    let below = |path: &str| format!("? {path}: it lies below an entry of its layer that is no directory");
+    let file = Layer::new().file("a", "");
+    for (layer, refused) in [
+        (file.clone().file("a/x", ""), "/a/x"),
+        (file.clone().file("a/b/c/x", ""), "/a/b/c/x"),
+        (file.clone().dir("a/d"), "/a/d"),
+        (file.clone().whiteout("a/x"), "/a/.wh.x"),
+        (file.clone().symlink("l", "a").file("l/x", ""), "/l/x"),
+    ] {
+        let found = index(&layer.tar()).unwrap();
+        assert_eq!(lines(&found).last(), Some(&below(refused)));
+        assert_eq!(found.problems[0].kind, ProblemKind::Refused);
+        assert_eq!(found.problems.len(), 1);
+    }
+    for sound in [
+        file.clone().opaque("a"),
+        file.clone().dir("a").file("a/x", ""),
+        Layer::new().file("a/x", "").file("a", ""),
+        Layer::new()
+            .dir("d")
+            .symlink("l", "d")
+            .hardlink("h", "l")
+            .file("h/x", ""),
+    ] {
+        assert_eq!(index(&sound.tar()).unwrap().problems, []);
+    }
+    // In a layer of its own it takes the place of the file.
+    let layers = [file, Layer::new().file("a/x", "")];
+    assert_eq!(merged(&layers.map(|layer| layer.tar())), ["1 /a/", "1 /a/x 0"]);
+}
+
+#[test]
 fn l09_links_and_directories_of_several_layers_resolve_on_the_merged_tree() {
     let layers = [
         Layer::new().dir("usr/lib").file("usr/lib/libx.so", "x"),

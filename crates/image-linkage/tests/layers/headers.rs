@@ -1,5 +1,7 @@
 //! Headers of a tar: which member do they mean, and where does the next one begin? (rows T-02 to T-06, T-10)
 
+use image_linkage::layer::ProblemKind;
+
 use crate::raw::{Header, Tar, record};
 use crate::{index, read, refuse};
 
@@ -85,8 +87,94 @@ fn long_names_and_targets_of_both_formats_are_read() {
     let prefix = Header::new(b"name", b'0', 0).set(345, b"the/prefix");
     let ustar = Tar::new().raw(&prefix, b"");
     assert_eq!(read(&ustar.end()), ["/the/prefix/name 0"]);
-    let odd_version = Tar::new().raw(&prefix.set(263, b"\0\0"), b"");
+    let odd_version = Tar::new().raw(&prefix.clone().set(263, b"\0\0"), b"");
     assert_eq!(read(&odd_version.end()), ["/the/prefix/name 0"]);
+    // Jörg Schilling's star has times where the last bytes of the prefix are.
+    let [time, prefix] = [b"00000000000\0", &*b"p".repeat(131)].map(|field| prefix.clone().set(345, field));
+    let star = prefix.set(476, b"00000000000\0").set(508, b"tar\0");
+    assert_eq!(
+        read(&Tar::new().raw(&star, b"").end()),
+        [format!("/{}/name 0", "p".repeat(131))]
+    );
+    assert_eq!(read(&Tar::new().raw(&time, b"").end()), ["/00000000000/name 0"]);
+}
+
+// Docker 20.10, Podman 4.3 and umoci 0.4.7 read these and the next four tests so.
+#[test]
+fn a_prefix_of_the_first_gos_counts_where_gnu_has_times() {
+    let gnu = Header::new(b"name", b'0', 0).gnu();
+    for (field, name) in [
+        (&b"the/prefix"[..], "/the/prefix/name 0"),
+        (b"00000000000\0", "/name 0"),
+        (b"\0the/prefix", "/name 0"),
+        ("thé".as_bytes(), "/name 0"),
+        (&[0xff; 24], "/name 0"),
+    ] {
+        let tar = Tar::new().raw(&gnu.clone().set(345, field), b"");
+        assert_eq!(read(&tar.end()), [name]);
+    }
+}
+
+#[test]
+fn a_long_name_ends_at_its_first_nul() {
+    for (text, found) in [
+        (&b"one\0two"[..], ["/one -> one"]),
+        (b"\0two", ["/x -> y"]),
+        (b"", ["/x -> y"]),
+    ] {
+        let tar = Tar::new()
+            .long(b'L', text)
+            .long(b'K', text)
+            .raw(&Header::new(b"x", b'2', 0).gnu().link(b"y"), b"");
+        assert_eq!(read(&tar.end()), found);
+    }
+}
+
+#[test]
+fn of_several_extension_headers_the_last_one_counts() {
+    let names = Tar::new()
+        .long(b'L', b"one")
+        .long(b'K', b"to")
+        .long(b'L', b"two")
+        .long(b'K', b"there")
+        .raw(&Header::new(b"x", b'2', 0).gnu(), b"");
+    assert_eq!(read(&names.end()), ["/two -> there"]);
+    let records = Tar::new()
+        .pax(&[("path", "one"), ("size", "5")])
+        .pax(&[("linkpath", "there")])
+        .raw(&Header::new(b"x", b'2', 0).link(b"here"), b"");
+    assert_eq!(read(&records.end()), ["/x -> there"]);
+}
+
+#[test]
+fn an_empty_record_leaves_the_field_of_the_header() {
+    let link = Header::new(b"x", b'2', 0).link(b"here");
+    for records in [
+        &[("path", ""), ("linkpath", "")][..],
+        &[("path", "one"), ("path", "")],
+        &[("size", "")],
+    ] {
+        assert_eq!(read(&Tar::new().pax(records).raw(&link, b"").end()), ["/x -> here"]);
+    }
+    // Then there is one name alone.
+    let long = Tar::new().pax(&[("path", "")]).long(b'L', b"two").file("x", b"");
+    assert_eq!(read(&long.end()), ["/two 0"]);
+}
+
+#[test]
+fn extension_headers_without_a_member_are_nothing() {
+    for tar in [
+        Tar::new().file("a", b"").pax(&[("path", "b")]),
+        Tar::new().file("a", b"").long(b'L', b"b").long(b'K', b"c"),
+    ] {
+        for zeros in [0, 512, 1024, 10240] {
+            let tar = [tar.clone().cut(), vec![0; zeros]].concat();
+            assert_eq!(read(&tar), ["/a 0"], "{zeros} bytes of zeros");
+        }
+        refuse(&[tar.clone().cut(), vec![0; 7]].concat(), "in the middle of a header");
+        let tar = tar.cut();
+        refuse(&tar[..tar.len() - 512], "in the middle of a header");
+    }
 }
 
 #[test]
@@ -101,7 +189,6 @@ fn t05_a_malformed_pax_record_is_an_error_with_its_place() {
         b"9 path=b\n\0\0\0",
         b"12 size=abc\n",
         b"10 size=-1\n",
-        b"8 path=\n",
         b"\xff\xff\xff",
     ] {
         for kind in [b'x', b'g'] {
@@ -116,19 +203,19 @@ fn t05_a_malformed_pax_record_is_an_error_with_its_place() {
 fn t05_odd_owners_and_times_harm_nobody() {
     let records = [
         ("mtime", "-1.5"),
-        ("atime", "1e9"),
+        ("atime", "+12."),
         ("ctime", ""),
         ("uid", "-2"),
-        ("gid", "nobody"),
+        ("gid", ""),
         ("uname", ""),
         ("SCHILY.xattr.security.capability", "a=b\n\0"),
-        ("LIBARCHIVE.creationtime", "1"),
+        ("LIBARCHIVE.creationtime", "yesterday"),
     ];
     let bytes: Vec<u8> = records
         .iter()
         .flat_map(|(key, value)| record(key.as_bytes(), value.as_bytes()))
         .chain(record(b"gname", b"\xff\xfe"))
-        .chain(record(b"mtime", b"\xff"))
+        .chain(record(b"SCHILY.xattr.user.\xff", b"v"))
         .collect();
     let header = Header::new(b"PaxHeaders/x", b'x', bytes.len());
     let tar = Tar::new().raw(&header, &bytes).file("a", b"x");
@@ -136,11 +223,27 @@ fn t05_odd_owners_and_times_harm_nobody() {
 }
 
 #[test]
-fn t05_a_key_that_is_not_utf8_is_an_error_though_engines_take_it() {
-    let bytes = record(b"SCHILY.xattr.user.\xff", b"v");
-    let header = Header::new(b"PaxHeaders/x", b'x', bytes.len());
-    let tar = Tar::new().raw(&header, &bytes).file("a", b"x");
-    refuse(&tar.end(), "invalid UTF-8 in PAX key");
+fn t05_records_of_owners_and_times_that_are_no_numbers_end_every_engine() {
+    // Docker 20.10, Podman 4.3 and umoci 0.4.7 end each of them: "archive/tar: invalid tar header".
+    let odd = "? /a: a time or an owner in its headers is no number, which no engine takes";
+    for record in [
+        ("mtime", "yesterday"),
+        ("mtime", ".5"),
+        ("mtime", "5.5x"),
+        ("mtime", "99999999999999999999"),
+        ("atime", "1e9"),
+        ("ctime", "x"),
+        ("uid", "nobody"),
+        ("gid", "nobody"),
+    ] {
+        let tar = Tar::new().pax(&[record]).file("a", b"x").file("b", b"").end();
+        assert_eq!(read(&tar), ["/a 1", "/b 0", odd], "{record:?}");
+        let kinds = index(&tar).unwrap().problems.into_iter().map(|problem| problem.kind);
+        assert_eq!(kinds.collect::<Vec<_>>(), [ProblemKind::Refused]);
+    }
+    let global = record(b"mtime", b"yesterday");
+    let tar = Tar::new().member("pax_global_header", b'g', &global).file("a", b"x");
+    assert_eq!(read(&tar.end()), ["/a 1"]);
 }
 
 #[test]
@@ -217,12 +320,7 @@ fn t06_global_headers_change_nothing() {
 }
 
 #[test]
-fn extension_headers_come_once_and_have_an_entry() {
-    let twice = Tar::new().pax(&[]).pax(&[]).file("a", b"");
-    refuse(&twice.end(), "duplicate PAX");
-    let orphan = Tar::new().pax(&[("path", "a")]);
-    refuse(&orphan.clone().end(), "without a following");
-    refuse(&orphan.cut(), "in the middle of a header");
+fn an_extension_header_has_a_magic_number() {
     let no_magic = Header::new(b"x", b'x', 0).set(257, &[0; 8]);
     let tar = Tar::new().raw(&no_magic, b"").file("a", b"");
     refuse(&tar.end(), "has no magic number");

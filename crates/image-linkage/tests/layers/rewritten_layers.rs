@@ -111,6 +111,7 @@ fn what_else_a_header_says_of_a_file_goes_with_it() {
     let tar = Tar::new()
         .pax(&[("path", "lib/x"), ("SCHILY.xattr.user.a", "1"), ("mtime", "1.5")])
         .file("cut", b"content")
+        .pax(&[("linkpath", "lib/w"), ("comment", "of nothing")])
         .pax(&[("linkpath", "lib/x"), ("comment", "of the link")])
         .raw(&Header::new(b"lib/y", b'1', 0).link(b"cut"), b"")
         .long(b'K', b"lib/x")

@@ -6,7 +6,7 @@ use std::io::{self, BufReader, Read, Seek};
 
 use crate::image_error::ImageError;
 use image_linkage::escape;
-use image_linkage::layer::{EntryType, HeaderParser, HeaderStep, TarItem, TarMember};
+use image_linkage::layer::{HeaderParser, HeaderStep, TarItem, TarKind, TarMember};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
@@ -179,7 +179,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
             if !self.fill(need)? {
                 return Ok(None);
             }
-            let (item, consumed) = match self.parser.step(&mut self.ahead) {
+            let (item, consumed) = match self.parser.step(&self.ahead) {
                 Ok(HeaderStep::More(bytes)) => {
                     // At least one byte more than before, so that the loop always comes to an end.
                     need = bytes.max(self.ahead.len() + 1);
@@ -245,7 +245,8 @@ impl<R: SkipRead> ArchiveMembers<R> {
             return Ok(true);
         }
         // Two blocks of zeros should end an archive. Some writers leave them out, or do not fill the last block.
-        if self.ahead.iter().all(|&byte| byte == 0) {
+        let rest = self.parser.behind_extensions(&self.ahead);
+        if rest.is_some_and(|rest| rest.iter().all(|&byte| byte == 0)) {
             return match self.position {
                 0 if self.ahead.is_empty() => Err(self.not_a_tar("it is empty")),
                 _ => Ok(false),
@@ -330,13 +331,13 @@ fn kind(member: &TarMember) -> MemberKind {
     match member.kind {
         _ if member.sparse.is_some() => MemberKind::Sparse,
         // Archives older than ustar mark a directory by the slash at its name's end and by nothing else.
-        EntryType::Regular | EntryType::Continuous if !member.name.ends_with(b"/") => MemberKind::File,
+        TarKind::Regular | TarKind::Unknown(b'7') if !member.name.ends_with(b"/") => MemberKind::File,
         // A hard link names its target from the archive's root, a symbolic link from its own folder. Docker before 25
         // saved a layer that two images share as a link to `../ID/layer.tar`.
-        EntryType::Link => MemberKind::Link(RootPath::new(target)),
+        TarKind::HardLink => MemberKind::Link(RootPath::new(target)),
         // An absolute target is one of the archive's own members, and never a file of the host.
-        EntryType::Symlink if target.starts_with(b"/") => MemberKind::Link(RootPath::new(target)),
-        EntryType::Symlink => MemberKind::Link(RootPath::new(&member.name).parent().join(target)),
+        TarKind::Symlink if target.starts_with(b"/") => MemberKind::Link(RootPath::new(target)),
+        TarKind::Symlink => MemberKind::Link(RootPath::new(&member.name).parent().join(target)),
         _ => MemberKind::Other,
     }
 }
