@@ -1,7 +1,8 @@
 //! The headers of one member, written anew with another name or another link target; all else stays as it is.
 
 use super::pax;
-use super::tar_header::{BLOCK, Block, KIND, LINK, MAGIC, NAME, PREFIX, SIZE, SUM, VERSION, member_size, put};
+use super::tar_header::{BLOCK, Block, KIND, LINK, MAGIC, NAME, PREFIX, SIZE, SUM, VERSION, put};
+use super::tar_member::TarMember;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HeaderChange<'a> {
@@ -20,77 +21,50 @@ impl HeaderChange<'_> {
     }
 }
 
-/// The headers `raw`, from the first extension header to the member's own, with what changes; `own` is where the
-/// member's own begins. What lies behind it, such as a sparse map, must not be there.
+/// The headers of a member, whose own `raw` headers are, with what changes. A GNU long name becomes a record. The member is
+/// no sparse file.
 ///
 /// Errors: Why the headers cannot be changed.
-pub(crate) fn edit_headers(raw: &[u8], own: usize, change: &HeaderChange<'_>) -> Result<Vec<u8>, String> {
-    let broken = || "its headers end before they are whole".to_owned();
+pub(crate) fn edit_headers(raw: &[u8], member: &TarMember, change: &HeaderChange<'_>) -> Result<Vec<u8>, String> {
     let mut records = Vec::new();
-    let mut out = Vec::new();
-    let mut at = 0;
-    while at < own {
-        let header: &Block = raw.get(at..).and_then(<[u8]>::first_chunk).ok_or_else(broken)?;
-        let bytes = usize::try_from(member_size(header).ok_or_else(broken)?).map_err(|_too_large| broken())?;
-        let whole = BLOCK + bytes.next_multiple_of(BLOCK);
-        let content = raw.get(at + BLOCK..at + BLOCK + bytes).ok_or_else(broken)?;
-        match header.get(KIND.start) {
-            // Of several the last one counts.
-            Some(b'x') => records = kept(content, change)?,
-            // Beside the new name a GNU long name would be a second one, and readers differ in which counts.
-            Some(b'L') if change.name.is_some() => {}
-            Some(b'K') if change.link.is_some() => {}
-            _ => out.extend(raw.get(at..at + whole).ok_or_else(broken)?),
+    pax::for_each_record(raw.get(member.records.clone()).unwrap_or_default(), |_, key, value| {
+        let goes = match key {
+            b"path" | b"linkpath" => true,
+            // It counts in the place of the size in the header (POSIX.1-2017, pax, "pax Extended Header").
+            b"size" => change.size.is_some(),
+            _ => false,
+        };
+        if !goes {
+            records.extend(record(key, value));
         }
-        at += whole;
-    }
-    let own: &Block = raw.get(own..).and_then(<[u8]>::first_chunk).ok_or_else(broken)?;
-    let mut own = *own;
-    for (key, text, place) in [("path", change.name, NAME), ("linkpath", change.link, LINK)] {
-        let Some(text) = text else { continue };
+        Ok(())
+    })?;
+    let own = raw.get(member.own..).and_then(<[u8]>::first_chunk);
+    let mut own: Block = *own.ok_or("its headers end before they are whole")?;
+    let name = change.name.unwrap_or(&member.name);
+    let link = change.link.unwrap_or(&member.link);
+    for (key, text, place) in [("path", name, NAME), ("linkpath", link, LINK)] {
         if text.len() > place.len() {
             records.extend(record(key.as_bytes(), text));
         }
         put(&mut own, place, text);
     }
+    // It is a part of the name; in GNU's format the field holds times, which nobody reads.
+    put(&mut own, PREFIX, b"");
     if let Some(size) = change.size {
         put(&mut own, SIZE, format!("{size:011o}").as_bytes());
     }
     if let Some(kind) = change.kind {
         put(&mut own, KIND, &[kind]);
     }
-    // The prefix is that of the old name; in GNU's format the field holds times, which nobody reads.
-    if change.name.is_some() {
-        put(&mut own, PREFIX, b"");
-    }
     sum(&mut own);
-    if !records.is_empty() {
-        out.extend(extended(&records));
-    }
+    let mut out = if records.is_empty() {
+        Vec::new()
+    } else {
+        extended(&records)
+    };
     out.extend(own);
     Ok(out)
-}
-
-/// The records of a PAX header that stay, as they are written.
-fn kept(content: &[u8], change: &HeaderChange<'_>) -> Result<Vec<u8>, String> {
-    let mut kept = Vec::new();
-    pax::for_each_record(content, |_, key, value| {
-        let goes = match key {
-            b"path" => change.name.is_some(),
-            b"linkpath" => change.link.is_some(),
-            // It counts in the place of the size in the header (POSIX.1-2017, pax, "pax Extended Header").
-            b"size" => change.size.is_some(),
-            _ if key.starts_with(b"GNU.sparse.") => {
-                return Err("it is a sparse file, which is not written anew".to_owned());
-            }
-            _ => false,
-        };
-        if !goes {
-            kept.extend(record(key, value));
-        }
-        Ok(())
-    })?;
-    Ok(kept)
 }
 
 /// One record: its length, which counts itself, the key and the value.

@@ -231,7 +231,7 @@ fn write_headers(
             "{path} is a sparse file with other names, which is not written again under one of them"
         ));
     }
-    let headers = edit_headers(raw, found.own, change)?;
+    let headers = edit_headers(raw, found, change)?;
     out.write_all(&headers).map_err(|error| error.to_string())
 }
 

@@ -1,101 +1,92 @@
-//! Where the content of a sparse file lies, in the four ways of GNU tar to write it ("Storing Sparse Files" in its manual).
+//! Where the content of a sparse file lies, as GNU tar writes it ("Storing Sparse Files" in its manual).
+
+use std::io::BufRead;
 
 use super::pax::read_number;
 use super::tar_header::{BLOCK, Block, header_number};
+use super::tar_input::TarInput;
 
-/// The regions of a sparse file that are stored; zeros lie between them.
-pub struct SparseMap {
-    /// The offset of each region in the file, and its length.
-    pub(super) regions: Vec<[u64; 2]>,
+/// A file of which only some regions are stored; zeros lie between them.
+pub struct SparseFile {
+    /// The offset of each region in the file and its length, in turn; `None` when they stand in lines before the content
+    /// and are counted in its size (format 1.0).
+    pub(super) map: Option<Vec<u64>>,
     /// The size of the file.
     pub(super) bytes: u64,
 }
 
-impl SparseMap {
-    /// The map of a file of `bytes`, by offset and length in turn.
-    ///
-    /// Errors: When they are no pairs, or more than the limit of `regions`.
-    pub(super) fn new(numbers: &[u64], bytes: u64, regions: usize) -> Result<Self, String> {
-        match numbers.as_chunks() {
-            (pairs, []) if pairs.len() <= regions => Ok(Self {
-                regions: pairs.to_vec(),
-                bytes,
-            }),
-            (_, []) => Err(too_many(regions)),
-            _ => Err("a sparse map has an offset without a length".to_owned()),
-        }
+/// The blocks `after` a header of GNU's old format in which its map goes on; `None` when they are not whole.
+pub(super) fn map_blocks<'a>(block: &Block, after: &'a [u8]) -> Option<&'a [u8]> {
+    let mut goes_on = block.get(482)?;
+    let mut blocks = &[][..];
+    while *goes_on != 0 {
+        blocks = after.get(..blocks.len() + BLOCK)?;
+        goes_on = blocks.get(blocks.len() - 8)?;
     }
+    Some(blocks)
+}
 
-    /// The bytes of what is `stored` that no region takes; `None` unless the regions stand in order, one behind the other,
-    /// within the file and with no more than is stored.
-    pub(super) fn surplus(&self, stored: u64) -> Option<u64> {
-        // A file's size has 63 bits (`off_t`).
-        i64::try_from(self.bytes).ok()?;
-        let mut end = 0;
-        let mut surplus = stored;
-        for &[offset, length] in &self.regions {
-            surplus = surplus.checked_sub(length)?;
-            let next = offset.checked_add(length).filter(|&next| next <= self.bytes)?;
-            end = (offset >= end).then_some(next)?;
+/// The map in a header of GNU's old format and in the blocks after it; `None` when a number is none.
+pub(super) fn read_blocks(block: &Block, blocks: &[u8]) -> Option<Vec<u64>> {
+    let further = blocks.chunks(BLOCK).filter_map(|block| block.get(..504));
+    let lists = block.get(386..482).into_iter().chain(further);
+    // An offset that begins with a NUL ends a list, to every reader.
+    let pairs = lists.flat_map(|list| list.chunks_exact(24).take_while(|pair| pair.first() != Some(&0)));
+    pairs
+        .flat_map(|pair| pair.chunks_exact(12))
+        .map(header_number)
+        .collect()
+}
+
+/// Reads the map of format 1.0: how many regions there are, then each offset and length in a line, in whole blocks.
+///
+/// Errors: When a line is no number, or there are more than the limit of `regions`, and what `input` gives.
+pub(super) fn read_lines(input: &mut TarInput<impl BufRead>, regions: usize) -> Result<Vec<u64>, String> {
+    let no_number = "a line of a sparse map is no number";
+    let mut text = Vec::new();
+    let mut numbers = Vec::new();
+    // No line reaches over a whole block.
+    while text.len() < BLOCK {
+        input.read(BLOCK as u64, |bytes| text.extend_from_slice(bytes))?;
+        while let Some(end) = text.iter().position(|&byte| byte == b'\n') {
+            numbers.push(text.get(..end).and_then(read_number).ok_or(no_number)?);
+            text.drain(..=end);
+            match numbers.split_first() {
+                Some((&count, _)) if count > regions as u64 => return Err(too_many(regions)),
+                Some((&count, map)) if map.len() as u64 == 2 * count => return Ok(map.to_vec()),
+                _ => {}
+            }
         }
-        Some(surplus)
     }
+    Err(no_number.to_owned())
+}
+
+/// The offset and length of each region, and the bytes of what is `stored` that no region takes. The regions stand in
+/// order, one behind the other, within a file of `bytes` and with no more than is stored.
+///
+/// Errors: When they do not, or are more than the limit of `regions`.
+pub(super) fn check_map(map: &[u64], bytes: u64, stored: u64, regions: usize) -> Result<(&[[u64; 2]], u64), String> {
+    let misfit = "a sparse file's map does not fit its content";
+    let (pairs, []) = map.as_chunks() else {
+        return Err(misfit.to_owned());
+    };
+    if pairs.len() > regions {
+        return Err(too_many(regions));
+    }
+    // A file's size has 63 bits (`off_t`).
+    i64::try_from(bytes).map_err(|_too_large| misfit)?;
+    let mut end = 0;
+    let mut surplus = stored;
+    for &[offset, length] in pairs {
+        surplus = surplus.checked_sub(length).ok_or(misfit)?;
+        let next = offset
+            .checked_add(length)
+            .filter(|&next| offset >= end && next <= bytes);
+        end = next.ok_or(misfit)?;
+    }
+    Ok((pairs, surplus))
 }
 
 fn too_many(regions: usize) -> String {
     format!("a sparse map has more than the limit of {regions} regions")
-}
-
-/// The numbers of a map, and the bytes behind the header that it takes; `None` when it goes on behind what there is.
-pub(super) type StoredMap = Option<(Vec<u64>, usize)>;
-
-/// A map as GNU's old format has it: in the header `block`, and in blocks `after` it.
-///
-/// Errors: When a number is none.
-pub(super) fn read_blocks(block: &Block, after: &[u8]) -> Result<StoredMap, String> {
-    let mut numbers = Vec::new();
-    let mut bytes = 0;
-    let mut pairs = block.get(386..482).unwrap_or_default();
-    let mut goes_on = block.get(482);
-    loop {
-        // An offset that begins with a NUL ends the list, to every reader.
-        for pair in pairs.chunks_exact(24).take_while(|pair| pair.first() != Some(&0)) {
-            for number in pair.chunks_exact(12) {
-                numbers.push(header_number(number).ok_or("a sparse map holds what is no number")?);
-            }
-        }
-        if goes_on == Some(&0) {
-            return Ok(Some((numbers, bytes)));
-        }
-        let Some(next) = after.get(bytes..).and_then(<[u8]>::first_chunk::<BLOCK>) else {
-            return Ok(None);
-        };
-        bytes += BLOCK;
-        pairs = next.get(..504).unwrap_or_default();
-        goes_on = next.get(504);
-    }
-}
-
-/// A map as format 1.0 has it: in lines at the start of the content, their number in the first, whole blocks in all.
-///
-/// Errors: When a line is no number, or there are more than the limit of `regions`.
-pub(super) fn read_lines(content: &[u8], regions: usize) -> Result<StoredMap, String> {
-    let no_number = "a line of a sparse map is no number";
-    let lines = content.split_inclusive(|&byte| byte == b'\n');
-    let mut lines = lines.map_while(|line| line.strip_suffix(b"\n"));
-    let Some(first) = lines.next() else {
-        return Ok(None);
-    };
-    let count = usize::try_from(read_number(first).ok_or(no_number)?).unwrap_or(usize::MAX);
-    if count > regions {
-        return Err(too_many(regions));
-    }
-    let lines: Vec<_> = lines.take(2 * count).collect();
-    let bytes = lines.iter().fold(first.len() + 1, |sum, line| sum + line.len() + 1);
-    let bytes = bytes.next_multiple_of(BLOCK);
-    if lines.len() < 2 * count || content.len() < bytes {
-        return Ok(None);
-    }
-    let numbers: Option<Vec<u64>> = lines.into_iter().map(read_number).collect();
-    Ok(Some((numbers.ok_or(no_number)?, bytes)))
 }

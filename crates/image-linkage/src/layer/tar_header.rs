@@ -84,24 +84,27 @@ impl TarFormat {
             _ => Self::Oldest,
         }
     }
+}
 
-    /// The name in a header of this format.
-    pub(super) fn name(self, block: &Block) -> Vec<u8> {
-        let name = text(field(block, NAME));
-        // star has times behind a prefix that is shorter.
-        let end = if block.ends_with(b"tar\0") { 476 } else { PREFIX.end };
-        let prefix = text(field(block, PREFIX.start..end));
-        let counts = match self {
-            Self::Oldest => false,
-            Self::Ustar => true,
-            // Go before 1.8 wrote a prefix where GNU has times, and every Go still looks for it (`readHeader`).
-            Self::Gnu => prefix.is_ascii() && [345..357, 357..369].into_iter().any(|time| is_text(field(block, time))),
-        };
-        if counts && !prefix.is_empty() {
-            [prefix, b"/", name].concat()
-        } else {
-            name.to_vec()
+/// The name in a header, with the prefix that may stand in front of it.
+pub(super) fn name(block: &Block) -> Vec<u8> {
+    let name = text(field(block, NAME));
+    // star has times behind a prefix that is shorter.
+    let end = if block.ends_with(b"tar\0") { 476 } else { PREFIX.end };
+    let prefix = text(field(block, PREFIX.start..end));
+    let counts = match TarFormat::new(block) {
+        TarFormat::Oldest => false,
+        TarFormat::Ustar => !prefix.is_empty(),
+        // Go before 1.8 wrote a prefix where GNU has times, and every Go still looks for it (`readHeader`).
+        TarFormat::Gnu => {
+            let is_odd = |time| is_text(field(block, time));
+            !prefix.is_empty() && prefix.is_ascii() && (is_odd(345..357) || is_odd(357..369))
         }
+    };
+    if counts {
+        [prefix, b"/", name].concat()
+    } else {
+        name.to_vec()
     }
 }
 

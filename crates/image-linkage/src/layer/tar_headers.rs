@@ -4,7 +4,8 @@ use std::io::BufRead;
 use std::ops::Range;
 
 use super::pax;
-use super::tar_header::{BLOCK, Block, KIND, TarFormat, check_sum, field, is_zero, member_size};
+use super::sparse_map::map_blocks;
+use super::tar_header::{BLOCK, Block, KIND, TarFormat, check_sum, field, is_zero, member_size, text};
 use super::tar_input::TarInput;
 use super::tar_member::{MemberHeaders, TarMember};
 use crate::limits::Limits;
@@ -21,16 +22,15 @@ pub enum TarItem {
 
 /// What bytes come to that should begin with headers.
 pub enum HeaderStep {
-    /// The headers go on: this many bytes of them have to be there, from their start.
+    /// The headers go on, and this many bytes of them have to be there, from their start.
     More(usize),
-    /// The headers, and how many bytes they take.
-    Whole(TarItem, usize),
+    /// They are whole.
+    Whole(TarItem),
 }
 
 /// Understands headers as engines do, and reads nothing itself.
 pub struct HeaderParser {
     metadata: u64,
-    regions: usize,
     extensions: Extensions,
 }
 
@@ -52,12 +52,11 @@ impl HeaderParser {
     pub fn new(limits: &Limits) -> Self {
         Self {
             metadata: limits.tar_metadata as u64,
-            regions: limits.sparse_regions,
             extensions: Extensions::default(),
         }
     }
 
-    /// What `ahead` begins with. After [`HeaderStep::More`] it must be given again, with more bytes behind it.
+    /// What `ahead` is: the bytes that were asked for, of which one block is where headers begin.
     ///
     /// Errors: What is wrong with the headers.
     pub fn step(&mut self, ahead: &[u8]) -> Result<HeaderStep, String> {
@@ -120,26 +119,31 @@ impl HeaderParser {
         };
         // The records count for nothing, but damage in them does.
         pax::read_records(records)?;
-        Ok(HeaderStep::Whole(TarItem::Global, end))
+        Ok(HeaderStep::Whole(TarItem::Global))
     }
 
     fn member(&mut self, ahead: &[u8], block: &Block, after: &[u8], size: u64) -> Result<HeaderStep, String> {
+        let is_old_sparse = field(block, KIND) == b"S";
+        let blocks = if is_old_sparse {
+            map_blocks(block, after)
+        } else {
+            Some(&[][..])
+        };
+        let Some(map_blocks) = blocks else {
+            return Ok(HeaderStep::More(ahead.len() + BLOCK));
+        };
+        let extensions = std::mem::take(&mut self.extensions);
         let content = |place: &Range<usize>| ahead.get(place.clone()).unwrap_or_default();
-        let extensions = &self.extensions;
         let headers = MemberHeaders {
-            long_name: content(&extensions.long_name),
-            long_link: content(&extensions.long_link),
+            long_name: text(content(&extensions.long_name)),
+            long_link: text(content(&extensions.long_link)),
             records: content(&extensions.records),
-            own: extensions.end,
             block,
-            after,
+            map_blocks,
         };
-        let Some((member, map)) = headers.read(size, self.regions)? else {
-            return Ok(HeaderStep::More((ahead.len() / BLOCK + 1) * BLOCK));
-        };
-        let bytes = extensions.end + BLOCK + map;
-        self.extensions = Extensions::default();
-        Ok(HeaderStep::Whole(TarItem::Member(member), bytes))
+        let mut member = headers.read(size)?;
+        (member.records, member.own) = (extensions.records, extensions.end);
+        Ok(HeaderStep::Whole(TarItem::Member(member)))
     }
 
     /// Two blocks of zeros end a tar; one alone is an error to Go (`readHeader`).
@@ -147,7 +151,7 @@ impl HeaderParser {
         let end = self.extensions.end + 2 * BLOCK;
         match after.first_chunk() {
             None => Ok(HeaderStep::More(end)),
-            Some(second) if is_zero(second) => Ok(HeaderStep::Whole(TarItem::End, end)),
+            Some(second) if is_zero(second) => Ok(HeaderStep::Whole(TarItem::End)),
             Some(_) => Err("a lone block of zeros stands where a header should".to_owned()),
         }
     }
@@ -177,23 +181,25 @@ impl<R: BufRead> TarHeaders<R> {
     ///
     /// Errors: What is wrong with its headers and at which byte, or what the reader gives.
     pub(super) fn next(&mut self) -> Result<TarItem, String> {
-        loop {
+        self.input.headers.clear();
+        let mut bytes = BLOCK;
+        while self.input.fill(bytes, self.limit)? {
             let at = self.input.position;
-            let step = self.parser.step(self.input.buffered());
+            let step = self.parser.step(&self.input.headers);
             match step.map_err(|error| format!("damaged tar header at byte {at} of the uncompressed layer: {error}"))? {
-                HeaderStep::Whole(item, bytes) => {
-                    self.input.consume_headers(bytes);
+                HeaderStep::Whole(item) => {
+                    self.input.position += bytes as u64;
                     return Ok(item);
                 }
-                HeaderStep::More(bytes) if self.input.fill(bytes, self.limit)? => {}
-                HeaderStep::More(_) => return self.end_without_marker(),
+                HeaderStep::More(more) => bytes = more,
             }
         }
+        self.end_without_marker()
     }
 
     /// A tar may end without its marker or in the middle of it, but not within a header.
     fn end_without_marker(&self) -> Result<TarItem, String> {
-        let rest = self.input.buffered();
+        let rest = &self.input.headers;
         match self.parser.behind_extensions(rest) {
             Some([]) => Ok(TarItem::End),
             Some(rest) if rest.len() == BLOCK && rest.iter().all(|&byte| byte == 0) => Ok(TarItem::End),
@@ -234,7 +240,7 @@ mod tests {
                 panic!("{end}");
             };
             assert_eq!(more, if end < 512 { 512 } else { 1536 }, "{end}");
-            let HeaderStep::Whole(TarItem::Member(member), 1536) = parser.step(&bytes).unwrap() else {
+            let HeaderStep::Whole(TarItem::Member(member)) = parser.step(&bytes).unwrap() else {
                 panic!("{end}");
             };
             assert_eq!(member.name, b"it");

@@ -1,15 +1,12 @@
-//! A tar stream of which headers can be looked into before they are consumed; what members hold is not copied.
+//! A tar stream of which the headers are held until they are whole; what members hold is not copied.
 
 use std::io::{self, BufRead};
-use std::ops::Range;
 
-/// A buffer over the stream that can be looked into before it is consumed.
+/// The stream of a tar, with the headers of one member.
 pub(crate) struct TarInput<R> {
     reader: R,
-    buffer: Vec<u8>,
-    start: usize,
-    /// Where the headers that were consumed last are in the buffer.
-    headers: Range<usize>,
+    /// The headers under way, or those that were read last.
+    pub headers: Vec<u8>,
     /// The bytes consumed, from the start of the tar.
     pub position: u64,
 }
@@ -19,61 +16,25 @@ impl<R: BufRead> TarInput<R> {
     pub(crate) fn new(reader: R) -> Self {
         Self {
             reader,
-            buffer: Vec::new(),
-            start: 0,
-            headers: 0..0,
+            headers: Vec::new(),
             position: 0,
         }
     }
 
-    /// What has been read and not consumed.
-    pub(crate) fn buffered(&self) -> &[u8] {
-        self.buffer.get(self.start..).unwrap_or_default()
-    }
-
-    /// Leaves `bytes` of headers behind.
-    pub(crate) fn consume_headers(&mut self, bytes: usize) {
-        self.headers = self.start..self.start + bytes;
-        self.consume(bytes);
-    }
-
-    /// The headers that were consumed last, until more are read.
-    pub(crate) fn headers(&self) -> &[u8] {
-        self.buffer.get(self.headers.clone()).unwrap_or_default()
-    }
-
-    fn consume(&mut self, bytes: usize) {
-        self.start += bytes;
-        self.position += bytes as u64;
-    }
-
-    /// Reads until `bytes` are buffered, and at least one more than there are; false when the stream ends first.
+    /// Reads until there are `bytes` of headers; false when the stream ends first.
     ///
     /// Errors: When that is more than `limit`, and what the stream gives.
     pub(crate) fn fill(&mut self, bytes: usize, limit: usize) -> Result<bool, String> {
-        // More is asked for because what is buffered was not enough, whatever number came with it.
-        let bytes = bytes.max(self.buffered().len() + 1);
         if bytes > limit {
             return Err(format!(
                 "the header at byte {} is longer than the limit of {limit} bytes (tar-metadata)",
                 self.position
             ));
         }
-        self.buffer.drain(..self.start);
-        self.start = 0;
-        while self.buffer.len() < bytes {
-            // At least twice as much as there was, so that a header that asks byte by byte is soon at its limit.
-            let more = (bytes - self.buffer.len()).max(self.buffer.len());
-            let ready = ready(&mut self.reader)?;
-            let ready = ready.get(..more).unwrap_or(ready);
-            if ready.is_empty() {
-                return Ok(false);
-            }
-            self.buffer.extend_from_slice(ready);
-            let taken = ready.len();
-            self.reader.consume(taken);
-        }
-        Ok(true)
+        let missing = bytes.saturating_sub(self.headers.len()) as u64;
+        let headers = &mut self.headers;
+        let left = read_from(&mut self.reader, missing, |bytes| headers.extend_from_slice(bytes))?;
+        Ok(left == 0)
     }
 
     /// Hands the next `bytes` to `take`, piece by piece.
@@ -90,31 +51,9 @@ impl<R: BufRead> TarInput<R> {
     }
 
     /// The same, up to the end of the stream; returns how many bytes were missing.
-    fn read_available(&mut self, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<u64, String> {
-        let mut left = bytes;
-        while left > 0 {
-            let most = usize::try_from(left).unwrap_or(usize::MAX);
-            let held = self.buffered();
-            let taken = if held.is_empty() {
-                let ready = ready(&mut self.reader)?;
-                let ready = ready.get(..most).unwrap_or(ready);
-                take(ready);
-                let taken = ready.len();
-                self.reader.consume(taken);
-                self.position += taken as u64;
-                taken
-            } else {
-                let held = held.get(..most).unwrap_or(held);
-                take(held);
-                let taken = held.len();
-                self.consume(taken);
-                taken
-            };
-            if taken == 0 {
-                break;
-            }
-            left -= taken as u64;
-        }
+    fn read_available(&mut self, bytes: u64, take: impl FnMut(&[u8])) -> Result<u64, String> {
+        let left = read_from(&mut self.reader, bytes, take)?;
+        self.position += bytes - left;
         Ok(left)
     }
 
@@ -139,6 +78,24 @@ impl<R: BufRead> TarInput<R> {
             self.reader.consume(surplus);
         }
     }
+}
+
+/// Hands the next `bytes` to `take`, up to the end of the stream; returns how many were missing.
+fn read_from(reader: &mut impl BufRead, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<u64, String> {
+    let mut left = bytes;
+    while left > 0 {
+        let ready = ready(reader)?;
+        let most = usize::try_from(left).unwrap_or(usize::MAX);
+        let ready = ready.get(..most).unwrap_or(ready);
+        if ready.is_empty() {
+            break;
+        }
+        take(ready);
+        let taken = ready.len();
+        reader.consume(taken);
+        left -= taken as u64;
+    }
+    Ok(left)
 }
 
 /// What the reader has ready; nothing at its end.

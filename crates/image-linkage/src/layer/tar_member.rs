@@ -1,13 +1,14 @@
 //! What a member is, by its headers.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::access_list::AccessList;
 use super::node_access::{FileCapabilities, NodeAccess};
 use super::pax::{self, SparseRecords};
-use super::sparse_map::{self, SparseMap};
+use super::sparse_map::{self, SparseFile};
 use super::tar_header::{
-    Block, FieldRange, GROUP, KIND, LINK, MODE, REAL_SIZE, TarFormat, USER, field, header_number, padding, text,
+    Block, FieldRange, GROUP, KIND, LINK, MODE, REAL_SIZE, USER, field, header_number, name, padding, text,
 };
 
 /// What a member is, by its type flag.
@@ -63,113 +64,84 @@ pub struct TarMember {
     pub(super) access_list: Option<Arc<AccessList>>,
     /// The bytes of content in the stream.
     pub stored: u64,
-    /// Where they lie in a sparse file.
-    pub sparse: Option<SparseMap>,
+    /// How they are those of a sparse file.
+    pub sparse: Option<SparseFile>,
     /// Whether a time or an owner is no number, so that every engine ends here.
     pub(super) has_odd_number: bool,
-    /// Where its own header begins among its headers, behind its extensions.
+    /// Where its PAX records are among its headers, and where its own header begins.
+    pub(super) records: Range<usize>,
     pub(super) own: usize,
 }
 
-/// The headers of one member. The contents of extension headers are empty where there is none.
+/// The headers of one member. The texts of extension headers are empty where there is none.
 pub(super) struct MemberHeaders<'a> {
     pub long_name: &'a [u8],
     pub long_link: &'a [u8],
     pub records: &'a [u8],
-    /// Where the member's own header begins, in bytes from the first one.
-    pub own: usize,
+    /// The member's own header.
     pub block: &'a Block,
-    /// What has been read of the stream behind it.
-    pub after: &'a [u8],
+    /// The blocks behind it in which the map of GNU's old sparse format goes on.
+    pub map_blocks: &'a [u8],
 }
 
 impl MemberHeaders<'_> {
-    /// The member, and the bytes behind its own header that a sparse map takes; `None` when the map goes on behind what
-    /// has been read.
+    /// The member, whose own header gives the `size`.
     ///
-    /// Errors: What is wrong with the headers, or a map of more than the limit of `regions`.
-    pub(super) fn read(&self, size: u64, regions: usize) -> Result<Option<(TarMember, usize)>, String> {
+    /// Errors: What is wrong with the headers.
+    pub(super) fn read(&self, size: u64) -> Result<TarMember, String> {
         let records = pax::read_records(self.records)?;
-        let (long_name, long_link) = (text(self.long_name), text(self.long_link));
         let are_two = |one: &[u8], other: &[u8]| !one.is_empty() && !other.is_empty();
         // Readers differ in which of the two counts, so that this would be two members in one.
-        if are_two(long_name, records.path) || are_two(long_link, records.linkpath) {
+        if are_two(self.long_name, records.path) || are_two(self.long_link, records.linkpath) {
             return Err("a name stands in a PAX record and in a GNU long name".to_owned());
         }
-        let format = TarFormat::new(self.block);
         let first = |texts: [&[u8]; 3]| texts.into_iter().find(|text| !text.is_empty()).map(<[u8]>::to_vec);
-        let name = first([records.sparse.name, records.path, long_name]).unwrap_or_else(|| format.name(self.block));
-        let link = first([records.linkpath, long_link, text(self.field(LINK))]).unwrap_or_default();
-        let kind = TarKind::new(self.flag(), &name);
+        let name = first([records.sparse.name, records.path, self.long_name]).unwrap_or_else(|| name(self.block));
+        let link = first([records.linkpath, self.long_link, text(self.field(LINK))]).unwrap_or_default();
+        let flag = self.field(KIND).first().copied().unwrap_or_default();
+        let kind = TarKind::new(flag, &name);
         let size = records.size.unwrap_or(size);
-        let Some((sparse, taken)) = self.sparse(kind, records.sparse, size, regions)? else {
-            return Ok(None);
-        };
-        let stored = match self.flag() {
-            // The blocks of GNU's old format are not counted in the size, the lines of the newest are.
-            b'S' => size,
-            _ if kind.has_content() => size
-                .checked_sub(taken as u64)
-                .ok_or("a sparse map is larger than its member")?,
-            _ => 0,
-        };
-        let owner = |place| header_number(self.field(place)).and_then(|number| u32::try_from(number).ok());
-        let mode = header_number(self.field(MODE)).unwrap_or_default() & 0o7777;
-        let member = TarMember {
+        let number = |place| header_number(self.field(place)).unwrap_or_default();
+        let owner = |place| u32::try_from(number(place)).unwrap_or_default();
+        Ok(TarMember {
             name,
             kind,
             link,
             access: NodeAccess {
-                mode: u16::try_from(mode).unwrap_or_default(),
-                uid: records.uid.or_else(|| owner(USER)).unwrap_or_default(),
-                gid: records.gid.or_else(|| owner(GROUP)).unwrap_or_default(),
+                mode: u16::try_from(number(MODE) & 0o7777).unwrap_or_default(),
+                uid: records.uid.unwrap_or_else(|| owner(USER)),
+                gid: records.gid.unwrap_or_else(|| owner(GROUP)),
             },
             capabilities: records.capabilities,
             access_list: records.access_list,
-            stored,
-            sparse,
+            stored: if kind.has_content() { size } else { 0 },
+            sparse: self.sparse(kind, records.sparse, size)?,
             has_odd_number: records.has_odd_number,
-            own: self.own,
-        };
-        Ok(Some((member, taken)))
+            records: 0..0,
+            own: 0,
+        })
     }
 
     fn field(&self, place: FieldRange) -> &[u8] {
         field(self.block, place)
     }
 
-    fn flag(&self) -> u8 {
-        self.field(KIND).first().copied().unwrap_or_default()
-    }
-
-    /// The map of a sparse file, none of another file, and the bytes behind the header that it takes.
-    fn sparse(
-        &self,
-        kind: TarKind,
-        records: SparseRecords<'_>,
-        size: u64,
-        regions: usize,
-    ) -> Result<Option<(Option<SparseMap>, usize)>, String> {
+    fn sparse(&self, kind: TarKind, records: SparseRecords<'_>, size: u64) -> Result<Option<SparseFile>, &'static str> {
+        let no_number = "the map of a sparse file holds what is no number";
         let bytes = records.bytes().unwrap_or(size);
         let (map, bytes) = match kind {
             TarKind::Unknown(b'S') => {
-                let bytes = header_number(self.field(REAL_SIZE)).ok_or("the size of a sparse file is no number")?;
-                (sparse_map::read_blocks(self.block, self.after)?, bytes)
+                let map = sparse_map::read_blocks(self.block, self.map_blocks).ok_or(no_number)?;
+                (Some(map), header_number(self.field(REAL_SIZE)).ok_or(no_number)?)
             }
-            _ if !records.is_there => return Ok(Some((None, 0))),
-            _ if !kind.has_content() => return Err(NOT_SPARSE.to_owned()),
-            _ if records.map_is_in_content() => (sparse_map::read_lines(self.after, regions)?, bytes),
-            _ if records.map.is_empty() => return Err(NOT_SPARSE.to_owned()),
-            _ => (Some((records.map, 0)), bytes),
+            _ if !records.is_there => return Ok(None),
+            _ if kind.has_content() && records.map_is_in_content() => (None, bytes),
+            _ if kind.has_content() && !records.map.is_empty() => (Some(records.map), bytes),
+            _ => return Err("the records of a sparse file fit no sparse file"),
         };
-        let Some((numbers, taken)) = map else {
-            return Ok(None);
-        };
-        Ok(Some((Some(SparseMap::new(&numbers, bytes, regions)?), taken)))
+        Ok(Some(SparseFile { map, bytes }))
     }
 }
-
-const NOT_SPARSE: &str = "the records of a sparse file fit no sparse file";
 
 impl TarMember {
     /// The bytes behind its content, which fill the last block.

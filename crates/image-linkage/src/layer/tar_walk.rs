@@ -1,12 +1,13 @@
 //! Walks a tar stream: one pass, every byte seen once, nothing held but one header.
 
+use std::borrow::Cow;
 use std::io::BufRead;
 
 use super::changeset::Changeset;
 use super::file_facts::{FileReader, KeptFiles};
 use super::index::LayerEntry;
 use super::interest::IndexOptions;
-use super::sparse_map::SparseMap;
+use super::sparse_map::{SparseFile, check_map, read_lines};
 use super::tar_headers::{TarHeaders, TarItem};
 use super::tar_member::{TarKind, TarMember};
 use crate::limits::Limits;
@@ -101,7 +102,7 @@ impl<R: BufRead> TarWalk<'_, R> {
         let mut file = FileReader::new(path, member.access.mode, self.options);
         match &member.sparse {
             None => self.headers.input.read(member.stored, |bytes| file.push(bytes))?,
-            Some(map) => self.sparse(&mut file, member.stored, map)?,
+            Some(sparse) => self.sparse(&mut file, member.stored, sparse)?,
         }
         let (mut facts, too_large) = file.finish();
         (facts.uid, facts.gid) = (member.access.uid, member.access.gid);
@@ -115,18 +116,24 @@ impl<R: BufRead> TarWalk<'_, R> {
     }
 
     /// Reads a sparse file: regions of data in the stream, zeros between them.
-    fn sparse(&mut self, file: &mut FileReader, stored: u64, map: &SparseMap) -> Result<(), String> {
-        let surplus = map.surplus(stored).ok_or_else(|| {
-            let position = self.headers.input.position;
-            format!("a sparse file's map does not fit its content, before byte {position}")
-        })?;
+    fn sparse(&mut self, file: &mut FileReader, stored: u64, sparse: &SparseFile) -> Result<(), String> {
+        let regions = self.limits.sparse_regions;
+        let start = self.headers.input.position;
+        let map = match &sparse.map {
+            Some(map) => Cow::Borrowed(map),
+            None => Cow::Owned(read_lines(&mut self.headers.input, regions)?),
+        };
+        let stored = stored.checked_sub(self.headers.input.position - start);
+        let stored = stored.ok_or("a sparse map is larger than its member")?;
+        let (map, surplus) = check_map(&map, sparse.bytes, stored, regions)
+            .map_err(|error| format!("{error}, before byte {}", self.headers.input.position))?;
         let mut at = 0;
-        for &[offset, length] in &map.regions {
+        for &[offset, length] in map {
             self.zeros(file, offset.saturating_sub(at))?;
             self.headers.input.read(length, |bytes| file.push(bytes))?;
             at = offset.saturating_add(length);
         }
-        self.zeros(file, map.bytes.saturating_sub(at))?;
+        self.zeros(file, sparse.bytes.saturating_sub(at))?;
         self.headers.input.skip(surplus)
     }
 

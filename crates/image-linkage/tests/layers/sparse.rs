@@ -202,13 +202,9 @@ fn t07_a_map_whose_line_does_not_end_is_an_error_and_no_hang() {
         ("GNU.sparse.minor", "0"),
         ("GNU.sparse.realsize", "100"),
     ];
-    for (bytes, told) in [
-        (1000, "in the middle of a header"),
-        (300_000, "in the middle of a header"),
-        (6_000_000, "longer than the limit"),
-    ] {
+    for bytes in [1000, 300_000, 6_000_000] {
         let tar = Tar::new().pax(&version).file("a", &vec![b'1'; bytes]);
-        refuse(&tar.cut(), told);
+        refuse(&tar.cut(), "a line of a sparse map is no number");
     }
 }
 

@@ -134,7 +134,7 @@ pub(crate) struct ArchiveMembers<R> {
     header_limit: usize,
     /// Bytes of the archive that were consumed.
     position: u64,
-    /// Bytes read ahead of `position`.
+    /// The headers under way, behind `position`.
     ahead: Vec<u8>,
     current: RootPath,
     /// Bytes of the current member's content that are not read yet, and the padding after it.
@@ -179,21 +179,20 @@ impl<R: SkipRead> ArchiveMembers<R> {
             if !self.fill(need)? {
                 return Ok(None);
             }
-            let (item, consumed) = match self.parser.step(&self.ahead) {
+            let item = match self.parser.step(&self.ahead) {
                 Ok(HeaderStep::More(bytes)) => {
-                    // At least one byte more than before, so that the loop always comes to an end.
-                    need = bytes.max(self.ahead.len() + 1);
+                    need = bytes;
                     continue;
                 }
-                Ok(HeaderStep::Whole(item, consumed)) => (item, consumed),
+                Ok(HeaderStep::Whole(item)) => item,
                 // What is no header at all, in a file that is something else.
                 Err(error) if self.position == 0 && error == "the checksum is no number" => {
                     return Err(self.not_a_tar("it is no tar archive"));
                 }
                 Err(error) => return Err(self.not_a_tar(&error)),
             };
-            self.ahead.drain(..consumed.min(self.ahead.len()));
-            self.position += consumed as u64;
+            self.ahead.clear();
+            self.position += need as u64;
             need = BLOCK;
             match item {
                 TarItem::Member(member) => return self.enter(&member).map(Some),
@@ -260,14 +259,10 @@ impl<R: SkipRead> ArchiveMembers<R> {
 
     fn pass_content(&mut self) -> Result<(), ImageError> {
         let all = self.content.saturating_add(self.padding);
-        // The parser may have wanted to see more than the header: then the content begins in what was read ahead.
-        let ahead = usize::try_from(all).unwrap_or(usize::MAX).min(self.ahead.len());
-        self.ahead.drain(..ahead);
-        let rest = all - ahead as u64;
         // Sizes are claims of the archive, and two of them together may be more than a number holds.
         let position = self.position.checked_add(all);
         self.position = position.ok_or_else(|| self.cut_short("inside"))?;
-        self.inner.skip(rest).map_err(|error| match error.kind() {
+        self.inner.skip(all).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => self.cut_short("inside"),
             _ => self.io(error),
         })?;
@@ -309,13 +304,7 @@ impl<R: Read> Read for ArchiveMembers<R> {
         let Some(buf) = buf.get_mut(..most).filter(|buf| !buf.is_empty()) else {
             return Ok(0);
         };
-        let n = if self.ahead.is_empty() {
-            self.inner.read(buf)?
-        } else {
-            let n = (&*self.ahead).read(buf)?;
-            self.ahead.drain(..n);
-            n
-        };
+        let n = self.inner.read(buf)?;
         // Ending quietly would pass a member that was cut short as a whole one.
         if n == 0 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the archive is cut short"));
