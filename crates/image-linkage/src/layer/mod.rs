@@ -42,5 +42,5 @@ pub use node_access::{FileCapabilities, NodeAccess};
 pub use pipeline::index_layer;
 pub use rewrite::{LayerCut, extract_files, resolve_hardlink, rewrite_layer};
 pub use tar_header::is_tar;
-pub use tar_headers::{HeaderParser, HeaderStep, TarItem};
+pub use tar_headers::{HeaderError, HeaderReader, TarItem};
 pub use tar_member::{TarKind, TarMember};

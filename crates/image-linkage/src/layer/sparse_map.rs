@@ -15,17 +15,6 @@ pub struct SparseFile {
     pub(super) bytes: u64,
 }
 
-/// The blocks `after` a header of GNU's old format in which its map goes on; `None` when they are not whole.
-pub(super) fn map_blocks<'a>(block: &Block, after: &'a [u8]) -> Option<&'a [u8]> {
-    let mut goes_on = block.get(482)?;
-    let mut blocks = &[][..];
-    while *goes_on != 0 {
-        blocks = after.get(..blocks.len() + BLOCK)?;
-        goes_on = blocks.get(blocks.len() - 8)?;
-    }
-    Some(blocks)
-}
-
 /// The map in a header of GNU's old format and in the blocks after it; `None` when a number is none.
 pub(super) fn read_blocks(block: &Block, blocks: &[u8]) -> Option<Vec<u64>> {
     let further = blocks.chunks(BLOCK).filter_map(|block| block.get(..504));

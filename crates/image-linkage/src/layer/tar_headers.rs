@@ -1,10 +1,9 @@
 //! The headers of a tar, one member after the other: the one loop over them, for layers and for archives of images.
 
-use std::io::BufRead;
+use std::io::{self, BufRead, Read};
 use std::ops::Range;
 
 use super::pax;
-use super::sparse_map::map_blocks;
 use super::tar_header::{BLOCK, Block, KIND, TarFormat, check_sum, field, is_zero, member_size, text};
 use super::tar_input::TarInput;
 use super::tar_member::{MemberHeaders, TarMember};
@@ -20,139 +19,161 @@ pub enum TarItem {
     End,
 }
 
-/// What bytes come to that should begin with headers.
-pub enum HeaderStep {
-    /// The headers go on, and this many bytes of them have to be there, from their start.
-    More(usize),
-    /// They are whole.
-    Whole(TarItem),
+/// Why headers cannot be read.
+#[derive(Debug)]
+pub enum HeaderError {
+    /// What the reader gives.
+    Read(io::Error),
+    /// The tar ends in the middle of them.
+    Cut,
+    /// What is wrong with them.
+    Damaged(String),
 }
 
-/// Understands headers as engines do, and reads nothing itself.
-pub struct HeaderParser {
-    metadata: u64,
-    extensions: Extensions,
+impl From<String> for HeaderError {
+    fn from(what: String) -> Self {
+        Self::Damaged(what)
+    }
 }
 
-/// The extension headers in front of the next member that have been seen, by where their contents are. Of several of a kind
-/// the last one counts, as in Go's archive/tar.
+impl From<&str> for HeaderError {
+    fn from(what: &str) -> Self {
+        Self::Damaged(what.to_owned())
+    }
+}
+
+/// Reads headers as engines do.
+pub struct HeaderReader {
+    /// The headers that were read last, as they are written.
+    pub raw: Vec<u8>,
+    /// The bytes that one extension header may have.
+    limit: usize,
+}
+
+/// The extension headers in front of a member, by where their contents are. Of several of a kind the last one counts, as in
+/// Go's archive/tar.
 #[derive(Default)]
 struct Extensions {
-    /// Where the header behind them begins.
-    end: usize,
     long_name: Range<usize>,
     long_link: Range<usize>,
     records: Range<usize>,
-    /// The bytes of their contents.
-    bytes: u64,
 }
 
-impl HeaderParser {
-    /// For a tar under these limits, none of whose headers was seen.
+impl HeaderReader {
+    /// For a tar under these limits, none of whose headers was read.
     pub fn new(limits: &Limits) -> Self {
         Self {
-            metadata: limits.tar_metadata as u64,
-            extensions: Extensions::default(),
+            raw: Vec::new(),
+            limit: limits.tar_metadata,
         }
     }
 
-    /// What `ahead` is: the bytes that were asked for, of which one block is where headers begin.
-    ///
-    /// Errors: What is wrong with the headers.
-    pub fn step(&mut self, ahead: &[u8]) -> Result<HeaderStep, String> {
+    /// Reads the headers that come next in `reader`, and no byte behind them.
+    pub fn next(&mut self, reader: &mut impl Read) -> Result<TarItem, HeaderError> {
+        self.raw.clear();
+        let mut extensions = Extensions::default();
         loop {
-            let own = self.extensions.end;
-            let Some((block, after)) = self.behind_extensions(ahead).and_then(<[u8]>::split_first_chunk) else {
-                return Ok(HeaderStep::More(own.saturating_add(BLOCK)));
+            let own = self.raw.len();
+            // A tar may end without its marker, or in the middle of it.
+            let Some(block) = self.block(reader)? else {
+                return Ok(TarItem::End);
             };
-            if is_zero(block) {
-                return self.end(after);
-            }
-            check_sum(block)?;
-            let size = member_size(block).ok_or("the size is no number")?;
-            match field(block, KIND) {
-                b"x" | b"L" | b"K" | b"S" if TarFormat::new(block) == TarFormat::Oldest => {
-                    return Err("an extension header has no magic number".to_owned());
-                }
-                b"S" if TarFormat::new(block) != TarFormat::Gnu => {
-                    return Err("a sparse file's header is not of GNU's format".to_owned());
-                }
-                // Readers differ in whether its records then count for the entry under way.
-                b"g" if own > 0 => return Err("a global header stands between an entry and its own headers".to_owned()),
-                kind @ (b"x" | b"L" | b"K" | b"g") => {
-                    let content = self.pass_extension(size)?;
-                    match kind {
-                        b"x" => self.extensions.records = content,
-                        b"L" => self.extensions.long_name = content,
-                        b"K" => self.extensions.long_link = content,
-                        _ => return self.global(ahead, content),
+            if is_zero(&block) {
+                // Two blocks of zeros end a tar; one alone is an error to Go (`readHeader`).
+                return match self.block(reader)? {
+                    Some(second) if !is_zero(&second) => {
+                        Err("a lone block of zeros stands where a header should".into())
                     }
+                    _ => Ok(TarItem::End),
+                };
+            }
+            check_sum(&block)?;
+            let size = member_size(&block).ok_or("the size is no number")?;
+            match (field(&block, KIND), TarFormat::new(&block)) {
+                (b"x" | b"L" | b"K" | b"S", TarFormat::Oldest) => {
+                    return Err("an extension header has no magic number".into());
                 }
-                _ => return self.member(ahead, block, after, size),
+                (b"S", TarFormat::Ustar) => return Err("a sparse file's header is not of GNU's format".into()),
+                // Readers differ in whether its records then count for the entry under way.
+                (b"g", _) if own > 0 => {
+                    return Err("a global header stands between an entry and its own headers".into());
+                }
+                (b"g", _) => {
+                    // The records count for nothing, but damage in them does.
+                    let records = self.content(reader, size)?;
+                    pax::read_records(self.bytes(&records))?;
+                    return Ok(TarItem::Global);
+                }
+                (b"x", _) => extensions.records = self.content(reader, size)?,
+                (b"L", _) => extensions.long_name = self.content(reader, size)?,
+                (b"K", _) => extensions.long_link = self.content(reader, size)?,
+                (b"S", _) => {
+                    self.map_blocks(reader)?;
+                    return self.member(&block, size, own, extensions);
+                }
+                _ => return self.member(&block, size, own, extensions),
             }
         }
     }
 
-    /// The bytes of `ahead` behind the extension headers; `None` when these are not whole. A tar may end there.
-    pub fn behind_extensions<'a>(&self, ahead: &'a [u8]) -> Option<&'a [u8]> {
-        ahead.get(self.extensions.end..)
-    }
-
-    /// The content of an extension header that begins where the last one ended.
-    fn pass_extension(&mut self, size: u64) -> Result<Range<usize>, String> {
-        let extensions = &mut self.extensions;
-        extensions.bytes = extensions.bytes.saturating_add(size);
-        let (bytes, limit) = (extensions.bytes, self.metadata);
-        if bytes > limit {
-            return Err(format!("metadata exceeds limit: {bytes} bytes > {limit} bytes"));
-        }
-        let start = extensions.end + BLOCK;
-        let end = start.saturating_add(usize::try_from(size).unwrap_or(usize::MAX));
-        extensions.end = end.div_ceil(BLOCK).saturating_mul(BLOCK);
-        Ok(start..end)
-    }
-
-    fn global(&mut self, ahead: &[u8], content: Range<usize>) -> Result<HeaderStep, String> {
-        let Extensions { end, .. } = std::mem::take(&mut self.extensions);
-        let Some(records) = ahead.get(content).filter(|_| end <= ahead.len()) else {
-            return Ok(HeaderStep::More(end));
-        };
-        // The records count for nothing, but damage in them does.
-        pax::read_records(records)?;
-        Ok(HeaderStep::Whole(TarItem::Global))
-    }
-
-    fn member(&mut self, ahead: &[u8], block: &Block, after: &[u8], size: u64) -> Result<HeaderStep, String> {
-        let is_old_sparse = field(block, KIND) == b"S";
-        let blocks = if is_old_sparse {
-            map_blocks(block, after)
-        } else {
-            Some(&[][..])
-        };
-        let Some(map_blocks) = blocks else {
-            return Ok(HeaderStep::More(ahead.len() + BLOCK));
-        };
-        let extensions = std::mem::take(&mut self.extensions);
-        let content = |place: &Range<usize>| ahead.get(place.clone()).unwrap_or_default();
+    fn member(&self, block: &Block, size: u64, own: usize, extensions: Extensions) -> Result<TarItem, HeaderError> {
         let headers = MemberHeaders {
-            long_name: text(content(&extensions.long_name)),
-            long_link: text(content(&extensions.long_link)),
-            records: content(&extensions.records),
+            long_name: text(self.bytes(&extensions.long_name)),
+            long_link: text(self.bytes(&extensions.long_link)),
+            records: self.bytes(&extensions.records),
             block,
-            map_blocks,
+            map_blocks: self.bytes(&(own + BLOCK..self.raw.len())),
         };
         let mut member = headers.read(size)?;
-        (member.records, member.own) = (extensions.records, extensions.end);
-        Ok(HeaderStep::Whole(TarItem::Member(member)))
+        (member.records, member.own) = (extensions.records, own);
+        Ok(TarItem::Member(member))
     }
 
-    /// Two blocks of zeros end a tar; one alone is an error to Go (`readHeader`).
-    fn end(&self, after: &[u8]) -> Result<HeaderStep, String> {
-        let end = self.extensions.end + 2 * BLOCK;
-        match after.first_chunk() {
-            None => Ok(HeaderStep::More(end)),
-            Some(second) if is_zero(second) => Ok(HeaderStep::Whole(TarItem::End)),
-            Some(_) => Err("a lone block of zeros stands where a header should".to_owned()),
+    fn bytes(&self, place: &Range<usize>) -> &[u8] {
+        self.raw.get(place.clone()).unwrap_or_default()
+    }
+
+    /// The next block; `None` at the end of the tar.
+    fn block(&mut self, reader: &mut impl Read) -> Result<Option<Block>, HeaderError> {
+        let start = self.raw.len();
+        match self.fill(reader, BLOCK) {
+            Err(HeaderError::Cut) if self.raw.len() == start => Ok(None),
+            filled => filled.map(|()| self.raw.last_chunk().copied()),
+        }
+    }
+
+    /// Where the content of an extension header is, which is read with its last block.
+    fn content(&mut self, reader: &mut impl Read, size: u64) -> Result<Range<usize>, HeaderError> {
+        let limit = self.limit;
+        let size = usize::try_from(size).ok().filter(|&size| size <= limit);
+        let size = size.ok_or_else(|| format!("its metadata exceeds limit of {limit} bytes (tar-metadata)"))?;
+        let start = self.raw.len();
+        self.fill(reader, size.next_multiple_of(BLOCK))?;
+        Ok(start..start + size)
+    }
+
+    /// Reads the blocks in which the map of GNU's old format goes on.
+    fn map_blocks(&mut self, reader: &mut impl Read) -> Result<(), HeaderError> {
+        // Another byte says so in the header than in the blocks.
+        let mut from_end = BLOCK - 482;
+        while self.raw.get(self.raw.len() - from_end) != Some(&0) {
+            self.fill(reader, BLOCK)?;
+            from_end = BLOCK - 504;
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, reader: &mut impl Read, bytes: usize) -> Result<(), HeaderError> {
+        // A long name, a long link target and records may each reach the limit before the header comes.
+        let limit = self.limit.saturating_mul(4);
+        if self.raw.len() + bytes > limit {
+            return Err(format!("it is longer than the limit of {limit} bytes (tar-metadata)").into());
+        }
+        let missing = bytes as u64;
+        match reader.take(missing).read_to_end(&mut self.raw) {
+            Ok(read) if read == bytes => Ok(()),
+            Ok(_) => Err(HeaderError::Cut),
+            Err(error) => Err(HeaderError::Read(error)),
         }
     }
 }
@@ -161,9 +182,7 @@ impl HeaderParser {
 pub(super) struct TarHeaders<R> {
     /// The stream behind the headers that were read last.
     pub input: TarInput<R>,
-    parser: HeaderParser,
-    /// The bytes that the headers of one member may have.
-    limit: usize,
+    reader: HeaderReader,
 }
 
 impl<R: BufRead> TarHeaders<R> {
@@ -171,9 +190,7 @@ impl<R: BufRead> TarHeaders<R> {
     pub(super) fn new(reader: R, limits: &Limits) -> Self {
         Self {
             input: TarInput::new(reader),
-            parser: HeaderParser::new(limits),
-            // A long name, a long link target and records may each reach the limit before the header comes.
-            limit: limits.tar_metadata.saturating_mul(4),
+            reader: HeaderReader::new(limits),
         }
     }
 
@@ -181,40 +198,30 @@ impl<R: BufRead> TarHeaders<R> {
     ///
     /// Errors: What is wrong with its headers and at which byte, or what the reader gives.
     pub(super) fn next(&mut self) -> Result<TarItem, String> {
-        self.input.headers.clear();
-        let mut bytes = BLOCK;
-        while self.input.fill(bytes, self.limit)? {
-            let at = self.input.position;
-            let step = self.parser.step(&self.input.headers);
-            match step.map_err(|error| format!("damaged tar header at byte {at} of the uncompressed layer: {error}"))? {
-                HeaderStep::Whole(item) => {
-                    self.input.position += bytes as u64;
-                    return Ok(item);
-                }
-                HeaderStep::More(more) => bytes = more,
+        let at = self.input.position;
+        let item = self.reader.next(&mut self.input.reader);
+        let bytes = self.raw().len();
+        self.input.position += bytes as u64;
+        item.map_err(|error| match error {
+            HeaderError::Read(error) => error.to_string(),
+            HeaderError::Cut => format!("the tar ends in the middle of a header, {bytes} bytes after byte {at}"),
+            HeaderError::Damaged(what) => {
+                format!("damaged tar header at byte {at} of the uncompressed layer: {what}")
             }
-        }
-        self.end_without_marker()
+        })
     }
 
-    /// A tar may end without its marker or in the middle of it, but not within a header.
-    fn end_without_marker(&self) -> Result<TarItem, String> {
-        let rest = &self.input.headers;
-        match self.parser.behind_extensions(rest) {
-            Some([]) => Ok(TarItem::End),
-            Some(rest) if rest.len() == BLOCK && rest.iter().all(|&byte| byte == 0) => Ok(TarItem::End),
-            _ => Err(format!(
-                "the tar ends in the middle of a header, {} bytes after byte {}",
-                rest.len(),
-                self.input.position
-            )),
-        }
+    /// The headers that were read last, as they are written.
+    pub(super) fn raw(&self) -> &[u8] {
+        &self.reader.raw
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{HeaderParser, HeaderStep, TarItem};
+    use std::io::{Chain, Read};
+
+    use super::{HeaderReader, TarItem};
     use crate::layer::tar_header::{BLOCK, KIND, MAGIC, NAME, SIZE, SUM, put};
     use crate::limits::Limits;
 
@@ -230,20 +237,20 @@ mod tests {
     }
 
     #[test]
-    fn headers_arrive_in_any_pieces() {
+    fn headers_arrive_in_any_pieces_and_nothing_behind_them_is_read() {
         let mut long = [0; BLOCK];
         long[..2].copy_from_slice(b"it");
-        let bytes = [header(b'L', "2"), long, header(b'0', "0")].concat();
+        let bytes = [&header(b'L', "2")[..], &long, &header(b'0', "7"), b"content"].concat();
         for end in [0, 511, 512, 1000, 1024, 1535] {
-            let mut parser = HeaderParser::new(&Limits::default());
-            let HeaderStep::More(more) = parser.step(&bytes[..end]).unwrap() else {
+            let (one, other) = bytes.split_at(end);
+            let mut reader: Chain<&[u8], &[u8]> = one.chain(other);
+            let mut headers = HeaderReader::new(&Limits::default());
+            let Ok(TarItem::Member(member)) = headers.next(&mut reader) else {
                 panic!("{end}");
             };
-            assert_eq!(more, if end < 512 { 512 } else { 1536 }, "{end}");
-            let HeaderStep::Whole(TarItem::Member(member)) = parser.step(&bytes).unwrap() else {
-                panic!("{end}");
-            };
-            assert_eq!(member.name, b"it");
+            let mut rest = Vec::new();
+            reader.read_to_end(&mut rest).unwrap();
+            assert_eq!((&*member.name, member.stored, &*rest), (&b"it"[..], 7, &b"content"[..]));
         }
     }
 }

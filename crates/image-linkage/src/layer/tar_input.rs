@@ -1,12 +1,10 @@
-//! A tar stream of which the headers are held until they are whole; what members hold is not copied.
+//! The content of members from a tar stream, which is not copied.
 
 use std::io::{self, BufRead};
 
-/// The stream of a tar, with the headers of one member.
+/// The stream of a tar behind the headers that were read last.
 pub(crate) struct TarInput<R> {
-    reader: R,
-    /// The headers under way, or those that were read last.
-    pub headers: Vec<u8>,
+    pub reader: R,
     /// The bytes consumed, from the start of the tar.
     pub position: u64,
 }
@@ -14,27 +12,7 @@ pub(crate) struct TarInput<R> {
 impl<R: BufRead> TarInput<R> {
     /// Nothing is read yet.
     pub(crate) fn new(reader: R) -> Self {
-        Self {
-            reader,
-            headers: Vec::new(),
-            position: 0,
-        }
-    }
-
-    /// Reads until there are `bytes` of headers; false when the stream ends first.
-    ///
-    /// Errors: When that is more than `limit`, and what the stream gives.
-    pub(crate) fn fill(&mut self, bytes: usize, limit: usize) -> Result<bool, String> {
-        if bytes > limit {
-            return Err(format!(
-                "the header at byte {} is longer than the limit of {limit} bytes (tar-metadata)",
-                self.position
-            ));
-        }
-        let missing = bytes.saturating_sub(self.headers.len()) as u64;
-        let headers = &mut self.headers;
-        let left = read_from(&mut self.reader, missing, |bytes| headers.extend_from_slice(bytes))?;
-        Ok(left == 0)
+        Self { reader, position: 0 }
     }
 
     /// Hands the next `bytes` to `take`, piece by piece.
@@ -51,9 +29,21 @@ impl<R: BufRead> TarInput<R> {
     }
 
     /// The same, up to the end of the stream; returns how many bytes were missing.
-    fn read_available(&mut self, bytes: u64, take: impl FnMut(&[u8])) -> Result<u64, String> {
-        let left = read_from(&mut self.reader, bytes, take)?;
-        self.position += bytes - left;
+    fn read_available(&mut self, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<u64, String> {
+        let mut left = bytes;
+        while left > 0 {
+            let ready = ready(&mut self.reader)?;
+            let most = usize::try_from(left).unwrap_or(usize::MAX);
+            let ready = ready.get(..most).unwrap_or(ready);
+            let taken = ready.len();
+            if taken == 0 {
+                break;
+            }
+            take(ready);
+            self.reader.consume(taken);
+            self.position += taken as u64;
+            left -= taken as u64;
+        }
         Ok(left)
     }
 
@@ -78,24 +68,6 @@ impl<R: BufRead> TarInput<R> {
             self.reader.consume(surplus);
         }
     }
-}
-
-/// Hands the next `bytes` to `take`, up to the end of the stream; returns how many were missing.
-fn read_from(reader: &mut impl BufRead, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<u64, String> {
-    let mut left = bytes;
-    while left > 0 {
-        let ready = ready(reader)?;
-        let most = usize::try_from(left).unwrap_or(usize::MAX);
-        let ready = ready.get(..most).unwrap_or(ready);
-        if ready.is_empty() {
-            break;
-        }
-        take(ready);
-        let taken = ready.len();
-        reader.consume(taken);
-        left -= taken as u64;
-    }
-    Ok(left)
 }
 
 /// What the reader has ready; nothing at its end.

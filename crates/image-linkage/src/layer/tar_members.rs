@@ -41,7 +41,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
 
     /// The headers of the last item, as they are written.
     pub(super) fn raw(&self) -> &[u8] {
-        &self.headers.input.headers
+        self.headers.raw()
     }
 
     /// Where a member lies in the layer's tree; `None` for a name that cannot lie anywhere.

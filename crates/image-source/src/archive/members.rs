@@ -6,7 +6,7 @@ use std::io::{self, BufReader, Read, Seek};
 
 use crate::image_error::ImageError;
 use image_linkage::escape;
-use image_linkage::layer::{HeaderParser, HeaderStep, TarItem, TarKind, TarMember};
+use image_linkage::layer::{HeaderError, HeaderReader, TarItem, TarKind, TarMember};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
@@ -17,7 +17,7 @@ const MAX_MEMBERS: usize = 100_000;
 const PADDING: u64 = 64 << 20;
 
 /// Bytes of a header, to whose multiple contents are padded.
-const BLOCK: usize = 512;
+const BLOCK: u64 = 512;
 
 /// What a header says, as far as an image archive needs it.
 pub(crate) struct ArchiveMember {
@@ -127,15 +127,11 @@ impl<R: Read> SkipRead for SkipStream<R> {
 pub(crate) struct ArchiveMembers<R> {
     what: String,
     inner: R,
-    parser: HeaderParser,
+    headers: HeaderReader,
     /// Bytes of one member's name, and of the name it leads to.
     name_limit: usize,
-    /// Bytes of one member's header with all its extensions; sparse maps may chain without end.
-    header_limit: usize,
     /// Bytes of the archive that were consumed.
     position: u64,
-    /// The headers under way, behind `position`.
-    ahead: Vec<u8>,
     current: RootPath,
     /// Bytes of the current member's content that are not read yet, and the padding after it.
     content: u64,
@@ -149,11 +145,9 @@ impl<R: SkipRead> ArchiveMembers<R> {
         Self {
             what: what.to_owned(),
             inner,
-            parser: HeaderParser::new(limits),
+            headers: HeaderReader::new(limits),
             name_limit: limits.path_bytes,
-            header_limit: limits.tar_metadata.saturating_mul(2),
             position: 0,
-            ahead: Vec::new(),
             current: RootPath::default(),
             content: 0,
             padding: 0,
@@ -167,40 +161,34 @@ impl<R: SkipRead> ArchiveMembers<R> {
     /// is no tar archive or has too many members.
     pub(crate) fn next(&mut self) -> Result<Option<ArchiveMember>, ImageError> {
         self.pass_content()?;
-        let mut need = BLOCK;
         loop {
-            // Extension headers may follow one another without end, and are held until the member itself comes.
-            if need > self.header_limit {
-                return Err(self.not_a_tar(&format!(
-                    "the header of a member is larger than the limit of {} bytes (tar-metadata)",
-                    self.header_limit
-                )));
-            }
-            if !self.fill(need)? {
-                return Ok(None);
-            }
-            let item = match self.parser.step(&self.ahead) {
-                Ok(HeaderStep::More(bytes)) => {
-                    need = bytes;
-                    continue;
-                }
-                Ok(HeaderStep::Whole(item)) => item,
-                // What is no header at all, in a file that is something else.
-                Err(error) if self.position == 0 && error == "the checksum is no number" => {
-                    return Err(self.not_a_tar("it is no tar archive"));
-                }
-                Err(error) => return Err(self.not_a_tar(&error)),
-            };
-            self.ahead.clear();
-            self.position += need as u64;
-            need = BLOCK;
+            let item = self.headers.next(&mut self.inner);
+            self.position += self.headers.raw.len() as u64;
             match item {
-                TarItem::Member(member) => return self.enter(&member).map(Some),
+                Ok(TarItem::End) if self.position == 0 => return Err(self.not_a_tar("it is empty")),
+                Ok(TarItem::End) => return Ok(None),
+                // Two blocks of zeros should end an archive. Some writers do not fill the last block.
+                Err(HeaderError::Cut) if self.headers.raw.iter().all(|&byte| byte == 0) => return Ok(None),
                 // As `git archive` writes it in front of all members: it is none itself, and no
                 // reason to refuse the archive.
-                TarItem::Global => {}
-                TarItem::End => return Ok(None),
+                Ok(TarItem::Global) => {}
+                Ok(TarItem::Member(member)) => return self.enter(&member).map(Some),
+                Err(error) => return Err(self.unreadable(error)),
             }
+        }
+    }
+
+    fn unreadable(&self, error: HeaderError) -> ImageError {
+        // What is no header at all, in a file that is something else.
+        let is_none = self.position <= BLOCK;
+        match error {
+            HeaderError::Read(source) => self.io(source),
+            HeaderError::Cut if self.position < BLOCK => self.not_a_tar("it is no tar archive"),
+            HeaderError::Cut => self.cut_short("in the header after"),
+            HeaderError::Damaged(error) if is_none && error == "the checksum is no number" => {
+                self.not_a_tar("it is no tar archive")
+            }
+            HeaderError::Damaged(error) => self.not_a_tar(&error),
         }
     }
 
@@ -233,30 +221,6 @@ impl<R: SkipRead> ArchiveMembers<R> {
         })
     }
 
-    /// Reads ahead to `need` bytes; `false` at the end of the archive, which may lack its end marks.
-    fn fill(&mut self, need: usize) -> Result<bool, ImageError> {
-        let missing = need.saturating_sub(self.ahead.len()) as u64;
-        (&mut self.inner)
-            .take(missing)
-            .read_to_end(&mut self.ahead)
-            .map_err(|source| self.io(source))?;
-        if self.ahead.len() >= need {
-            return Ok(true);
-        }
-        // Two blocks of zeros should end an archive. Some writers leave them out, or do not fill the last block.
-        let rest = self.parser.behind_extensions(&self.ahead);
-        if rest.is_some_and(|rest| rest.iter().all(|&byte| byte == 0)) {
-            return match self.position {
-                0 if self.ahead.is_empty() => Err(self.not_a_tar("it is empty")),
-                _ => Ok(false),
-            };
-        }
-        if self.position == 0 && need == BLOCK {
-            return Err(self.not_a_tar("it is no tar archive"));
-        }
-        Err(self.cut_short("in the header after"))
-    }
-
     fn pass_content(&mut self) -> Result<(), ImageError> {
         let all = self.content.saturating_add(self.padding);
         // Sizes are claims of the archive, and two of them together may be more than a number holds.
@@ -283,9 +247,9 @@ impl<R: SkipRead> ArchiveMembers<R> {
     }
 
     fn not_a_tar(&self, reason: &str) -> ImageError {
-        let reason = match self.ahead.first() {
+        let reason = match self.headers.raw.first() {
             // An engine that fails half way ends the archive with its error as JSON.
-            Some(b'{') => format!("{reason}; it goes on with {}", begin(&self.ahead)),
+            Some(b'{') => format!("{reason}; it goes on with {}", begin(&self.headers.raw)),
             _ => reason.to_owned(),
         };
         ImageError::not_an_image(&self.what, reason)
