@@ -13,6 +13,7 @@ pub(super) const MODE: FieldRange = 100..108;
 pub(super) const USER: FieldRange = 108..116;
 pub(super) const GROUP: FieldRange = 116..124;
 pub(super) const SIZE: FieldRange = 124..136;
+const TIME: FieldRange = 136..148;
 pub(super) const SUM: FieldRange = 148..156;
 pub(super) const KIND: FieldRange = 156..157;
 pub(super) const LINK: FieldRange = 157..257;
@@ -108,6 +109,14 @@ pub(super) fn name(block: &Block) -> Vec<u8> {
     }
 }
 
+/// Whether engines end at the header, because one of its numbers is none (Go's archive/tar, `readHeader`).
+pub(super) fn has_odd_number(block: &Block) -> bool {
+    let devices = [329..337, 337..345].into_iter();
+    let devices = devices.filter(|_| TarFormat::new(block) != TarFormat::Oldest);
+    let mut numbers = [MODE, USER, GROUP, TIME].into_iter().chain(devices);
+    numbers.any(|number| is_text(field(block, number)))
+}
+
 /// Whether what stands in the field of a number is none.
 fn is_text(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|first| (1..0x80).contains(first)) && octal(bytes).is_none()
@@ -121,17 +130,18 @@ pub fn is_tar(start: &[u8]) -> bool {
 /// Compares the sum of the bytes, signed or unsigned, with the one that stands in the header.
 pub(super) fn check_sum(block: &Block) -> Result<(), String> {
     let stored = octal(field(block, SUM)).ok_or("the checksum is no number")?;
-    let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte)).sum::<u32>();
-    let high_bits = |bytes: &[u8]| bytes.iter().map(|&byte| u32::from(byte >> 7)).sum::<u32>();
-    // The sum is taken with blanks in its own field.
     let own = field(block, SUM);
-    let unsigned = i64::from(sum(block) - sum(own) + 8 * u32::from(b' '));
+    let sum = |count: fn(u8) -> u8| {
+        let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u64::from(count(byte))).sum::<u64>();
+        sum(block) - sum(own)
+    };
+    // The sum is taken with blanks in its own field.
+    let unsigned = sum(|byte| byte) + 8 * u64::from(b' ');
     // Sun's tar summed signed bytes (Go's archive/tar, `computeChecksum`).
-    let signed = unsigned - 256 * i64::from(high_bits(block) - high_bits(own));
-    match i64::try_from(stored) {
-        Ok(stored) if stored == unsigned || stored == signed => Ok(()),
-        _ => Err(format!("the checksum is {stored:o}, expected {unsigned:o}")),
+    if stored == unsigned || stored.checked_add(256 * sum(|byte| byte >> 7)) == Some(unsigned) {
+        return Ok(());
     }
+    Err(format!("the checksum is {stored:o}, expected {unsigned:o}"))
 }
 
 pub(super) fn is_zero(block: &Block) -> bool {

@@ -8,7 +8,8 @@ use super::node_access::{FileCapabilities, NodeAccess};
 use super::pax::{self, SparseRecords};
 use super::sparse_map::{self, SparseFile};
 use super::tar_header::{
-    Block, FieldRange, GROUP, KIND, LINK, MODE, REAL_SIZE, USER, field, header_number, name, padding, text,
+    Block, FieldRange, GROUP, KIND, LINK, MODE, REAL_SIZE, USER, field, has_odd_number, header_number, name, padding,
+    text,
 };
 
 /// What a member is, by its type flag.
@@ -66,7 +67,7 @@ pub struct TarMember {
     pub stored: u64,
     /// How they are those of a sparse file.
     pub sparse: Option<SparseFile>,
-    /// Whether a time or an owner is no number, so that every engine ends here.
+    /// Whether a mode, a time, an owner or a device is no number, so that every engine ends here.
     pub(super) has_odd_number: bool,
     /// Where its PAX records are among its headers, and where its own header begins.
     pub(super) records: Range<usize>,
@@ -116,7 +117,7 @@ impl MemberHeaders<'_> {
             access_list: records.access_list,
             stored: if kind.has_content() { size } else { 0 },
             sparse: self.sparse(kind, records.sparse, size)?,
-            has_odd_number: records.has_odd_number,
+            has_odd_number: records.has_odd_number || has_odd_number(self.block),
             records: 0..0,
             own: 0,
         })

@@ -82,7 +82,7 @@ impl<R: BufRead> TarWalk<'_, R> {
             self.changeset.refused(path, what);
         }
         if member.has_odd_number {
-            let what = "a time or an owner in its headers is no number, which no engine takes";
+            let what = "a field of its headers is no number, which no engine takes";
             self.changeset.refused(path, what);
         }
         if member.kind == TarKind::HardLink && RootPath::leaves_root(&member.link) {

@@ -225,7 +225,7 @@ fn t05_odd_owners_and_times_harm_nobody() {
 #[test]
 fn t05_records_of_owners_and_times_that_are_no_numbers_end_every_engine() {
     // Docker 20.10, Podman 4.3 and umoci 0.4.7 end each of them: "archive/tar: invalid tar header".
-    let odd = "? /a: a time or an owner in its headers is no number, which no engine takes";
+    let odd = "? /a: a field of its headers is no number, which no engine takes";
     for record in [
         ("mtime", "yesterday"),
         ("mtime", ".5"),
@@ -252,10 +252,7 @@ fn t05_odd_fields_of_a_header_harm_nobody() {
     let negative = &[0xff; 12][..];
     for (what, header) in [
         ("a time before 1970", plain.clone().set(136, negative)),
-        ("a fraction", plain.clone().set(136, b"1234567.89\0\0")),
-        ("an owner that is no number", plain.clone().set(108, b"nobody\0\0")),
         ("a group of -2", plain.clone().set(116, &negative[..8])),
-        ("device numbers of a file", plain.clone().set(329, b"????????????????")),
         (
             "a size in base 256",
             plain.clone().set(124, b"\x80\0\0\0\0\0\0\0\0\0\0\x01"),
@@ -264,6 +261,17 @@ fn t05_odd_fields_of_a_header_harm_nobody() {
     ] {
         let tar = Tar::new().raw(&header, b"x").file("next", b"");
         assert_eq!(read(&tar.end()), ["/a 1", "/next 0"], "{what}");
+    }
+    // Docker 20.10, Podman 4.3 and umoci 0.4.7 end these too.
+    let odd = "? /a: a field of its headers is no number, which no engine takes";
+    for header in [
+        plain.clone().set(100, b"rw-r--r-"),
+        plain.clone().set(108, b"nobody\0\0"),
+        plain.clone().set(136, b"1234567.89\0\0"),
+        plain.clone().set(329, b"????????????????"),
+    ] {
+        let tar = Tar::new().raw(&header, b"x").file("next", b"");
+        assert_eq!(read(&tar.end()), ["/a 1", "/next 0", odd]);
     }
 }
 
