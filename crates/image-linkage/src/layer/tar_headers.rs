@@ -69,6 +69,8 @@ impl HeaderReader {
     }
 
     /// Reads the headers that come next in `reader`, and no byte behind them.
+    ///
+    /// Errors: Why they cannot be read; `raw` has what was.
     pub fn next(&mut self, reader: &mut impl Read) -> Result<TarItem, HeaderError> {
         self.raw.clear();
         let mut extensions = Extensions::default();
