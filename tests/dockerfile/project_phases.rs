@@ -92,7 +92,7 @@ fn dockerfile(builder: &Builder, runtime: &str, devel: &str) -> String {
 
 #[test]
 #[ignore = "it builds images for minutes: make test-builds"]
-fn a_project_goes_from_prototype_to_inference() {
+fn a_project_goes_from_training_to_inference() {
     let there = crate::cupti_parts::are_there() && crate::support::have("docker-registry", "docker-registry");
     let Some(builder) = there.then(Builder::start).flatten() else {
         return;
