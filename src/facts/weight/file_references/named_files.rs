@@ -93,8 +93,7 @@ impl<'a> NamedFiles<'a> {
             names,
             knowledge,
             headers,
-            // More needles than it can hold are more files than any image has; none is looked for then, as in an image of none.
-            needles: AhoCorasick::new(texts).ok().filter(|_| !meanings.is_empty()),
+            needles: AhoCorasick::new(texts).ok(),
             meanings,
         }
     }
@@ -111,6 +110,13 @@ impl<'a> NamedFiles<'a> {
         left: &mut usize,
         references: &mut ReferenceList<'_>,
     ) {
+        if self.meanings.is_empty() {
+            return;
+        }
+        if self.needles.is_none() {
+            // More names than it can hold: every file is then taken to be named.
+            return references.cut();
+        }
         let plain = plain_text(text);
         let text = plain.as_ref();
         for mention in self.mentions(text, left) {
