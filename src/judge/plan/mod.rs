@@ -149,6 +149,9 @@ pub fn plan_phase(known: &PlanInput<'_>, phase: &Phase) -> Plan {
 
 /// The files that `phase` has no use for, as the plan of the phase has them.
 pub fn unneeded_files(facts: &ImageFacts, profilers: &[Profiler], phase: &Phase) -> Vec<PlanItem> {
+    if phase.dead_weight.forbids.is_empty() {
+        return Vec::new();
+    }
     retention::split_dead_weight(facts, profilers, phase).drop
 }
 

@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use aho_corasick::AhoCorasick;
 
 use super::name_index::NameIndex;
-use super::reference::ReferenceList;
-use super::reference::{FileReference, FileReferrer, ReferenceKind};
+use super::reference::{FileReference, FileReferrer, ReferenceKind, ReferenceList};
 use crate::facts::weight::dead_weight::DeadWeightFile;
 use crate::knowledge::Knowledge;
 use crate::knowledge::shared_folders::SharedFolders;
@@ -113,13 +112,13 @@ impl<'a> NamedFiles<'a> {
         if self.meanings.is_empty() {
             return;
         }
-        if self.needles.is_none() {
-            // More names than it can hold: every file is then taken to be named.
+        let Some(needles) = &self.needles else {
+            // There are more names than it can hold: every file is then taken to be named.
             return references.cut();
-        }
+        };
         let plain = plain_text(text);
         let text = plain.as_ref();
-        for mention in self.mentions(text, left) {
+        for mention in self.mentions(needles, text, left) {
             if references.is_cut() {
                 return;
             }
@@ -136,15 +135,11 @@ impl<'a> NamedFiles<'a> {
         }
     }
 
-    fn mentions<'t>(&self, text: &'t [u8], left: &mut usize) -> BTreeSet<Mention<'t>> {
+    fn mentions<'t>(&self, needles: &AhoCorasick, text: &'t [u8], left: &mut usize) -> BTreeSet<Mention<'t>> {
         let mut mentions = BTreeSet::new();
         // Whether names are put together is asked once, and only where one could be.
         let mut computes = None;
-        let hits = self
-            .needles
-            .iter()
-            .flat_map(|needles| needles.find_overlapping_iter(text));
-        for hit in hits.take(*left) {
+        for hit in needles.find_overlapping_iter(text).take(*left) {
             *left -= 1;
             let Some(&(mut needle)) = self.meanings.get(hit.pattern().as_usize()) else {
                 continue;

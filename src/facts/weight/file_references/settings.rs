@@ -1,6 +1,8 @@
 //! What the settings of an image lead to: variables of its environment, its command, and what is preloaded; and
 //! what its scripts and the settings of its programs name, as a path or as a word for a program of a toolkit.
 
+use std::collections::BTreeSet;
+
 use super::name_index::NameIndex;
 use super::named_files::NamedFiles;
 use super::reference::{FileReference, FileReferrer, ObjectInventory, ReferenceKind, ReferenceList};
@@ -11,7 +13,6 @@ use crate::knowledge::KnowledgeTables;
 use image_linkage::loader::{ProcessSetup, SimulatedProcess};
 use image_linkage::path::RootPath;
 use image_source::Image;
-use std::collections::BTreeSet;
 
 /// Adds the references of what is preloaded, of the variables of the environment, and of the command.
 pub(super) fn add_settings(
