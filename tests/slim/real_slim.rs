@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::archive_layer::layer_of;
 use crate::docker::Dockerd;
 use crate::registry_parts::{Guarded, REQUESTS, Registry, certificates, run};
-use crate::support::{have_all, is_root};
+use crate::support::{have_all, is_root, program};
 use image_linkage::digest::to_hex;
 use image_linkage::layer::{self, ExpectedBlob};
 use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, run_ldconfig, write_cache};
@@ -24,16 +24,6 @@ use testkit::oci::{Image, Layout};
 const WHEEL: &str = "nvidia-cuda-cupti-cu12-12.4.127";
 /// What a program does that is linked with nothing: only the loader's cache leads to the library.
 const OPENS: &str = "import ctypes\nfor name in ('libcupti.so.12', 'libnvperf_host.so', 'libnvperf_target.so'):\n    ctypes.CDLL(name)\nprint([line.split()[-1] for line in open('/proc/self/maps') if 'libcupti' in line][0])";
-
-fn program(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cupti-audit"));
-    command
-        .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env_clear()
-        .stdin(Stdio::null());
-    command
-}
 
 fn said(output: &Output) -> String {
     let (out, err) = (&output.stdout, &output.stderr);

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::archive_layer::layer_of;
 use crate::small_engine::engine_with;
+use crate::support::program;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::elf::Elf;
@@ -21,16 +22,6 @@ use testkit::spec::Sources;
 /// A fixture, as the program is given it.
 fn fixture(name: &str) -> String {
     format!("oci:testdata/images/{name}")
-}
-
-fn program(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cupti-audit"));
-    command
-        .args(arguments)
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env_clear()
-        .stdin(Stdio::null());
-    command
 }
 
 fn slim(arguments: &[&str]) -> Output {

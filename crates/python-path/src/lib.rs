@@ -19,4 +19,4 @@ pub use file_names::{fits_version, is_interpreter_name, is_source};
 pub use interpreter::PythonInterpreter;
 pub use module_imports::{ImportRun, follow_import};
 pub use settings::{DEFAULT_PATH, PythonSettings, SettingSources};
-pub use source_words::{OPENERS, SourceString, SourceWords, is_too_long, read_words};
+pub use source_words::{OPENERS, SourceString, SourceWords, read_words};

@@ -42,7 +42,7 @@ pub struct SourceWords<'t> {
 }
 
 /// Whether a text is longer than what is read.
-pub fn is_too_long(text: &str) -> bool {
+fn is_too_long(text: &str) -> bool {
     text.len() > LONGEST
 }
 
