@@ -21,8 +21,8 @@ pub enum RequestKind {
     Dlopen,
 }
 
-/// What breaks when a consumer does not get CUPTI.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// What breaks when a consumer does not get CUPTI, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FailureImpact {
     /// The program cannot be started or imported.

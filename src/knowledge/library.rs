@@ -153,6 +153,9 @@ pub struct WheelNames {
     /// What their names begin with, in normal form: an exact requirement of one says the version that is meant.
     #[serde(default)]
     pub pin: Option<String>,
+    /// The same of the package that brings a whole toolkit.
+    #[serde(default)]
+    pub toolkit: Option<String>,
     /// Which of them a file below `site-packages/nvidia` can be from; the first that fits counts.
     #[serde(default)]
     pub owners: Vec<WheelOwner>,

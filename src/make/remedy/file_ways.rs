@@ -129,20 +129,6 @@ pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, Metho
         copy_plan.links.clear();
         require_no_links(question.request.target, &question.system, &copy_plan)?;
     }
-    let has = copy_plan.release.as_deref().and_then(parse_cuda_version);
-    // A release that was guessed from a soname has no say in the minor version of files that were read.
-    let wanted = question.release.as_ref().filter(|it| !it.is_guess);
-    if let (Some(has), Some(wanted)) = (has, wanted)
-        && has != wanted.release.cuda
-    {
-        let (major, minor) = wanted.release.cuda;
-        let because = &wanted.because;
-        return Err(format!(
-            "{from} has CUPTI of CUDA {}.{}, and {major}.{minor} is wanted: {because}",
-            has.0, has.1
-        )
-        .into());
-    }
     Ok(InstallMethod::Copy {
         from: from.to_owned(),
         copy_plan,

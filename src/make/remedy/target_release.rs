@@ -1,12 +1,14 @@
 //! Which release of CUPTI an image is to be given, and what says so.
 
-use super::wanted_cupti::{WantedCupti, find_wanted_cupti};
+use super::wanted_cupti::{WantedCupti, find_wanted_cupti, neediest_consumer};
 use crate::facts::ImageFacts;
-use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
+use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version, site_packages_of};
 use crate::knowledge::{LibraryRelease, ReleaseFile};
+use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
+use python_path::PythonDistribution;
 
 /// The release of CUPTI that an image is to be given, and how it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +22,8 @@ pub(crate) struct TargetRelease {
     pub because: String,
 }
 
-/// The release that the image is to be given: the one that was asked for, that a distribution of Python's pins, that
-/// the CUDA runtime is of, or, where only a soname is known, the newest of that soname.
+/// The release that the image is to be given. Of the soname that the neediest program asks for: the one that a
+/// distribution of Python's pins, that the CUDA runtime or the remains of a CUPTI are of, or else the newest.
 pub(crate) fn choose_release(
     target: &ImageFacts,
     linker: &DynamicLoader,
@@ -45,7 +47,7 @@ pub(crate) fn choose_release(
     // The surest first: what the user says, what pip insists on, what lies there, what a soname leaves open.
     asked
         .map(|cuda| by_version(cuda, "it was asked for".to_owned()))
-        .or_else(|| pinned(target))
+        .or_else(|| pinned(target, &wanted))
         .or_else(|| of_runtime(target, &wanted, &known, &of))
         .or_else(|| {
             let (cuda, because) = traced_cuda(target, wanted.soname.as_deref())?;
@@ -121,18 +123,41 @@ pub(super) fn known_file<'t>(
     Some((sha256.as_str(), file))
 }
 
-/// The exact version that a distribution of Python's asks for.
-fn pinned(target: &ImageFacts) -> Option<TargetRelease> {
-    let wheel = target.library.wheels.pin.as_deref()?;
+/// The exact version that a distribution of Python's asks for, the packages around the neediest program first.
+fn pinned(target: &ImageFacts, wanted: &WantedCupti) -> Option<TargetRelease> {
+    let site = neediest_consumer(target).and_then(|consumer| site_packages_of(&consumer.object));
     let distributions = target.related.distributions.iter();
-    let mut pins = distributions.flat_map(|dist| dist.pins.iter().map(move |pin| (dist, pin)));
-    let (dist, (_, pin)) = pins.find(|(_, (name, _))| name.starts_with(wheel))?;
-    Some(TargetRelease {
-        release: target.library.release(parse_cuda_version(pin)?, Some(pin.clone())),
+    let pins = distributions.flat_map(|dist| dist.pins.iter().filter_map(move |pin| release_of_pin(target, dist, pin)));
+    let fitting = pins.filter(|(_, pin)| {
+        let of = |soname: &ByteString| pin.release.soname.as_bytes() == &**soname;
+        wanted.soname.as_ref().is_none_or(of)
+    });
+    let nearest = fitting.min_by_key(|(of, _)| Some(*of) != site.as_ref());
+    nearest.map(|(_, pin)| pin)
+}
+
+/// The release that a requirement of one exact version means, with the folder of packages that it is from: a wheel of the
+/// library, or a toolkit that has one.
+fn release_of_pin<'t>(
+    target: &'t ImageFacts,
+    dist: &'t PythonDistribution,
+    (name, version): &(String, String),
+) -> Option<(&'t RootPath, TargetRelease)> {
+    let wheels = &target.library.wheels;
+    let is = |of: &Option<String>| of.as_deref().is_some_and(|of| name.starts_with(of));
+    let toolkit = || target.tables.toolkits.iter().find(|toolkit| toolkit.cuda == *version);
+    let exact = match () {
+        () if is(&wheels.pin) => version.clone(),
+        () if is(&wheels.toolkit) => toolkit()?.cupti.clone(),
+        () => return None,
+    };
+    let release = TargetRelease {
+        release: target.library.release(parse_cuda_version(&exact)?, Some(exact)),
         is_toolkit: false,
         is_guess: false,
         because: format!("{} {} asks for it", dist.name, dist.version),
-    })
+    };
+    Some((&dist.site, release))
 }
 
 fn of_runtime(

@@ -3,10 +3,11 @@
 use super::RemedyError;
 use super::target::elf_at;
 use crate::facts::software::cuda_runtime;
-use crate::facts::{CuptiCopy, CuptiStatus, ImageFacts};
+use crate::facts::{CuptiConsumer, CuptiCopy, CuptiStatus, ImageFacts};
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::DynamicLoader;
+use image_linkage::path::RootPath;
 
 /// What the image would have libcupti be: the soname that its programs ask for, and the version of CUDA.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,23 +31,38 @@ impl WantedCupti {
     }
 }
 
-/// What the image would have libcupti be.
+/// What the image would have libcupti be: what the program says that suffers most from its lack, then the toolkit.
 pub(crate) fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
-    // A bare libcupti.so says nothing of a release.
-    let numbered = |name: &ByteString| name.len() > target.library.stem.len();
-    let mut consumers = target.consumers.iter().filter(|it| numbered(&it.wants));
-    let asked = consumers.next();
+    let asked = neediest_consumer(target);
     let cuda = cuda_of(target);
-    let soname = asked.map(|consumer| consumer.wants.clone()).or_else(|| {
-        let plain = &target.plain.as_is.name;
-        let of_cuda = cuda.map(|cuda| target.library.release(cuda, None).soname.into_bytes().into());
-        of_cuda.or_else(|| numbered(plain).then(|| plain.clone()))
-    });
+    let soname_of = |cuda| ByteString::from(target.library.release(cuda, None).soname.into_bytes());
+    let plain = || Some(&target.plain.as_is.name).filter(|name| has_number(target, name)).cloned();
+    let soname = asked.map(|consumer| base_name(&consumer.wants));
+    let soname = soname.or_else(|| cuda.map(soname_of)).or_else(plain);
     WantedCupti {
-        soname,
         by: asked.map(|consumer| consumer.name.clone()),
-        cuda,
+        // A toolkit of another major version says nothing of a program that brings its own CUDA.
+        cuda: cuda.filter(|cuda| soname.as_ref() == Some(&soname_of(*cuda))),
+        soname,
     }
+}
+
+/// The program that asks for a soname with a number: one that goes without before one that is served, and of those the
+/// one that loses most.
+pub(super) fn neediest_consumer(target: &ImageFacts) -> Option<&CuptiConsumer> {
+    let numbered = target.consumers.iter();
+    let numbered = numbered.filter(|consumer| has_number(target, &base_name(&consumer.wants)));
+    numbered.min_by_key(|consumer| (!consumer.misses_library(), consumer.required))
+}
+
+/// Whether a name says which release it is of; a bare libcupti.so says nothing.
+fn has_number(target: &ImageFacts, name: &[u8]) -> bool {
+    name.len() > target.library.stem.len()
+}
+
+/// The name of a file that may be asked for by its path.
+fn base_name(wants: &[u8]) -> ByteString {
+    RootPath::new(wants).name().into()
 }
 
 /// The one version of the CUDA runtimes in the image, else the one that its environment names.
@@ -91,14 +107,12 @@ pub(super) fn choose_source_copy<'s>(
             .is_some_and(|elf| elf.machine == linker.arch.machine && elf.class() == linker.arch.class)
     };
     let of_soname = |copy: &&&CuptiCopy| wanted.soname.is_none() || copy.soname.as_ref() == wanted.soname.as_ref();
-    let of_cuda = |copy: &&&CuptiCopy| match (wanted.cuda, release(copy)) {
-        (Some(wanted), Some(release)) => wanted == release,
-        _ => true,
-    };
+    let is_of_cuda = |copy: &CuptiCopy| wanted.cuda.is_some() && wanted.cuda == release(copy);
     let fitting = copies.iter().filter(of_machine).filter(of_soname);
-    let best = fitting.filter(of_cuda).min_by_key(|copy| {
-        // One that others of its folder belong to, then the place where most look first.
-        (copy.version.is_none(), !copy.loadable.as_is, &copy.real_path)
+    let best = fitting.min_by_key(|copy| {
+        // Releases of one soname stand in for each other. Then one that others of its folder belong to, then the place
+        // where most look first.
+        (!is_of_cuda(copy), copy.version.is_none(), !copy.loadable.as_is, &copy.real_path)
     });
     best.copied().ok_or_else(|| RemedyError::NoMatch {
         from: from(),
