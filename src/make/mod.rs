@@ -1,8 +1,8 @@
 //! What would make an image serve a phase: the recipe, as a Dockerfile, and as a new image.
 
 pub(crate) mod added_layer;
+pub(crate) mod cure;
 pub(crate) mod dockerfile;
-pub(crate) mod mending;
 pub(crate) mod quote;
 pub(crate) mod remedy;
 pub(crate) mod slim;

@@ -8,7 +8,7 @@ use std::io;
 use super::build_file::CheckedBuildFile;
 use super::command::assumption_words;
 use super::text_layout::joined;
-use super::words::{gap_words, image_name, layer_words};
+use super::words::{fix_words, gap_words, image_name, layer_words};
 use super::writer::ReportWriter;
 use crate::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, UnreadImage};
@@ -75,7 +75,7 @@ fn words(finding: &Finding, facts: &ImageFacts) -> String {
             let _ = write!(words, " in {}", layer_words(facts, layer));
         }
     }
-    let _ = write!(words, "\nfix: {}", finding.fix);
+    let _ = write!(words, "\nfix: {}", fix_words(finding));
     words
 }
 

@@ -337,6 +337,13 @@ pub(super) fn finding(finding: &Finding) -> Value {
         "locations": locations.map(|at| json!({"path": at.path.to_string(), "layer": at.layer})).collect::<Value>(),
         "evidence": finding.evidence.iter().map(Evidence::text).collect::<Value>(),
         "fix": finding.fix,
+        "commands": unless_none(&finding.commands),
+        "instructions": unless_none(&finding.instructions),
+        "follows": finding.follows,
         "suppressed": suppressed,
     }))
+}
+
+fn unless_none(lines: &[String]) -> Option<&[String]> {
+    Some(lines).filter(|lines| !lines.is_empty())
 }

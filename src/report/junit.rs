@@ -11,7 +11,7 @@ use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite}
 use super::build_file::CheckedBuildFile;
 use super::command::assumption_words;
 use super::text_layout::joined;
-use super::words::{gap_words, layer_words, suppression_words};
+use super::words::{fix_words, gap_words, layer_words, suppression_words};
 use super::writer::ReportWriter;
 use crate::facts::ImageFacts;
 use crate::judge::build_file::StepFinding;
@@ -198,7 +198,7 @@ fn words(findings: &[&Finding], facts: &ImageFacts) -> String {
                 Evidence::Searched(line) => writeln!(out, "  searched {}", line.text()),
             };
         }
-        let _ = writeln!(out, "  fix {}", finding.fix);
+        let _ = writeln!(out, "  fix {}", fix_words(finding).replace('\n', "\n  "));
     }
     out
 }

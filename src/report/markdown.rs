@@ -115,6 +115,12 @@ fn details(out: &mut String, finding: &Finding, facts: &ImageFacts) {
         let _ = writeln!(out, "- at {}", escape_markdown(&place));
     }
     let _ = writeln!(out, "- **fix:** {}\n", escape_markdown(&finding.fix));
+    for (lines, language) in [(&finding.instructions, "dockerfile"), (&finding.commands, "sh")] {
+        if !lines.is_empty() {
+            let fence = fence(lines);
+            let _ = writeln!(out, "{fence}{language}\n{}\n{fence}\n", lines.join("\n"));
+        }
+    }
     let evidence: Vec<String> = finding.evidence.iter().map(Evidence::text).collect();
     if !evidence.is_empty() {
         // In a fence the columns of a search stay below each other, and nothing is markup.

@@ -14,7 +14,7 @@ use super::build_file::CheckedBuildFile;
 use super::command;
 use super::json_parts::without_nulls;
 use super::markdown_text::escape_markdown;
-use super::words::{gap_words, image_name, layer_words, suppression_words};
+use super::words::{fix_words, gap_words, image_name, layer_words, suppression_words};
 use super::writer::ReportWriter;
 use crate::facts::ImageFacts;
 use crate::judge::build_file::StepFinding;
@@ -59,7 +59,7 @@ impl SarifReport {
                 "image": facts.image.reference,
                 "platform": facts.image.platform.to_string(),
                 "evidence": finding.evidence.iter().map(Evidence::text).collect::<Value>(),
-                "fix": finding.fix,
+                "fix": fix_words(finding),
             }),
             ..ResultParts::default()
         };

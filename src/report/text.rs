@@ -9,7 +9,8 @@ use super::links::asked_words;
 use super::text_layout::{BOLD, DIM, count_words, search_table, styled, wrap_line, wrap_paragraph};
 pub(crate) use super::text_layout::{TextDetail, TextLayout};
 use super::words::{
-    ReportTone, gap_lines, image_name, layer_words, layers_words, platform_name, split_evidence, suppression_words,
+    ReportTone, fix_lines, gap_lines, image_name, layer_words, layers_words, platform_name, split_evidence,
+    suppression_words,
 };
 use super::writer::ReportWriter;
 use super::{command, inventory, phases};
@@ -151,7 +152,9 @@ fn findings(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
         self::finding(out, finding, &audit.facts, layout, &mut tables);
     }
     for note in &short {
-        out.push_str(&wrap_line(&format!("{}: {}", label(note), note.message), layout.width));
+        let cause = note.follows.as_ref().map(|cause| format!(" (goes with {cause})"));
+        let line = format!("{}: {}{}", label(note), note.message, cause.unwrap_or_default());
+        out.push_str(&wrap_line(&line, layout.width));
     }
     if !short.is_empty() {
         out.push('\n');
@@ -172,7 +175,7 @@ fn suppressed(out: &mut String, finding: &Finding, suppressed: &SuppressionMark,
 }
 
 fn is_short(finding: &Finding, layout: TextLayout) -> bool {
-    finding.severity == Severity::Note && layout.detail < TextDetail::All
+    (finding.severity == Severity::Note || finding.follows.is_some()) && layout.detail < TextDetail::All
 }
 
 /// The severity and the rule.
@@ -218,6 +221,10 @@ fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Text
         tables.insert(table);
     }
     out.push_str(&wrap_paragraph("  fix  ", &finding.fix, layout.width));
+    // What is pasted is not wrapped.
+    for line in fix_lines(finding) {
+        let _ = writeln!(out, "       {}", styled(BOLD, line));
+    }
     out.push('\n');
 }
 

@@ -299,3 +299,14 @@ pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> ColouredFact {
     };
     ColouredFact { tone, word, rest }
 }
+/// The lines of a fix that are pasted: instructions of a Dockerfile, then commands with a prompt before each.
+pub(super) fn fix_lines(finding: &Finding) -> impl Iterator<Item = String> {
+    let commands = finding.commands.iter().map(|command| format!("$ {command}"));
+    finding.instructions.iter().cloned().chain(commands)
+}
+
+/// A fix in a form without layout: the sentence, and its lines below it.
+pub(super) fn fix_words(finding: &Finding) -> String {
+    let lines: Vec<String> = std::iter::once(finding.fix.clone()).chain(fix_lines(finding)).collect();
+    lines.join("\n")
+}

@@ -14,7 +14,7 @@ use crate::judge::rule::suppression::SuppressionGate;
 use crate::judge::rule::{self, RuleQuestion};
 use crate::knowledge::DEFAULT_LIBRARY;
 use crate::knowledge::Knowledge;
-use crate::make::mending::find_mending_command;
+use crate::make::cure::tell_cure;
 use crate::report::report_writer;
 use clap::Args;
 use image_source::{Platform, REFERENCE_HELP};
@@ -286,7 +286,7 @@ impl ImageAuditor<'_> {
         // is none to build on.
         let is_image = !matches!(self.question, AuditQuestion::Running(_));
         if is_image && environment.is_empty() && audit.exit(self.fail_on) == RunExit::Findings {
-            audit.mended_by = find_mending_command(&audit, self.knowledge, &self.reader.conditions());
+            tell_cure(&mut audit, self.knowledge, &self.reader.conditions());
         }
         Ok(audit)
     }

@@ -20,6 +20,12 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
     /// What the user can do against it, in a sentence.
     pub fix: String,
+    /// The same as commands of a shell, to be run as root in the image; none where no command does it.
+    pub commands: Vec<String>,
+    /// The same as instructions of a Dockerfile, for what no command does, such as `ENV`.
+    pub instructions: Vec<String>,
+    /// The rule of the finding whose fix cures this one, too.
+    pub follows: Option<String>,
     /// Why it does not count, where the project's config says so.
     pub suppressed: Option<SuppressionMark>,
 }

@@ -30,6 +30,10 @@ pub fn sort_findings(findings: &mut [Finding]) {
         suppressed(a)
             .cmp(&suppressed(b))
             .then_with(|| b.severity.cmp(&a.severity))
+            // What has the fix for others stands before them, and before what has none.
+            .then_with(|| {
+                (a.follows.is_some(), a.commands.is_empty()).cmp(&(b.follows.is_some(), b.commands.is_empty()))
+            })
             .then_with(|| a.rule.cmp(&b.rule))
             // By place at last, so that the order of files in a tar does not show.
             .then_with(|| a.locations.cmp(&b.locations))
@@ -49,6 +53,9 @@ impl Rule {
             locations: subject.locations.clone(),
             evidence: subject.evidence.clone(),
             fix: self.fix.fill(&subject.fields),
+            commands: Vec::new(),
+            instructions: Vec::new(),
+            follows: None,
             suppressed: None,
         })
     }

@@ -58,8 +58,6 @@ subject_kinds! {
         // That of the dynamic loader, and whether the library is made for glibc alone.
         word("libc", LIBC),
         flag("glibc_only"),
-        // The packages that bring the library of the image's CUDA, as a sentence names them.
-        text("matching_package"),
     ]
     /// A copy of libcupti.
     Copy "copy" [
@@ -119,8 +117,6 @@ subject_kinds! {
         text("glibc_here"),
         // Whether the C library of the image is musl.
         flag("musl"),
-        // As of an image.
-        text("matching_package"),
     ]
     /// A program that opens libcupti at run time and does not get it.
     Unserved "unserved" [

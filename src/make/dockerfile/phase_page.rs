@@ -9,6 +9,7 @@ use crate::knowledge::LibraryProfile;
 use crate::knowledge::file_interest::LIBRARY_PATH;
 use crate::make::quote;
 use crate::make::remedy::RemedyError;
+use crate::make::remedy::install_folder::reads_folder;
 use crate::make::remedy::install_method::InstallMethod;
 use crate::make::remedy::phase_recipe::PhaseRecipe;
 use crate::shell_quote::quote_shell;
@@ -46,7 +47,7 @@ pub(crate) struct PhasePage<'a> {
     pub soname: String,
     /// Whether all files that are copied keep their names, and so come in one layer.
     pub keeps_names: bool,
-    /// Whether the folder of the files is named by the target below.
+    /// Whether the folder of the files is named by the image or the target below.
     pub is_named_below: bool,
     /// `LD_LIBRARY_PATH` as it is in the end; empty where it is not set.
     pub search_path: String,
@@ -91,7 +92,10 @@ pub(crate) fn fill_page<'a>(
         keeps_names: copied
             .flat_map(|copy_plan| &copy_plan.files)
             .all(|file| file.from.name() == file.to.name()),
-        is_named_below: false,
+        is_named_below: recipe
+            .search_setup
+            .named_folder()
+            .is_some_and(|folder| reads_folder(&facts.contexts.as_is.rootfs, folder)),
         search_path: quote::require_writable(LIBRARY_PATH, search_path)?.to_owned(),
         // Set later: only a project builds PyTorch.
         pytorch: false,

@@ -5,7 +5,7 @@ use super::copy_plan::{CopiedFile, CopyPlan, CreatedLink, plan_copy};
 use super::copy_source::CopySource;
 use super::image_system::ImageSystem;
 use super::install_context::InstallContext;
-use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder};
+use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder, reads_folder};
 use super::install_method::InstallMethod;
 use super::required_libraries::RequiredLibrary;
 use crate::byte_search::contains_bytes;
@@ -46,12 +46,27 @@ pub(crate) fn find_in_place(
     Ok(copy_plan)
 }
 
-/// Puts the files' own folder on the search path, or links to them where it cannot be named.
+/// The same for files in a folder that `ldconfig` reads: it only has to be run.
+pub(super) fn refresh(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
+    let target = question.request.target;
+    let mut found = find_in_place(target, question.request.phase, CacheUpdate::Build)?;
+    let folder = found.files.first().map(|file| file.from.parent()).unwrap_or_default();
+    let is_named = found.search.by != FolderDiscovery::Default;
+    if !is_named || !reads_folder(&target.contexts.as_is.rootfs, &folder) {
+        return Err(format!("ldconfig does not read {folder}").into());
+    }
+    found.links = Vec::new();
+    found.search.folder = folder;
+    Ok(InstallMethod::Place(found))
+}
+
+/// Puts the files' own folder on the search path, or links to them where it cannot be named or lacks a name.
 fn lead_to_files(target: &ImageFacts, copy_plan: &mut CopyPlan) {
     let because = "the image holds it, and no search path leads to it";
     let is_named = copy_plan.search.by != FolderDiscovery::Default;
-    copy_plan.links = Vec::new();
-    if is_named && !is_shared(target, copy_plan) {
+    let soname = &copy_plan.soname;
+    let bare = copy_plan.links.drain(..).find(|link| link.to == *soname);
+    if is_named && bare.is_none() && !is_shared(target, copy_plan) {
         let first = copy_plan.files.first();
         copy_plan.search.folder = first.map(|file| file.from.parent()).unwrap_or_default();
         because.clone_into(&mut copy_plan.search.because);
@@ -66,7 +81,7 @@ fn lead_to_files(target: &ImageFacts, copy_plan: &mut CopyPlan) {
         to: file.from.absolute().into(),
         because: format!("{because}; other libraries beside it are not to be found by everybody"),
     };
-    copy_plan.links = copy_plan.files.iter().map(link).collect();
+    copy_plan.links = copy_plan.files.iter().map(link).chain(bare).collect();
 }
 
 /// Whether the image has each of the files that would be copied, by their hashes.
@@ -128,6 +143,13 @@ pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, Metho
         // Nothing makes links, and the files have the names that are asked for.
         copy_plan.links.clear();
         require_no_links(question.request.target, &question.system, &copy_plan)?;
+    }
+    let has = copy_plan.release.as_deref().and_then(parse_cuda_version);
+    if let (Some(has), Some(asked)) = (has, question.request.cuda)
+        && has != asked
+    {
+        let (has, asked) = (format!("{}.{}", has.0, has.1), format!("{}.{}", asked.0, asked.1));
+        return Err(format!("{from} has CUPTI of CUDA {has}, and {asked} was asked for").into());
     }
     Ok(InstallMethod::Copy {
         from: from.to_owned(),

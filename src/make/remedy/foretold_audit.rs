@@ -45,6 +45,7 @@ pub(super) fn foretell_audit(
     let foretold = ForetoldAudit {
         verdict: plan.verdict,
         because: plan.because.clone(),
+        findings: audit.findings,
     };
     Ok((foretold, adds))
 }

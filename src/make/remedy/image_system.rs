@@ -75,10 +75,12 @@ pub(crate) struct CondaEnvironment {
     pub prefix: RootPath,
 }
 
-/// An environment of Python's.
+/// An environment of Python's that wheels can be installed into.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PipTarget {
     pub site: RootPath,
+    /// The program that does it where the environment has no pip.
+    pub uv: Option<RootPath>,
     /// Its interpreter, by the path that belongs to the environment.
     pub interpreter: RootPath,
     /// Whether the distribution forbids pip to install into it (PEP 668).
@@ -109,7 +111,7 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
         apt: has_program(rootfs, SystemInstaller::AptGet.program()),
         shell: lacks.is_empty(),
         lacks,
-        python: find_python(facts),
+        python: find_on_path(facts, "python3"),
         lacks_sbin: lacks_sbin(facts),
         has_cache: has_program(rootfs, "ldconfig") && rootfs.lookup(b"/etc/ld.so.cache").is_ok(),
         // Where update-ca-certificates(8) of Debian and Ubuntu puts the bundle.
@@ -128,10 +130,12 @@ fn lacks_sbin(facts: &ImageFacts) -> bool {
     path.is_some_and(|path| !has(path))
 }
 
-/// `python3` on the `PATH` of the image, or where Docker's leads.
-fn find_python(facts: &ImageFacts) -> Option<RootPath> {
+/// A program on the `PATH` of the image, or where Docker's leads.
+fn find_on_path(facts: &ImageFacts, name: &str) -> Option<RootPath> {
     let path = facts.image.config.env("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
-    let mut places = path.split(':').map(|folder| RootPath::from(folder).join(b"python3"));
+    let mut places = path
+        .split(':')
+        .map(|folder| RootPath::from(folder).join(name.as_bytes()));
     places.find(|place| facts.contexts.as_is.rootfs.lookup(&place.absolute()).is_ok())
 }
 
@@ -184,8 +188,8 @@ fn conda(rootfs: &Rootfs) -> Option<CondaEnvironment> {
     })
 }
 
-/// The environment of Python's that a folder of packages belongs to; `None` where it has no pip, or where its pip
-/// installs into some other folder.
+/// The environment of Python's that a folder of packages belongs to; `None` where neither its pip nor a uv of the image
+/// installs into that folder.
 pub(crate) fn find_pip_target(facts: &ImageFacts, site: &RootPath) -> Option<PipTarget> {
     let rootfs = &facts.contexts.as_is.rootfs;
     let is_there = |path: &RootPath| rootfs.lookup(&path.absolute()).is_ok();
@@ -198,11 +202,16 @@ pub(crate) fn find_pip_target(facts: &ImageFacts, site: &RootPath) -> Option<Pip
     // The system's Python installs into another folder than the one that it was found by.
     let is_system = prefix == RootPath::from("usr");
     match programs.find(|path| is_there(path)).filter(|_| !is_system) {
-        Some(interpreter) => is_there(&site.join(b"pip")).then(|| PipTarget {
-            site: site.clone(),
-            interpreter,
-            is_managed: is_there(&library.join(b"EXTERNALLY-MANAGED")),
-        }),
+        Some(interpreter) => {
+            let has_pip = is_there(&site.join(b"pip"));
+            let uv = find_on_path(facts, "uv").filter(|_| !has_pip);
+            (has_pip || uv.is_some()).then(|| PipTarget {
+                site: site.clone(),
+                uv,
+                interpreter,
+                is_managed: is_there(&library.join(b"EXTERNALLY-MANAGED")),
+            })
+        }
         None if site.name() == b"dist-packages" => of_debian(rootfs),
         None => None,
     }
@@ -218,6 +227,7 @@ fn of_debian(rootfs: &Rootfs) -> Option<PipTarget> {
     let library = |above: &str| RootPath::from(above).join(version.name());
     Some(PipTarget {
         site: library("usr/local/lib").join(b"dist-packages"),
+        uv: None,
         interpreter: program,
         is_managed: is_there(&library("usr/lib").join(b"EXTERNALLY-MANAGED")),
     })

@@ -106,6 +106,13 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
     }
 }
 
+/// Whether `ldconfig` reads the folder, as the image's configuration names it.
+pub(crate) fn reads_folder(rootfs: &Rootfs, folder: &RootPath) -> bool {
+    let folder = folder.absolute();
+    let mut known = LdSoConf::read(rootfs).directories.into_iter();
+    known.any(|known| *known == *folder)
+}
+
 /// Whether a build can make the folder: nothing in its place, or in that of one above, is something else.
 fn may_become_folder(rootfs: &Rootfs, folder: &str) -> bool {
     let place = RootPath::from(folder);

@@ -72,7 +72,7 @@ pub(crate) struct PackageInstall {
     #[serde(flatten)]
     pub setup: Option<RepositorySetup>,
     /// The folder of its libraries, where that is not one of the loader's own.
-    #[serde(skip)]
+    #[serde(serialize_with = "quote::serialize_optional_path")]
     pub folder: Option<RootPath>,
 }
 
@@ -106,6 +106,9 @@ pub(crate) enum RepositorySetup {
 pub(crate) struct PipInstall {
     #[serde(serialize_with = "quote::serialize_path")]
     pub interpreter: RootPath,
+    /// The program that installs, where the environment has no pip.
+    #[serde(serialize_with = "quote::serialize_optional_path")]
+    pub uv: Option<RootPath>,
     pub name: String,
     pub version: String,
     pub soname: String,
@@ -146,6 +149,15 @@ impl InstallMethod {
     pub(super) fn read_plan(&self) -> Option<&CopyPlan> {
         self.copy_plan()
             .filter(|_| !matches!(self, Self::Copy { is_read: false, .. }))
+    }
+
+    /// The folder of an environment that it installs into, which the programs of that environment search.
+    pub(super) fn own_folder(&self) -> Option<RootPath> {
+        match self {
+            Self::Pip(pip) => Some(pip.folder.clone()),
+            Self::Conda(conda) => Some(conda.environment.prefix.join(b"lib")),
+            _ => None,
+        }
     }
 
     /// The version of CUDA that it is bound to, whatever release was asked for.

@@ -25,7 +25,13 @@ struct MethodCandidate {
 }
 
 /// The ways, the cheapest first.
-const WAYS: [MethodCandidate; 9] = [
+const WAYS: [MethodCandidate; 10] = [
+    MethodCandidate {
+        name: "ldconfig",
+        via: None,
+        cheap: "the files are where ldconfig looks, and it has not been run since",
+        go: file_ways::refresh,
+    },
     MethodCandidate {
         name: "in place",
         via: None,
@@ -114,7 +120,10 @@ pub(crate) fn choose_method<T>(
             }
             Err(obstacle) => {
                 let why = obstacle.to_string();
-                considered.push(ConsideredMethod { name, why });
+                // Two ways in turn may fail for one reason, such as that the image holds no library.
+                if considered.last().is_none_or(|last: &ConsideredMethod| last.why != why) {
+                    considered.push(ConsideredMethod { name, why });
+                }
                 whys.push(obstacle);
             }
         }

@@ -18,7 +18,7 @@ pub(super) fn pip_of_consumer(question: &InstallContext<'_>) -> Result<InstallMe
         return Err("no Python environment of the image asks for CUPTI".into());
     }
     let python = sites.find_map(|site| image_system::find_pip_target(question.request.target, &site));
-    let without = "the Python environment that asks for CUPTI has no pip";
+    let without = "the Python environment that asks for CUPTI has no pip, and the image no uv";
     pip_into(question, &python.ok_or(without)?)
 }
 
@@ -29,7 +29,7 @@ pub(super) fn pip(question: &InstallContext<'_>) -> Result<InstallMethod, Method
     let python = sites
         .iter()
         .find_map(|site| image_system::find_pip_target(question.request.target, site));
-    let without = "the image has no Python environment with pip";
+    let without = "the image has no Python environment with pip, and no uv";
     pip_into(question, &python.ok_or(without)?)
 }
 
@@ -56,6 +56,7 @@ fn pip_into(question: &InstallContext<'_>, python: &PipTarget) -> Result<Install
     let mut listed = question.request.target.related.distributions.iter();
     Ok(InstallMethod::Pip(PipInstall {
         interpreter: python.interpreter.clone(),
+        uv: python.uv.clone(),
         name: wheel.name.clone(),
         version,
         soname: release.soname.clone(),

@@ -11,6 +11,7 @@ use super::removal::RemovalPlan;
 use super::required_libraries::RequiredLibrary;
 use super::search_path_setup::{ChangedLibraryPath, SearchPathSetup};
 use crate::judge::plan::Verdict;
+use crate::judge::rule::Finding;
 use crate::make::quote;
 use image_linkage::path::RootPath;
 
@@ -75,4 +76,7 @@ pub(crate) struct ForetoldAudit {
     pub verdict: Verdict,
     /// The rules that make it.
     pub because: Vec<String>,
+    /// All that will still be found.
+    #[serde(skip)]
+    pub findings: Vec<Finding>,
 }

@@ -66,6 +66,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         foretold: ForetoldAudit {
             verdict: plan.verdict,
             because: plan.because.clone(),
+            findings: Vec::new(),
         },
     };
     // A verdict that CUPTI cannot change is no reason to bring it, and neither is one of a phase without a use for it.
@@ -112,7 +113,11 @@ fn is_uncured(request: &RecipeRequest<'_>, because: &[String]) -> bool {
 /// Takes the cheapest way whose result passes an audit, with what follows from it.
 fn bring_in(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Result<PhaseRecipe, RemedyError> {
     let (mut recipe, considered) = choose_method(question, |way| {
-        let recipe = finish(question, recipe_of(question, way, blank)?)?;
+        let recipe = recipe_of(question, way, blank)?;
+        if let Some(recipe) = without_search_path(question, &recipe)? {
+            return Ok(recipe);
+        }
+        let recipe = finish(question, with_search_path(question, recipe))?;
         let foretold = &recipe.foretold;
         if foretold.verdict == Verdict::Fail && is_uncured(question.request, &foretold.because) {
             let because = foretold.because.join(", ");
@@ -124,7 +129,35 @@ fn bring_in(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Result<PhaseR
     Ok(recipe)
 }
 
-/// What one way comes to.
+/// The recipe without a search path of its own, where those who ask find by theirs what comes in.
+fn without_search_path(
+    question: &InstallContext<'_>,
+    recipe: &PhaseRecipe,
+) -> Result<Option<PhaseRecipe>, MethodObstacle> {
+    let Some(folder) = recipe.way.as_ref().and_then(InstallMethod::own_folder) else {
+        return Ok(None);
+    };
+    let recipe = PhaseRecipe {
+        search_setup: SearchPathSetup::nothing(format!("the search path of what asks for it leads to {folder}")),
+        ..recipe.clone()
+    };
+    let recipe = finish(question, recipe)?;
+    Ok((!is_uncured(question.request, &recipe.foretold.because)).then_some(recipe))
+}
+
+/// The recipe with a search path that leads every process to what comes in.
+fn with_search_path(question: &InstallContext<'_>, mut recipe: PhaseRecipe) -> PhaseRecipe {
+    if let Some(way) = &recipe.way {
+        recipe.search_setup = set_up_search_path(question, &recipe.search, way, &recipe.needs);
+        // A bare name is asked for only where every process is to find it: what lies beside its one user is not.
+        if !matches!(&recipe.search_setup, SearchPathSetup::Nothing { .. }) || is_default(way) {
+            recipe.check.names = names_to_check(question.request.target.library, way, &recipe.needs);
+        }
+    }
+    recipe
+}
+
+/// What one way comes to, without the search path.
 fn recipe_of(
     question: &InstallContext<'_>,
     way: InstallMethod,
@@ -159,11 +192,6 @@ fn recipe_of(
     // What conda resolves besides, nobody knows.
     let is_sized = !matches!(way, InstallMethod::Conda(_)) && recipe.needs.iter().all(is_known);
     recipe.adds = is_sized.then_some(0);
-    recipe.search_setup = set_up_search_path(question, &recipe.search, &way, &recipe.needs);
-    // A bare name is asked for only where every process is to find it: what lies beside its one user is not.
-    if !matches!(&recipe.search_setup, SearchPathSetup::Nothing { .. }) || is_default(&way) {
-        recipe.check.names = names_to_check(question.request.target.library, &way, &recipe.needs);
-    }
     recipe.check.elsewhere = match (&way, question.request.source) {
         (InstallMethod::Copy { is_read: true, .. }, Some(source)) => read_image_system(source.facts).shell,
         // NVIDIA's devel images are Ubuntu and Rocky Linux, and have one.

@@ -85,10 +85,6 @@ pub(super) fn set_up_search_path(
         InstallMethod::Copy { .. } => name_folder(folder),
         InstallMethod::Place(place) if place.links.is_empty() => name_folder(&place.search.folder),
         InstallMethod::Place(place) => make_links(place.links.clone()),
-        // The phase asks for no API itself, so that only the program that is linked with CUPTI needs it.
-        InstallMethod::Pip(pip) if question.request.phase.apis.accepted_ids().next().is_none() => {
-            SearchPathSetup::nothing(format!("the search path of what asks for it leads to {}", pip.folder))
-        }
         InstallMethod::Pip(pip) if pip.headers.is_some() => name_folder(&pip.folder),
         InstallMethod::Pip(pip) => link_to(&pip.folder),
         // Its folder has a libstdc++ and an OpenSSL of conda's, which no other program is to find.
@@ -104,7 +100,7 @@ impl SearchPathSetup {
     }
 
     /// The folder that is named, where it is known.
-    pub(super) fn named_folder(&self) -> Option<&RootPath> {
+    pub(crate) fn named_folder(&self) -> Option<&RootPath> {
         match self {
             Self::Folder { folder, .. } | Self::Links { folder, .. } => Some(folder),
             Self::Nothing { .. } | Self::Listed { .. } => None,

@@ -127,7 +127,11 @@ pub(super) fn known_file<'t>(
 fn pinned(target: &ImageFacts, wanted: &WantedCupti) -> Option<TargetRelease> {
     let site = neediest_consumer(target).and_then(|consumer| site_packages_of(&consumer.object));
     let distributions = target.related.distributions.iter();
-    let pins = distributions.flat_map(|dist| dist.pins.iter().filter_map(move |pin| release_of_pin(target, dist, pin)));
+    let pins = distributions.flat_map(|dist| {
+        dist.pins
+            .iter()
+            .filter_map(move |pin| release_of_pin(target, dist, pin))
+    });
     let fitting = pins.filter(|(_, pin)| {
         let of = |soname: &ByteString| pin.release.soname.as_bytes() == &**soname;
         wanted.soname.as_ref().is_none_or(of)

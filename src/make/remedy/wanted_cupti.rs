@@ -36,7 +36,11 @@ pub(crate) fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
     let asked = neediest_consumer(target);
     let cuda = cuda_of(target);
     let soname_of = |cuda| ByteString::from(target.library.release(cuda, None).soname.into_bytes());
-    let plain = || Some(&target.plain.as_is.name).filter(|name| has_number(target, name)).cloned();
+    let plain = || {
+        Some(&target.plain.as_is.name)
+            .filter(|name| has_number(target, name))
+            .cloned()
+    };
     let soname = asked.map(|consumer| base_name(&consumer.wants));
     let soname = soname.or_else(|| cuda.map(soname_of)).or_else(plain);
     WantedCupti {
@@ -112,7 +116,12 @@ pub(super) fn choose_source_copy<'s>(
     let best = fitting.min_by_key(|copy| {
         // Releases of one soname stand in for each other. Then one that others of its folder belong to, then the place
         // where most look first.
-        (!is_of_cuda(copy), copy.version.is_none(), !copy.loadable.as_is, &copy.real_path)
+        (
+            !is_of_cuda(copy),
+            copy.version.is_none(),
+            !copy.loadable.as_is,
+            &copy.real_path,
+        )
     });
     best.copied().ok_or_else(|| RemedyError::NoMatch {
         from: from(),

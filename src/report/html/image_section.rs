@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use super::super::links::asked_words;
 use super::super::text_layout::count_words;
 use super::super::words::{
-    ReportTone, consumer_outcome, copy_reach, layer_words, layers_words, owner_words, request_verb, split_evidence,
-    suppression_words, version_words,
+    ReportTone, consumer_outcome, copy_reach, fix_lines, layer_words, layers_words, owner_words, request_verb,
+    split_evidence, suppression_words, version_words,
 };
 use super::{copy_picture, layer_picture};
 use crate::facts::{CuptiCopy, ImageFacts};
@@ -182,6 +182,8 @@ fn finding(finding: &Finding, facts: &ImageFacts, rules: &BTreeMap<String, Rule>
             }
             @for words in said { p { "says " code { (words) } } }
             p { b { "Fix: " } (finding.fix) }
+            @let lines: Vec<String> = fix_lines(finding).collect();
+            @if !lines.is_empty() { pre { code { (lines.join("\n")) } } }
             (search(&searched))
             @if let Some(rule) = rules.get(&finding.rule) { (why(rule)) }
         }

@@ -4,7 +4,6 @@ use super::rule_subject::{RuleSubject, escaped, flag, text};
 use crate::facts::software::cuda_runtime::{self, CudaVersion};
 use crate::facts::software::search_path;
 use crate::facts::{CuptiCopy, ImageFacts};
-use crate::knowledge::fill_version;
 use crate::knowledge::rule::SubjectKind;
 
 /// Where GKE mounts the driver's libraries.
@@ -58,36 +57,6 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 
 fn words((major, minor): CudaVersion) -> String {
     format!("{major}.{minor}")
-}
-
-/// The packages that bring the library of the image's CUDA, by name and version; for a CUDA that is not known, by how they
-/// are called.
-pub(super) fn matching_package(facts: &ImageFacts) -> String {
-    let (library, tables) = (facts.library, facts.tables);
-    let cuda = newest(facts).and_then(|(version, _)| cuda_runtime::parse_cuda_version(&version));
-    let cuda = cuda.filter(|cuda| tables.was_released(*cuda));
-    let package = library.package.as_deref().map(|name| match cuda {
-        Some(cuda) => fill_version(name, cuda),
-        None => name.replace('{', "<").replace('}', ">"),
-    });
-    let wheel = || {
-        let (cuda, linker) = (cuda?, facts.contexts.as_is.linker.as_ref()?);
-        let wheel = library.wheels.install.iter().find(|wheel| wheel.major == cuda.0)?;
-        if !library.is_cuda {
-            return Some(format!("{} from PyPI", wheel.name));
-        }
-        let release = library.release(cuda, None);
-        let version = tables
-            .wheels
-            .version_of(&wheel.name, &release, linker.arch.platform, &tables.releases)?;
-        Some(format!("{}=={version} from PyPI", wheel.name))
-    };
-    let package = package.map(|name| format!("{name} from NVIDIA's repository"));
-    let names: Vec<String> = package.into_iter().chain(wheel()).collect();
-    if names.is_empty() {
-        return format!("the package that has {}", library.stem);
-    }
-    names.join(" or ")
 }
 
 /// The newest CUDA version of the image, and what says it.

@@ -1,6 +1,5 @@
 //! What keeps libcupti, or a program that asks for it, from being loaded.
 
-use super::cuda_driver::matching_package;
 use super::evidence::{self, Evidence};
 use super::rule_subject::{RuleSubject, flag, text};
 use crate::facts::software::cuda_runtime::site_packages_of;
@@ -51,13 +50,18 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubje
     let lines = trace_lines(&gets.trace, &gets.objects);
     let searched: Vec<Evidence> = lines.into_iter().map(Evidence::Searched).collect();
     let place = (&consumer.object, None);
-    let object = format!("{} ({})", consumer.name, consumer.object);
+    let object = consumer.name.clone();
     let breaks = consumer.required.name();
     if consumer.unreachable().is_some() {
         return Some(unserved(facts, consumer, searched));
     }
     if consumer.misses_library() {
         return Some(match consumer.asks {
+            RequestKind::Needed if is_nowhere(facts, &consumer.wants) && gets.outcome == RequestOutcome::NotFound => {
+                let words = format!("{} is not in the image", escape::escape_bytes(&consumer.wants));
+                let said = [Evidence::Words(gets.message.clone())].into_iter().chain(searched);
+                failure(facts, object, breaks, &[(&words, None)], said.collect()).at([place])
+            }
             RequestKind::Needed => {
                 let words = (gets.message.as_str(), gets.missing_version.as_ref());
                 failure(facts, object, breaks, &[words], searched).at([place])
@@ -71,6 +75,14 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<RuleSubje
     // ld.so refuses the whole object for a version that is missing, so that not even the import works.
     let breaks = FailureImpact::Import.name();
     (!old.is_empty()).then(|| failure(facts, object, breaks, &old, Vec::new()).at([place]))
+}
+
+/// Whether no file and no link of the image bears the name, and no library has it as its soname.
+fn is_nowhere(facts: &ImageFacts, name: &ByteString) -> bool {
+    let is_copy = |copy: &facts::CuptiCopy| copy.soname.as_ref() == Some(name) || copy.real_path.name() == &**name;
+    !facts.copies.iter().any(is_copy)
+        && !facts.dangling.iter().any(|link| link.path.name() == &**name)
+        && !facts.related.misnamed.iter().any(|link| link.path.name() == &**name)
 }
 
 /// The loader's words on a failure, and the symbol version that it misses, if that is what it says.
@@ -119,7 +131,6 @@ fn failure(
             ("glibc_here", text(here)),
             // Of a library that is built for musl as well, what it lacks is told as with glibc.
             ("musl", flag(libc == "musl" && facts.library.glibc)),
-            ("matching_package", text(matching_package(facts))),
         ])
         .shown_by(words.chain(evidence))
 }

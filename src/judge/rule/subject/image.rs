@@ -1,6 +1,5 @@
 //! The image as a whole.
 
-use super::cuda_driver::matching_package;
 use super::evidence;
 use super::failure::c_library;
 use super::rule_subject::{RuleSubject, flag, text};
@@ -26,7 +25,6 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         ("concerns_cupti", flag(facts.concerns_cupti())),
         ("libc", text(c_library(facts).0)),
         ("glibc_only", flag(facts.library.glibc)),
-        ("matching_package", text(matching_package(facts))),
     ]);
     let headers = headers.iter().map(|(path, layer)| (path, Some(*layer)));
     let evidence = evidence::plain_open_evidence(&facts.plain.as_is);

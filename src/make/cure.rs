@@ -1,0 +1,194 @@
+//! What cures an image, told with its findings: the recipe that `dockerfile` writes, as commands.
+
+use std::cmp::Reverse;
+
+use super::dockerfile::image_name::image_name_for_from;
+use super::dockerfile::{DockerfileTemplates, PhasePage, TemplateError, fill_page};
+use super::remedy::install_context::RecipeRequest;
+use super::remedy::install_method::InstallMethod;
+use super::remedy::phase_recipe::PhaseRecipe;
+use super::remedy::recipe::make_recipe;
+use crate::facts::GatherOptions;
+use crate::judge::outcome::AuditedImage;
+use crate::judge::plan::{Plan, Verdict};
+use crate::judge::rule::{Finding, Severity, SubjectKind, sort_findings};
+use crate::knowledge::Knowledge;
+use crate::make::quote;
+use crate::shell_quote::quote_shell;
+
+/// Tells the findings what cures them, by the first phase that fails and that a Dockerfile can help: one of them is the
+/// cause and gets the commands, the others follow from it.
+pub(crate) fn tell_cure(audit: &mut AuditedImage, knowledge: &Knowledge, conditions: &GatherOptions) {
+    let mut cures = audit
+        .failed_plans()
+        .filter_map(|plan| Cure::for_phase(audit, plan, knowledge, conditions));
+    let Some(cure) = cures.next() else {
+        return;
+    };
+    drop(cures);
+    cure.mark_findings(&mut audit.findings, knowledge);
+    audit.mended_by = cure.dockerfile;
+    sort_findings(&mut audit.findings);
+}
+
+/// What a recipe cures and how.
+struct Cure {
+    /// The numbers of the findings that it cures.
+    cured: Vec<usize>,
+    /// What it does, in a sentence.
+    words: String,
+    commands: Vec<String>,
+    instructions: Vec<String>,
+    /// The command that writes it as a Dockerfile, where the image then passes.
+    dockerfile: Option<String>,
+}
+
+impl Cure {
+    /// The cure for a phase that fails; `None` where the recipe cures nothing, or there is none.
+    fn for_phase(audit: &AuditedImage, plan: &Plan, knowledge: &Knowledge, conditions: &GatherOptions) -> Option<Self> {
+        let recipe = recipe_for(audit, plan, knowledge, conditions)?;
+        let cured = cured_findings(audit, &recipe);
+        let passes = recipe.foretold.verdict != Verdict::Fail;
+        if cured.is_empty() && !passes {
+            return None;
+        }
+        let library_path = recipe.library_path.iter();
+        let instructions = library_path.map(|path| format!("ENV LD_LIBRARY_PATH={}", quote::quote_env(&path.value)));
+        let instructions: Vec<String> = instructions.collect();
+        // No command has the name for FROM.
+        let page = fill_page(&audit.facts, plan, recipe, "").ok()?;
+        let commands = commands(&page).ok()?;
+        let how = if commands.is_empty() && instructions.is_empty() {
+            "; cupti-audit dockerfile writes how"
+        } else {
+            ""
+        };
+        Some(Self {
+            cured,
+            words: words(&page) + how,
+            commands,
+            instructions,
+            dockerfile: passes.then(|| dockerfile_command(audit, plan)),
+        })
+    }
+
+    /// Writes the fix to the finding that is the cause, and to the others that they follow from it.
+    fn mark_findings(&self, findings: &mut [Finding], knowledge: &Knowledge) {
+        let of_cured = || {
+            let numbers = self.cured.iter();
+            numbers.filter_map(|number| Some((*number, findings.get(*number)?)))
+        };
+        let nearness = |finding: &Finding| (distance(finding, knowledge), Reverse(finding.severity));
+        let Some((cause, rule)) = of_cured()
+            .min_by_key(|(_, finding)| nearness(finding))
+            .map(|(number, finding)| (number, finding.rule.clone()))
+        else {
+            return;
+        };
+        // A cause is as grave as what follows from it.
+        let gravest = of_cured().map(|(_, finding)| finding.severity).max();
+        for (number, finding) in findings.iter_mut().enumerate() {
+            if number == cause {
+                finding.severity = gravest.unwrap_or(finding.severity);
+                finding.fix.clone_from(&self.words);
+                finding.commands.clone_from(&self.commands);
+                finding.instructions.clone_from(&self.instructions);
+            } else if self.cured.contains(&number) {
+                finding.fix = format!("what cures {rule} cures this, too");
+                finding.follows = Some(rule.clone());
+            }
+        }
+    }
+}
+
+fn recipe_for(
+    audit: &AuditedImage,
+    plan: &Plan,
+    knowledge: &Knowledge,
+    conditions: &GatherOptions,
+) -> Option<PhaseRecipe> {
+    let request = RecipeRequest {
+        target: &audit.facts,
+        phase: knowledge.phase(&plan.phase).ok()?,
+        plan,
+        knowledge,
+        conditions,
+        via: &[],
+        cuda: None,
+        source: None,
+        drops: false,
+    };
+    make_recipe(&request).ok()
+}
+
+/// The numbers of the findings that an audit of what the recipe makes has no longer.
+fn cured_findings(audit: &AuditedImage, recipe: &PhaseRecipe) -> Vec<usize> {
+    let is_left = |finding: &Finding| {
+        let mut left = recipe.foretold.findings.iter();
+        left.any(|other| {
+            let is_there = |place| other.locations.contains(place);
+            let is_same_place = finding.locations.is_empty() || finding.locations.iter().any(is_there);
+            other.rule == finding.rule && is_same_place
+        })
+    };
+    let findings = audit.findings.iter().enumerate();
+    let grave = findings.filter(|(_, it)| it.suppressed.is_none() && it.severity >= Severity::Warning);
+    let cured = grave.filter(|(_, finding)| recipe.way.is_some() && !is_left(finding));
+    cured.map(|(number, _)| number).collect()
+}
+
+/// What the recipe does as commands; none where files of another image are needed, or the image runs no command.
+///
+/// Errors: A name of the image that neither a command nor a Dockerfile can hold.
+fn commands(page: &PhasePage<'_>) -> Result<Vec<String>, TemplateError> {
+    let text = DockerfileTemplates::new()?.render("fix.j2", page)?;
+    if !page.recipe.system.shell || matches!(page.recipe.way, Some(InstallMethod::Copy { .. })) {
+        return Ok(Vec::new());
+    }
+    let lines = text.lines().filter(|line| !line.is_empty());
+    Ok(lines.map(str::to_owned).collect())
+}
+
+/// What the recipe brings and why, in a sentence.
+fn words(page: &PhasePage<'_>) -> String {
+    let recipe = &page.recipe;
+    let because = recipe.release.as_ref().map(|release| release.because.as_str());
+    let because = because.unwrap_or("nothing in the image asks for another release");
+    match &recipe.way {
+        None => String::new(),
+        Some(InstallMethod::Pip(pip)) => format!("install {} {}: {because}", pip.name, pip.version),
+        Some(InstallMethod::Package(package)) => format!("install {}: {because}", package.name),
+        Some(InstallMethod::Conda(conda)) => format!("install {}: {because}", conda.packages.join(" and ")),
+        Some(InstallMethod::Copy { from, .. }) => format!("copy {} from {from}: {because}", page.soname),
+        Some(InstallMethod::Place(plan)) => {
+            let file = plan.files.first().map(|file| file.from.to_string()).unwrap_or_default();
+            if page.is_named_below {
+                format!("run ldconfig: it knows the folder of {file}, and has not been run since the file came")
+            } else {
+                format!("lead the loader to {file}, which is in the image")
+            }
+        }
+    }
+}
+
+/// How far a finding is from the cause: what is wrong with a file, then who goes without, then that something is missing.
+fn distance(finding: &Finding, knowledge: &Knowledge) -> u8 {
+    let rule = knowledge.rules.iter().find(|rule| rule.id == finding.rule);
+    match rule.map(|rule| rule.kind) {
+        Some(SubjectKind::LdCache | SubjectKind::DanglingLink | SubjectKind::Misnamed | SubjectKind::Copy) => 0,
+        Some(SubjectKind::Failure | SubjectKind::Unserved | SubjectKind::Start) => 1,
+        _ => 2,
+    }
+}
+
+/// The command that writes the recipe as a Dockerfile.
+fn dockerfile_command(audit: &AuditedImage, plan: &Plan) -> String {
+    let image = &audit.facts.image;
+    // FROM takes the name of an image, which a file or folder has not.
+    let base = match image_name_for_from(image) {
+        Ok(Some(_)) => "",
+        _ => " --base NAME",
+    };
+    let (name, phase) = (quote_shell(&image.reference), &plan.phase);
+    format!("cupti-audit dockerfile {name} --phase {phase}{base} -o Dockerfile")
+}
