@@ -7,7 +7,8 @@ use super::dockerfile::{DockerfileTemplates, PhasePage, TemplateError, fill_page
 use super::remedy::install_context::RecipeRequest;
 use super::remedy::install_method::InstallMethod;
 use super::remedy::phase_recipe::PhaseRecipe;
-use super::remedy::recipe::make_recipe;
+use super::remedy::recipe::{make_outside_recipe, make_recipe};
+use super::remedy::target_release::release_words;
 use crate::facts::GatherOptions;
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, Verdict};
@@ -16,19 +17,17 @@ use crate::knowledge::Knowledge;
 use crate::make::quote;
 use crate::shell_quote::quote_shell;
 
-/// Tells the findings what cures them, by the first phase that fails and that a Dockerfile can help: one of them is the
-/// cause and gets the commands, the others follow from it.
+/// Tells the findings what cures them, by the first phase that fails and that can be helped: one of them is the cause and
+/// gets the fix, the others follow from it.
 pub(crate) fn tell_cure(audit: &mut AuditedImage, knowledge: &Knowledge, conditions: &GatherOptions) {
-    let mut cures = audit
+    let cure = audit
         .failed_plans()
-        .filter_map(|plan| Cure::for_phase(audit, plan, knowledge, conditions));
-    let Some(cure) = cures.next() else {
-        return;
-    };
-    drop(cures);
-    cure.mark_findings(&mut audit.findings, knowledge);
-    audit.mended_by = cure.dockerfile;
-    sort_findings(&mut audit.findings);
+        .find_map(|plan| Cure::for_phase(audit, plan, knowledge, conditions));
+    if let Some(cure) = cure {
+        cure.mark_findings(&mut audit.findings, knowledge);
+        audit.mended_by = cure.dockerfile;
+        sort_findings(&mut audit.findings);
+    }
 }
 
 /// What a recipe cures and how.
@@ -44,9 +43,27 @@ struct Cure {
 }
 
 impl Cure {
-    /// The cure for a phase that fails; `None` where the recipe cures nothing, or there is none.
+    /// The cure for a phase that fails; `None` where there is none.
     fn for_phase(audit: &AuditedImage, plan: &Plan, knowledge: &Knowledge, conditions: &GatherOptions) -> Option<Self> {
-        let recipe = recipe_for(audit, plan, knowledge, conditions)?;
+        let request = RecipeRequest {
+            target: &audit.facts,
+            phase: knowledge.phase(&plan.phase).ok()?,
+            plan,
+            knowledge,
+            conditions,
+            via: &[],
+            cuda: None,
+            source: None,
+            drops: false,
+        };
+        match make_recipe(&request) {
+            Ok(recipe) => Self::by_build(audit, plan, recipe),
+            Err(_) => Self::from_outside(audit, plan, &make_outside_recipe(&request).ok()?),
+        }
+    }
+
+    /// What a build does; `None` where it would cure nothing.
+    fn by_build(audit: &AuditedImage, plan: &Plan, recipe: PhaseRecipe) -> Option<Self> {
         let cured = cured_findings(audit, &recipe);
         let passes = recipe.foretold.verdict != Verdict::Fail;
         if cured.is_empty() && !passes {
@@ -69,6 +86,24 @@ impl Cure {
             commands,
             instructions,
             dockerfile: passes.then(|| dockerfile_command(audit, plan)),
+        })
+    }
+
+    /// What `slim` does, where nothing in the image could install what it wants.
+    fn from_outside(audit: &AuditedImage, plan: &Plan, recipe: &PhaseRecipe) -> Option<Self> {
+        let (release, wheel) = release_words(&audit.facts)?;
+        let (from, get) = match wheel {
+            Some(wheel) => ("WHEEL", format!("pip download --no-deps {wheel} gets it, and ")),
+            None => ("OTHER", String::new()),
+        };
+        let (image, phase) = (quote_shell(&audit.facts.image.reference), &plan.phase);
+        let slim = format!("cupti-audit slim {image} --phase {phase} --cupti-from {from} -o oci:OUT writes the image");
+        Some(Self {
+            cured: cured_findings(audit, recipe),
+            words: format!("bring in {release}, which nothing in the image could install: {get}{slim}"),
+            commands: Vec::new(),
+            instructions: Vec::new(),
+            dockerfile: None,
         })
     }
 
@@ -99,26 +134,6 @@ impl Cure {
             }
         }
     }
-}
-
-fn recipe_for(
-    audit: &AuditedImage,
-    plan: &Plan,
-    knowledge: &Knowledge,
-    conditions: &GatherOptions,
-) -> Option<PhaseRecipe> {
-    let request = RecipeRequest {
-        target: &audit.facts,
-        phase: knowledge.phase(&plan.phase).ok()?,
-        plan,
-        knowledge,
-        conditions,
-        via: &[],
-        cuda: None,
-        source: None,
-        drops: false,
-    };
-    make_recipe(&request).ok()
 }
 
 /// The numbers of the findings that an audit of what the recipe makes has no longer.

@@ -11,7 +11,7 @@ use super::required_libraries::RequiredLibrary;
 use crate::byte_search::contains_bytes;
 use crate::facts::ImageFacts;
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
-use crate::knowledge::Phase;
+use crate::knowledge::{LibraryRelease, Phase};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::NodeKind;
 
@@ -200,18 +200,24 @@ pub(super) fn devel(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     let which = "which devel image of NVIDIA's belongs to the image is not known; --from names one";
     let from = from.ok_or(which)?;
     let folder = question.toolkit_folder(release.cuda);
+    Ok(unread_copy(question, from, release, &folder))
+}
+
+/// The files of a release, copied from where nobody has looked: `folder` of `from`.
+pub(super) fn unread_copy(
+    question: &InstallContext<'_>,
+    from: String,
+    release: &LibraryRelease,
+    folder: &RootPath,
+) -> InstallMethod {
     let search = choose_install_folder(question.request.target, question.linker, CacheUpdate::Build);
     // By their sonames: `COPY` follows the links, so that each is a file of that name.
     let file = |need: RequiredLibrary| {
-        let name = question
-            .request
-            .target
-            .library
-            .loaded_name(need.stem, &release.soname)
-            .as_bytes();
+        let library = question.request.target.library;
+        let name = library.loaded_name(need.stem, &release.soname).as_bytes();
         CopiedFile::unread(folder.join(name), &search.folder, need.because)
     };
-    Ok(InstallMethod::Copy {
+    InstallMethod::Copy {
         from,
         copy_plan: CopyPlan {
             soname: release.soname.as_bytes().into(),
@@ -221,5 +227,5 @@ pub(super) fn devel(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
             search: search.clone(),
         },
         is_read: false,
-    })
+    }
 }

@@ -1,12 +1,13 @@
 //! What a recipe is asked for, and with it every way of getting CUPTI: for which image, which phase and which release.
 
-use super::MethodObstacle;
 use super::copy_source::CopySource;
-use super::image_system::ImageSystem;
+use super::image_system::{ImageSystem, read_image_system};
 use super::install_folder::volume_over;
 use super::install_method::MethodKind;
 use super::required_libraries::{self, RequiredLibrary};
-use super::target_release::TargetRelease;
+use super::target::require_glibc_linker;
+use super::target_release::{TargetRelease, choose_release};
+use super::{MethodObstacle, RemedyError};
 use crate::facts::software::cuda_runtime::CudaVersion;
 use crate::facts::{GatherOptions, ImageFacts};
 use crate::judge::plan::Plan;
@@ -44,7 +45,20 @@ pub(crate) struct InstallContext<'a> {
     pub release: Option<TargetRelease>,
 }
 
-impl InstallContext<'_> {
+impl<'a> InstallContext<'a> {
+    /// What there is to know of the image before a way is chosen.
+    ///
+    /// Errors: A [`RemedyError`]: nothing can be loaded in the image.
+    pub(super) fn new(request: &'a RecipeRequest<'a>) -> Result<Self, RemedyError> {
+        let linker = require_glibc_linker(request.target)?;
+        Ok(Self {
+            request,
+            linker,
+            system: read_image_system(request.target),
+            release: choose_release(request.target, linker, request.cuda),
+        })
+    }
+
     /// The libraries that the phase needs, of the release.
     pub(super) fn needs(&self, cuda: CudaVersion) -> Vec<RequiredLibrary> {
         let ImageFacts {

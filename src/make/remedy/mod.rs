@@ -22,7 +22,7 @@ pub(crate) mod recipe;
 pub(crate) mod removal;
 pub(crate) mod required_libraries;
 pub(crate) mod search_path_setup;
-mod target_release;
+pub(crate) mod target_release;
 pub(crate) mod wanted_cupti;
 
 pub(crate) use error::{MethodObstacle, RemedyError};

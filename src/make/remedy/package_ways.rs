@@ -4,7 +4,7 @@ use super::MethodObstacle;
 use super::image_system::{self, ImageSystem, PipTarget, SystemInstaller};
 use super::install_context::InstallContext;
 use super::install_method::{CondaInstall, InstallMethod, PackageInstall, PipInstall, RepositorySetup};
-use super::target_release::release_platform;
+use super::target_release::choose_wheel;
 use crate::facts::software::cuda_runtime::{parse_cuda_version, site_packages_of};
 use crate::knowledge::fill_version;
 use image_linkage::path::RootPath;
@@ -36,22 +36,7 @@ pub(super) fn pip(question: &InstallContext<'_>) -> Result<InstallMethod, Method
 fn pip_into(question: &InstallContext<'_>, python: &PipTarget) -> Result<InstallMethod, MethodObstacle> {
     question.require_shell()?;
     let release = question.release()?;
-    let library = question.request.target.library;
-    let mut wheels = library.wheels.install.iter();
-    let major = release.cuda.0;
-    let wheel = wheels.find(|wheel| wheel.major == major);
-    let wheel = wheel.ok_or_else(|| format!("there is no wheel of {} for CUDA {major}", library.name))?;
-    let (tables, platform) = (question.request.target.tables, release_platform(question.linker));
-    let version = tables
-        .wheels
-        .version_of(&wheel.name, release, platform, &tables.releases);
-    let version = version.ok_or_else(|| {
-        let (major, minor) = release.cuda;
-        format!(
-            "the package index has no {} of CUDA {major}.{minor} for {platform}",
-            wheel.name
-        )
-    })?;
+    let (wheel, version) = choose_wheel(question.request.target, question.linker, release)?;
     // pip leaves alone what it finds listed, though its files may be gone.
     let mut listed = question.request.target.related.distributions.iter();
     Ok(InstallMethod::Pip(PipInstall {

@@ -2,6 +2,7 @@
 
 use super::build_check::{self, names_to_check};
 use super::copy_plan::{CopyPlan, has_library};
+use super::file_ways::unread_copy;
 use super::foretold_audit::foretell_audit;
 use super::image_system::read_image_system;
 use super::install_context::{InstallContext, RecipeRequest};
@@ -12,12 +13,11 @@ use super::phase_recipe::{BroughtRelease, ForetoldAudit, PhaseRecipe};
 use super::removal::{is_in_volume, plan_removal};
 use super::required_libraries::{RequiredLibrary, apis_newer_than_release};
 use super::search_path_setup::{SearchPathSetup, changed_library_path, set_up_search_path};
-use super::target::require_glibc_linker;
-use super::target_release::{TargetRelease, choose_release, known_file};
+use super::target_release::{TargetRelease, known_file};
 use super::{MethodObstacle, RemedyError};
 use crate::facts::ImageFacts;
 use crate::facts::software::cuda_runtime::CudaVersion;
-use crate::judge::plan::{Verdict, unneeded_files};
+use crate::judge::plan::{PlanItem, Verdict, unneeded_files};
 use crate::judge::rule::RuleCure;
 use crate::knowledge::has_api;
 use crate::size::format_size;
@@ -33,42 +33,13 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     let RecipeRequest {
         target, phase, plan, ..
     } = *request;
-    let linker = require_glibc_linker(target)?;
-    let system = read_image_system(target);
-    let question = InstallContext {
-        request,
-        linker,
-        release: choose_release(target, linker, request.cuda),
-        system: system.clone(),
-    };
-    let cuda = question.release.as_ref().map(|it| it.release.cuda);
-    let needs = question.needs(cuda.unwrap_or(UNKNOWN_CUDA));
+    let question = InstallContext::new(request)?;
     let drop = if request.drops {
         plan.drop.clone()
     } else {
         unneeded_files(target, &request.knowledge.profilers, &phase.without_drop())
     };
-    let blank = PhaseRecipe {
-        way: None,
-        considered: Vec::new(),
-        release: None,
-        needs: Vec::new(),
-        spare: Vec::new(),
-        clears: Vec::new(),
-        adds: None,
-        search: choose_install_folder(target, linker, CacheUpdate::Build),
-        search_setup: SearchPathSetup::nothing("nothing is brought"),
-        library_path: None,
-        removal: plan_removal(target, &drop).filter(|_| system.shell),
-        check: build_check::check_without_install(target, linker, plan, &needs)?,
-        leaves: Vec::new(),
-        system,
-        foretold: ForetoldAudit {
-            verdict: plan.verdict,
-            because: plan.because.clone(),
-            findings: Vec::new(),
-        },
-    };
+    let blank = blank_recipe(&question, &drop)?;
     // A verdict that CUPTI cannot change is no reason to bring it, and neither is one of a phase without a use for it.
     let mut recipe = if plan.lacks_cupti(target) {
         bring_in(&question, &blank)?
@@ -98,6 +69,54 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         ));
     }
     Ok(recipe)
+}
+
+/// The recipe that brings nothing in, and removes `drop`.
+fn blank_recipe(question: &InstallContext<'_>, drop: &[PlanItem]) -> Result<PhaseRecipe, RemedyError> {
+    let RecipeRequest { target, plan, .. } = *question.request;
+    let cuda = question.release.as_ref().map(|it| it.release.cuda);
+    let needs = question.needs(cuda.unwrap_or(UNKNOWN_CUDA));
+    let system = &question.system;
+    Ok(PhaseRecipe {
+        way: None,
+        considered: Vec::new(),
+        release: None,
+        needs: Vec::new(),
+        spare: Vec::new(),
+        clears: Vec::new(),
+        adds: None,
+        search: choose_install_folder(target, question.linker, CacheUpdate::Build),
+        search_setup: SearchPathSetup::nothing("nothing is brought"),
+        library_path: None,
+        removal: plan_removal(target, drop).filter(|_| system.shell),
+        check: build_check::check_without_install(target, question.linker, plan, &needs)?,
+        leaves: Vec::new(),
+        system: system.clone(),
+        foretold: ForetoldAudit {
+            verdict: plan.verdict,
+            because: plan.because.clone(),
+            findings: Vec::new(),
+        },
+    })
+}
+
+/// What `slim` comes to where nothing in the image brings CUPTI in: the files of the release that it wants, from outside.
+///
+/// Errors: A [`RemedyError`]: the image cannot be helped, or nothing says which release it wants.
+pub(crate) fn make_outside_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, RemedyError> {
+    let target = request.target;
+    let question = InstallContext::new(request)?;
+    let blank = blank_recipe(&question, &[])?;
+    let made = || -> Result<PhaseRecipe, MethodObstacle> {
+        let way = unread_copy(&question, String::new(), question.release()?, &RootPath::default());
+        let recipe = with_search_path(&question, recipe_of(&question, way, &blank)?);
+        Ok(finish(&question, recipe)?)
+    };
+    made().map_err(|why| RemedyError::NoWay {
+        image: target.image.reference.clone(),
+        via: None,
+        whys: vec![why],
+    })
 }
 
 /// Whether what is told is what bringing CUPTI in was to cure.

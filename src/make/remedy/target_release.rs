@@ -1,9 +1,10 @@
 //! Which release of CUPTI an image is to be given, and what says so.
 
+use super::MethodObstacle;
 use super::wanted_cupti::{WantedCupti, find_wanted_cupti, neediest_consumer};
 use crate::facts::ImageFacts;
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version, site_packages_of};
-use crate::knowledge::{LibraryRelease, ReleaseFile};
+use crate::knowledge::{LibraryRelease, ReleaseFile, WheelPackage};
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::DynamicLoader;
@@ -54,6 +55,41 @@ pub(crate) fn choose_release(
             Some(by_version(cuda, because))
         })
         .or_else(|| of_soname(target, &wanted, &known))
+}
+
+/// The library that the image is to be given, in words with what says that it is this one, and the wheel that has it.
+pub(crate) fn release_words(target: &ImageFacts) -> Option<(String, Option<String>)> {
+    let linker = target.contexts.as_is.linker.as_ref()?;
+    let TargetRelease { release, because, .. } = choose_release(target, linker, None)?;
+    let (major, minor) = release.cuda;
+    let wheel = choose_wheel(target, linker, &release).ok();
+    let wheel = wheel.map(|(wheel, version)| format!("{}=={version}", wheel.name));
+    let version = release.exact.unwrap_or_else(|| format!("CUDA {major}.{minor}"));
+    Some((format!("{} of {version} ({because})", release.soname), wheel))
+}
+
+/// The wheel that has a release, and its version.
+///
+/// Errors: That there is none.
+pub(super) fn choose_wheel<'t>(
+    target: &'t ImageFacts,
+    linker: &DynamicLoader,
+    release: &LibraryRelease,
+) -> Result<(&'t WheelPackage, String), MethodObstacle> {
+    let (library, tables, platform) = (target.library, target.tables, release_platform(linker));
+    let (major, minor) = release.cuda;
+    let wheel = library.wheels.install.iter().find(|wheel| wheel.major == major);
+    let wheel = wheel.ok_or_else(|| format!("there is no wheel of {} for CUDA {major}", library.name))?;
+    let version = tables
+        .wheels
+        .version_of(&wheel.name, release, platform, &tables.releases);
+    let version = version.ok_or_else(|| {
+        format!(
+            "the package index has no {} of CUDA {major}.{minor} for {platform}",
+            wheel.name
+        )
+    })?;
+    Ok((wheel, version))
 }
 
 /// The name of a processor in the table of releases.
