@@ -17,17 +17,22 @@ use crate::knowledge::Knowledge;
 use crate::make::quote;
 use crate::shell_quote::quote_shell;
 
-/// Tells the findings what cures them, by the first phase that fails and that can be helped: one of them is the cause and
-/// gets the fix, the others follow from it.
+/// Tells the findings what cures them, by the first phase that fails, or else is in doubt, and that can be helped: one of
+/// them is the cause and gets the fix, the others follow from it.
 pub(crate) fn tell_cure(audit: &mut AuditedImage, knowledge: &Knowledge, conditions: &GatherOptions) {
-    let cure = audit
-        .failed_plans()
-        .find_map(|plan| Cure::for_phase(audit, plan, knowledge, conditions));
-    if let Some(cure) = cure {
+    if let Some(cure) = find_cure(audit, knowledge, conditions) {
         cure.mark_findings(&mut audit.findings, knowledge);
         audit.mended_by = cure.dockerfile;
         sort_findings(&mut audit.findings);
     }
+}
+
+fn find_cure(audit: &AuditedImage, knowledge: &Knowledge, conditions: &GatherOptions) -> Option<Cure> {
+    let is_asked = |plan: &&Plan| audit.phases.is_empty() || audit.phases.contains(&plan.phase);
+    let in_doubt = |plan: &&Plan| plan.verdict == Verdict::Warn && plan.lacks_cupti(&audit.facts);
+    let doubtful = audit.plans.iter().filter(is_asked).filter(in_doubt);
+    let mut plans = audit.failed_plans().chain(doubtful);
+    plans.find_map(|plan| Cure::for_phase(audit, plan, knowledge, conditions))
 }
 
 /// What a recipe cures and how.
@@ -85,7 +90,7 @@ impl Cure {
             words: words(&page) + how,
             commands,
             instructions,
-            dockerfile: passes.then(|| dockerfile_command(audit, plan)),
+            dockerfile: (passes && plan.verdict == Verdict::Fail).then(|| dockerfile_command(audit, plan)),
         })
     }
 
@@ -125,9 +130,12 @@ impl Cure {
         for (number, finding) in findings.iter_mut().enumerate() {
             if number == cause {
                 finding.severity = gravest.unwrap_or(finding.severity);
-                finding.fix.clone_from(&self.words);
-                finding.commands.clone_from(&self.commands);
-                finding.instructions.clone_from(&self.instructions);
+                // A file that is there and closed is opened, and no second one is brought in.
+                if finding.commands.is_empty() {
+                    finding.fix.clone_from(&self.words);
+                    finding.commands.clone_from(&self.commands);
+                    finding.instructions.clone_from(&self.instructions);
+                }
             } else if self.cured.contains(&number) {
                 finding.fix = format!("what cures {rule} cures this, too");
                 finding.follows = Some(rule.clone());

@@ -9,6 +9,7 @@ use crate::judge::audit::{ask_tools, judge_image as judged, judge_links};
 use crate::judge::image_reading::RunningContainer;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::plan::advice::find_tool;
+use crate::judge::rule::Severity;
 use crate::judge::rule::suppression::Suppression;
 use crate::judge::rule::suppression::SuppressionGate;
 use crate::judge::rule::{self, RuleQuestion};
@@ -285,7 +286,7 @@ impl ImageAuditor<'_> {
         // A variable that is tried out stands in no image, and what helps with it may not help without; a container that runs
         // is none to build on.
         let is_image = !matches!(self.question, AuditQuestion::Running(_));
-        if is_image && environment.is_empty() && audit.exit(self.fail_on) == RunExit::Findings {
+        if is_image && environment.is_empty() && audit.counting().any(|it| it.severity >= Severity::Warning) {
             tell_cure(&mut audit, self.knowledge, &self.reader.conditions());
         }
         Ok(audit)

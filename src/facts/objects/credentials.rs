@@ -1,9 +1,12 @@
 //! Who the processes of an image run as, and who is kept from a library by it.
 
+use crate::facts::objects::process_context::ProcessContext;
+use crate::shell_quote::quote_path;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::SearchStep;
-use image_linkage::rootfs::{AccessDenial, FileCredentials, Rootfs};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::{AccessDenial, FileCredentials, FileUse, Rootfs};
 use image_source::find_user;
 
 /// The user that an engine starts the image's processes as.
@@ -47,6 +50,33 @@ pub(crate) fn find_image_user(spec: &str, rootfs: &Rootfs) -> ImageUser {
         Ok(credentials) => ImageUser::of_credentials(credentials),
         Err(why) => unknown(None, Some(why)),
     }
+}
+
+/// The commands that let the user of the image use a file that he may not: one for each folder on the way, one for it.
+pub(crate) fn opening_commands(context: &ProcessContext, path: &RootPath, usage: FileUse) -> Vec<String> {
+    let (rootfs, who) = (&context.rootfs, &context.user.credentials);
+    let Ok(file) = rootfs.lookup(&path.absolute()) else {
+        return Vec::new();
+    };
+    let folders: Vec<RootPath> = file.path.folders().collect();
+    let folders = folders.iter().rev().map(|folder| (folder, FileUse::Pass));
+    let closed = folders.chain([(&file.path, usage)]).filter(|(path, usage)| {
+        let node = rootfs.lookup(&path.absolute()).ok();
+        let access = node.and_then(|node| rootfs.access(node.node));
+        access.is_some_and(|(access, list)| !who.may(*usage, access, list))
+    });
+    closed.filter_map(|(path, usage)| chmod_command(path, usage)).collect()
+}
+
+/// The command that lets everybody use a file or folder; `None` for a name that a command cannot hold.
+pub(crate) fn chmod_command(path: &RootPath, usage: FileUse) -> Option<String> {
+    let bits = match usage {
+        FileUse::Read => "a+r",
+        FileUse::Write => "a+w",
+        FileUse::Execute => "a+rx",
+        FileUse::Pass => "a+x",
+    };
+    Some(format!("chmod {bits} {}", quote_path(path)?))
 }
 
 /// What stood in the way of a search, which the loader does not say.

@@ -1,6 +1,7 @@
 //! What ends a process before its program can ask for a library: what the kernel does not execute, and what the loader
 //! does not find or refuses beside the library.
 
+use crate::facts::objects::credentials::{chmod_command, opening_commands};
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::{elf_at, unbound_symbols, unresolved_objects};
 use crate::knowledge::RequestKind;
@@ -18,7 +19,7 @@ pub struct StartFailure {
     /// The words of the kernel or the loader.
     pub words: String,
     /// What is to be done about it, as far as the image shows it.
-    pub cure: String,
+    pub cure: FailureCure,
     /// What became of the first thing that is missing.
     pub outcome: RequestOutcome,
     /// The steps of the loader's search for it.
@@ -33,6 +34,24 @@ pub struct StartFailure {
     pub is_process: bool,
     /// The names that no object answers to.
     pub missing: Vec<ByteString>,
+}
+
+/// What is to be done about a failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailureCure {
+    /// In a sentence.
+    pub words: String,
+    /// As commands of a shell, to be run as root in the image; none where no command does it.
+    pub commands: Vec<String>,
+}
+
+impl<T: Into<String>> From<T> for FailureCure {
+    fn from(words: T) -> Self {
+        Self {
+            words: words.into(),
+            commands: Vec::new(),
+        }
+    }
 }
 
 impl StartFailure {
@@ -61,7 +80,7 @@ impl StartFailure {
                     "{path}: exec format error: it is for another processor than {}",
                     own.name
                 ),
-                "take the build for the processor of this image".to_owned(),
+                "take the build for the processor of this image",
                 RequestOutcome::Refused,
             )
         })
@@ -97,22 +116,23 @@ impl StartFailure {
             (Some(denial), _) => chmod(denial),
             // Nobody asked, and nothing was searched: what an interpreter misses itself is no name of the loader.
             (None, RequestOutcome::NotFound) if first.requested_by.is_none() && first.trace.is_empty() => {
-                "install the package that brings it into the Python that imports it".to_owned()
+                "install the package that brings it into the Python that imports it".into()
             }
             (None, RequestOutcome::NotFound) => {
                 let needs = failures.iter().map(|failure| need_words(loaded, failure));
+                let needs = join_words(needs);
                 format!(
-                    "put {} into a folder that the loader searches: copy it from the stage that linked the program, or \
-                     install the package that brings it",
-                    join_words(needs)
+                    "put {needs} into a folder that the loader searches: copy it from the stage that linked the program, \
+                     or install the package that brings it"
                 )
+                .into()
             }
             _ if unbound_symbols(first).is_some() => {
-                "take builds that belong together: what it was linked with has them, \
-                                                      and what is in the image is of another version"
-                    .to_owned()
+                "take builds that belong together: what it was linked with has them, and what is in the image is of \
+                 another version"
+                    .into()
             }
-            _ => "put the build that the program was linked with in the place of what the loader refuses".to_owned(),
+            _ => "put the build that the program was linked with in the place of what the loader refuses".into(),
         };
         Some(Self {
             trace: first.trace.clone(),
@@ -122,10 +142,10 @@ impl StartFailure {
         })
     }
 
-    fn new(words: String, cure: String, outcome: RequestOutcome) -> Self {
+    fn new(words: String, cure: impl Into<FailureCure>, outcome: RequestOutcome) -> Self {
         Self {
             words,
-            cure,
+            cure: cure.into(),
             outcome,
             trace: Vec::new(),
             objects: ObjectNames::default(),
@@ -230,25 +250,30 @@ fn is_requested_below(loaded: &LoadResolution, object: Option<&LoadedObject>, ab
     false
 }
 
-/// The command that lets the user of the image use a file in one of these ways; `None` where he may.
-pub(crate) fn permission_cure(context: &ProcessContext, path: &RootPath, ways: &[FileUse]) -> Option<String> {
+/// What lets the user of the image use a file in one of these ways; `None` where he may.
+pub(crate) fn permission_cure(context: &ProcessContext, path: &RootPath, ways: &[FileUse]) -> Option<FailureCure> {
     let user = &context.user.credentials;
-    let denied = |usage: &FileUse| context.rootfs.open_as(&path.absolute(), user, *usage).err();
-    ways.iter().filter_map(denied).find_map(|error| match error {
-        LookupError::Denied(denial) => Some(chmod(&denial)),
-        _ => None,
+    ways.iter().find_map(|usage| {
+        let Err(LookupError::Denied(denial)) = context.rootfs.open_as(&path.absolute(), user, *usage) else {
+            return None;
+        };
+        Some(FailureCure {
+            commands: opening_commands(context, path, *usage),
+            ..open_words(&denial)
+        })
     })
 }
 
-/// The command that lets the user of the image use a file.
-fn chmod(denial: &AccessDenial) -> String {
-    let bits = match denial.usage {
-        FileUse::Read => "a+r",
-        FileUse::Write => "a+w",
-        FileUse::Execute => "a+rx",
-        FileUse::Pass => "a+x",
-    };
-    format!("RUN chmod {bits} {} ({denial})", denial.path)
+/// What lets the user of the image use what he may not.
+fn chmod(denial: &AccessDenial) -> FailureCure {
+    FailureCure {
+        commands: chmod_command(&denial.path, denial.usage).into_iter().collect(),
+        ..open_words(denial)
+    }
+}
+
+fn open_words(denial: &AccessDenial) -> FailureCure {
+    format!("open it to the user of the image: {denial}").into()
 }
 
 /// A missing name and who needs it.

@@ -2,7 +2,7 @@
 
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::elf_at;
-use crate::facts::objects::start_failure::{StartFailure, permission_cure};
+use crate::facts::objects::start_failure::{FailureCure, StartFailure, permission_cure};
 use crate::facts::software::consumers::CuptiConsumer;
 use image_linkage::elf::{ElfFacts, ElfProblem};
 use image_linkage::escape;
@@ -18,7 +18,7 @@ pub struct CommandFailure {
     /// The words of the engine, the kernel or the loader.
     pub words: String,
     /// What is to be done about it.
-    pub cure: String,
+    pub cure: FailureCure,
     /// The program or script, where the image has it.
     pub program: Option<RootPath>,
     /// The program or interpreter that the image does not have; a bare name was not found on `PATH`.
@@ -82,7 +82,7 @@ pub(crate) fn find_command_failure(
     let first = context.with_environment(&context.commands.environment);
     if let Some(refusal) = &first.user.refusal {
         return Some(CommandFailure {
-            cure: "create it in the image, or name a user and group that the image has, or numbers".to_owned(),
+            cure: "create it in the image, or name a user and group that the image has, or numbers".into(),
             ..plain_failure(refusal.clone(), None)
         });
     }
@@ -292,7 +292,7 @@ fn shown(path: &[u8]) -> String {
 fn plain_failure(words: String, program: Option<RootPath>) -> CommandFailure {
     CommandFailure {
         words,
-        cure: "put the named file into the image, or name another program in ENTRYPOINT or CMD".to_owned(),
+        cure: "put the named file into the image, or name another program in ENTRYPOINT or CMD".into(),
         program,
         missing: None,
     }

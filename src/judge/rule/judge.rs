@@ -53,7 +53,7 @@ impl Rule {
             locations: subject.locations.clone(),
             evidence: subject.evidence.clone(),
             fix: self.fix.fill(&subject.fields),
-            commands: Vec::new(),
+            commands: subject.commands.clone(),
             instructions: Vec::new(),
             follows: None,
             suppressed: None,

@@ -129,6 +129,8 @@ subject_kinds! {
         flag("others_served"),
         // Whether it is a package that no Python of the image has on its path.
         flag("unreachable"),
+        // What is to be done about it, as far as the image shows it.
+        text("cure"),
     ]
     /// A program that asks for libcupti and does not start, or a library that cannot be loaded, for want of something else.
     Start "start" [

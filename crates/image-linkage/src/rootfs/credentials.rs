@@ -55,7 +55,7 @@ pub enum FileUse {
 
 impl FileCredentials {
     /// Whether the kernel allows a use of what has this mode and perhaps a list (fs/namei.c, `generic_permission`).
-    pub(crate) fn may(&self, usage: FileUse, access: NodeAccess, list: Option<&AccessList>) -> bool {
+    pub fn may(&self, usage: FileUse, access: NodeAccess, list: Option<&AccessList>) -> bool {
         if self.reads_all {
             // "Executable DACs are overridable when there is at least one exec bit set."
             return usage != FileUse::Execute || access.mode & 0o111 != 0;

@@ -2,11 +2,13 @@
 
 use super::evidence;
 use super::rule_subject::{RuleSubject, escaped, flag, text};
+use crate::facts::objects::credentials::opening_commands;
 use crate::facts::software::cuda_runtime::{self, CudaRuntime};
 use crate::facts::{self, ImageFacts, OwnerKind, RequestOutcome};
 use crate::knowledge::rule::{FieldValue, SubjectKind};
 use image_linkage::escape;
 use image_linkage::loader::{Arch, SearchStep, TriedFile};
+use image_linkage::rootfs::FileUse;
 
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let copies = facts.copies.iter();
@@ -14,6 +16,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 }
 
 fn subject(facts: &ImageFacts, copy: &facts::CuptiCopy) -> RuleSubject {
+    let context = &facts.contexts.as_is;
     let mut subject = SubjectKind::Copy.subject([
         ("owner", text(copy.owner.kind.name())),
         ("decoy", flag(copy.decoy)),
@@ -28,7 +31,10 @@ fn subject(facts: &ImageFacts, copy: &facts::CuptiCopy) -> RuleSubject {
     subject.fields.extend(machine(facts, copy));
     subject.fields.extend(runtime(copy, &facts.related.runtimes));
     let evidence = evidence::plain_open_evidence(&facts.plain.as_is);
-    subject.at([(&copy.real_path, Some(copy.layer))]).shown_by(evidence)
+    subject
+        .at([(&copy.real_path, Some(copy.layer))])
+        .shown_by(evidence)
+        .cured_by(opening_commands(context, &copy.real_path, FileUse::Read))
 }
 
 type FieldPairs<const N: usize> = [(&'static str, FieldValue); N];

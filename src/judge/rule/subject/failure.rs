@@ -2,14 +2,17 @@
 
 use super::evidence::{self, Evidence};
 use super::rule_subject::{RuleSubject, flag, text};
+use crate::facts::objects::start_failure::FailureCure;
 use crate::facts::software::cuda_runtime::site_packages_of;
 use crate::facts::{self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome};
 use crate::facts::{is_unforetold, join_words};
 use crate::knowledge::rule::SubjectKind;
+use crate::shell_quote::quote_path;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::trace_lines;
 use image_linkage::loader::{Libc, UnresolvedRequest, glibc_version};
+use image_linkage::path::RootPath;
 
 /// What keeps the copies that somebody would get, and the programs that ask, from being loaded.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
@@ -137,6 +140,7 @@ fn failure(
 
 fn unserved(facts: &ImageFacts, consumer: &CuptiConsumer, evidence: Vec<Evidence>) -> RuleSubject {
     let gets = &consumer.outcome.as_is;
+    let cure = cure_of_opening(facts, consumer);
     let site = site_packages_of(&consumer.object);
     // Objects outside of site-packages have no environment in common.
     let others_served = site.is_some()
@@ -152,9 +156,41 @@ fn unserved(facts: &ImageFacts, consumer: &CuptiConsumer, evidence: Vec<Evidence
             ("breaks", text(consumer.required.name())),
             ("others_served", flag(others_served)),
             ("unreachable", flag(consumer.unreachable().is_some())),
+            ("cure", text(cure.words)),
         ])
+        .cured_by(cure.commands)
         .at([(&consumer.object, None)])
         .shown_by(evidence)
+}
+
+/// What lets a program open the library by the name that it asks for.
+fn cure_of_opening(facts: &ImageFacts, consumer: &CuptiConsumer) -> FailureCure {
+    let wants = escape::escape_bytes(&consumer.wants);
+    let name = RootPath::new(&consumer.wants);
+    let fits = |copy: &&facts::CuptiCopy| {
+        let is_named = |soname: &ByteString| **soname == *name.name() || name.name() == facts.library.stem.as_bytes();
+        copy.problems.is_empty() && copy.soname.as_ref().is_some_and(is_named)
+    };
+    let copy = facts.own_copies().find(fits).map(|copy| &copy.real_path);
+    let is_path = consumer.wants.contains(&b'/');
+    match copy {
+        None if is_path => format!("put the library, or a link to it, at {wants}").into(),
+        None => format!("bring {wants} into the image").into(),
+        Some(copy) if is_path => FailureCure {
+            words: format!("make {wants} a link to {copy}"),
+            commands: link_commands(&name, copy),
+        },
+        Some(copy) => format!("lead the search above to {copy}, by the name {wants}").into(),
+    }
+}
+
+/// The commands that make a link to a file.
+fn link_commands(at: &RootPath, to: &RootPath) -> Vec<String> {
+    let made = || {
+        let (folder, at, to) = (quote_path(&at.parent())?, quote_path(at)?, quote_path(to)?);
+        Some(vec![format!("mkdir -p {folder}"), format!("ln -sf {to} {at}")])
+    };
+    made().unwrap_or_default()
 }
 
 /// The name of the image's C library, and the version of glibc.

@@ -7,6 +7,7 @@ use crate::facts::objects::ld_cache::{self, StaleEntry, StaleReason};
 use crate::knowledge::rule::SubjectKind;
 use image_linkage::escape;
 use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
 
 /// One subject for the entries whose file is gone, one for those that a fresh run would add or change.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
@@ -18,6 +19,12 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
             (!of_kind.is_empty()).then(|| subject(facts, kind, &of_kind))
         })
         .collect()
+}
+
+/// The program that brings the cache up to date, where the image has it.
+fn ldconfig(rootfs: &Rootfs) -> Option<&'static str> {
+    let mut places = ["/sbin/ldconfig", "/usr/sbin/ldconfig"].into_iter();
+    places.find(|path| rootfs.file(path.as_bytes()).is_some())
 }
 
 fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> RuleSubject {
@@ -41,6 +48,7 @@ fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> Ru
         .lookup(&cache.absolute())
         .ok()
         .map(|found| rootfs.node(found.node).layer);
+    let repair = ldconfig(rootfs).filter(|_| kind == StaleReason::NotEntered);
     SubjectKind::LdCache
         .subject([
             ("words", text(words)),
@@ -52,4 +60,5 @@ fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> Ru
         ])
         .at(layer.map(|layer| (&cache, Some(layer))))
         .shown_by(entries.iter().map(line))
+        .cured_by(repair.map(str::to_owned).into_iter().collect())
 }

@@ -19,6 +19,8 @@ pub struct RuleSubject {
     pub locations: Vec<FindingLocation>,
     /// What shows it, for the reports; no rule asks for it.
     pub evidence: Vec<Evidence>,
+    /// What cures it as commands of a shell, to be run as root in the image; none where no command does it.
+    pub commands: Vec<String>,
 }
 
 pub(super) fn text(value: impl Into<String>) -> FieldValue {
@@ -46,6 +48,7 @@ impl SubjectKind {
             fields: BTreeMap::from(fields),
             locations: Vec::new(),
             evidence: Vec::new(),
+            commands: Vec::new(),
         }
     }
 }
@@ -64,6 +67,12 @@ impl RuleSubject {
     /// The subject with what shows it.
     pub(super) fn shown_by(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
         self.evidence.extend(evidence);
+        self
+    }
+
+    /// The subject with the commands that cure it.
+    pub(super) fn cured_by(mut self, commands: Vec<String>) -> Self {
+        self.commands = commands;
         self
     }
 }

@@ -32,13 +32,14 @@ fn of_consumer(facts: &ImageFacts, consumer: &CuptiConsumer, failure: &StartFail
             ("name", text(consumer.name.clone())),
             ("object", text(consumer.object.to_string())),
             ("words", text(failure.words.clone())),
-            ("cure", text(failure.cure.clone())),
+            ("cure", text(failure.cure.words.clone())),
             ("asks", text(consumer.asks.name())),
             ("process", flag(failure.is_process)),
             ("own", flag(is_own)),
         ])
         .at([(&consumer.object, None)])
         .shown_by(steps.into_iter().map(Evidence::Searched))
+        .cured_by(failure.cure.commands.clone())
 }
 
 /// The container's own command, where it does not start, or is a tool that starts nothing.
@@ -53,7 +54,8 @@ pub(super) fn of_command(facts: &ImageFacts) -> Vec<RuleSubject> {
     let idle = idle_program(facts).filter(|_| !facts.consumers.is_empty());
     let idle = idle.map(|name| subject(&escaped_text(&name), "", true));
     let failure = facts.command_failure.iter().map(|failure| {
-        let subject = subject(&failure.words, &failure.cure, false);
+        let subject = subject(&failure.words, &failure.cure.words, false);
+        let subject = subject.cured_by(failure.cure.commands.clone());
         subject.at(failure.program.iter().map(|program| (program, None)))
     });
     failure.chain(idle).collect()
