@@ -25,13 +25,14 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, CommandFactory as _, FromArgMatches as _};
 
 /// The commands that -h leaves to --help.
-const RARE_COMMANDS: [&str; 8] = [
+const RARE_COMMANDS: [&str; 9] = [
     "cache",
     "completions",
     "config",
     "fleet",
     "man",
     "profiles",
+    "rules",
     "schema",
     "verify",
 ];

@@ -92,7 +92,7 @@ pub fn fill_list<T: Clone>(given: &mut Vec<T>, config: &[T]) {
 #[command(next_help_heading = "Your own rules and profiles")]
 pub struct ConfigArgs {
     /// The config [default: cupti-audit.yaml here or above, up to the root of the repository]
-    // Global, so that it may also stand behind an action such as `rules explain`.
+    // Global, so that it may also stand behind an action such as `profiles show`.
     #[arg(
         long,
         value_name = "FILE",

@@ -152,8 +152,8 @@ mod tests {
                 "scan is no command; \"audit\" is one (for an image of that name: docker://scan)",
             ),
             (
-                "-q explain x",
-                "explain is no command; \"rules explain\" is one (for an image of that name: docker://explain)",
+                "-q prune x",
+                "prune is no command; \"cache prune\" is one (for an image of that name: docker://prune)",
             ),
         ];
         for (line, expected) in refused {

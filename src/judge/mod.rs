@@ -4,6 +4,7 @@ pub mod audit;
 pub mod build_file;
 pub mod image_diff;
 pub mod image_reading;
+pub mod log_errors;
 pub mod outcome;
 pub mod plan;
 pub mod rule;

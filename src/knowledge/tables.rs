@@ -21,12 +21,13 @@ use container_start::LauncherTable;
 use image_linkage::escape;
 
 /// The names of the tables of `profiles/cupti`.
-pub const TABLE_FILES: [&str; 14] = [
+pub const TABLE_FILES: [&str; 15] = [
     "apis.yaml",
     "dead-weight.yaml",
     "bundles.yaml",
     "driver-libraries.yaml",
     "drivers.csv",
+    "errors.yaml",
     "file-names.yaml",
     "frameworks.yaml",
     "host.yaml",

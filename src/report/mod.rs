@@ -9,6 +9,7 @@ mod blocks;
 pub(crate) mod build_file;
 mod command;
 pub(crate) mod diff;
+pub(crate) mod explain;
 pub(crate) mod fleet;
 pub(crate) mod github;
 pub(crate) mod html;
@@ -90,8 +91,8 @@ pub(crate) const ANSWER_FORMATS: [NamedFormat; 4] = [
     ("html", "One page for a browser; it needs nothing beside itself", ReportFormat::Html),
 ];
 
-/// The forms of a tree.
-pub(crate) const TREE_FORMATS: [NamedFormat; 2] = [
+/// The forms of answers that are no page.
+pub(crate) const PLAIN_FORMATS: [NamedFormat; 2] = [
     ("text", "For people", ReportFormat::Text),
     ("json", "For programs: one object", ReportFormat::Json),
 ];

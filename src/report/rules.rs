@@ -53,11 +53,11 @@ fn in_line(summary: &str) -> String {
 }
 
 /// The severity where no phase was asked for.
-fn unasked(rule: &Rule) -> &'static str {
+pub(super) fn unasked(rule: &Rule) -> &'static str {
     if rule.off.unasked { "off" } else { rule.severity.name() }
 }
 
-fn of_phase(rule: &Rule, phase: &Phase) -> &'static str {
+pub(super) fn of_phase(rule: &Rule, phase: &Phase) -> &'static str {
     let column = rule.severity_phase(phase);
     match rule.phases.get(column) {
         // A phase that is off stands in `phases` no more.
@@ -72,7 +72,7 @@ const HEAD: &str = "\
 <!-- Generated from rules/*.yaml by `cargo xtask docs`; `cargo xtask docs --check` compares. Edit the rules. -->
 # Rules
 
-What `cupti-audit` looks for. `cupti-audit rules` lists the rules, `cupti-audit rules explain ID` says more of one.
+What `cupti-audit` looks for. `cupti-audit rules` lists the rules, `cupti-audit explain ID` says more of one.
 
 The severity is that for the phase asked for by `--phase`, the gravest where there are several; *unasked* is that of a
 run without `--phase`. Where a rule is *off* it says nothing. Some findings are graver than the table says: the part

@@ -1,7 +1,7 @@
 //! The contracts of the documents in JSON, as JSON Schemas (draft 2020-12).
 
 /// All documents, the report first: what each is called on the command line, and its JSON Schema.
-pub(crate) const SCHEMAS: [(&str, &str); 16] = [
+pub(crate) const SCHEMAS: [(&str, &str); 17] = [
     ("report", include_str!("report-v1.schema.json")),
     ("links", include_str!("schemas/links-v1.schema.json")),
     ("diff", include_str!("schemas/diff-v1.schema.json")),
@@ -9,6 +9,7 @@ pub(crate) const SCHEMAS: [(&str, &str); 16] = [
     ("tree", include_str!("schemas/tree-v1.schema.json")),
     ("profilers", include_str!("schemas/profilers-v1.schema.json")),
     ("advice", include_str!("schemas/advice-v1.schema.json")),
+    ("explain", include_str!("schemas/explain-v1.schema.json")),
     ("tools", include_str!("schemas/tools-v1.schema.json")),
     ("attestation", include_str!("schemas/attestation-v1.schema.json")),
     ("unread", include_str!("schemas/unread-v1.schema.json")),

@@ -248,7 +248,7 @@ fn summary(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     // Only hints that lead somewhere: a rule to explain, notes that were cut short.
     let mut hint = String::new();
     if !audit.findings.is_empty() {
-        hint.push_str("; cupti-audit rules explain ID says more");
+        hint.push_str("; cupti-audit explain ID says more");
     }
     let mut counting = audit.counting();
     if counting.any(|finding| is_short(finding, layout)) {

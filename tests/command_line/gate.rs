@@ -108,15 +108,7 @@ fn rules_and_phases_of_the_user_count_like_those_of_the_program() {
     assert_eq!(output.status.code(), Some(1));
     let explained = project.run(
         &[],
-        &[
-            "rules",
-            "explain",
-            "no-trace",
-            "--rules",
-            "rules",
-            "--profiles",
-            "profiles",
-        ],
+        &["explain", "no-trace", "--rules", "rules", "--profiles", "profiles"],
     );
     assert!(
         String::from_utf8(explained.stdout.clone())
@@ -510,14 +502,15 @@ fn the_page_on_the_config_shows_every_key_and_the_program_reads_its_examples() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/config.md");
     let page = fs::read_to_string(page).unwrap();
     let blocks = yaml_blocks(&page);
-    let [config, nightly, bundles, launchers, library] = blocks.as_slice() else {
-        panic!("five examples: {blocks:?}");
+    let [config, nightly, bundles, known_errors, launchers, library] = blocks.as_slice() else {
+        panic!("six examples: {blocks:?}");
     };
     let rule = RULE.replace("tracing", "nightly");
     let project = Project::new(&[
         ("cupti-audit.yaml", config),
         ("audit/profiles/phases/nightly.yaml", nightly),
         ("audit/profiles/cupti/bundles.yaml", bundles),
+        ("audit/profiles/cupti/errors.yaml", known_errors),
         ("audit/profiles/launchers.yaml", launchers),
         ("audit/profiles/libraries/nccl.yaml", library),
         ("audit/rules/no-trace.yaml", &rule),
@@ -527,6 +520,18 @@ fn the_page_on_the_config_shows_every_key_and_the_program_reads_its_examples() {
     let listed = project.run(&[], &["rules", "--config", "cupti-audit.yaml"]);
     assert_eq!(errors(&listed), [""; 0]);
     assert!(String::from_utf8_lossy(&listed.stdout).contains("no-trace"));
+    assert_eq!(
+        project.code(
+            &[],
+            &[
+                "explain",
+                "--config",
+                "cupti-audit.yaml",
+                "our-tracer: no CUPTI in /opt"
+            ]
+        ),
+        0
+    );
     // The program names its keys where there is a strange one: each is in the example and in a table.
     let said = ["strange.yaml", "inner.yaml"].map(|config| errors(&project.run(&[], &["rules", "--config", config])));
     let said = said.concat().join("\n");

@@ -31,6 +31,7 @@ mod terminal_picture;
 mod apis;
 mod ci;
 mod cli;
+mod explain;
 mod gate;
 mod gpu_evidence;
 mod known_tools;

@@ -235,6 +235,12 @@ fn documents() -> Vec<(&'static str, Vec<String>)> {
             line("advise --format json --phase profiling --cuda 12.4", &[]),
         ),
         ("tools", line("advise --format json", &[])),
+        ("explain", line("explain --format json cupti-absent", &[])),
+        ("explain", line("explain --format json 999", &[])),
+        (
+            "explain",
+            line("explain --format json undefined symbol: cuptiSubscribe", &[]),
+        ),
         ("unread", line("--format json oci:nowhere", &[])),
     ];
     all.push(("diff", line("diff --format json", &["pip-torch", "headers-only"])));

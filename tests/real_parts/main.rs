@@ -44,6 +44,7 @@ mod fixtures;
 mod loader_debian;
 mod real_cupti;
 mod real_environments;
+mod real_errors;
 mod real_import;
 mod real_names;
 mod real_nvperf;

@@ -6,6 +6,7 @@ mod cache;
 mod check;
 mod diff;
 mod dockerfile;
+mod explain;
 mod fleet;
 mod links;
 mod profilers;
@@ -78,6 +79,7 @@ commands! {
     Slim(slim::SlimArgs),
     Verify(verify::VerifyArgs),
     Fleet(fleet::FleetArgs),
+    Explain(explain::ExplainArgs),
     Cache(cache::CacheArgs),
     Rules(rules::RulesArgs),
     Profiles(profiles::ProfilesArgs),

@@ -7,7 +7,7 @@ use crate::cli::terminal::{CommandError, write_result};
 use crate::facts::World;
 use crate::judge::outcome::RunExit;
 use crate::report;
-use crate::report::{ReportFormat, TREE_FORMATS};
+use crate::report::{PLAIN_FORMATS, ReportFormat};
 use clap::Args;
 
 /// Show how the loader resolves an object of an image, step by step
@@ -23,7 +23,7 @@ pub struct TreeArgs {
     #[arg(long, default_value = "as-is", value_parser = one_of(&WORLDS))]
     world: World,
     /// The form of the tree
-    #[arg(long, default_value = "text", value_parser = one_of(&TREE_FORMATS))]
+    #[arg(long, default_value = "text", value_parser = one_of(&PLAIN_FORMATS))]
     format: ReportFormat,
     #[command(flatten)]
     read: ReadArgs,

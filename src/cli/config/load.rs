@@ -12,6 +12,7 @@ use crate::cli::shared_args::{ConfigArgs, ReadArgs, fill_list};
 use crate::cli::terminal::report_error;
 use crate::judge::outcome::RunExit;
 use crate::knowledge::data_files::built_in_files;
+use crate::knowledge::known_errors::KnownErrors;
 use crate::knowledge::user_folders::UserFolders;
 use crate::knowledge::{DataFile, FileMistake, Knowledge};
 use chrono::{DateTime, NaiveDate};
@@ -93,7 +94,21 @@ fn user_folders(args: &ConfigArgs, config: &ProjectConfig) -> UserFolders {
 /// Errors: All mistakes were said.
 pub fn data_files(args: &ConfigArgs) -> Result<Vec<DataFile>, RunExit> {
     let (config, _) = load_project(args)?;
-    Ok(built_in_files().chain(user_folders(args, &config).files).collect())
+    Ok(all_files(args, &config))
+}
+
+fn all_files(args: &ConfigArgs, config: &ProjectConfig) -> Vec<DataFile> {
+    built_in_files().chain(user_folders(args, config).files).collect()
+}
+
+/// All that is known, with the errors that people paste, which no audit needs.
+///
+/// Errors: All mistakes were said.
+pub fn load_with_errors(args: &ConfigArgs) -> Result<(Knowledge, KnownErrors), RunExit> {
+    let (config, knowledge) = load_project(args)?;
+    let errors = KnownErrors::read(all_files(args, &config), &knowledge.rule_ids());
+    let errors = errors.map_err(report_mistakes)?;
+    Ok((knowledge, errors))
 }
 
 /// The mistakes that are said of one run.

@@ -1,0 +1,145 @@
+//! `explain`: a rule, an error that people paste, or a log with such errors.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, IsTerminal as _, Read as _};
+
+use crate::cli::config::load::load_with_errors;
+use crate::cli::option_values::{COLOR, one_of};
+use crate::cli::shared_args::ConfigArgs;
+use crate::cli::terminal::{CommandError, terminal_width, write_result};
+use crate::judge::log_errors::{FoundError, add_line};
+use crate::judge::outcome::RunExit;
+use crate::knowledge::Knowledge;
+use crate::knowledge::known_errors::KnownErrors;
+use crate::knowledge::mistake::suggestion;
+use crate::report::explain::{errors_json, errors_text, rule_json};
+use crate::report::rules::explain_rule;
+use crate::report::{PLAIN_FORMATS, ReportFormat};
+use anstream::ColorChoice;
+use anstream::adapter::strip_bytes;
+use clap::Args;
+use image_linkage::escape::escape_bytes;
+
+const HELP: &str = "\
+Without arguments, or with `-`, a log is read from standard input. Each known error in it is explained once.
+
+Exit codes:
+  0  explained
+  2  nothing known was found
+
+Examples:
+  cupti-audit explain cupti-absent
+  cupti-audit explain 'libcupti.so.12: cannot open shared object file'
+  cupti-audit explain CUPTI_ERROR_INSUFFICIENT_PRIVILEGES
+  cupti-audit explain 999
+  kubectl logs JOB | cupti-audit explain";
+
+/// The bytes of a line that are looked at together. A longer line is several.
+const LINE: u64 = 64 << 10;
+/// The bytes of a question that are shown.
+const SHOWN: usize = 120;
+
+/// Say what a rule, an error or a number means, and what to do
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct ExplainArgs {
+    /// A rule's id, an error as it was printed, or the number of a result of CUPTI
+    #[arg(value_name = "ID|ERROR|NUMBER")]
+    asked: Vec<OsString>,
+    /// The form of the answer
+    #[arg(long, default_value = "text", value_parser = one_of(&PLAIN_FORMATS))]
+    format: ReportFormat,
+    /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
+    #[arg(long, value_parser = one_of(&COLOR), default_value = "auto", value_name = "WHEN")]
+    color: ColorChoice,
+    #[command(flatten)]
+    own: ConfigArgs,
+}
+
+impl ExplainArgs {
+    /// Explains what was asked, or the errors of a log.
+    pub fn run(self) -> Result<RunExit, CommandError> {
+        let (knowledge, known) = load_with_errors(&self.own)?;
+        let asked = self.asked.join(" ".as_ref());
+        let question = asked.to_string_lossy();
+        if let Some(rule) = knowledge.rules.iter().find(|rule| rule.id == question) {
+            let text = || explain_rule(rule, &knowledge.phases, terminal_width());
+            return Ok(self.answer(text, || rule_json(rule, &knowledge.phases)));
+        }
+        let found = match question.as_ref() {
+            "" if io::stdin().is_terminal() => {
+                return Err("nothing to explain; name a rule, an error or a number, or pipe a log in".into());
+            }
+            "" | "-" => read_log(&mut io::stdin().lock(), &known)?,
+            _ => explain_question(asked.as_encoded_bytes(), &known)
+                .ok_or_else(|| unknown(&question, &knowledge, &known))?,
+        };
+        let rules = &knowledge.rules;
+        let text = || errors_text(&found, rules, terminal_width());
+        Ok(self.answer(text, || errors_json(&found, rules)))
+    }
+
+    fn answer(&self, text: impl Fn() -> String, json: impl Fn() -> serde_json::Value) -> RunExit {
+        let answer = match self.format {
+            ReportFormat::Json => format!("{}\n", json()),
+            _ => text(),
+        };
+        write_result(&answer, RunExit::Clean)
+    }
+}
+
+/// The result of a number, or the errors of a text; none where nothing of it is known.
+fn explain_question<'k>(question: &[u8], known: &'k KnownErrors) -> Option<Vec<FoundError<'k>>> {
+    let number = std::str::from_utf8(question).ok().and_then(|text| text.parse().ok());
+    if let Some(number) = number {
+        let (error, lines) = (known.of_number(number)?, None);
+        return Some(vec![FoundError { error, lines }]);
+    }
+    let mut found = find_errors(&mut &*question, known).ok()?;
+    // The user knows the text already.
+    for one in &mut found {
+        one.lines = None;
+    }
+    (!found.is_empty()).then_some(found)
+}
+
+/// The errors of a log.
+///
+/// Errors: It cannot be read, or has none that is known.
+fn read_log<'k>(log: &mut impl BufRead, known: &'k KnownErrors) -> Result<Vec<FoundError<'k>>, String> {
+    let found = find_errors(log, known).map_err(|error| format!("cannot read standard input: {error}"))?;
+    if found.is_empty() {
+        return Err(format!("no known error is in the log; {NEXT}"));
+    }
+    Ok(found)
+}
+
+/// What to do where nothing is known of an error.
+const NEXT: &str = "cupti-audit IMAGE audits the image, cupti-audit verify the container that runs";
+
+/// The errors of lines, in the order of their first lines.
+fn find_errors<'k>(log: &mut impl BufRead, known: &'k KnownErrors) -> io::Result<Vec<FoundError<'k>>> {
+    let (mut found, mut ended, mut bytes) = (Vec::new(), 0, Vec::new());
+    while log.take(LINE).read_until(b'\n', &mut bytes)? > 0 {
+        // A progress bar writes over itself by carriage returns.
+        for line in bytes.split(|byte| *byte == b'\r') {
+            add_line(&mut found, known, ended + 1, &strip_bytes(line).into_vec());
+        }
+        ended += u64::from(bytes.ends_with(b"\n"));
+        bytes.clear();
+    }
+    Ok(found)
+}
+
+/// That nothing of a question is known, with the name that may have been meant.
+fn unknown(question: &str, knowledge: &Knowledge, known: &KnownErrors) -> String {
+    let rules = knowledge.rules.iter().map(|rule| rule.id.as_str());
+    let results = known.errors.iter().filter(|error| error.number.is_some());
+    let names: Vec<&str> = rules.chain(results.map(|error| error.error.as_str())).collect();
+    let shown: String = question.chars().take(SHOWN).collect();
+    let shown = escape_bytes(shown.as_bytes());
+    format!(
+        "nothing is known of \"{shown}\"{}; {NEXT}",
+        suggestion(question, &names)
+    )
+}
