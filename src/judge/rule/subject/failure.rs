@@ -1,6 +1,7 @@
 //! What keeps libcupti, or a program that asks for it, from being loaded.
 
 use super::evidence::{self, Evidence};
+use super::ld_cache::ldconfig;
 use super::rule_subject::{RuleSubject, flag, text};
 use crate::facts::objects::start_failure::FailureCure;
 use crate::facts::software::cuda_runtime::site_packages_of;
@@ -13,6 +14,7 @@ use image_linkage::escape;
 use image_linkage::loader::trace_lines;
 use image_linkage::loader::{Libc, UnresolvedRequest, glibc_version};
 use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
 
 /// What keeps the copies that somebody would get, and the programs that ask, from being loaded.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
@@ -167,30 +169,43 @@ fn unserved(facts: &ImageFacts, consumer: &CuptiConsumer, evidence: Vec<Evidence
 fn cure_of_opening(facts: &ImageFacts, consumer: &CuptiConsumer) -> FailureCure {
     let wants = escape::escape_bytes(&consumer.wants);
     let name = RootPath::new(&consumer.wants);
+    let is_bare = name.name() == facts.library.stem.as_bytes();
     let fits = |copy: &&facts::CuptiCopy| {
-        let is_named = |soname: &ByteString| **soname == *name.name() || name.name() == facts.library.stem.as_bytes();
+        let is_named = |soname: &ByteString| is_bare || **soname == *name.name();
         copy.problems.is_empty() && copy.soname.as_ref().is_some_and(is_named)
     };
-    let copy = facts.own_copies().find(fits).map(|copy| &copy.real_path);
-    let is_path = consumer.wants.contains(&b'/');
+    let copies = || facts.own_copies().filter(fits);
+    let found = copies().find(|copy| copy.loadable.as_is && is_bare);
+    let copy = found.or_else(|| copies().next()).map(|copy| &copy.real_path);
+    let rootfs = &facts.contexts.as_is.rootfs;
     match copy {
-        None if is_path => format!("put the library, or a link to it, at {wants}").into(),
+        None if consumer.wants.contains(&b'/') => format!("put the library, or a link to it, at {wants}").into(),
         None => format!("bring {wants} into the image").into(),
-        Some(copy) if is_path => FailureCure {
-            words: format!("make {wants} a link to {copy}"),
-            commands: link_commands(&name, copy),
-        },
+        Some(copy) if consumer.wants.contains(&b'/') => link_cure(rootfs, &name, copy),
+        // Where the loader finds it by its soname, it finds a link beside it.
+        Some(copy) if found.is_some() => {
+            let mut cure = link_cure(rootfs, &copy.parent().join(name.name()), copy);
+            cure.commands.extend(ldconfig(rootfs));
+            cure
+        }
         Some(copy) => format!("lead the search above to {copy}, by the name {wants}").into(),
     }
 }
 
-/// The commands that make a link to a file.
-fn link_commands(at: &RootPath, to: &RootPath) -> Vec<String> {
+/// A link to a file, in a folder that may have to be made.
+fn link_cure(rootfs: &Rootfs, at: &RootPath, to: &RootPath) -> FailureCure {
+    let folder = at.parent();
+    let is_there = rootfs.lookup(&folder.absolute()).is_ok();
     let made = || {
-        let (folder, at, to) = (quote_path(&at.parent())?, quote_path(at)?, quote_path(to)?);
-        Some(vec![format!("mkdir -p {folder}"), format!("ln -sf {to} {at}")])
+        let (folder, at, to) = (quote_path(&folder)?, quote_path(at)?, quote_path(to)?);
+        let folder = (!is_there).then(|| format!("mkdir -p {folder}"));
+        let link = format!("ln -sf {to} {at}");
+        Some(folder.into_iter().chain([link]).collect())
     };
-    made().unwrap_or_default()
+    FailureCure {
+        commands: made().unwrap_or_default(),
+        ..format!("make {at} a link to {to}").into()
+    }
 }
 
 /// The name of the image's C library, and the version of glibc.

@@ -22,9 +22,11 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 }
 
 /// The program that brings the cache up to date, where the image has it.
-fn ldconfig(rootfs: &Rootfs) -> Option<&'static str> {
+pub(super) fn ldconfig(rootfs: &Rootfs) -> Option<String> {
     let mut places = ["/sbin/ldconfig", "/usr/sbin/ldconfig"].into_iter();
-    places.find(|path| rootfs.file(path.as_bytes()).is_some())
+    places
+        .find(|path| rootfs.file(path.as_bytes()).is_some())
+        .map(str::to_owned)
 }
 
 fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> RuleSubject {
@@ -60,5 +62,5 @@ fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> Ru
         ])
         .at(layer.map(|layer| (&cache, Some(layer))))
         .shown_by(entries.iter().map(line))
-        .cured_by(repair.map(str::to_owned).into_iter().collect())
+        .cured_by(repair.into_iter().collect())
 }
