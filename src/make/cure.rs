@@ -194,13 +194,16 @@ fn words(page: &PhasePage<'_>) -> String {
     }
 }
 
-/// How far a finding is from the cause: what is wrong with a file, then who goes without, then that something is missing.
+/// How far a finding is from the cause: what is wrong with a file, where it lies, who goes without, what is missing.
 fn distance(finding: &Finding, knowledge: &Knowledge) -> u8 {
-    let rule = knowledge.rules.iter().find(|rule| rule.id == finding.rule);
-    match rule.map(|rule| rule.kind) {
-        Some(SubjectKind::LdCache | SubjectKind::DanglingLink | SubjectKind::Misnamed | SubjectKind::Copy) => 0,
-        Some(SubjectKind::Failure | SubjectKind::Unserved | SubjectKind::Start) => 1,
-        _ => 2,
+    match knowledge.rules.iter().find(|rule| rule.id == finding.rule) {
+        Some(rule) if rule.first_cause => 0,
+        Some(rule) => match rule.kind {
+            SubjectKind::Copy => 1,
+            SubjectKind::Failure | SubjectKind::Unserved | SubjectKind::Start => 2,
+            _ => 3,
+        },
+        None => 3,
     }
 }
 

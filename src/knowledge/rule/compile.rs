@@ -33,6 +33,8 @@ struct RuleSource {
     fix: String,
     #[serde(default, rename = "cured-by")]
     cured_by: Option<RuleCure>,
+    #[serde(default, rename = "first-cause")]
+    first_cause: bool,
     #[serde(default, rename = "known-of")]
     known_of: BTreeMap<String, LibraryWords>,
     #[serde(default)]
@@ -113,6 +115,7 @@ impl RuleCompiler<'_> {
             library: source.library,
             known_of: source.known_of,
             cured_by: source.cured_by,
+            first_cause: source.first_cause,
             severity: source.severity.severity().or(gravest).unwrap_or(Severity::Note),
             off: DisabledPhases {
                 unasked: source.severity.severity().is_none(),

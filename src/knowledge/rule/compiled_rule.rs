@@ -51,6 +51,8 @@ pub struct Rule {
     pub(crate) known_of: BTreeMap<String, LibraryWords>,
     /// What `cupti-audit dockerfile` does against its findings; `None` where it leaves them.
     pub cured_by: Option<RuleCure>,
+    /// Whether it tells what is wrong with one file, from which other findings follow.
+    pub(crate) first_cause: bool,
     /// The severity where no phase was asked for.
     pub severity: Severity,
     /// The severity for each phase; a phase that stands in [`Rule::off`] is left out.

@@ -68,6 +68,8 @@ pub(crate) struct PackageInstall {
     /// The CUDA that it is of.
     pub cuda: Option<CudaVersion>,
     pub soname: String,
+    /// Whether the package manager believes that it is installed already.
+    pub is_listed: bool,
     /// Where it comes from, when that has to be set up.
     #[serde(flatten)]
     pub setup: Option<RepositorySetup>,

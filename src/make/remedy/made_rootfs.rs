@@ -3,6 +3,7 @@
 //! Files that were read are there with all that is known of them, those of packages as far as the table of releases
 //! has them in it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::install_context::InstallContext;
@@ -212,9 +213,24 @@ fn exports(target: &ImageFacts, soname: &str, cuda: Option<(u32, u32)>) -> Vec<D
     let apis = apis.filter(|api| cuda.is_none_or(|cuda| has_api(cuda, api)));
     let of_apis = apis.filter_map(|api| api.exports.as_deref());
     let of_apis = of_apis.map(|name| ByteString::from(name.trim_end_matches('*').as_bytes()));
+    // What a copy of the same release is known to lack, another file of it lacks as well.
+    let lacking = target
+        .consumers
+        .iter()
+        .map(|consumer| &consumer.outcome.as_is)
+        .filter(|gets| {
+            let copy = target
+                .copies
+                .iter()
+                .find(|copy| Some(&copy.real_path) == gets.real_path.as_ref());
+            let version = copy.and_then(|copy| parse_cuda_version(&copy.version.as_ref()?.0));
+            version.is_some() && version == cuda
+        });
+    let lacking: BTreeSet<&ByteString> = lacking.flat_map(|gets| &gets.missing_symbols).collect();
     let consumers = target.consumers.iter();
     let imports = consumers.filter_map(|consumer| elf_at(target, &consumer.object));
     let imports = imports.flat_map(|elf| elf.symbols.iter().map(|symbol| symbol.name.clone()));
+    let imports = imports.filter(|name| !lacking.contains(name));
     of_apis
         .chain(imports)
         .map(|name| DynamicSymbol {

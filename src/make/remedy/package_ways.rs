@@ -80,6 +80,7 @@ pub(super) fn own(question: &InstallContext<'_>) -> Result<InstallMethod, Method
         version: format!("{}.*", own.cuda),
         cuda,
         soname: image_linkage::escape::escape_bytes(soname.as_bytes()),
+        is_listed: is_listed_by_dpkg(question, &own.package),
         setup: component(system, &own.component),
         folder: None,
     }))
@@ -127,15 +128,25 @@ fn package(question: &InstallContext<'_>, manager: SystemInstaller) -> Result<In
     let any = || format!("{major}.{minor}.*");
     // Behind the dash stands the package's own revision.
     let version = exact.map_or_else(any, |exact| format!("{exact}-1"));
+    let name = fill_version(name, release.cuda);
     Ok(InstallMethod::Package(PackageInstall {
         manager,
-        name: fill_version(name, release.cuda),
+        is_listed: manager == SystemInstaller::AptGet && is_listed_by_dpkg(question, &name),
+        name,
         version,
         cuda: Some(release.cuda),
         soname: release.soname.clone(),
         setup: repository(question)?,
         folder: Some(question.toolkit_folder(release.cuda)),
     }))
+}
+
+/// Whether dpkg has a list of the files of a package, which then counts as installed though they may be gone.
+fn is_listed_by_dpkg(question: &InstallContext<'_>, package: &str) -> bool {
+    let rootfs = &question.request.target.contexts.as_is.rootfs;
+    let architecture = &question.request.target.image.platform.architecture;
+    let mut lists = [format!("{package}.list"), format!("{package}:{architecture}.list")].into_iter();
+    lists.any(|list| rootfs.file(format!("/var/lib/dpkg/info/{list}").as_bytes()).is_some())
 }
 
 /// NVIDIA's repository, where none is set up.

@@ -28,7 +28,7 @@ pub(crate) struct PhaseRecipe {
     // The libraries that a package brings and the phase does not need, by their stems. They go in the RUN that installs
     // it: a later layer would hide them, and they would still be pulled.
     pub spare: Vec<&'static str>,
-    /// Names of CUPTI that lead nowhere or to another release, and would still be told of.
+    /// Names of CUPTI that lead nowhere, to another release or to what is no library, and would still be told of.
     #[serde(serialize_with = "quote::serialize_paths")]
     pub clears: Vec<RootPath>,
     /// The bytes that are added, as far as the sizes of the release are known.

@@ -232,13 +232,17 @@ fn require_system_libraries(target: &ImageFacts, way: &InstallMethod) -> Result<
     })
 }
 
-/// The names of CUPTI in the image that are not true: links to nothing, and names of another release.
+/// The names of CUPTI in the image that are not true: links to nothing, names of another release, and files that are no
+/// library.
 pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
     // A compiler's name is no program's, and is told of by nobody once CUPTI is found.
     let links = target.dangling.iter().map(|link| &link.path);
     let links = links.filter(|path| path.name() != target.library.stem.as_bytes());
     let misnamed = target.related.misnamed.iter().map(|name| &name.path);
-    let mut all: Vec<RootPath> = links.chain(misnamed).cloned().collect();
+    // glibc gives up at a file that is no library, whatever lies behind it.
+    let damaged = target.own_copies().filter(|copy| !copy.problems.is_empty());
+    let damaged = damaged.map(|copy| &copy.real_path);
+    let mut all: Vec<RootPath> = links.chain(misnamed).chain(damaged).cloned().collect();
     all.sort();
     all.dedup();
     all

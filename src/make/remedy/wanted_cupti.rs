@@ -2,6 +2,7 @@
 
 use super::RemedyError;
 use super::target::elf_at;
+use super::target_release::choose_release;
 use crate::facts::software::cuda_runtime;
 use crate::facts::{CuptiConsumer, CuptiCopy, CuptiStatus, ImageFacts};
 use image_linkage::elf::ByteString;
@@ -111,7 +112,8 @@ pub(super) fn choose_source_copy<'s>(
             .is_some_and(|elf| elf.machine == linker.arch.machine && elf.class() == linker.arch.class)
     };
     let of_soname = |copy: &&&CuptiCopy| wanted.soname.is_none() || copy.soname.as_ref() == wanted.soname.as_ref();
-    let is_of_cuda = |copy: &CuptiCopy| wanted.cuda.is_some() && wanted.cuda == release(copy);
+    let meant = choose_release(target, linker, None).filter(|it| !it.is_guess);
+    let is_of_cuda = |copy: &CuptiCopy| meant.as_ref().map(|it| it.release.cuda) == release(copy);
     let fitting = copies.iter().filter(of_machine).filter(of_soname);
     let best = fitting.min_by_key(|copy| {
         // Releases of one soname stand in for each other. Then one that others of its folder belong to, then the place
