@@ -1,6 +1,5 @@
 //! Who the processes of an image run as, and who is kept from a library by it.
 
-use crate::facts::objects::process_context::ProcessContext;
 use crate::shell_quote::quote_path;
 use image_linkage::elf::ByteString;
 use image_linkage::escape;
@@ -52,9 +51,8 @@ pub(crate) fn find_image_user(spec: &str, rootfs: &Rootfs) -> ImageUser {
     }
 }
 
-/// The commands that let the user of the image use a file that he may not: one for each folder on the way, one for it.
-pub(crate) fn opening_commands(context: &ProcessContext, path: &RootPath, usage: FileUse) -> Vec<String> {
-    let (rootfs, who) = (&context.rootfs, &context.user.credentials);
+/// The commands that let a user use a file that he may not: one for each folder on the way, one for it.
+pub(crate) fn opening_commands(rootfs: &Rootfs, who: &FileCredentials, path: &RootPath, usage: FileUse) -> Vec<String> {
     let Ok(file) = rootfs.lookup(&path.absolute()) else {
         return Vec::new();
     };

@@ -258,7 +258,7 @@ pub(crate) fn permission_cure(context: &ProcessContext, path: &RootPath, ways: &
             return None;
         };
         Some(FailureCure {
-            commands: opening_commands(context, path, *usage),
+            commands: opening_commands(&context.rootfs, user, path, *usage),
             ..open_words(&denial)
         })
     })

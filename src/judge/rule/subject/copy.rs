@@ -34,7 +34,12 @@ fn subject(facts: &ImageFacts, copy: &facts::CuptiCopy) -> RuleSubject {
     subject
         .at([(&copy.real_path, Some(copy.layer))])
         .shown_by(evidence)
-        .cured_by(opening_commands(context, &copy.real_path, FileUse::Read))
+        .cured_by(opening_commands(
+            &context.rootfs,
+            &context.user.credentials,
+            &copy.real_path,
+            FileUse::Read,
+        ))
 }
 
 type FieldPairs<const N: usize> = [(&'static str, FieldValue); N];
