@@ -171,3 +171,111 @@ fn do_tools_without_cupti_apply_only_where_they_are() {
         assert_eq!(state(&there, tool).0, expected, "{tool}");
     }
 }
+
+const LIBRARIES: &str = "usr/lib";
+
+fn program() -> Elf {
+    Elf::executable().interp("/lib64/ld-linux-x86-64.so.2")
+}
+
+fn with_library(layer: Layer, name: &str) -> Layer {
+    let library = Elf::library(name).needed("libcupti.so.12");
+    layer.file(format!("{LIBRARIES}/{name}"), library.build())
+}
+
+/// As Debian has it: a script in the folder of programs, and the program in one of its own.
+fn with_nvprof() -> Layer {
+    with_cupti(base())
+        .executable(
+            "usr/bin/nvprof",
+            "#!/bin/sh\nexec /usr/lib/nvidia-cuda-toolkit/bin/nvprof \"$@\"\n",
+        )
+        .executable(
+            "usr/lib/nvidia-cuda-toolkit/bin/nvprof",
+            program().needed("libcupti.so.12").build(),
+        )
+}
+
+#[test]
+fn is_nvprof_ready_only_with_both_libraries_that_it_injects() {
+    let (cuda, acc) = ("libcuinj64.so.12.4", "libaccinj64.so.12.4");
+    let both = [cuda, acc].into_iter().fold(with_nvprof(), with_library);
+    assert_eq!(state(&report(&both), "nvprof").0, "ready");
+    for (there, missing) in [
+        (cuda, "libaccinj64.so: cannot open"),
+        (acc, "libcuinj64.so: cannot open"),
+    ] {
+        let report = report(&with_library(with_nvprof(), there));
+        let (state, because) = state(&report, "nvprof");
+        assert_eq!(state, "not-ready", "{missing}");
+        assert!(because.contains(missing), "{because}");
+    }
+}
+
+#[test]
+fn is_a_tool_ready_only_where_its_program_starts_and_all_of_its_package_is_there() {
+    let folder = "opt/nvidia/nsight-systems/2024.1/target-linux-x64";
+    let with_nsys = |nsys: Elf| base().executable(format!("{folder}/nsys"), nsys.build());
+    let with_rest = |layer: Layer| {
+        layer
+            .executable(format!("{folder}/nsys-launcher"), program().build())
+            .file(
+                format!("{folder}/libToolsInjection64.so"),
+                Elf::library("libToolsInjection64.so").build(),
+            )
+    };
+    let script = || base().executable("opt/nvidia/nsight-compute/2024.1/ncu", "#!/bin/sh\n");
+    let ncu = script().executable("opt/nvidia/nsight-compute/2024.1/target/x/ncu", program().build());
+    for (layer, tool, expected, why) in [
+        (with_rest(with_nsys(program())), "nsight-systems", "ready", "/nsys"),
+        (with_nsys(program()), "nsight-systems", "not-ready", "no nsys-launcher"),
+        (
+            with_rest(with_nsys(program().needed("libelf.so.1"))),
+            "nsight-systems",
+            "not-ready",
+            "nsys does not start: libelf.so.1: cannot open",
+        ),
+        (ncu, "nsight-compute", "ready", "/ncu"),
+        (
+            script(),
+            "nsight-compute",
+            "not-ready",
+            "the script ncu without the program",
+        ),
+    ] {
+        let report = report(&layer);
+        let (state, because) = state(&report, tool);
+        assert_eq!(state, expected, "{because}");
+        assert!(because.contains(why), "{because}");
+    }
+}
+
+#[test]
+fn is_cupti_python_ready_by_its_own_search_where_a_plain_dlopen_finds_nothing() {
+    let site = "usr/lib/python3/dist-packages";
+    let functions = ["cuptiActivityEnable", "cuptiSubscribe"];
+    let library = functions.into_iter().fold(Elf::library("libcupti.so.13"), Elf::export);
+    let python = base()
+        .executable("usr/bin/python3.11", program().build())
+        .file("usr/lib/python3.11/os.py", "");
+    let module = Elf::library("cupti.cpython-311-x86_64-linux-gnu.so").import_weak("dlopen");
+    let installed = with_distribution(python, "cupti-python")
+        .file(format!("{site}/cupti/__init__.py"), "")
+        .file(format!("{site}/cupti/_internal/__init__.py"), "")
+        .file(
+            format!("{site}/cupti/_internal/cupti.cpython-311-x86_64-linux-gnu.so"),
+            module.build(),
+        );
+    let with_wheel = installed
+        .clone()
+        .file(format!("{site}/nvidia/cu13/lib/libcupti.so.13"), library.build());
+    let report_of = report(&with_wheel);
+    assert_eq!(
+        state(&report_of, "cupti-python").0,
+        "ready",
+        "{:?}",
+        state(&report_of, "cupti-python")
+    );
+    assert_eq!(state(&report_of, "own-tool").0, "not-ready");
+    assert_eq!(state(&report(&installed), "cupti-python").0, "not-ready");
+}

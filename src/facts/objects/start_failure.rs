@@ -102,6 +102,12 @@ impl StartFailure {
         })
     }
 
+    /// The same for a file of a profiling tool; `None` for a library and for a script, too.
+    pub(crate) fn of_tool(context: &ProcessContext, path: &RootPath) -> Option<Self> {
+        let is_program = elf_at(&context.rootfs, path).is_some_and(ElfFacts::is_program);
+        is_program.then(|| Self::of_program(context, path)).flatten()
+    }
+
     /// What the loader does not find or refuses beside the library.
     pub(crate) fn of_loader(loaded: &LoadResolution, failures: &[UnresolvedRequest]) -> Option<Self> {
         let first = failures.first()?;

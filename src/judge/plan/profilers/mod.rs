@@ -8,14 +8,15 @@ pub use cupti::ApiUse;
 pub(super) use cupti::load_failure;
 pub use readiness::{ReadinessState, ToolReadiness};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use readiness::ToolReasons;
 
-use crate::facts::{ByWorld, ImageFacts, World};
+use crate::facts::{ByWorld, ImageFacts, ProcessContext, StartFailure, World, is_unforetold};
 use crate::judge::plan::profilers::installed_tools::{InstalledTools, ProgramPlace};
 use crate::knowledge::{CuptiNeed, Profiler, ToolCondition};
 use image_linkage::escape;
+use image_linkage::path::RootPath;
 
 /// What is taken instead of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,11 +132,16 @@ fn judge_one(
     if said.cupti == CuptiNeed::InImage {
         cupti::assess_cupti_use(&mut verdict, facts, profiler, world);
     }
-    for condition in &said.needs {
-        match met(facts, tools, condition) {
-            Some(found) => verdict.found.push(found),
-            None => verdict.missing.push(condition.otherwise.clone()),
+    for (number, condition) in said.needs.iter().enumerate() {
+        let Some(found) = met(facts, tools, condition) else {
+            // Without nsys nobody misses its launcher.
+            verdict.missing.push(condition.otherwise.clone());
+            break;
+        };
+        if number == 0 {
+            verdict.found.push(found);
         }
+        add_start_failures(&mut verdict, facts.contexts.get(world), tools, condition);
     }
     capabilities(&mut verdict, facts, profiler);
     if verdict.found.is_empty() {
@@ -192,6 +198,32 @@ fn met(facts: &ImageFacts, tools: &InstalledTools, condition: &ToolCondition) ->
         .or_else(distribution)
         .or_else(executable)
         .or_else(variable)
+}
+
+/// Adds why a program of the tool that is in the image does not start.
+fn add_start_failures(
+    verdict: &mut ToolReasons,
+    context: &ProcessContext,
+    tools: &InstalledTools,
+    condition: &ToolCondition,
+) {
+    let executables = condition
+        .executables
+        .iter()
+        .filter_map(|name| tools.executables.get(name));
+    let objects = condition.objects.iter().filter_map(|name| tools.objects.get(name));
+    let programs: BTreeSet<&RootPath> = executables.map(|found| &found.path).chain(objects).collect();
+    for path in programs {
+        let is_told = |failure: &StartFailure| verdict.missing.iter().any(|said| said.ends_with(&failure.words));
+        let failure = StartFailure::of_tool(context, path).filter(|failure| !is_told(failure));
+        let Some(failure) = failure else { continue };
+        let words = format!("{path} does not start: {}", failure.words);
+        if is_unforetold(&failure.trace) {
+            verdict.unknown.push(words);
+        } else {
+            verdict.missing.push(words);
+        }
+    }
 }
 
 fn capabilities(verdict: &mut ToolReasons, facts: &ImageFacts, profiler: &Profiler) {
