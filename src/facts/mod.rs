@@ -31,7 +31,7 @@ pub use software::cupti_files::DanglingLink;
 pub use software::file_owner::{FileOwner, OwnerKind};
 pub use software::opened_names::UndecidedOpener;
 pub use software::process_variants::AnswerBasis;
-pub use software::related_software::RelatedSoftware;
+pub use software::related_software::{ProgramBuild, RelatedSoftware};
 pub(crate) use weight::dead_weight::dead_weight_kind;
 pub use weight::dead_weight::{DeadWeightFile, DeadWeightUse};
 pub use weight::file_references::{

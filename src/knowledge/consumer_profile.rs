@@ -98,6 +98,9 @@ pub struct ConsumerProfile {
     /// The file names of other objects of the program that ask as this one does; a final `*` stands for any rest.
     #[serde(default)]
     pub parts: Vec<String>,
+    /// What its object says of how it was built.
+    #[serde(default)]
+    pub build: Option<BuildFlags>,
     /// What breaks without it.
     pub required: FailureImpact,
     /// The library that it asks for, by id.
@@ -146,6 +149,30 @@ pub struct ConsumerBuild {
     pub from: Option<String>,
     /// The names it opens, in order.
     pub names: Vec<String>,
+}
+
+/// The compiler's flags, which an object holds as text: whether the program was built with the library.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuildFlags {
+    /// A flag of every build: an object without it does not say how it was built.
+    pub always: String,
+    /// A flag of the builds that can use the library.
+    pub with: String,
+    /// A flag by which such a build leaves it out all the same.
+    pub without: String,
+}
+
+impl BuildFlags {
+    /// The flags that are looked for.
+    pub fn words(&self) -> [&String; 3] {
+        [&self.always, &self.with, &self.without]
+    }
+
+    /// Whether an object was built with the library, by what `holds` says of its texts; `None` where they do not say it.
+    pub fn has_library(&self, holds: impl Fn(&str) -> bool) -> Option<bool> {
+        (holds(&self.always) || holds(&self.with)).then(|| holds(&self.with) && !holds(&self.without))
+    }
 }
 
 impl ConsumerBuild {

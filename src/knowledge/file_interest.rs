@@ -213,7 +213,18 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
     let openers = openers.map(|name| (*name).to_owned());
     // A link of any name may lead to the library.
     let file_names = [".so", LIBRARY_PATH].map(str::to_owned);
-    let texts = library.functions.iter().cloned().chain(own_version).chain(file_names);
+    let flags = knowledge
+        .consumers
+        .iter()
+        .filter_map(|consumer| consumer.build.as_ref());
+    let flags = flags.flat_map(|build| build.words().map(String::clone));
+    let texts = library
+        .functions
+        .iter()
+        .cloned()
+        .chain(own_version)
+        .chain(file_names)
+        .chain(flags);
     let stems = library.companions().chain([library.file_stem()]);
     IndexOptions {
         limits: Limits::default(),

@@ -89,6 +89,10 @@ fn with_distribution(layer: Layer, name: &str) -> Layer {
 }
 
 fn report(layer: &Layer) -> Value {
+    run_on(layer, &["profilers", "--format", "json", "-e", INJECTED], 0)
+}
+
+fn run_on(layer: &Layer, arguments: &[&str], code: i32) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image.tar");
     fs::write(
@@ -97,10 +101,10 @@ fn report(layer: &Layer) -> Value {
     )
     .unwrap();
     let image = format!("docker-archive:{}", path.display());
-    let output = run(&["profilers", "--format", "json", "-e", INJECTED, &image]);
+    let output = run(&[arguments, &[&*image]].concat());
     assert_eq!(
         output.status.code(),
-        Some(0),
+        Some(code),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
@@ -278,4 +282,43 @@ fn is_cupti_python_ready_by_its_own_search_where_a_plain_dlopen_finds_nothing() 
     );
     assert_eq!(state(&report_of, "own-tool").0, "not-ready");
     assert_eq!(state(&report(&installed), "cupti-python").0, "not-ready");
+}
+
+/// A PyTorch that links no CUPTI, in an image in which every process finds one; with the flags of its build.
+fn with_torch(flags: &str, has_cuda: bool) -> Layer {
+    let torch = "usr/lib/python3/dist-packages/torch/lib";
+    let cpu = Elf::library("libtorch_cpu.so").string(format!("-fPIC {flags} -O2"));
+    let layer = with_cupti(base()).file(format!("{torch}/libtorch_cpu.so"), cpu.build());
+    if !has_cuda {
+        return layer;
+    }
+    let cuda = Elf::library("libtorch_cuda.so");
+    layer.file(format!("{torch}/libtorch_cuda.so"), cuda.build())
+}
+
+#[test]
+fn does_training_fail_for_a_pytorch_that_was_built_without_cupti_and_for_no_other() {
+    let always = "-DSYMBOLICATE_MOBILE_DEBUG_HANDLE";
+    let absent = format!("-DUSE_KINETO -DLIBKINETO_NOCUPTI {always}");
+    for (flags, has_cuda, tool, code) in [
+        // PyPI's up to 1.13: CUPTI is linked into it.
+        (&*format!("-DUSE_KINETO -DUSE_FBGEMM {always}"), true, "ready", 0),
+        // conda-forge's up to 2.6.
+        (&*format!("-DUSE_FBGEMM {always}"), true, "not-ready", 1),
+        (&*absent, true, "not-ready", 1),
+        (&*absent, false, "not-applicable", 1),
+        // Before 1.9 nothing tells it.
+        ("-DUSE_FBGEMM", true, "unknown", 0),
+    ] {
+        let layer = with_torch(flags, has_cuda);
+        assert_eq!(state(&report(&layer), "torch-profiler").0, tool, "{flags}");
+        let audit = run_on(&layer, &["--phase", "training", "--format", "json"], code);
+        let errors = audit["findings"].as_array().unwrap().iter();
+        let errors: Vec<&Value> = errors.filter(|finding| finding["severity"] == "error").collect();
+        let expected = if code == 1 { vec!["built-without-cupti"] } else { vec![] };
+        let rules: Vec<&str> = errors.iter().map(|error| error["rule"].as_str().unwrap()).collect();
+        assert_eq!(rules, expected, "{flags}");
+        // Whoever only answers needs none.
+        run_on(&layer, &["--phase", "inference", "--format", "json"], 0);
+    }
 }

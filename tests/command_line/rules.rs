@@ -352,6 +352,7 @@ fn every_subject_has_the_fields_of_its_kind() {
         what: String::new(),
         words: String::new(),
         evidence: Vec::new(),
+        other_build: false,
     };
     let need = RuleSubject::of_unmet_need("training", "needs", need);
     for subject in ALL.iter().flat_map(|judged| &judged.subjects).chain([&need]) {

@@ -75,7 +75,7 @@ fn walk(rootfs: &Rootfs, knowledge: &Knowledge, profiles: &[ConsumerProfile]) ->
         cupti_files::add_cupti_node(rootfs, knowledge.library, profiles, &mut scan.found, path, node);
         scan.weight.add_node(knowledge.tables, path, node);
         scan.inventory.add_node(path, node);
-        scan.around.add_node(rootfs, knowledge, path, node);
+        scan.around.add_node(rootfs, knowledge, profiles, path, node);
         let is_folder = matches!(node.kind, NodeKind::Directory(_));
         if scan.pythons.len() < PYTHONS && !is_folder && is_interpreter_name(path.name()) {
             scan.pythons.push(path.clone());

@@ -1,10 +1,12 @@
 //! What lies around CUPTI: Python's distributions, the CUDA runtime, and names that are not true.
 
+use crate::byte_search::contains_bytes;
 use crate::facts::objects::resolved_objects::elf_at;
 use crate::facts::software::cuda_runtime::{self, CudaRuntime};
 use crate::facts::software::file_owner;
-use crate::knowledge::Knowledge;
+use crate::knowledge::{ConsumerProfile, Knowledge};
 use image_linkage::elf::ByteString;
+use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
 use python_path::PythonDistribution;
@@ -18,16 +20,39 @@ pub struct RelatedSoftware {
     pub runtimes: Vec<CudaRuntime>,
     /// The names of CUPTI that are not true.
     pub misnamed: Vec<MisnamedLibrary>,
+    /// The programs whose flags say whether they were built with CUPTI.
+    pub builds: Vec<ProgramBuild>,
+}
+
+/// How a known program was built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramBuild {
+    /// The id of its profile.
+    pub program: String,
+    /// Its name.
+    pub name: String,
+    /// The object that says it.
+    pub object: RootPath,
+    /// Whether it was built with CUPTI, linked or as a part of it.
+    pub has_library: bool,
 }
 
 impl RelatedSoftware {
     /// Takes one node of the file system.
-    pub(crate) fn add_node(&mut self, rootfs: &Rootfs, knowledge: &Knowledge, path: &RootPath, node: &RootfsNode) {
+    pub(crate) fn add_node(
+        &mut self,
+        rootfs: &Rootfs,
+        knowledge: &Knowledge,
+        profiles: &[ConsumerProfile],
+        path: &RootPath,
+        node: &RootfsNode,
+    ) {
         // Before files alone are looked at: a link can bear a wrong name as well.
         self.misnamed.extend(check_library_name(rootfs, knowledge, path, node));
         let NodeKind::File(facts) = &node.kind else {
             return;
         };
+        self.builds.extend(build_of_file(profiles, path, facts));
         let distribution = python_path::read_distribution(path, facts, node.layer);
         let names = &knowledge.tables.packages.toolkit.runtime;
         self.runtimes.extend(cuda_runtime::runtime_of_file(names, path, facts));
@@ -37,6 +62,21 @@ impl RelatedSoftware {
             self.distributions.push(distribution);
         }
     }
+}
+
+/// How a known program was built, where this is its object and says it.
+fn build_of_file(profiles: &[ConsumerProfile], path: &RootPath, facts: &FileFacts) -> Option<ProgramBuild> {
+    let elf = facts.elf.as_ref()?;
+    let profile = profiles.iter().find(|profile| profile.fits(path))?;
+    // Flags are longer than the strings that are kept whole.
+    let texts = || elf.mentions.iter().chain(&elf.fragments);
+    let holds = |flag: &str| texts().any(|text| contains_bytes(text, flag.as_bytes()));
+    Some(ProgramBuild {
+        program: profile.id.clone(),
+        name: profile.name.clone(),
+        object: path.clone(),
+        has_library: profile.build.as_ref()?.has_library(holds)?,
+    })
 }
 
 /// A name that is not true.

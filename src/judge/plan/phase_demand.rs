@@ -4,8 +4,8 @@
 //! What a program links, or uses no GPU without, every phase demands. Beyond that a phase names APIs and the tools that
 //! they are for: each of these tools that is in the image has to get those that it uses, in its own process.
 
-use super::profilers::{ReadinessState, ToolAssessment, load_failure};
-use crate::facts::{ApiAvailability, CuptiConsumer, CuptiProcess, ImageFacts};
+use super::profilers::{ReadinessState, ToolAssessment, built_without, load_failure, program_build};
+use crate::facts::{ApiAvailability, CuptiConsumer, CuptiProcess, ImageFacts, ProgramBuild};
 use crate::judge::rule::Evidence;
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::{IdChoice, Phase, Profiler};
@@ -35,6 +35,8 @@ pub struct UnmetDemand {
     pub words: String,
     /// The steps of the loader's search.
     pub evidence: Vec<Evidence>,
+    /// Whether the program was built without CUPTI, so that only another build of it has the APIs.
+    pub needs_other_build: bool,
 }
 
 /// A tool that the phase serves and that is in the image.
@@ -42,6 +44,8 @@ struct ServedTool<'a> {
     profiler: &'a Profiler,
     /// Those through which it gets CUPTI; none where CUPTI is part of its program.
     processes: Vec<&'a CuptiProcess>,
+    /// Its program, where that was built without CUPTI.
+    built_without: Option<&'a ProgramBuild>,
 }
 
 /// What `phase` demands of CUPTI and no process that it is for gets; `tools` is what the image makes of all tools.
@@ -83,6 +87,7 @@ fn lost_program(facts: &ImageFacts, process: &CuptiProcess) -> Option<UnmetDeman
         cause: ApiAvailability::NoCupti,
         words: no_cupti(facts, process),
         evidence: Vec::new(),
+        needs_other_build: false,
     })
 }
 
@@ -96,12 +101,48 @@ fn served_tools<'a>(facts: &'a ImageFacts, tools: &[ToolAssessment<'a>], phase: 
                 .is_some_and(|consumer| consumer.unreachable().is_none() && runs_tool(consumer, entry.profiler, tools))
         };
         let processes: Vec<&CuptiProcess> = facts.apis.iter().filter(of_tool).collect();
-        // A wheel with CUPTI linked into it asks for nothing, and its profiler may work.
-        let is_inside = processes.is_empty() && entry.here.as_is.state == ReadinessState::Unknown;
         let profiler = entry.profiler;
-        (is_inside || !processes.is_empty()).then_some(ServedTool { profiler, processes })
+        let built_without = build_without(facts, profiler).filter(|_| processes.is_empty());
+        // A wheel with CUPTI linked into it asks for nothing, and its profiler works, or may.
+        let says_so = || program_of(facts, profiler).is_some_and(|build| build.has_library);
+        let is_inside = entry.here.as_is.state == ReadinessState::Unknown || says_so();
+        (is_inside || built_without.is_some() || !processes.is_empty()).then_some(ServedTool {
+            profiler,
+            processes,
+            built_without,
+        })
     });
-    served.flatten().collect()
+    let served: Vec<ServedTool<'a>> = served.flatten().collect();
+    if served.is_empty() {
+        builds_for_cpus(facts, tools, phase)
+    } else {
+        served
+    }
+}
+
+/// The tools of programs that were built without CUDA: a phase misses them where the image has no other.
+fn builds_for_cpus<'a>(facts: &'a ImageFacts, tools: &[ToolAssessment<'a>], phase: &Phase) -> Vec<ServedTool<'a>> {
+    let served = tools.iter().filter(|entry| phase.serves.contains(&entry.profiler.id));
+    let without = served.filter_map(|entry| {
+        let built_without = Some(build_without(facts, entry.profiler)?);
+        let (profiler, processes) = (entry.profiler, Vec::new());
+        Some(ServedTool {
+            profiler,
+            processes,
+            built_without,
+        })
+    });
+    without.collect()
+}
+
+/// How the program of a tool was built, where it says it.
+fn program_of<'f>(facts: &'f ImageFacts, tool: &Profiler) -> Option<&'f ProgramBuild> {
+    program_build(facts, tool.profile.consumer.as_ref()?)
+}
+
+/// The same of one that was built without CUPTI.
+fn build_without<'f>(facts: &'f ImageFacts, tool: &Profiler) -> Option<&'f ProgramBuild> {
+    program_of(facts, tool).filter(|build| !build.has_library)
 }
 
 /// Whether a tool gets CUPTI through this program. A tool without a program of its own stands for all programs of which
@@ -139,7 +180,11 @@ fn of_wish(
 ) -> Vec<UnmetDemand> {
     let uses = |ids: &[String]| wish.ids().iter().any(|id| ids.contains(id));
     let outright = served.iter().filter(|tool| uses(&tool.profiler.profile.apis));
-    let mut unmet: Vec<Option<UnmetDemand>> = outright.map(|tool| lack(facts, &tool.processes, wish, level)).collect();
+    let of_tool = |tool: &ServedTool<'_>| match tool.built_without {
+        Some(build) => lack_of_build(facts, build, wish, level),
+        None => lack(facts, &tool.processes, wish, level),
+    };
+    let mut unmet: Vec<Option<UnmetDemand>> = outright.map(of_tool).collect();
     let is_used = !unmet.is_empty();
     // Which options an own program uses nobody knows.
     let optional = served
@@ -151,6 +196,19 @@ fn of_wish(
         unmet.push(lack(facts, anybody, wish, level));
     }
     unmet.into_iter().flatten().collect()
+}
+
+/// What a program lacks that was built without CUPTI.
+fn lack_of_build(facts: &ImageFacts, build: &ProgramBuild, wish: &IdChoice, level: DemandLevel) -> Option<UnmetDemand> {
+    Some(UnmetDemand {
+        level,
+        consumer: None,
+        apis: vec![facts.tables.find_api(wish.ids().first()?)?],
+        cause: ApiAvailability::NotInRelease,
+        words: built_without(build),
+        evidence: Vec::new(),
+        needs_other_build: true,
+    })
 }
 
 /// What keeps all of the processes from an API that is wished for: of several, the first that the release has counts.
@@ -190,6 +248,7 @@ fn lack(facts: &ImageFacts, processes: &[&CuptiProcess], wish: &IdChoice, level:
         cause,
         words,
         evidence,
+        needs_other_build: false,
     })
 }
 
@@ -258,7 +317,8 @@ impl UnmetDemand {
     pub fn is_curable(&self, facts: &ImageFacts) -> bool {
         let consumer = self.consumer.and_then(|number| facts.consumers.get(number));
         // Nor does it help who ends before.
-        !consumer.is_some_and(|consumer| consumer.wants.contains(&b'/') || consumer.start_failure().is_some())
+        !self.needs_other_build
+            && !consumer.is_some_and(|consumer| consumer.wants.contains(&b'/') || consumer.start_failure().is_some())
     }
 
     /// The APIs as the object of a sentence.

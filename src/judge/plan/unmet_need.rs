@@ -42,6 +42,7 @@ pub(super) fn need_subjects(
                 what: demand.api_words(),
                 words: demand.words.clone(),
                 evidence: demand.evidence.clone(),
+                other_build: demand.needs_other_build,
             };
             RuleSubject::of_unmet_need(&phase.name, demand.level.name(), need)
         })
@@ -61,7 +62,11 @@ pub(super) fn need_subjects(
 fn join_causes<'d>(demands: impl Iterator<Item = &'d UnmetDemand>) -> Vec<UnmetDemand> {
     let mut joined: Vec<UnmetDemand> = Vec::new();
     for demand in demands {
-        let is_alike = |other: &&mut UnmetDemand| other.cause == demand.cause && other.level == demand.level;
+        let is_alike = |other: &&mut UnmetDemand| {
+            other.cause == demand.cause
+                && other.level == demand.level
+                && other.needs_other_build == demand.needs_other_build
+        };
         let Some(same) = joined.iter_mut().find(is_alike) else {
             joined.push(demand.clone());
             continue;
@@ -89,6 +94,7 @@ fn forbidden(facts: &ImageFacts, tools: &[ToolAssessment<'_>], phase: &Phase) ->
         what: format!("CUPTI's {} API", api.name),
         words: "it can be used here".to_owned(),
         evidence: Vec::new(),
+        other_build: false,
     });
     let ready = tools.iter().filter(|entry| {
         phase.profilers.forbids.contains(&entry.profiler.id) && entry.here.as_is.state == ReadinessState::Ready
@@ -97,6 +103,7 @@ fn forbidden(facts: &ImageFacts, tools: &[ToolAssessment<'_>], phase: &Phase) ->
         what: entry.profiler.profile.name.clone(),
         words: "it is ready here".to_owned(),
         evidence: Vec::new(),
+        other_build: false,
     });
     let all = usable.chain(ready);
     all.map(|need| RuleSubject::of_unmet_need(&phase.name, "forbids", need))
@@ -164,5 +171,6 @@ fn no_tool(tools: &[ToolAssessment<'_>], wish: &IdChoice) -> Option<UnmetNeed> {
         what: entry.profiler.profile.name.clone(),
         words: entry.here.as_is.because.join("; "),
         evidence: Vec::new(),
+        other_build: false,
     })
 }

@@ -159,7 +159,14 @@ subject_kinds! {
         flag("linked"),
     ]
     /// Something that a phase needs, wants or forbids, and that is not so.
-    Need "need" [phase("phase"), word("level", LEVEL), text("what"), text("why")]
+    Need "need" [
+        phase("phase"),
+        word("level", LEVEL),
+        text("what"),
+        text("why"),
+        // Whether the program was built without it.
+        flag("other_build"),
+    ]
     /// A program that gets libcupti.
     Consumer "consumer" [
         text("name"),

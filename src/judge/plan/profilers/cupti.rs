@@ -2,8 +2,8 @@
 
 use super::readiness::ToolReasons;
 use crate::facts::{
-    ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact, ImageFacts, UndecidedOpener,
-    World, join_words, opened_object, unresolved_objects,
+    ApiAvailability, ByWorld, ConsumerOutcome, CuptiAccess, CuptiConsumer, FailureImpact, ImageFacts, ProgramBuild,
+    UndecidedOpener, World, join_words, opened_object, unresolved_objects,
 };
 use crate::knowledge::Profiler;
 use crate::knowledge::api::CuptiApi;
@@ -91,8 +91,17 @@ pub(super) fn assess_cupti_use(verdict: &mut ToolReasons, facts: &ImageFacts, pr
     let judged: Vec<ToolReasons> = askers(facts, program)
         .map(|(consumer, reach)| of_consumer(facts, profiler, consumer, reach.get(world), world))
         .collect();
-    // Not missing: a wheel with CUPTI linked into it profiles well and asks for nothing.
-    if let Some(opener) = undecided_openers(facts, program).next().filter(|_| judged.is_empty()) {
+    // A wheel with CUPTI linked into it profiles well and asks for nothing.
+    if let Some(build) = program_build(facts, program).filter(|_| judged.is_empty()) {
+        if build.has_library {
+            verdict.found.push(format!(
+                "CUPTI is part of {}, as the flags of its build say",
+                build.object
+            ));
+        } else {
+            verdict.missing.push(built_without(build));
+        }
+    } else if let Some(opener) = undecided_openers(facts, program).next().filter(|_| judged.is_empty()) {
         let words = format!("which libcupti {} opens is known only when it runs", opener.object);
         verdict.unknown.push(words);
     } else if judged.is_empty() {
@@ -109,6 +118,20 @@ pub(super) fn assess_cupti_use(verdict: &mut ToolReasons, facts: &ImageFacts, pr
         verdict.unknown.extend(best.unknown);
         verdict.found.extend(best.found);
     }
+}
+
+/// How the program of this id was built: of several copies, one with CUPTI counts.
+pub(crate) fn program_build<'f>(facts: &'f ImageFacts, program: &str) -> Option<&'f ProgramBuild> {
+    let builds = facts.related.builds.iter().filter(|build| build.program == program);
+    builds.max_by_key(|build| build.has_library)
+}
+
+/// What is the matter with a build without CUPTI.
+pub(crate) fn built_without(build: &ProgramBuild) -> String {
+    format!(
+        "{} was built without CUPTI, as the flags in {} say",
+        build.name, build.object
+    )
 }
 
 fn askers<'f>(

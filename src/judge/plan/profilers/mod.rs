@@ -5,7 +5,7 @@ pub mod installed_tools;
 mod readiness;
 
 pub use cupti::ApiUse;
-pub(super) use cupti::load_failure;
+pub(super) use cupti::{built_without, load_failure, program_build};
 pub use readiness::{ReadinessState, ToolReadiness};
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! Something that a phase needs, wants or forbids, and that is not so in the image.
 
 use super::evidence::Evidence;
-use super::rule_subject::{RuleSubject, text};
+use super::rule_subject::{RuleSubject, flag, text};
 use crate::knowledge::rule::SubjectKind;
 
 /// What a phase asks for in vain; the plan finds it.
@@ -12,6 +12,8 @@ pub struct UnmetNeed {
     pub words: String,
     /// The loader's search, where one failed.
     pub evidence: Vec<Evidence>,
+    /// Whether only another build of the program has it.
+    pub other_build: bool,
 }
 
 impl RuleSubject {
@@ -23,6 +25,7 @@ impl RuleSubject {
                 ("level", text(level)),
                 ("what", text(need.what)),
                 ("why", text(need.words)),
+                ("other_build", flag(need.other_build)),
             ])
             .shown_by(need.evidence)
     }
