@@ -322,3 +322,26 @@ fn does_training_fail_for_a_pytorch_that_was_built_without_cupti_and_for_no_othe
         run_on(&layer, &["--phase", "inference", "--format", "json"], 0);
     }
 }
+
+#[test]
+fn is_the_driver_that_of_the_copy_which_a_program_gets() {
+    let toolkit = Elf::library("libcupti.so.13").build();
+    let own = Elf::library("libcupti.so.12").export("cuptiActivityEnable").build();
+    let newer = base().file("usr/lib/libcupti.so.2025.3.1", toolkit);
+    let program = program().needed("libcupti.so.12").rpath("/opt/app/lib");
+    let with_program = newer
+        .clone()
+        .symlink("opt/app/lib/libcupti.so.12", "libcupti.so.2024.1.1")
+        .file("opt/app/lib/libcupti.so.2024.1.1", own)
+        .executable("opt/app/run", program.build());
+    for (layer, cuda) in [(with_program, "CUDA 12.4 "), (newer, "CUDA 13.0 ")] {
+        let report = run_on(&layer, &["--phase", "inference", "--format", "json"], 0);
+        let findings = report["findings"].as_array().unwrap();
+        let driver = findings
+            .iter()
+            .find(|finding| finding["rule"] == "minimum-driver")
+            .unwrap();
+        let said = driver["message"].as_str().unwrap();
+        assert!(said.starts_with(cuda), "{said}");
+    }
+}

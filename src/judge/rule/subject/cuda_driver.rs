@@ -16,7 +16,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     if !facts.concerns_cupti() && config.env("CUDA_VERSION").is_none() {
         return Vec::new();
     }
-    let (version, from) = newest(facts).unwrap_or_default();
+    let (version, from) = driven(facts).unwrap_or_default();
     // The first row of a release is its toolkit without updates, which runs on the oldest driver.
     let row = facts.tables.drivers_for(&version).next();
     let branch = row
@@ -70,17 +70,40 @@ pub(super) fn newest(facts: &ImageFacts) -> Option<(String, String)> {
     let environment = environment.map(|version| (version.to_owned(), "CUDA_VERSION of the environment".to_owned()));
     // Files come before the variable: what can be looked at is named as the source.
     let known = of_cupti(facts).chain(runtimes).chain(environment);
+    newest_version(known)
+}
+
+fn newest_version(known: impl Iterator<Item = (String, String)>) -> Option<(String, String)> {
     let known = known.filter_map(|(version, from)| Some((cuda_runtime::parse_cuda_version(&version)?, version, from)));
     // Of equal ones the first counts.
     let newest = known.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
     Some((newest.1, newest.2))
 }
 
+/// The newest CUDA version that meets the driver, and what says it: of the copies that programs get, else of the image. A
+/// newer toolkit that no program takes its CUPTI from asks for no driver.
+pub(super) fn driven(facts: &ImageFacts) -> Option<(String, String)> {
+    let got = facts
+        .own_copies()
+        .filter(|copy| is_got(facts, copy))
+        .filter_map(version_of);
+    newest_version(got).or_else(|| newest(facts))
+}
+
+fn is_got(facts: &ImageFacts, copy: &CuptiCopy) -> bool {
+    let mut gets = facts.consumers.iter().map(|consumer| &consumer.outcome.as_is);
+    facts.library.is_cuda && gets.any(|gets| gets.real_path.as_ref() == Some(&copy.real_path))
+}
+
 /// The versions of the copies that are for everybody, where they are those of CUDA.
 fn of_cupti(facts: &ImageFacts) -> impl Iterator<Item = (String, String)> {
-    let of = |copy: &CuptiCopy| {
-        let (version, _) = copy.version.as_ref()?;
-        Some((version.clone(), copy.real_path.to_string()))
-    };
-    facts.own_copies().filter(|_| facts.library.is_cuda).filter_map(of)
+    facts
+        .own_copies()
+        .filter(|_| facts.library.is_cuda)
+        .filter_map(version_of)
+}
+
+fn version_of(copy: &CuptiCopy) -> Option<(String, String)> {
+    let (version, _) = copy.version.as_ref()?;
+    Some((version.clone(), copy.real_path.to_string()))
 }

@@ -12,7 +12,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 }
 
 fn subject(facts: &ImageFacts, host: &HostFacts) -> RuleSubject {
-    let (cuda, _) = cuda_driver::newest(facts).unwrap_or_default();
+    let (cuda, _) = cuda_driver::driven(facts).unwrap_or_default();
     let row = facts.tables.drivers_for(&cuda).next();
     let known = row.and_then(|row| row.known_driver());
     // Of one major version of CUDA every release runs on the branch that its first one came with.
