@@ -178,6 +178,9 @@ subject_kinds! {
         // Whether it imports symbols that the copy does not export, and which.
         flag("lacks_symbols"),
         text("symbols"),
+        // Whether it imports functions of APIs that its copy exports and no longer has, and which these are.
+        flag("calls_ended"),
+        text("ended"),
         // Whether it gets another release than it was made for, and which.
         flag("shadowed"),
         flag("older"),

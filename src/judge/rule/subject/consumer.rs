@@ -2,10 +2,14 @@
 
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, escaped, flag, text};
+use crate::facts::objects::resolved_objects::elf_at;
+use crate::facts::software::cuda_runtime::parse_cuda_version;
 use crate::facts::{CuptiConsumer, ImageFacts, RequestOutcome};
 use crate::judge::rule::subject::release_mismatch::{self, ReleaseMismatch};
+use crate::knowledge::api::CuptiApi;
+use crate::knowledge::has_ended;
 use crate::knowledge::rule::SubjectKind;
-use image_linkage::elf::ByteString;
+use image_linkage::elf::{ByteString, SymbolRole};
 use image_linkage::escape;
 
 /// The symbols that are named in a message, at most.
@@ -20,12 +24,33 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     served
         .map(|consumer| {
             let shadowed = release_mismatch::find_release_mismatch(facts, consumer);
-            subject(consumer, shadowed)
+            subject(consumer, shadowed, &ended_apis(facts, consumer))
         })
         .collect()
 }
 
-fn subject(consumer: &CuptiConsumer, shadowed: Option<ReleaseMismatch>) -> RuleSubject {
+/// The APIs of which a program imports functions that the copy it gets exports and no longer has.
+fn ended_apis<'f>(facts: &'f ImageFacts, consumer: &CuptiConsumer) -> Vec<&'f str> {
+    let got = consumer.outcome.as_is.real_path.as_ref();
+    let copy = facts.copies.iter().find(|copy| got == Some(&copy.real_path));
+    let version = copy.and_then(|copy| copy.version.as_ref());
+    let Some(cuda) = version.and_then(|(version, _)| parse_cuda_version(version)) else {
+        return Vec::new();
+    };
+    let elf = elf_at(&facts.contexts.as_is.rootfs, &consumer.object);
+    let imports = |api: &CuptiApi| {
+        let mut symbols = elf.iter().flat_map(|elf| &elf.symbols);
+        symbols.any(|symbol| symbol.role == SymbolRole::Import && api.is_shown_by(&symbol.name))
+    };
+    let ended = facts
+        .tables
+        .apis
+        .iter()
+        .filter(|api| has_ended(cuda, api) && imports(api));
+    ended.map(|api| &*api.name).collect()
+}
+
+fn subject(consumer: &CuptiConsumer, shadowed: Option<ReleaseMismatch>, ended: &[&str]) -> RuleSubject {
     let gets = &consumer.outcome.as_is;
     let real_path = gets.real_path.iter().map(ToString::to_string).next();
     let is_shadowed = shadowed.is_some();
@@ -47,6 +72,8 @@ fn subject(consumer: &CuptiConsumer, shadowed: Option<ReleaseMismatch>) -> RuleS
             // With lazy binding such a program starts, and ends at the first call of one of them.
             ("lacks_symbols", flag(!gets.missing_symbols.is_empty())),
             ("symbols", text(list(&gets.missing_symbols))),
+            ("calls_ended", flag(!ended.is_empty())),
+            ("ended", text(ended.join(" and "))),
             ("shadowed", flag(is_shadowed)),
             ("older", flag(shadowed.older)),
             ("gets", escaped(&shadowed.gets)),
