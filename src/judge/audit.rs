@@ -3,11 +3,12 @@
 use crate::facts::object_links::survey_objects;
 use crate::facts::{Gap, ImageFacts, loader_gaps, user_gap};
 use crate::judge::outcome::{AskedTool, AuditedImage};
-use crate::judge::plan::profilers::ReadinessState;
 use crate::judge::plan::profilers::installed_tools;
+use crate::judge::plan::profilers::{ReadinessState, ToolAssessment};
 use crate::judge::plan::{self, Plan, PlanInput};
 use crate::judge::rule::{self, RuleSubject};
-use crate::knowledge::Knowledge;
+use crate::knowledge::{Knowledge, ProfilerFile};
+use std::collections::BTreeSet;
 
 /// Judges an image by what the program knows. `phases` are the names of those that were asked for, which are known;
 /// `environment` are the variables over those of the image config. The findings are not sorted yet.
@@ -74,7 +75,8 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
     };
     let subject =
         |tool: &AskedTool| RuleSubject::of_tool(&tool.name, tool.readiness.state.name(), &tool.readiness.because);
-    let subjects: Vec<RuleSubject> = tools.iter().filter(is_lost).map(subject).collect();
+    let lost = tools.iter().filter(is_lost).map(subject);
+    let subjects: Vec<RuleSubject> = lost.chain(find_rivals(facts, &known, ids)).collect();
     let phases = knowledge.phases_named(&audit.phases);
     audit
         .findings
@@ -87,6 +89,27 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
         why: tool.readiness.because.join("; "),
     }));
     audit.tools = tools;
+}
+
+/// The tools among those asked for that are ready and keep each other from recording one process.
+fn find_rivals(facts: &ImageFacts, known: &[ToolAssessment<'_>], ids: &[String]) -> Vec<RuleSubject> {
+    let ready = known
+        .iter()
+        .filter(|entry| ids.contains(&entry.profiler.id) && entry.here.as_is.state == ReadinessState::Ready);
+    let ready: Vec<&ProfilerFile> = ready.map(|entry| &entry.profiler.profile).collect();
+    let excluding = facts.tables.host.iter().filter(|condition| condition.excludes);
+    let rivals = excluding.filter_map(|condition| {
+        let mut rivals = ready.clone();
+        rivals.retain(|tool| tool.host.contains(&condition.id));
+        // Tools that ask through one program share its subscriber.
+        let programs: BTreeSet<_> = rivals
+            .iter()
+            .map(|tool| tool.consumer.as_ref().unwrap_or(&tool.name))
+            .collect();
+        let names: Vec<&str> = rivals.iter().map(|tool| &*tool.name).collect();
+        (programs.len() > 1).then(|| RuleSubject::of_rivals(&names.join("; "), &condition.says))
+    });
+    rivals.collect()
 }
 
 /// Judges what the objects of an image lack, those at or below the paths `chosen` or all; nothing is said of what the

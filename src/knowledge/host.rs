@@ -11,6 +11,9 @@ use super::api::Certainty;
 pub struct HostCondition {
     /// The name by which profilers refer to it.
     pub id: String,
+    /// Whether two tools of different programs that have it cannot record one process at a time.
+    #[serde(default)]
+    pub excludes: bool,
     /// What holds, in sentences.
     pub says: String,
     /// How sure it is.

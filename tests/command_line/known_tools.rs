@@ -345,3 +345,26 @@ fn is_the_driver_that_of_the_copy_which_a_program_gets() {
         assert!(said.starts_with(cuda), "{said}");
     }
 }
+
+#[test]
+fn are_two_tools_that_keep_each_other_out_told_only_where_both_are_asked_for_and_ready() {
+    let (likwid, own) = (["--tool", "likwid"], ["--tool", "score-p"]);
+    let told = |layer: &Layer, tools: &[&str], code: i32| {
+        let report = run_on(layer, &[tools, &["--format", "json"]].concat(), code);
+        let findings = report["findings"].as_array().unwrap().clone();
+        let told = findings
+            .into_iter()
+            .find(|finding| finding["rule"] == "tools-exclude-each-other");
+        told.map(|finding| finding["message"].as_str().unwrap().to_owned())
+    };
+    let there = with_tools(with_cupti(base()), true);
+    let both = [&["--tool", "tau"][..], &own].concat();
+    assert_eq!(
+        told(&there, &both, 0).as_deref(),
+        Some("one at a time in a process: Score-P; TAU")
+    );
+    assert_eq!(told(&there, &own, 0), None);
+    // LIKWID reads counters and subscribes to nothing.
+    assert_eq!(told(&there, &[&likwid[..], &own].concat(), 0), None);
+    assert_eq!(told(&with_tools(base(), true), &both, 1), None);
+}

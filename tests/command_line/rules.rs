@@ -36,10 +36,11 @@ const GOOD: [&str; 8] = [
 ];
 
 /// Those about what a run was asked with: its suppressions and its tools.
-const OF_RUN: [&str; 5] = [
+const OF_RUN: [&str; 6] = [
     "expired-accept",
     "expired-suppression",
     "tool-not-ready",
+    "tools-exclude-each-other",
     "unused-accept",
     "unused-suppression",
 ];
@@ -375,6 +376,7 @@ fn every_subject_has_the_fields_of_its_kind() {
     for kind in [
         rule::SubjectKind::Suppression,
         rule::SubjectKind::Tool,
+        rule::SubjectKind::Rivals,
         rule::SubjectKind::Link,
         rule::SubjectKind::BuildStep,
     ] {

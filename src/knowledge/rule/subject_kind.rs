@@ -297,6 +297,8 @@ subject_kinds! {
         // As the end of a sentence.
         text("why"),
     ]
+    /// Profiling tools that were asked for together and keep each other out.
+    Rivals "rivals" [text("tools"), text("why")]
     /// A library that objects of the image need and do not get.
     Link "link" [
         // The name that is asked for, and the version of symbols that the library which was found has not.

@@ -77,6 +77,7 @@ fn subjects_of(kind: SubjectKind, facts: &ImageFacts) -> Vec<RuleSubject> {
         SubjectKind::Unserved
         | SubjectKind::Need
         | SubjectKind::Tool
+        | SubjectKind::Rivals
         | SubjectKind::Link
         | SubjectKind::BuildStep
         | SubjectKind::Suppression => Vec::new(),
