@@ -5,7 +5,7 @@ use image_linkage::layer::{IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 64] = [
+const KEPT: [&str; 65] = [
     // Scripts that stand between the container's command and its program, by where they are in practice.
     "/*.sh",
     "/start",
@@ -69,6 +69,8 @@ const KEPT: [&str; 64] = [
     "usr/lib/apk/db/installed",
     // What a wheel requires, such as one release of nvidia-cuda-cupti, says which CUDA it was made for.
     "**/*.dist-info/METADATA",
+    // It tells whose a file is, and which files are gone.
+    "**/*.dist-info/RECORD",
     // Where a Python looks for packages: its own site.py, as distributions change it, virtual environments, and
     // what packages add. Checkpoints of models have the same ending, but not in these folders.
     "**/pyvenv.cfg",
@@ -192,8 +194,6 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
     let of_library = [
         format!("var/lib/dpkg/info/*{word}*.list"),
         format!("*/**/conda-meta/*{word}*.json"),
-        // Of several wheels whose files lie in one folder, it tells whose a file is.
-        format!("**/*{word}*.dist-info/RECORD"),
     ];
     let header = library.header_version.iter().map(|header| header.file.clone());
     let kept = KEPT.iter().map(|text| (*text).to_owned());
@@ -275,6 +275,7 @@ mod tests {
             "etc/passwd",
             "var/lib/dpkg/info/cuda-cupti-12-4.list",
             "opt/venv/lib/python3.11/site-packages/torch-2.5.1.dist-info/METADATA",
+            "opt/venv/lib/python3.11/site-packages/torch-2.5.1.dist-info/RECORD",
             "opt/conda/conda-meta/cuda-cupti-12.4.127-0.json",
             "etc/apt/sources.list.d/debian.sources",
             "usr/local/cuda-12.4/version.json",

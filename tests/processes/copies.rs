@@ -121,6 +121,52 @@ fn the_metadata_of_an_older_install_does_not_take_the_file() {
 }
 
 #[test]
+fn the_distribution_whose_record_lists_a_copy_owns_it_however_the_list_is_written() {
+    let file = cupti("libcupti.so.12");
+    let bytes = file.len();
+    let owner = |place: &str, folder: &str, metadata: &str, record: &str| {
+        let layer = Layer::new()
+            .file(format!("{SITE}/{place}"), &file)
+            .file(format!("{SITE}/{folder}/METADATA"), metadata)
+            .file(format!("{SITE}/{folder}/RECORD"), record);
+        copies(&layer)
+    };
+    let torch = "Name: torch\nVersion: 2.8.0\n";
+    assert_eq!(
+        owner(
+            "torch/lib/libcupti.so.12",
+            "torch-2.8.0.dist-info",
+            torch,
+            &format!("torch/lib/libcupti.so.12,sha256=x,{bytes}\r\n"),
+        ),
+        ["libcupti.so.12: ?, of torch 2.8.0"]
+    );
+    // A wheel that has a copy in a folder of another name.
+    assert_eq!(
+        owner(
+            "own, \"odd\" folder/libcupti.so.12",
+            "Torch-2.8.0.dist-info",
+            torch,
+            &format!("\"torch/../own, \"\"odd\"\" folder/libcupti.so.12\",sha256=x,{bytes}\n"),
+        ),
+        ["libcupti.so.12: ?, of torch 2.8.0"]
+    );
+    let wheel = "Name: NVIDIA.cuda_cupti-cu12\nVersion: 12.8.90\n";
+    let said = ["libcupti.so.12: 12.8.90 by package, of NVIDIA.cuda_cupti-cu12 12.8.90"];
+    let place = "nvidia/cuda_cupti/lib/libcupti.so.12";
+    for folder in [
+        "NVIDIA.cuda_cupti-cu12-12.8.90.dist-info",
+        "nvidia_cuda_cupti_cu12-12.8.90.dist-info",
+    ] {
+        assert_eq!(owner(place, folder, wheel, &format!("{place},,{bytes}")), said);
+        assert_eq!(
+            owner(place, folder, wheel, "nvidia/__init__.py,,"),
+            ["libcupti.so.12: ?, of  ?"]
+        );
+    }
+}
+
+#[test]
 fn what_the_bytes_say_comes_before_what_lies_around_them() {
     let name = "nvidia-cuda-cupti-cu12";
     let says = |text: &str| Elf::library("libcupti.so.12").string(text).build();

@@ -22,7 +22,10 @@ pub struct PythonDistribution {
 
 /// The distribution whose metadata a file is.
 pub fn read_distribution(path: &RootPath, facts: &FileFacts, layer: usize) -> Option<PythonDistribution> {
-    let is_metadata = path.name() == b"METADATA" && path.parent().name().ends_with(b".dist-info");
+    let folder = path.parent();
+    // `~orch-2.8.0.dist-info` is what an upgrade by pip leaves where it cannot delete; pip and importlib pass over it.
+    let is_info = folder.name().ends_with(b".dist-info") && !folder.name().starts_with(b"~");
+    let is_metadata = path.name() == b"METADATA" && is_info;
     let text = facts.kept.as_ref().filter(|_| is_metadata)?;
     read(&String::from_utf8_lossy(text), path, layer)
 }
@@ -32,7 +35,7 @@ fn read(text: &str, path: &RootPath, layer: usize) -> Option<PythonDistribution>
     let head = text.split("\n\n").next().unwrap_or_default();
     let value = |key: &str| head.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
     Some(PythonDistribution {
-        name: normal(value("Name:")?),
+        name: normal_name(value("Name:")?),
         version: value("Version:")?.to_owned(),
         site: path.parent().parent(),
         metadata: path.clone(),
@@ -44,8 +47,8 @@ fn read(text: &str, path: &RootPath, layer: usize) -> Option<PythonDistribution>
     })
 }
 
-/// The normal form of a name ("Names and normalization" of the packaging specifications).
-fn normal(name: &str) -> String {
+/// The normal form of the name of a distribution ("Names and normalization" of the packaging specifications).
+pub fn normal_name(name: &str) -> String {
     let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_lowercase()
 }
@@ -57,12 +60,12 @@ fn pin(requirement: &str) -> Option<(String, String)> {
     let (name, version) = what.split_once("==")?;
     let name = name.trim_end_matches(['(', ' ']);
     let version = version.trim_end_matches([')', ' ']);
-    Some((normal(name.trim()), version.trim().to_owned()))
+    Some((normal_name(name.trim()), version.trim().to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{normal, pin, read};
+    use super::{normal_name, pin, read};
     use image_linkage::path::RootPath;
 
     #[test]
@@ -77,7 +80,7 @@ mod tests {
             pair("nvidia-cuda-cupti-cu12", "12.8.90")
         );
         assert_eq!(pin("numpy>=1.21 ; x == 'y'"), None);
-        assert_eq!(normal("Torch_TB.Profiler"), "torch-tb-profiler");
+        assert_eq!(normal_name("Torch_TB.Profiler"), "torch-tb-profiler");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::facts::objects::resolved_objects::elf_at;
 use crate::facts::software::cupti_files::CuptiFiles;
-use crate::facts::software::file_owner::FileOwner;
+use crate::facts::software::file_owner::{FileOwner, is_package_of};
 use crate::knowledge::{Knowledge, LibraryProfile, ReleaseFile};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
@@ -120,10 +120,7 @@ pub(crate) fn find_version(
 
 fn package_version(library: &LibraryProfile, owner: &FileOwner) -> Option<String> {
     // A package that bundles CUPTI, such as one of PyTorch, has a version of its own.
-    let version = owner
-        .version
-        .as_ref()
-        .filter(|_| owner.name.contains(&library.package_word))?;
+    let version = owner.version.as_ref().filter(|_| is_package_of(library, &owner.name))?;
     // Debian writes `12.4.127~12.4.1-2`: the release of the library stands in front.
     let upstream = version.split(['~', '-']).next().unwrap_or(version);
     Some(upstream.to_owned())

@@ -2,8 +2,10 @@
 
 use crate::byte_search::contains_bytes;
 use crate::knowledge::{BundleFolder, Knowledge, KnowledgeTables, LibraryProfile};
+use image_linkage::layer::listed_files;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
+use python_path::normal_name;
 
 /// The owner of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,30 +133,26 @@ enum RecordEntry {
     Unlisted,
 }
 
-/// Looks a file up in the `RECORD` of a distribution (`PyPA`, "Recording installed projects"): lines of a path relative
-/// to the folder of packages, a hash and a size.
-fn record_entry(record: Option<&[u8]>, inside: &[u8], bytes: Option<u64>) -> RecordEntry {
-    let Some(record) = record else {
+/// Looks a file up in the `RECORD` at `list`.
+fn record_entry(rootfs: &Rootfs, list: &RootPath, path: &RootPath) -> RecordEntry {
+    let Some(record) = rootfs.content(&list.absolute()) else {
         return RecordEntry::NoList;
     };
-    let mut lines = record.split(|&byte| byte == b'\n');
-    let rest = lines.find_map(|line| line.strip_prefix(inside)?.strip_prefix(b","));
-    let Some(rest) = rest else {
+    // An environment has hundreds of lists, and one of them names the file.
+    if !contains_bytes(record, path.name()) {
+        return RecordEntry::Unlisted;
+    }
+    let listed = listed_files(list, record);
+    let Some(listed) = listed.iter().find(|listed| listed.path == *path) else {
         return RecordEntry::Unlisted;
     };
-    // Installers may leave the size out, and a line then ends with the comma.
-    let size = text(rest)
-        .trim()
-        .rsplit(',')
-        .next()
-        .and_then(|size| size.parse::<u64>().ok());
-    match (size, bytes) {
+    match (listed.bytes, rootfs.file(&path.absolute()).map(|file| file.bytes)) {
         (Some(size), Some(bytes)) if size != bytes => RecordEntry::Replaced,
         _ => RecordEntry::Same,
     }
 }
 
-/// The Python distribution whose folder holds the file: NVIDIA's wheels put CUPTI below `nvidia/`.
+/// The Python distribution of the file: the one whose `RECORD` lists it, else one without `RECORD` whose folder it lies in.
 fn pip(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
     let absolute = path.absolute();
     let at = ["/site-packages/", "/dist-packages/"].iter().find_map(|marker| {
@@ -166,42 +164,58 @@ fn pip(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<Fil
     })?;
     let (site, inside) = absolute.split_at(at);
     let directory = rootfs.lookup(site).ok()?;
-    let wanted = wanted_distribution(library, inside)?;
+    let stems = distribution_stems(library, inside);
     let file = rootfs.file(&absolute);
     let soname = file.and_then(|file| file.elf.as_ref()?.soname.as_deref());
-    let candidates = rootfs.children(directory.node).filter(|(name, _)| {
-        name.ends_with(b".dist-info") && wanted.iter().any(|stem| name.starts_with(stem.as_bytes()))
-    });
-    let owners = candidates.filter_map(|(name, _)| {
+    let infos = rootfs.children(directory.node).map(|(name, _)| name);
+    let owners = infos.filter(|name| name.ends_with(b".dist-info")).filter_map(|name| {
+        let list = RootPath::new(&[site, name, b"/RECORD"].concat());
+        let entry = record_entry(rootfs, &list, path);
+        let fits = || stems.iter().any(|stem| escaped_name(name).starts_with(stem));
+        if entry == RecordEntry::Unlisted || entry == RecordEntry::NoList && !fits() {
+            return None;
+        }
         let metadata = text(rootfs.content(&[site, name, b"/METADATA"].concat())?);
-        let record = rootfs.content(&[site, name, b"/RECORD"].concat());
-        let entry = record_entry(record, inside, file.map(|file| file.bytes));
-        let version = field(&metadata, "Version").map(str::to_owned);
-        let is_other = version
-            .as_deref()
-            .is_some_and(|version| library.contradicts(version, soname));
+        let (name, version) = (field(&metadata, "Name")?.to_owned(), field(&metadata, "Version"));
+        let version = version.map(str::to_owned);
+        // The version of a framework that brings the library says nothing of it.
+        let own = version.as_deref().filter(|_| is_package_of(library, &name));
+        let is_other = own.is_some_and(|version| library.contradicts(version, soname));
         let owner = FileOwner {
             kind: OwnerKind::Pip,
-            name: field(&metadata, "Name")?.to_owned(),
+            name,
             // What lies in the place of a file of the package is of no version of it.
             version: version.filter(|_| entry != RecordEntry::Replaced),
         };
-        (entry != RecordEntry::Unlisted && !is_other).then_some((entry, owner))
+        (!is_other).then_some((entry, owner))
     });
     owners.min_by_key(|(entry, _)| *entry).map(|(_, owner)| owner)
 }
 
+/// Whether a package is the library's own, so that its version is that of the library.
+pub fn is_package_of(library: &LibraryProfile, name: &str) -> bool {
+    normal_name(name).contains(&library.package_word)
+}
+
+/// The name of a `.dist-info` folder with the name of the distribution as wheels escape it, `nvidia_nccl_cu12-2.27.3.dist-info`.
+fn escaped_name(folder: &[u8]) -> String {
+    let folder = text(folder);
+    // Old tools left the hyphens of a name as they are; a version has none.
+    let (name, version) = folder.rsplit_once('-').unwrap_or((&folder, ""));
+    format!("{}-{version}", normal_name(name).replace('-', "_"))
+}
+
 /// The stems of the distributions that a path below `site-packages` can be from.
-fn wanted_distribution(library: &LibraryProfile, inside: &[u8]) -> Option<Vec<String>> {
-    let first = inside.split(|&byte| byte == b'/').next()?;
+fn distribution_stems(library: &LibraryProfile, inside: &[u8]) -> Vec<String> {
+    let first = inside.split(|&byte| byte == b'/').next().unwrap_or_default();
     // All wheels of NVIDIA share this folder; others have one that is mostly named as they are.
     if first != b"nvidia" {
-        return Some(vec![format!("{}-", text(first))]);
+        return vec![escaped_name(&[first, b"-"].concat())];
     }
     let fits = |part: &str| part.is_empty() || contains_bytes(inside, part.as_bytes());
     let mut owners = library.wheels.owners.iter();
-    let owner = owners.find(|owner| fits(&owner.path))?;
-    Some(owner.begins.clone())
+    let owner = owners.find(|owner| fits(&owner.path));
+    owner.map(|owner| owner.begins.clone()).unwrap_or_default()
 }
 
 /// The conda package of the environment the file lies in, whose metadata lists the file.

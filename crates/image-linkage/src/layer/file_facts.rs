@@ -7,6 +7,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use super::index::{FileFacts, LayerEntry};
+use super::installed_list::InstalledList;
 use super::interest::IndexOptions;
 use crate::digest::to_hex;
 use crate::elf::ElfStream;
@@ -22,6 +23,8 @@ pub(crate) struct FileReader<'a> {
     names: &'a NameMatcher,
     kept: Option<Vec<u8>>,
     kept_limit: u64,
+    /// Its form and path, where it is a list of installed files.
+    list: Option<(InstalledList, RootPath)>,
     /// What the file has to hold to be kept, where that matters.
     words: Option<&'a NameMatcher>,
     /// What it has to hold if it turns out to be a script, and how large it may be.
@@ -61,6 +64,7 @@ impl<'a> FileReader<'a> {
                 Some(_) => limits.searched_file,
                 None => limits.kept_file,
             },
+            list: InstalledList::of_path(path).map(|list| (list, path.clone())),
             words,
             script: (script_words, limits.searched_file),
             hasher: interest.needs_digest(path).then(Sha256::new),
@@ -151,11 +155,15 @@ impl<'a> FileReader<'a> {
             .kept
             .as_ref()
             .is_some_and(|kept| kept.len() as u64 > self.kept_limit);
+        let mut kept = self.kept.filter(|_| !too_large);
+        if let (Some(content), Some((list, path))) = (&mut kept, self.list) {
+            *content = list.essence(&path, content);
+        }
         let facts = FileFacts {
             bytes: self.bytes,
             mode: self.mode,
             elf,
-            kept: self.kept.filter(|_| !too_large).map(Vec::into_boxed_slice),
+            kept: kept.map(Vec::into_boxed_slice),
             sha256: self.hasher.map(|hasher| to_hex(&hasher.finalize()).into_boxed_str()),
             // Who reads the headers knows the owner.
             ..FileFacts::default()

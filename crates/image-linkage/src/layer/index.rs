@@ -146,7 +146,8 @@ pub struct FileFacts {
     pub access_list: Option<Arc<AccessList>>,
     /// The facts of an ELF object; `None` for every file that does not begin with the ELF magic number.
     pub elf: Option<Box<ElfFacts>>,
-    /// The whole content of a small file that a later stage reads.
+    /// The whole content of a small file that a later stage reads; of a list of installed files, the lines of libraries
+    /// and modules.
     #[serde(with = "serde_bytes")]
     pub kept: Option<Box<[u8]>>,
     /// The SHA-256 in hexadecimal, of files whose identity matters.

@@ -1,7 +1,9 @@
-//! The lists of installed files that package managers keep in an image: written without the files that go, they stay true.
+//! The lists of installed files that package managers keep in an image: read, kept for their libraries and modules, and
+//! written without the files that go.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
+
+use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
 
 use crate::path::RootPath;
 
@@ -16,76 +18,150 @@ pub(crate) enum InstalledList {
     DpkgSums,
 }
 
+/// A file that a list of installed files names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedFile {
+    /// Where it was installed.
+    pub path: RootPath,
+    /// Its size in bytes, where the list has it.
+    pub bytes: Option<u64>,
+}
+
 /// Whether a package manager keeps at this path which files are installed, whole or for one package.
 pub fn is_installed_list(path: &RootPath) -> bool {
     InstalledList::of_path(path).is_some()
 }
 
+/// The files that the list at `path` names, in its order; none where no such list lies at the path.
+pub fn listed_files(path: &RootPath, content: &[u8]) -> Vec<ListedFile> {
+    let list = InstalledList::of_path(path);
+    let lines = list.map(|list| list.lines(path, content)).unwrap_or_default();
+    lines.into_iter().filter_map(|(_, file)| file).collect()
+}
+
+/// Whether a file is a shared library, or an extension module, by its name.
+pub fn is_library_name(name: &[u8]) -> bool {
+    name.ends_with(b".so") || memchr::memmem::find(name, b".so.").is_some()
+}
+
 impl InstalledList {
     /// The form of the list at `path`; `None` for what is no such list.
     pub(crate) fn of_path(path: &RootPath) -> Option<Self> {
-        let (folder, name) = (path.parent(), path.name());
-        let is_dpkg = folder.as_bytes() == b"var/lib/dpkg/info";
-        match () {
-            () if name == b"RECORD" && folder.name().ends_with(b".dist-info") => Some(Self::Record),
-            () if is_dpkg && name.ends_with(b".list") => Some(Self::DpkgPaths),
-            () if is_dpkg && name.ends_with(b".md5sums") => Some(Self::DpkgSums),
-            () => None,
-        }
+        let name = path.name();
+        // The name first: every path of an image is asked about.
+        let form = match () {
+            () if name == b"RECORD" => Self::Record,
+            () if name.ends_with(b".list") => Self::DpkgPaths,
+            () if name.ends_with(b".md5sums") => Self::DpkgSums,
+            () => return None,
+        };
+        let folder = path.parent();
+        let is_there = match form {
+            Self::Record => folder.name().ends_with(b".dist-info"),
+            Self::DpkgPaths | Self::DpkgSums => folder.as_bytes() == b"var/lib/dpkg/info",
+        };
+        is_there.then_some(form)
     }
 
     /// The content of the list at `path` without the lines of the files that are `gone`, each as it is written.
     pub(crate) fn remove_files(self, path: &RootPath, content: &[u8], gone: &BTreeSet<RootPath>) -> Vec<u8> {
-        let lines = content.split_inclusive(|&byte| byte == b'\n');
-        let stays = |line: &&[u8]| {
-            let file = self.listed_file(path, line.trim_ascii_end());
-            // Debian's packages named files below /lib that lie below /usr/lib since the two were merged.
-            let merged =
-                |file: &RootPath| self != Self::Record && gone.contains(&RootPath::from("usr").join(file.as_bytes()));
-            !file.is_some_and(|file| gone.contains(&file) || merged(&file))
-        };
-        lines.filter(stays).collect::<Vec<_>>().concat()
+        // Debian's packages named files below /lib that lie below /usr/lib since the two were merged.
+        let merged =
+            |file: &RootPath| self != Self::Record && gone.contains(&RootPath::from("usr").join(file.as_bytes()));
+        let is_gone = |file: &ListedFile| gone.contains(&file.path) || merged(&file.path);
+        let lines = self.lines(path, content).into_iter();
+        let stay = lines.filter(|(_, file)| !file.as_ref().is_some_and(is_gone));
+        stay.map(|(line, _)| line).collect::<Vec<_>>().concat()
     }
 
-    /// The file that a line of the list at `path` names.
-    fn listed_file(self, path: &RootPath, line: &[u8]) -> Option<RootPath> {
-        match self {
-            Self::Record => {
-                let written = first_field(line)?;
-                Some(if written.starts_with(b"/") {
-                    RootPath::new(&written)
-                } else {
-                    path.parent().parent().join(&written)
-                })
-            }
-            Self::DpkgPaths => Some(RootPath::new(line)),
-            Self::DpkgSums => {
-                let at = line.windows(2).position(|pair| pair == b"  ")?;
-                Some(RootPath::new(line.get(at..)?.trim_ascii_start()))
+    /// The same list with what later stages ask for: the lines of libraries and modules of Python, without hashes. A
+    /// `RECORD` of PyTorch has 1 MB, mostly headers and hashes.
+    pub(super) fn essence(self, path: &RootPath, content: &[u8]) -> Vec<u8> {
+        let matters = |name: &[u8]| is_library_name(name) || name.ends_with(b".py");
+        if self != Self::Record {
+            let lines = self.lines(path, content).into_iter();
+            let kept = lines.filter(|(_, file)| file.as_ref().is_some_and(|file| matters(file.path.name())));
+            return kept.map(|(line, _)| line).collect::<Vec<_>>().concat();
+        }
+        let mut writer = WriterBuilder::new().flexible(true).from_writer(Vec::new());
+        for (_, record) in records(content) {
+            let field = |number| record.get(number).unwrap_or_default();
+            if matters(RootPath::new(field(0)).name()) {
+                // Into a vector nothing fails.
+                let _written = writer.write_record([field(0), b"", field(2)]);
             }
         }
+        writer.into_inner().unwrap_or_default()
+    }
+
+    /// The lines of the list at `path`, each as it is written, and the file that it names.
+    fn lines<'c>(self, path: &RootPath, content: &'c [u8]) -> Vec<(&'c [u8], Option<ListedFile>)> {
+        if self == Self::Record {
+            let site = path.parent().parent();
+            let lines = records(content).into_iter();
+            return lines
+                .map(|(line, record)| (line, recorded_file(&site, &record)))
+                .collect();
+        }
+        let lines = content.split_inclusive(|&byte| byte == b'\n');
+        lines
+            .map(|line| (line, self.dpkg_file(line.trim_ascii_end())))
+            .collect()
+    }
+
+    fn dpkg_file(self, line: &[u8]) -> Option<ListedFile> {
+        let written = match self {
+            Self::DpkgSums => line.get(memchr::memmem::find(line, b"  ")?..)?.trim_ascii_start(),
+            Self::DpkgPaths | Self::Record => line,
+        };
+        let path = RootPath::new(written);
+        Some(ListedFile { path, bytes: None })
     }
 }
 
-/// The first field of a line of CSV: as it is, or in quotes, which are doubled within it.
-fn first_field(line: &[u8]) -> Option<Cow<'_, [u8]>> {
-    let Some(quoted) = line.strip_prefix(b"\"") else {
-        return line.split(|&byte| byte == b',').next().map(Cow::Borrowed);
-    };
-    let mut field = Vec::new();
-    let mut rest = quoted.iter();
-    while let Some(&byte) = rest.next() {
-        if byte == b'"' && rest.next() != Some(&b'"') {
-            return Some(Cow::Owned(field));
-        }
-        field.push(byte);
+/// The file of a record: its path from the folder of packages, or from the root.
+fn recorded_file(site: &RootPath, record: &ByteRecord) -> Option<ListedFile> {
+    let written = record.get(0)?;
+    // Installers may leave the size out.
+    let listed = record.get(2).and_then(|bytes| std::str::from_utf8(bytes).ok());
+    Some(ListedFile {
+        path: if written.starts_with(b"/") {
+            RootPath::new(written)
+        } else {
+            site.join(written)
+        },
+        bytes: listed.and_then(|bytes| bytes.trim().parse().ok()),
+    })
+}
+
+/// The records of a CSV text, each with its bytes and those of its line's end.
+fn records(content: &[u8]) -> Vec<(&[u8], ByteRecord)> {
+    let mut reader = ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(content);
+    let (mut found, mut start) = (Vec::new(), 0);
+    let mut record = ByteRecord::new();
+    // Records of any length are taken, and a slice is read without errors.
+    while reader.read_byte_record(&mut record).unwrap_or(false) {
+        let read = usize::try_from(reader.position().byte()).unwrap_or(content.len());
+        // The reader takes the second half of "\r\n" with the next record.
+        let is_half = content
+            .get(read.wrapping_sub(1)..)
+            .is_some_and(|rest| rest.starts_with(b"\r\n"));
+        let end = read + usize::from(is_half);
+        found.push((content.get(start..end).unwrap_or_default(), record.clone()));
+        start = end;
     }
-    None
+    // Empty lines at the end are part of no record.
+    let rest = content.get(start..).filter(|rest| !rest.is_empty());
+    found.extend(rest.map(|rest| (rest, ByteRecord::new())));
+    found
 }
 
 #[cfg(test)]
 mod tests {
-    use super::InstalledList;
+    use super::{InstalledList, ListedFile, listed_files};
     use crate::path::RootPath;
 
     fn without(list: &str, content: &str, gone: &[&str]) -> String {
@@ -114,6 +190,7 @@ mod tests {
             "x/ab.so,sha256=2,6\nx-1.dist-info/RECORD,,"
         );
         assert_eq!(without(list, content, &["x/a.so"]), content);
+        assert_eq!(without(list, "x/a.so,,\n\n\n", &[]), "x/a.so,,\n\n\n");
     }
 
     #[test]
@@ -131,5 +208,33 @@ mod tests {
         for path in ["x/RECORD", "var/lib/dpkg/info/x.postinst", "var/lib/dpkg/x.list"] {
             assert_eq!(InstalledList::of_path(&RootPath::from(path)), None, "{path}");
         }
+    }
+
+    #[test]
+    fn a_list_is_kept_with_its_libraries_and_modules_alone_and_reads_the_same() {
+        let list = RootPath::from("opt/lib/python3/site-packages/x-1.dist-info/RECORD");
+        let content = "x/a.so.1,sha256=1,5\r\nx/a.h,sha256=2,6\n\"x/b,\"\"c\"\".so\",,\n../../../bin/x,,\n\n\
+                       /opt/y.py,sha256=3,7\nx/__pycache__/y.cpython-311.pyc,,\n../../lib.so/z,,";
+        let kept = InstalledList::Record.essence(&list, content.as_bytes());
+        assert_eq!(
+            String::from_utf8_lossy(&kept),
+            "x/a.so.1,,5\n\"x/b,\"\"c\"\".so\",,\n/opt/y.py,,7\n"
+        );
+        let file = |path: &str, bytes| ListedFile {
+            path: RootPath::from(path),
+            bytes,
+        };
+        let site = "opt/lib/python3/site-packages";
+        assert_eq!(
+            listed_files(&list, &kept),
+            [
+                file(&format!("{site}/x/a.so.1"), Some(5)),
+                file(&format!("{site}/x/b,\"c\".so"), None),
+                file("opt/y.py", Some(7)),
+            ]
+        );
+        let list = RootPath::from("var/lib/dpkg/info/x.list");
+        let kept = InstalledList::DpkgPaths.essence(&list, b"/.\n/usr/share/doc/x\n/lib/liba.so.1\n");
+        assert_eq!(kept, b"/lib/liba.so.1\n");
     }
 }
