@@ -30,6 +30,24 @@ pub fn read_distribution(path: &RootPath, facts: &FileFacts, layer: usize) -> Op
     read(&String::from_utf8_lossy(text), path, layer)
 }
 
+/// The name, in normal form, and the version of a distribution by the name of its metadata, as importlib.metadata finds it:
+/// `torch-2.8.0.dist-info`, `PyYAML-6.0-py3.11.egg-info`, `six.egg-info`, `mine.egg-link`.
+pub(crate) fn named_distribution(name: &[u8]) -> Option<(String, Option<String>)> {
+    let name = std::str::from_utf8(name).ok().filter(|name| !name.starts_with('~'))?;
+    let kinds = [".dist-info", ".egg-info", ".egg-link", ".egg"];
+    let stem = kinds.iter().find_map(|kind| name.strip_suffix(kind))?;
+    // Eggs name the Python that they are of behind the version.
+    let is_egg = !name.ends_with(".dist-info");
+    let stem = stem
+        .split_once("-py")
+        .filter(|_| is_egg)
+        .map_or(stem, |(before, _)| before);
+    Some(match stem.rsplit_once('-') {
+        Some((name, version)) => (normal_name(name), Some(version.to_owned())),
+        None => (normal_name(stem), None),
+    })
+}
+
 fn read(text: &str, path: &RootPath, layer: usize) -> Option<PythonDistribution> {
     // The description begins after the first empty line, and may hold lines that look like fields.
     let head = text.split("\n\n").next().unwrap_or_default();
@@ -65,7 +83,7 @@ fn pin(requirement: &str) -> Option<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{normal_name, pin, read};
+    use super::{named_distribution, normal_name, pin, read};
     use image_linkage::path::RootPath;
 
     #[test]
@@ -81,6 +99,29 @@ mod tests {
         );
         assert_eq!(pin("numpy>=1.21 ; x == 'y'"), None);
         assert_eq!(normal_name("Torch_TB.Profiler"), "torch-tb-profiler");
+    }
+
+    #[test]
+    fn the_name_of_the_metadata_says_what_is_installed() {
+        let named = |name: &str| {
+            let found = named_distribution(name.as_bytes());
+            found.map(|(name, version)| format!("{name} {}", version.as_deref().unwrap_or("?")))
+        };
+        let known = |text: &str| Some(text.to_owned());
+        assert_eq!(
+            named("nvidia_nccl_cu12-2.27.3.dist-info"),
+            known("nvidia-nccl-cu12 2.27.3")
+        );
+        assert_eq!(
+            named("nvidia-nccl-cu12-2.27.3.dist-info"),
+            known("nvidia-nccl-cu12 2.27.3")
+        );
+        assert_eq!(named("PyYAML-6.0-py3.11.egg-info"), known("pyyaml 6.0"));
+        assert_eq!(named("x-1.0-py2-py3.egg"), known("x 1.0"));
+        assert_eq!(named("py-spy-0.4.0.dist-info"), known("py-spy 0.4.0"));
+        assert_eq!(named("six.egg-info"), known("six ?"));
+        assert_eq!(named("mine.egg-link"), known("mine ?"));
+        assert_eq!((named("~orch-2.8.0.dist-info"), named("torch")), (None, None));
     }
 
     #[test]

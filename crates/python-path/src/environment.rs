@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use crate::distributions::PythonDistribution;
+use crate::distributions::{PythonDistribution, named_distribution};
 use crate::file_names::{fits_version, is_source, module_tag};
 use crate::interpreter::{BrokenPython, PythonInterpreter, SearchedFolder, is_importable, may_list};
 use crate::module_imports::KnownRuns;
@@ -218,6 +218,29 @@ impl PythonEnvironment {
             let mut fits = of_site.filter(|((site, name), _)| *site == folder.real_path && is_it(name));
             fits.next().map(|(_, version)| version.as_str())
         })
+    }
+
+    /// The interpreters that start: the one that `PATH` leads to first, then the others by path.
+    pub fn interpreters(&self) -> &[PythonInterpreter] {
+        &self.interpreters
+    }
+
+    /// The distributions that an interpreter finds, by name, with the version of the first of each name, where the name of
+    /// its metadata has it.
+    pub fn installed(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter) -> BTreeMap<String, Option<String>> {
+        let mut installed = BTreeMap::new();
+        for folder in self.folders(interpreter) {
+            let Ok(found) = rootfs.lookup(&folder.real_path.absolute()) else {
+                continue;
+            };
+            for (name, version) in rootfs
+                .children(found.node)
+                .filter_map(|(name, _)| named_distribution(name))
+            {
+                installed.entry(name).or_insert(version);
+            }
+        }
+        installed
     }
 
     /// The folders that an interpreter looks into, in order.
