@@ -11,6 +11,7 @@ use self::gaps::{find_gaps, flood_gaps};
 use self::rootfs_scan::{ScannedImage, scan_image};
 use crate::facts::image_facts::{Gap, ImageFacts, LayerSize};
 use crate::facts::objects::process_context::GatherOptions;
+use crate::facts::software::file_removals::{FileRemovals, find_removals};
 use crate::facts::weight::file_references::{find_references, find_word_uses};
 use crate::knowledge::Knowledge;
 use image_linkage::layer::{LayerIndex, ProblemKind};
@@ -31,6 +32,8 @@ pub struct MergedLayers {
     pub sizes: Vec<LayerSize>,
     /// What is odd about them.
     pub oddities: Vec<ApplyProblem>,
+    /// The files of packages that a layer takes away.
+    pub removals: FileRemovals,
     /// The first of the layers that were not read.
     pub unread: Option<String>,
     /// What else is known not to have been checked.
@@ -42,11 +45,14 @@ pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, con
     let sizes = layers.layers.iter().map(size_of).collect();
     let unread = layers.layers.iter().filter_map(|layer| layer.as_ref().err());
     let gaps: Vec<Gap> = unread.cloned().collect();
+    let known: Vec<Option<&LayerIndex>> = layers.layers.iter().map(|layer| layer.as_ref().ok()).collect();
+    let removals = find_removals(&known);
     let (rootfs, oddities) = merged(layers);
     let layers = MergedLayers {
         rootfs: Arc::new(rootfs),
         sizes,
         oddities,
+        removals,
         unread: gaps.first().map(|gap| gap.what.clone()),
         gaps,
     };
@@ -65,6 +71,7 @@ pub fn gather_from_rootfs(
         rootfs,
         sizes,
         oddities,
+        removals,
         unread,
         mut gaps,
     } = layers;
@@ -86,6 +93,7 @@ pub fn gather_from_rootfs(
         rootfs,
         sizes,
         oddities,
+        removals,
         unread,
         gaps,
     };
@@ -131,6 +139,7 @@ fn join_facts(
         dead_weight_links,
         references,
         related: scan.around,
+        removals: layers.removals,
         unread: layers.unread,
         host: None,
         gaps: layers.gaps,

@@ -11,6 +11,7 @@ use crate::facts::software::consumers::CuptiConsumer;
 use crate::facts::software::copies::CuptiCopy;
 use crate::facts::software::cupti_access::CuptiProcess;
 use crate::facts::software::cupti_files::DanglingLink;
+use crate::facts::software::file_removals::FileRemovals;
 use crate::facts::software::opened_names::UndecidedOpener;
 use crate::facts::software::related_software::RelatedSoftware;
 use crate::facts::weight::dead_weight::{DeadWeightFile, DeadWeightUse};
@@ -101,6 +102,8 @@ pub struct ImageFacts {
     pub references: Vec<FileReference>,
     /// What lies around CUPTI.
     pub related: RelatedSoftware,
+    /// The files of packages that a layer takes away.
+    pub removals: FileRemovals,
     /// The first of the layers that were not read: whatever is said without it may be otherwise.
     pub unread: Option<String>,
     /// What the host grants, where the image is a container that runs.

@@ -1,11 +1,12 @@
 //! What is looked for in layers so that a library can be judged: it ties an index to this program's questions.
 
 use super::knowledge_base::Knowledge;
+use super::packages::PackageManager;
 use image_linkage::layer::{IndexOptions, WantedFiles};
 use image_linkage::limits::Limits;
 
 /// The files that say which system the image is, what its packages are and which CUDA they belong to.
-const KEPT: [&str; 65] = [
+const KEPT: [&str; 66] = [
     // Scripts that stand between the container's command and its program, by where they are in practice.
     "/*.sh",
     "/start",
@@ -55,6 +56,7 @@ const KEPT: [&str; 65] = [
     "etc/apt/sources.list.d/*.list",
     "etc/apt/sources.list.d/*.sources",
     "var/lib/dpkg/status",
+    "var/lib/dpkg/diversions",
     // Distroless images have a file for each package in place of one for all.
     "var/lib/dpkg/status.d/*",
     "var/lib/dpkg/info/*cuda*.list",
@@ -195,6 +197,16 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
         format!("var/lib/dpkg/info/*{word}*.list"),
         format!("*/**/conda-meta/*{word}*.json"),
     ];
+    let checked = knowledge.tables.packages.checked.iter();
+    let checked = checked.filter_map(|package| match package.manager {
+        PackageManager::System => Some(format!(
+            "var/lib/dpkg/info/{}*.list",
+            package.name.trim_end_matches('*')
+        )),
+        PackageManager::Conda => Some(format!("*/**/conda-meta/{}*.json", package.name.trim_end_matches('*'))),
+        // Of distributions of Python every list is kept.
+        PackageManager::Pip => None,
+    });
     let header = library.header_version.iter().map(|header| header.file.clone());
     let kept = KEPT.iter().map(|text| (*text).to_owned());
     let hashed = library.family.iter().filter_map(|member| member.hashed.as_ref());
@@ -229,7 +241,7 @@ pub fn library_options(knowledge: &Knowledge) -> IndexOptions {
     IndexOptions {
         limits: Limits::default(),
         interest: WantedFiles {
-            kept: kept.chain(of_library).chain(header).collect(),
+            kept: kept.chain(of_library).chain(checked).chain(header).collect(),
             // Only the beginning: the rest of a name is a version, and a release may be newer than the table.
             hashed: hashed.map(|begin| format!("{begin}*")).collect(),
             names: names.chain(texts).collect(),

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::api::Certainty;
+use super::patterns::matches_name_pattern;
 
 /// What is known of packages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,6 +24,10 @@ pub struct CuptiPackages {
     pub steps: Vec<InstalledPackage>,
     /// What images hold that a Dockerfile begins from.
     pub images: Vec<BaseImage>,
+    /// The packages whose files and requirements are compared with the image.
+    pub checked: Vec<CheckedPackage>,
+    /// The folders of packages that no import needs.
+    pub without: Vec<String>,
 }
 
 /// A file of packages, as written.
@@ -42,6 +47,10 @@ pub(super) struct PackageFile {
     steps: Vec<InstalledPackage>,
     #[serde(default)]
     images: Vec<BaseImage>,
+    #[serde(default)]
+    checked: Vec<CheckedPackage>,
+    #[serde(default)]
+    without: Vec<String>,
 }
 
 /// How CUDA's toolkit lies in images.
@@ -115,6 +124,22 @@ pub struct InstalledPackage {
     pub own: bool,
     /// How sure it is.
     pub certainty: Certainty,
+}
+
+/// A package whose files and requirements are compared with the image.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckedPackage {
+    /// The manager that keeps the list of its files.
+    pub manager: PackageManager,
+    /// Its name, of a distribution of Python in normal form; a final `*` stands for any rest.
+    pub name: String,
+    /// Whether what its metadata requires is compared with what is installed.
+    #[serde(default)]
+    pub requires: bool,
+    /// The extras that may have been asked for.
+    #[serde(default)]
+    pub extras: Vec<String>,
 }
 
 /// An image that a Dockerfile may begin from.
@@ -216,6 +241,8 @@ impl CuptiPackages {
         self.nvidia.extend(more.nvidia);
         self.steps.extend(more.steps);
         self.images.extend(more.images);
+        self.checked.extend(more.checked);
+        self.without.extend(more.without);
         if let Some(url) = more.url {
             self.url = url;
         }
@@ -228,6 +255,12 @@ impl CuptiPackages {
         if let Some(toolkit) = more.toolkit {
             self.toolkit = toolkit;
         }
+    }
+
+    /// The row of a package whose files are compared with the image; the first that fits counts.
+    pub fn checked_package(&self, manager: PackageManager, name: &str) -> Option<&CheckedPackage> {
+        let mut all = self.checked.iter();
+        all.find(|checked| checked.manager == manager && matches_name_pattern(name.as_bytes(), &checked.name))
     }
 
     /// The own package of a distribution.

@@ -138,6 +138,7 @@ impl Cure {
                 }
             } else if self.cured.contains(&number) {
                 finding.fix = format!("what cures {rule} cures this, too");
+                finding.commands.clear();
                 finding.follows = Some(rule.clone());
             }
         }

@@ -5,6 +5,7 @@ pub(crate) mod cure;
 pub(crate) mod dockerfile;
 pub(crate) mod quote;
 pub(crate) mod remedy;
+pub(crate) mod repair;
 pub(crate) mod slim;
 pub(crate) mod still_works;
 pub(crate) mod whole_file;

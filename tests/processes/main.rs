@@ -27,5 +27,6 @@ mod support;
 mod command_starts;
 mod copies;
 mod credentials;
+mod installed_packages;
 mod process_kinds;
 mod processes_generated;

@@ -48,5 +48,6 @@ mod real_errors;
 mod real_import;
 mod real_names;
 mod real_nvperf;
+mod real_packages;
 mod real_pythons;
 mod real_symbols;

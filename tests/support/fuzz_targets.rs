@@ -12,7 +12,7 @@ use cupti_audit::knowledge::rule::compile_rule;
 use cupti_audit::knowledge::yaml_text::YamlText;
 use cupti_audit::knowledge::{Knowledge, matches_name_pattern};
 use image_linkage::layer::{
-    ExpectedBlob, IndexOptions, LayerIndex, index_layer, read_file_facts, read_index, write_index,
+    ExpectedBlob, IndexOptions, LayerIndex, index_layer, listed_files, read_file_facts, read_index, write_index,
 };
 use image_linkage::limits::Limits;
 use image_linkage::loader::{
@@ -25,6 +25,7 @@ use image_source::{
     ImageConfig, OpenRequest, Platform, PreferredDocument, RegistryReference, SourceKind, WantedImage, open_stream,
     read_image_config,
 };
+use python_path::{MarkerValues, read_requirements};
 use testkit::elf::Elf;
 use testkit::layer::{Compression, Layer, sha256};
 
@@ -38,13 +39,14 @@ pub struct FuzzTarget {
 }
 
 /// All targets.
-pub const TARGETS: [FuzzTarget; 12] = [
+pub const TARGETS: [FuzzTarget; 13] = [
     target("reference", seeds_of_references, read_reference),
     target("manifest", seeds_of_manifests, read_manifest),
     target("layer", seeds_of_layers, read_layer),
     target("elf", seeds_of_objects, read_object),
     target("ld_so_cache", seeds_of_caches, read_cache),
     target("ld_so_conf", seeds_of_confs, read_conf),
+    target("package", seeds_of_packages, read_package),
     target("glob", seeds_of_globs, match_globs),
     target("rule", seeds_of_rules, read_rule),
     target("config", seeds_of_configs, read_config),
@@ -330,6 +332,31 @@ fn read_conf(bytes: &[u8]) {
     assert!(conf.directories.len() <= 2 * bytes.len() * 256);
     if let Some(loader) = loader {
         drop(run_ldconfig(&rootfs, &loader, Vec::new()));
+    }
+}
+
+fn seeds_of_packages() -> Vec<Vec<u8>> {
+    texts(&[
+        "torch/lib/a.so,sha256=x,5\r\n\"a,\"\"b\"\".py\",,\n../../../bin/x,,\n\n/opt/y.so.1,,7",
+        "Name: torch\nRequires-Dist: nvidia_cuda.cupti (==12.8.90) ; platform_system == \"Linux\" and python_version<'4'\n",
+        "Requires-Dist: a[b,c]>=1.0rc1,!=2.*; (extra == 'x' or '3' in python_full_version) and os_name != 'nt'\n",
+        "Requires-Dist: a @ https://example.org/${HOME}/a.whl ; sys_platform ~= '1'\n\nRequires-Dist: b",
+    ])
+}
+
+/// What is installed and required, as packages of Python say it.
+fn read_package(bytes: &[u8]) {
+    let list = RootPath::from("opt/site-packages/torch-1.dist-info/RECORD");
+    assert!(listed_files(&list, bytes).len() <= bytes.len());
+    let python = MarkerValues::of_python("3.11", "x86_64").unwrap();
+    let lines = bytes.split(|&byte| byte == b'\n');
+    let named: Vec<u8> = lines
+        .flat_map(|line| [b"Requires-Dist: ", line, b"\n"].concat())
+        .collect();
+    for metadata in [bytes, &named] {
+        for found in read_requirements(metadata, &python, &["x".to_owned()]) {
+            found.admits("1.0");
+        }
     }
 }
 

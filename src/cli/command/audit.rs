@@ -16,6 +16,7 @@ use crate::judge::rule::{self, RuleQuestion};
 use crate::knowledge::DEFAULT_LIBRARY;
 use crate::knowledge::Knowledge;
 use crate::make::cure::tell_cure;
+use crate::make::repair::tell_repairs;
 use crate::report::report_writer;
 use clap::Args;
 use image_source::{Platform, REFERENCE_HELP};
@@ -282,6 +283,7 @@ impl ImageAuditor<'_> {
             let idle = rule::judge_subjects(&self.knowledge.rules, &self.gate.unused_suppressions(), &asked);
             audit.findings.extend(idle);
         }
+        tell_repairs(&mut audit);
         rule::sort_findings(&mut audit.findings);
         // A variable that is tried out stands in no image, and what helps with it may not help without; a container that runs
         // is none to build on.

@@ -6,7 +6,9 @@ use crate::facts::objects::process_context::{self, GatherOptions, ProcessContext
 use crate::facts::objects::world::ByWorld;
 use crate::facts::software::companions::{self, CompanionRequest};
 use crate::facts::software::cupti_files::{self, CuptiFiles};
+use crate::facts::software::package_files::{find_incomplete, is_package_list};
 use crate::facts::software::related_software::RelatedSoftware;
+use crate::facts::software::requirements::{InstalledPythons, find_unmet};
 use crate::facts::weight::dead_weight::DeadWeightScan;
 use crate::facts::weight::file_references::ObjectInventory;
 use crate::knowledge::{ConsumerProfile, Knowledge};
@@ -31,6 +33,8 @@ pub(super) struct RootfsScan {
     pub around: RelatedSoftware,
     /// The files and links that are called as a Python is.
     pythons: Vec<RootPath>,
+    /// The lists of the files of packages.
+    package_lists: Vec<RootPath>,
 }
 
 /// An image whose processes can be asked.
@@ -58,8 +62,26 @@ pub(super) fn scan_image(
     scan.found.askers.extend(holders);
     let settings = process_context::python_settings(image, &contexts.as_is);
     let python = PythonEnvironment::read(rootfs, &scan.pythons, &settings, &scan.around.distributions);
+    scan.around.unmet = find_unmet(
+        &InstalledPythons {
+            rootfs,
+            python: &python,
+            distributions: &scan.around.distributions,
+            machine: process_context::kernel_machine(image),
+        },
+        knowledge,
+        profiles,
+    );
     contexts.as_is.python = Arc::new(python);
     contexts.nvidia.python = Arc::clone(&contexts.as_is.python);
+    let around = &mut scan.around;
+    around.incomplete = find_incomplete(
+        rootfs,
+        knowledge.tables,
+        profiles,
+        &scan.package_lists,
+        &around.distributions,
+    );
     scan.weight = scan.weight.finish(image, knowledge.tables);
     // After the walk: a library whose name has a number is asked for by the files that are there.
     let files: Vec<&RootPath> = scan.weight.files.iter().map(|file| &file.path).collect();
@@ -77,6 +99,9 @@ fn walk(rootfs: &Rootfs, knowledge: &Knowledge, profiles: &[ConsumerProfile]) ->
         scan.inventory.add_node(path, node);
         scan.around.add_node(rootfs, knowledge, profiles, path, node);
         let is_folder = matches!(node.kind, NodeKind::Directory(_));
+        if !is_folder && is_package_list(path) {
+            scan.package_lists.push(path.clone());
+        }
         if scan.pythons.len() < PYTHONS && !is_folder && is_interpreter_name(path.name()) {
             scan.pythons.push(path.clone());
         }

@@ -108,6 +108,15 @@ pub struct ProcessContext {
     other_loaders: Arc<OtherLoaders>,
 }
 
+/// The processor of an image, as `uname -m` says it in a container.
+pub fn kernel_machine(image: &Image) -> &str {
+    match image.platform.architecture.as_str() {
+        "amd64" => "x86_64",
+        "arm64" => "aarch64",
+        other => other,
+    }
+}
+
 /// The image in both worlds.
 pub fn build_contexts(
     image: &Image,
@@ -118,11 +127,7 @@ pub fn build_contexts(
     let arch = Arch::of_platform(&image.platform.architecture);
     let capabilities = variable(image, conditions, "NVIDIA_DRIVER_CAPABILITIES");
     let environment = container_environment(image, conditions);
-    let machine = match image.platform.architecture.as_str() {
-        "amd64" => "x86_64",
-        "arm64" => "aarch64",
-        other => other,
-    };
+    let machine = kernel_machine(image);
     let image_user = match &image.config.running {
         // Who asks for itself is known.
         Some(credentials) => ImageUser::of_credentials(credentials.clone()),

@@ -106,17 +106,20 @@ fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
             let name = name.split(':').next()?.to_owned();
             Some(FileOwner {
                 kind: OwnerKind::Deb,
-                version: deb_version(rootfs, &name),
+                version: installed_deb(rootfs, &name),
                 name,
             })
         })
 }
 
-fn deb_version(rootfs: &Rootfs, name: &str) -> Option<String> {
+/// The version of an installed package of dpkg. One whose configuration alone is left is not installed.
+pub(crate) fn installed_deb(rootfs: &Rootfs, name: &str) -> Option<String> {
     let status = text(rootfs.content(b"/var/lib/dpkg/status")?);
-    let paragraph = status
-        .split("\n\n")
-        .find(|paragraph| field(paragraph, "Package") == Some(name))?;
+    let is_installed = |paragraph: &&str| {
+        let state = field(paragraph, "Status").unwrap_or("installed");
+        field(paragraph, "Package") == Some(name) && state.split(' ').next_back() == Some("installed")
+    };
+    let paragraph = status.split("\n\n").find(is_installed)?;
     field(paragraph, "Version").map(str::to_owned)
 }
 

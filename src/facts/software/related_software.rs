@@ -4,6 +4,8 @@ use crate::byte_search::contains_bytes;
 use crate::facts::objects::resolved_objects::elf_at;
 use crate::facts::software::cuda_runtime::{self, CudaRuntime};
 use crate::facts::software::file_owner;
+use crate::facts::software::package_files::IncompletePackage;
+use crate::facts::software::requirements::UnmetRequirement;
 use crate::knowledge::{ConsumerProfile, Knowledge};
 use image_linkage::elf::ByteString;
 use image_linkage::layer::FileFacts;
@@ -16,6 +18,10 @@ use python_path::PythonDistribution;
 pub struct RelatedSoftware {
     /// The distributions of Python, each by its own metadata.
     pub distributions: Vec<PythonDistribution>,
+    /// The packages of which files are gone.
+    pub incomplete: Vec<IncompletePackage>,
+    /// What distributions of Python require and their environments do not have.
+    pub unmet: Vec<UnmetRequirement>,
     /// The CUDA runtimes whose version is known.
     pub runtimes: Vec<CudaRuntime>,
     /// The names of CUPTI that are not true.

@@ -1,6 +1,7 @@
 //! What a rule found in an image, and where.
 
 use super::subject::Evidence;
+use crate::facts::OwnerKind;
 use crate::knowledge::rule::Severity;
 use image_linkage::path::RootPath;
 
@@ -24,10 +25,25 @@ pub struct Finding {
     pub commands: Vec<String>,
     /// The same as instructions of a Dockerfile, for what no command does, such as `ENV`.
     pub instructions: Vec<String>,
+    /// The packages that cure it once they are installed.
+    pub repair: Option<PackageRepair>,
     /// The rule of the finding whose fix cures this one, too.
     pub follows: Option<String>,
     /// Why it does not count, where the project's config says so.
     pub suppressed: Option<SuppressionMark>,
+}
+
+/// Packages to be installed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageRepair {
+    /// Whose packages they are.
+    pub manager: OwnerKind,
+    /// The folder of packages of Python, or of the conda environment.
+    pub environment: RootPath,
+    /// The packages with their versions, as the manager takes them.
+    pub packages: Vec<String>,
+    /// Whether the manager takes them for installed.
+    pub is_listed: bool,
 }
 
 /// What the project's config says of a finding that it knows.

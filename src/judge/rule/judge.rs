@@ -55,6 +55,7 @@ impl Rule {
             fix: self.fix.fill(&subject.fields),
             commands: subject.commands.clone(),
             instructions: Vec::new(),
+            repair: subject.repair.clone(),
             follows: None,
             suppressed: None,
         })

@@ -288,6 +288,34 @@ subject_kinds! {
         // Whether another process of the image gets it.
         flag("others_get_it"),
     ]
+    /// An installed package of which files are gone.
+    PackageFiles "package-files" [
+        word("manager", MANAGER),
+        text("name"),
+        text("version"),
+        text("list"),
+        // Those among its libraries and modules that are gone, those of them that are libraries, and all that it lists.
+        number("missing"),
+        number("libraries"),
+        number("listed"),
+        // Some of them, and what took them away, as the end of a sentence.
+        text("names"),
+        text("removed"),
+        // Whether a program does not run for want of one.
+        flag("needed"),
+    ]
+    /// What packages of a Python environment require and it does not have.
+    Requirements "requirements" [
+        word("state", REQUIREMENT_STATE),
+        text("by"),
+        text("what"),
+        text("environment"),
+        // Whether a program does not run for want of it, and whether an import may ask for one of them by its name.
+        flag("breaks"),
+        flag("modules"),
+        // Whether the library itself is among them.
+        flag("library"),
+    ]
     /// Files of one kind of weight that nothing in the image is known to need.
     DeadWeight "dead-weight" [word("weight", WEIGHT), number("bytes"), number("count")]
     /// A profiling tool that was asked for and would not work.
@@ -362,6 +390,8 @@ impl SubjectKind {
     }
 }
 
+const MANAGER: &[&str] = &["pip", "deb", "conda"];
+const REQUIREMENT_STATE: &[&str] = &["missing", "other-version"];
 const STATUS: &[&str] = &["loadable", "unloadable", "headers-only", "absent"];
 const LIBC: &[&str] = &["glibc", "musl", "none"];
 const OWNER: &[&str] = &["pip", "deb", "conda", "bundled", "unknown"];

@@ -33,6 +33,7 @@ pub(super) fn foretell_audit(
         rootfs: Arc::new(rootfs),
         sizes: target.layers.clone(),
         oddities: target.oddities.clone(),
+        removals: target.removals.clone(),
         unread: target.unread.clone(),
         // What could not be read of the image stays unread.
         gaps: target.gaps.clone(),

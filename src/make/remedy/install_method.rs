@@ -113,6 +113,10 @@ pub(crate) struct PipInstall {
     pub uv: Option<RootPath>,
     pub name: String,
     pub version: String,
+    /// The same as pip takes it.
+    pub wheels: [String; 1],
+    /// Whether what it requires is installed along.
+    pub takes_dependencies: bool,
     pub soname: String,
     /// The folder of packages that it goes into.
     #[serde(serialize_with = "quote::serialize_path")]

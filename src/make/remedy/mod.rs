@@ -10,7 +10,7 @@ pub(crate) mod copy_plan;
 pub(crate) mod copy_source;
 pub(crate) mod file_ways;
 mod foretold_audit;
-mod image_system;
+pub(crate) mod image_system;
 pub(crate) mod install_context;
 pub(crate) mod install_folder;
 pub(crate) mod install_method;

@@ -43,6 +43,8 @@ fn pip_into(question: &InstallContext<'_>, python: &PipTarget) -> Result<Install
         interpreter: python.interpreter.clone(),
         uv: python.uv.clone(),
         name: wheel.name.clone(),
+        wheels: [format!("{}=={version}", wheel.name)],
+        takes_dependencies: false,
         version,
         soname: release.soname.clone(),
         site: python.site.clone(),

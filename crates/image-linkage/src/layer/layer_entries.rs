@@ -95,6 +95,16 @@ impl LayerEntries {
         })
     }
 
+    /// The files whose content is kept, in the order of [`Self::iter`], with that content.
+    pub fn kept_files(&self) -> impl Iterator<Item = (RootPath, &[u8])> {
+        self.folders.iter().flat_map(|(folder, names)| {
+            names.iter().filter_map(move |(name, entry)| match entry {
+                LayerEntry::File(facts) => facts.kept.as_deref().map(|kept| (folder.child(name), kept)),
+                _ => None,
+            })
+        })
+    }
+
     /// The paths, in the order of [`Self::iter`].
     pub(crate) fn keys(&self) -> impl Iterator<Item = RootPath> {
         self.iter().map(|(path, _)| path)

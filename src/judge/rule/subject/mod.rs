@@ -23,7 +23,9 @@ mod ld_cache;
 mod link;
 mod misnamed;
 mod nvperf;
+mod package_files;
 mod release_mismatch;
+mod requirements;
 mod rule_subject;
 mod start;
 mod suppression;
@@ -71,6 +73,8 @@ fn subjects_of(kind: SubjectKind, facts: &ImageFacts) -> Vec<RuleSubject> {
         SubjectKind::Host => host::subjects(facts),
         SubjectKind::Framework => framework::subjects(facts),
         SubjectKind::Nvperf => nvperf::subjects(facts),
+        SubjectKind::PackageFiles => package_files::subjects(facts),
+        SubjectKind::Requirements => requirements::subjects(facts),
         SubjectKind::DeadWeight => dead_weight::subjects(facts),
         // The first comes with the failures. The code that asks about a phase, a tool, a link, a Dockerfile or a config
         // makes the others.

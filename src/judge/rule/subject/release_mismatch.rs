@@ -4,6 +4,7 @@ use crate::facts::ImageFacts;
 use crate::facts::software::consumers::CuptiConsumer;
 use crate::facts::software::copies::CuptiCopy;
 use crate::facts::software::cuda_runtime::{parse_cuda_version, site_packages_of};
+use crate::facts::software::requirements::UnmetRequirement;
 use image_linkage::loader::{SearchStage, SimulatedProcess};
 use image_linkage::path::RootPath;
 
@@ -71,6 +72,12 @@ fn pinned(facts: &ImageFacts, consumer: &CuptiConsumer) -> Option<(RootPath, Str
         .iter()
         .find(|dist| dist.site == site && dist.name.as_bytes() == inside)?;
     // The name goes on with its CUDA, `-cu12`, and with nothing since CUDA 13.
-    let (_, version) = dist.pins.iter().find(|(name, _)| name.starts_with(wheel))?;
+    let (name, version) = dist.pins.iter().find(|(name, _)| name.starts_with(wheel))?;
+    // That another version of the wheel is installed is told of the requirement.
+    let mut unmet = facts.related.unmet.iter();
+    let is_told = |one: &UnmetRequirement| one.metadata == dist.metadata && one.requirement.name == *name;
+    if unmet.any(|one| is_told(one) && one.installed.is_some()) {
+        return None;
+    }
     Some((dist.metadata.clone(), version.clone()))
 }

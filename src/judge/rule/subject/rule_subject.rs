@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Evidence;
-use crate::judge::rule::FindingLocation;
+use crate::judge::rule::{FindingLocation, PackageRepair};
 use crate::knowledge::rule::{FieldValue, SubjectKind};
 use image_linkage::escape;
 use image_linkage::path::RootPath;
@@ -21,6 +21,8 @@ pub struct RuleSubject {
     pub evidence: Vec<Evidence>,
     /// What cures it as commands of a shell, to be run as root in the image; none where no command does it.
     pub commands: Vec<String>,
+    /// The packages that cure it once they are installed; no rule asks for it.
+    pub repair: Option<PackageRepair>,
 }
 
 pub(super) fn text(value: impl Into<String>) -> FieldValue {
@@ -49,6 +51,7 @@ impl SubjectKind {
             locations: Vec::new(),
             evidence: Vec::new(),
             commands: Vec::new(),
+            repair: None,
         }
     }
 }

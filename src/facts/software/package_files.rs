@@ -1,0 +1,231 @@
+//! Packages that are installed by their manager's list, and of which files are gone: pip then says "already satisfied".
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use crate::facts::software::file_owner::{OwnerKind, installed_deb};
+use crate::knowledge::packages::{CuptiPackages, PackageManager};
+use crate::knowledge::{ConsumerProfile, KnowledgeTables};
+use image_linkage::layer::{is_installed_list, is_library_name, listed_files};
+use image_linkage::path::RootPath;
+use image_linkage::rootfs::Rootfs;
+use python_path::PythonDistribution;
+
+/// An installed package of which files are gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IncompletePackage {
+    /// Whose list says that it is installed: that of pip, dpkg or conda.
+    pub kind: OwnerKind,
+    /// Its name, of a distribution of Python in normal form.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The list of its files.
+    pub list: RootPath,
+    /// The layer of that list, counted from 0 at the bottom.
+    pub layer: usize,
+    /// How many libraries and modules the list has.
+    pub listed: usize,
+    /// Those of them that are not in the image.
+    pub missing: Vec<MissingFile>,
+    /// The known programs that cannot run, as their objects are among these.
+    pub programs: Vec<String>,
+}
+
+/// A library or module that a package lists and the image does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingFile {
+    /// Where it was installed.
+    pub path: RootPath,
+    /// Whether people remove such files to save space, as `dockerfile` and `slim` do.
+    pub is_dispensable: bool,
+}
+
+impl IncompletePackage {
+    /// The folder below which the package is looked for by programs: that of packages, or of the conda environment.
+    pub fn environment(&self) -> RootPath {
+        match self.kind {
+            OwnerKind::Pip | OwnerKind::Conda => self.list.parent().parent(),
+            _ => RootPath::default(),
+        }
+    }
+}
+
+/// What a list says of a package: who keeps it, its name and version, and its files.
+type ListedPackage = ((OwnerKind, String, String), Vec<RootPath>);
+
+/// Whether the file at a path may be a list of a package's files.
+pub(crate) fn is_package_list(path: &RootPath) -> bool {
+    is_installed_list(path) || is_conda_list(path)
+}
+
+fn is_conda_list(path: &RootPath) -> bool {
+    path.name().ends_with(b".json") && path.parent().name() == b"conda-meta"
+}
+
+/// The libraries and modules that the list of a package names.
+pub(crate) fn listed_parts(path: &RootPath, content: &[u8]) -> Vec<RootPath> {
+    let files = if is_conda_list(path) {
+        CondaPackage::read(content)
+            .map(|package| package.files(path))
+            .unwrap_or_default()
+    } else {
+        listed_files(path, content).into_iter().map(|file| file.path).collect()
+    };
+    let is_of_python = path.name() == b"RECORD";
+    let is_part = |file: &RootPath| {
+        let is_module = file.name().ends_with(b".py") && (is_of_python || is_in_site(file));
+        is_library_name(file.name()) || is_module
+    };
+    files.into_iter().filter(is_part).collect()
+}
+
+fn is_in_site(path: &RootPath) -> bool {
+    let mut folders = path.split_components();
+    folders.any(|folder| matches!(folder, b"site-packages" | b"dist-packages"))
+}
+
+/// The packages that lack files, among those whose `lists` lie in the file system.
+pub(crate) fn find_incomplete(
+    rootfs: &Rootfs,
+    tables: &KnowledgeTables,
+    profiles: &[ConsumerProfile],
+    lists: &[RootPath],
+    distributions: &[PythonDistribution],
+) -> Vec<IncompletePackage> {
+    let diverted = diversions(rootfs);
+    let mut found: Vec<IncompletePackage> = lists
+        .iter()
+        .filter_map(|list| {
+            let ((kind, name, version), files) = read_list(rootfs, &tables.packages, list, distributions)?;
+            let is_there = |path: &RootPath| {
+                let mut places = [Some(path), diverted.get(path)].into_iter().flatten();
+                places.any(|path| rootfs.lookup_link(&path.absolute()).is_ok())
+            };
+            let is_missing = |path: &RootPath| {
+                // Without its source, a module is what `compileall -b` made of it.
+                let compiled = [&path.absolute()[..], b"c"].concat();
+                let is_compiled = path.name().ends_with(b".py") && rootfs.file(&compiled).is_some();
+                !is_there(path) && !is_compiled
+            };
+            let listed = files.len();
+            let missing: Vec<RootPath> = files.into_iter().filter(is_missing).collect();
+            let is_gone = |profile: &&ConsumerProfile| {
+                profile.required.breaks_program() && missing.iter().any(|path| profile.fits(path))
+            };
+            let programs = profiles.iter().filter(is_gone).map(|profile| profile.name.clone());
+            (!missing.is_empty()).then(|| IncompletePackage {
+                kind,
+                name,
+                version,
+                list: list.clone(),
+                layer: rootfs
+                    .lookup(&list.absolute())
+                    .map_or(0, |found| rootfs.node(found.node).layer),
+                listed,
+                programs: programs.collect(),
+                missing: (missing.iter())
+                    .map(|path| MissingFile {
+                        path: path.clone(),
+                        is_dispensable: is_dispensable(tables, path),
+                    })
+                    .collect(),
+            })
+        })
+        .collect();
+    drop_leftovers(&mut found, distributions);
+    found
+}
+
+/// Whether people remove such a file from packages to save space, as `dockerfile` and `slim` do.
+fn is_dispensable(tables: &KnowledgeTables, path: &RootPath) -> bool {
+    let without = &tables.packages.without;
+    let is_without = |folder: &[u8]| without.iter().any(|name| name.as_bytes() == folder);
+    path.parent().split_components().any(is_without) || !tables.dead_weight.match_path(path.as_bytes()).kinds.is_empty()
+}
+
+/// The package of a list, and its libraries and modules; `None` for a package that is not checked or not installed.
+fn read_list(
+    rootfs: &Rootfs,
+    packages: &CuptiPackages,
+    list: &RootPath,
+    distributions: &[PythonDistribution],
+) -> Option<ListedPackage> {
+    let content = rootfs.content(&list.absolute())?;
+    let is_checked = |manager, name: &str| packages.checked_package(manager, name).is_some();
+    let package = if is_conda_list(list) {
+        let package = CondaPackage::read(content)?;
+        let is_checked = is_checked(PackageManager::Conda, &package.name);
+        is_checked.then_some((OwnerKind::Conda, package.name, package.version))
+    } else if list.name() == b"RECORD" {
+        let mut all = distributions.iter();
+        let dist = all.find(|dist| dist.metadata.parent() == list.parent())?;
+        let is_checked = is_checked(PackageManager::Pip, &dist.name);
+        is_checked.then(|| (OwnerKind::Pip, dist.name.clone(), dist.version.clone()))
+    } else {
+        let name = String::from_utf8_lossy(list.name().strip_suffix(b".list")?).into_owned();
+        // Packages for several processors have lists such as `libcupti12:amd64.list`.
+        let name = name.split(':').next()?;
+        let is_checked = is_checked(PackageManager::System, name);
+        let version = is_checked.then(|| installed_deb(rootfs, name)).flatten()?;
+        Some((OwnerKind::Deb, name.to_owned(), version))
+    }?;
+    Some((package, listed_parts(list, content)))
+}
+
+/// Takes out what only seems to lack files: metadata that an upgrade in another layer left beside the new one, and a
+/// distribution of Python that conda installed and lists itself.
+fn drop_leftovers(found: &mut Vec<IncompletePackage>, distributions: &[PythonDistribution]) {
+    let whole = |dist: &PythonDistribution| {
+        !found
+            .iter()
+            .any(|package| package.list.parent() == dist.metadata.parent())
+    };
+    let of_conda: BTreeSet<&RootPath> = (found.iter())
+        .filter(|package| package.kind == OwnerKind::Conda)
+        .flat_map(|package| package.missing.iter().map(|file| &file.path))
+        .collect();
+    let is_leftover = |package: &IncompletePackage| {
+        let mut twins = distributions.iter();
+        let is_twin =
+            |dist: &PythonDistribution| dist.name == package.name && dist.site == package.list.parent().parent();
+        package.kind == OwnerKind::Pip
+            && (twins.any(|dist| is_twin(dist) && whole(dist))
+                || package.missing.iter().all(|file| of_conda.contains(&file.path)))
+    };
+    let keep: Vec<bool> = found.iter().map(|package| !is_leftover(package)).collect();
+    let mut keep = keep.into_iter();
+    found.retain(|_| keep.next().unwrap_or(true));
+}
+
+/// Where dpkg puts files of packages that another package diverts (dpkg-divert(1)): lines of the place, the new place and the
+/// package, by turns.
+fn diversions(rootfs: &Rootfs) -> BTreeMap<RootPath, RootPath> {
+    let text = rootfs.content(b"/var/lib/dpkg/diversions").unwrap_or_default();
+    let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
+    let triples = lines.chunks_exact(3);
+    let pairs = triples.filter_map(|triple| Some((RootPath::new(triple.first()?), RootPath::new(triple.get(1)?))));
+    pairs.collect()
+}
+
+/// What conda keeps of a package (`conda-meta/NAME-VERSION-BUILD.json`).
+#[derive(Deserialize)]
+struct CondaPackage {
+    name: String,
+    version: String,
+    #[serde(default)]
+    files: Vec<String>,
+}
+
+impl CondaPackage {
+    fn read(content: &[u8]) -> Option<Self> {
+        serde_json::from_slice(content).ok()
+    }
+
+    /// Its files, which it names from the folder of the environment.
+    fn files(self, list: &RootPath) -> Vec<RootPath> {
+        let prefix = list.parent().parent();
+        self.files.iter().map(|file| prefix.join(file.as_bytes())).collect()
+    }
+}

@@ -1,0 +1,108 @@
+//! Installed packages of which files are gone.
+
+use std::collections::BTreeSet;
+
+use super::evidence::Evidence;
+use super::rule_subject::{RuleSubject, count, escaped, flag, text};
+use crate::facts::software::package_files::{IncompletePackage, MissingFile};
+use crate::facts::{CuptiConsumer, ImageFacts, OwnerKind};
+use crate::judge::rule::PackageRepair;
+use crate::knowledge::rule::SubjectKind;
+use image_linkage::escape;
+use image_linkage::layer::is_library_name;
+use image_linkage::path::RootPath;
+
+/// The files that are named, at most.
+const NAMED: usize = 3;
+/// The paths that are shown, at most.
+const SHOWN: usize = 10;
+
+/// The packages that lack a file which somebody may miss. Of layers that were not read nothing is known.
+pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
+    let packages = facts.related.incomplete.iter().filter(|_| facts.unread.is_none());
+    packages.filter_map(|package| subject(facts, package)).collect()
+}
+
+fn subject(facts: &ImageFacts, package: &IncompletePackage) -> Option<RuleSubject> {
+    let asked = missed_names(facts, &package.environment());
+    let is_asked = |file: &&MissingFile| asked.contains(file.path.name());
+    let needed = package.missing.iter().any(|file| is_asked(&file)) || !package.programs.is_empty();
+    if !needed && package.missing.iter().all(|file| file.is_dispensable) {
+        return None;
+    }
+    // What a program misses first, then libraries.
+    let mut gone: Vec<&MissingFile> = package.missing.iter().collect();
+    let is_library = |file: &&MissingFile| is_library_name(file.path.name());
+    gone.sort_by_key(|file| (!is_asked(file), !is_library(file)));
+    let libraries = gone.iter().filter(|file| is_library(file)).count();
+    let subject = SubjectKind::PackageFiles.subject([
+        ("manager", text(package.kind.name())),
+        ("name", escaped(&package.name)),
+        ("version", escaped(&package.version)),
+        ("list", text(package.list.to_string())),
+        ("missing", count(gone.len())),
+        ("libraries", count(libraries)),
+        ("listed", count(package.listed)),
+        ("names", text(names(&gone))),
+        ("removed", text(removed_words(facts, &gone))),
+        ("needed", flag(needed)),
+    ]);
+    let shown = gone.iter().take(SHOWN);
+    let shown = shown.map(|file| Evidence::Words(format!("{} is not in the image", file.path)));
+    let subject = subject.at([(&package.list, Some(package.layer))]).shown_by(shown);
+    Some(RuleSubject {
+        repair: Some(repair(package)),
+        ..subject
+    })
+}
+
+/// The names of libraries that the programs below a folder ask for and do not get.
+pub(super) fn missed_names(facts: &ImageFacts, environment: &RootPath) -> BTreeSet<Vec<u8>> {
+    let inside =
+        |consumer: &&CuptiConsumer| *environment == RootPath::default() || consumer.object.starts_with(environment);
+    let consumers = facts.consumers.iter().filter(inside);
+    let missed = consumers.flat_map(|consumer| {
+        let own = consumer.misses_library().then(|| consumer.wants.to_vec());
+        let others = consumer
+            .start_failure()
+            .into_iter()
+            .flat_map(|failure| &failure.missing);
+        own.into_iter().chain(others.map(|name| name.to_vec()))
+    });
+    missed.collect()
+}
+
+fn names(gone: &[&MissingFile]) -> String {
+    let first = gone.iter().take(NAMED);
+    let first: Vec<String> = first.map(|file| escape::escape_bytes(file.path.name())).collect();
+    match gone.len().saturating_sub(NAMED) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
+/// What took the files away, as the end of a sentence.
+fn removed_words(facts: &ImageFacts, gone: &[&MissingFile]) -> String {
+    let layers: BTreeSet<usize> = gone
+        .iter()
+        .filter_map(|file| facts.removals.get(&file.path).copied())
+        .collect();
+    let numbers: Vec<String> = layers.iter().map(|layer| (layer + 1).to_string()).collect();
+    match numbers.as_slice() {
+        [] => "no layer has them: they were removed in the step that installed the package, or not copied with it"
+            .to_owned(),
+        [one] => format!("layer {one} removes them"),
+        many => format!("layers {} remove them", many.join(", ")),
+    }
+}
+
+fn repair(package: &IncompletePackage) -> PackageRepair {
+    let IncompletePackage { name, version, .. } = package;
+    let is = if package.kind == OwnerKind::Pip { "==" } else { "=" };
+    PackageRepair {
+        manager: package.kind,
+        environment: package.environment(),
+        packages: vec![format!("{name}{is}{version}")],
+        is_listed: true,
+    }
+}

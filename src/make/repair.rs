@@ -1,0 +1,77 @@
+//! What installs packages so that a finding is cured, as commands for the installer that is in the image.
+
+use serde::Serialize;
+
+use super::dockerfile::{DockerfileTemplates, TemplateError};
+use super::quote;
+use super::remedy::image_system::{PipTarget, find_pip_target, read_image_system};
+use crate::facts::{ImageFacts, OwnerKind};
+use crate::judge::outcome::AuditedImage;
+use crate::judge::rule::PackageRepair;
+use crate::shell_quote::quote_shell;
+use image_linkage::path::RootPath;
+
+/// Tells the findings about packages the commands that cure them, where the image has their installer.
+pub(crate) fn tell_repairs(audit: &mut AuditedImage) {
+    for finding in &mut audit.findings {
+        if let Some(repair) = &finding.repair {
+            finding.commands = repair_commands(&audit.facts, repair);
+        }
+    }
+}
+
+fn repair_commands(facts: &ImageFacts, repair: &PackageRepair) -> Vec<String> {
+    let quoted: Vec<String> = repair.packages.iter().map(|package| quote_shell(package)).collect();
+    let packages = quoted.join(" ");
+    let system = read_image_system(facts);
+    match repair.manager {
+        OwnerKind::Pip => find_pip_target(facts, &repair.environment)
+            .and_then(|target| pip_command(target, repair).ok())
+            .into_iter()
+            .collect(),
+        OwnerKind::Deb if system.apt => vec![
+            "apt-get update".to_owned(),
+            format!("apt-get install -y --reinstall {packages}"),
+        ],
+        OwnerKind::Conda => {
+            let program = system.conda.map(|conda| quote_shell(&conda.program.to_string()));
+            let prefix = quote_shell(&repair.environment.to_string());
+            let command = |program| format!("{program} install -y -p {prefix} --force-reinstall {packages}");
+            program.map(command).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What the template of pip's command reads, as of a recipe.
+#[derive(Serialize)]
+struct PipCommand<'a> {
+    way: PipPackages<'a>,
+    once: bool,
+}
+
+#[derive(Serialize)]
+struct PipPackages<'a> {
+    #[serde(serialize_with = "quote::serialize_path")]
+    interpreter: RootPath,
+    #[serde(serialize_with = "quote::serialize_optional_path")]
+    uv: Option<RootPath>,
+    is_managed: bool,
+    is_listed: bool,
+    takes_dependencies: bool,
+    wheels: &'a [String],
+}
+
+/// Errors: A path that no command can hold.
+fn pip_command(target: PipTarget, repair: &PackageRepair) -> Result<String, TemplateError> {
+    let way = PipPackages {
+        interpreter: target.interpreter,
+        uv: target.uv,
+        is_managed: target.is_managed,
+        is_listed: repair.is_listed,
+        takes_dependencies: !repair.is_listed,
+        wheels: &repair.packages,
+    };
+    let text = DockerfileTemplates::new()?.render("pip-install.j2", PipCommand { way, once: false })?;
+    Ok(text.trim().to_owned())
+}

@@ -1,0 +1,387 @@
+//! Do the real dpkg and pip say of packages what the audit says: which files are gone, and which requirements are not met?
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cupti_audit::facts::ImageFacts;
+use testkit::layer::Layer;
+
+use crate::chroot::Root;
+use crate::loader_random::Random;
+
+const DPKG: [&str; 3] = ["PATH=/usr/sbin:/usr/bin:/sbin:/bin", "/usr/bin/dpkg", "--log=/dev/null"];
+const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
+
+/// The libraries that dpkg misses, and those that the audit does.
+fn compare_dpkg(root: &Root) -> BTreeSet<String> {
+    let output = root
+        .command(&[&DPKG[..], &["--verify", "libcupti11.8"]].concat())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let missing = text.lines().filter_map(|line| line.strip_prefix("missing "));
+    let of_dpkg: BTreeSet<String> = missing
+        .filter_map(|line| line.split_whitespace().next_back())
+        .filter(|path| path.contains(".so"))
+        .map(str::to_owned)
+        .collect();
+    let facts = crate::facts_of_root::facts(root, "/", &[], &["/bin/sh"]);
+    let missing = facts.related.incomplete.iter().flat_map(|package| &package.missing);
+    let ours: BTreeSet<String> = missing.map(|file| file.path.to_string()).collect();
+    assert_eq!(ours, of_dpkg);
+    of_dpkg
+}
+
+#[test]
+fn the_real_dpkg_misses_the_same_files() {
+    if !crate::cupti_parts::are_there() {
+        return;
+    }
+    let mut root = Root::new(b"");
+    let install = |root: &mut Root| {
+        root.lend(&crate::cupti_parts::deb(), "libcupti.deb");
+        root.run(&[&DPKG[..], &["-i", "/libcupti.deb"]].concat());
+        std::fs::remove_file(root.path("libcupti.deb")).unwrap();
+    };
+    install(&mut root);
+    assert_eq!(compare_dpkg(&root).len(), 0);
+    root.run(&[
+        "/bin/rm",
+        &format!("{LIBRARIES}/libcupti.so.11.8"),
+        &format!("{LIBRARIES}/libcheckpoint.so"),
+    ]);
+    assert_eq!(compare_dpkg(&root).len(), 2);
+    install(&mut root);
+    assert_eq!(compare_dpkg(&root).len(), 0);
+    let place = format!("{LIBRARIES}/libcheckpoint.so");
+    root.run(&[
+        "PATH=/usr/bin:/bin",
+        "/usr/bin/dpkg-divert",
+        "--local",
+        "--rename",
+        "--add",
+        &place,
+    ]);
+    assert_eq!(compare_dpkg(&root).len(), 0);
+    root.run(&["/bin/rm", &format!("{place}.distrib")]);
+    let facts = crate::facts_of_root::facts(&root, "/", &[], &["/bin/sh"]);
+    assert_eq!(facts.related.incomplete.len(), 1);
+}
+
+const SITE: &str = "usr/local/lib/python3.11/dist-packages";
+/// What is installed, and in which version.
+const INSTALLED: [(&str, &str); 7] = [
+    ("a-one", "1.0"),
+    ("a-two", "2.0.1"),
+    ("a-rc", "1.5rc1"),
+    ("a-cuda", "12.8.90"),
+    ("a-local", "2.8.0+cu128"),
+    ("a-post", "1.0.post2"),
+    ("a-epoch", "1!0.5"),
+];
+
+/// A requirement, mostly of something that is installed.
+fn requirement(random: &mut Random) -> String {
+    let names = INSTALLED.map(|(name, _)| name);
+    let name = if random.chance(20) {
+        "a-nothing"
+    } else {
+        random.pick(&names)
+    };
+    let version = |random: &mut Random| {
+        let all = [
+            "1",
+            "1.0",
+            "2.0",
+            "2.0.1",
+            "1.5",
+            "1.5rc1",
+            "1.5rc2",
+            "12.8.90",
+            "12.9",
+            "2.8.0",
+            "2.8.0+cu128",
+            "2.8.0+cu126",
+            "1.0.post1",
+            "1!0.5",
+            "0.5",
+        ];
+        random.pick(&all).to_owned()
+    };
+    let specifier = |random: &mut Random| {
+        let plain = |text: &str| text.split('+').next().unwrap_or_default().to_owned();
+        let version = version(random);
+        match random.below(8) {
+            0 => format!("=={version}"),
+            1 => format!("!={version}"),
+            2 => format!(">={}", plain(&version)),
+            3 => format!("<={}", plain(&version)),
+            4 => format!("<{}", plain(&version)),
+            5 => format!(">{}", plain(&version)),
+            6 => format!(
+                "~={}.0",
+                plain(&version)
+                    .replace("rc1", "")
+                    .replace("rc2", "")
+                    .replace(".post1", "")
+            ),
+            _ => format!(
+                "=={}.*",
+                plain(&version)
+                    .replace("rc1", "")
+                    .replace("rc2", "")
+                    .replace(".post1", "")
+            ),
+        }
+    };
+    let specifiers: Vec<String> = (0..random.below(3)).map(|_| specifier(random)).collect();
+    let marker = if random.chance(60) {
+        format!("; {}", marker(random, 2))
+    } else {
+        String::new()
+    };
+    format!("{name}{}{marker}", specifiers.join(","))
+}
+
+fn marker(random: &mut Random, depth: usize) -> String {
+    if depth > 0 && random.chance(50) {
+        let (left, right) = (marker(random, depth - 1), marker(random, depth - 1));
+        return format!("({left}) {} {right}", random.pick(&["and", "or"]));
+    }
+    let operator = random.pick(&["==", "!=", ">=", "<=", "<", ">"]).to_owned();
+    let equality = random.pick(&["==", "!="]).to_owned();
+    match random.below(8) {
+        0 => format!(
+            "python_version {operator} '{}'",
+            random.pick(&["3.9", "3.11", "3.12", "3"])
+        ),
+        1 => format!("'{}' {operator} python_version", random.pick(&["3.10", "3.11", "3.13"])),
+        2 => format!(
+            "python_full_version {operator} '{}'",
+            random.pick(&["3.11", "3.10.4", "3.12.1"])
+        ),
+        3 => format!("platform_system {equality} '{}'", random.pick(&["Linux", "Windows"])),
+        4 => format!("sys_platform {equality} \"{}\"", random.pick(&["linux", "darwin"])),
+        5 => format!("platform_machine {equality} '{}'", random.pick(&["x86_64", "aarch64"])),
+        6 => format!("extra == '{}'", random.pick(&["with-cuda", "cuda"])),
+        _ => format!("implementation_name {equality} '{}'", random.pick(&["cpython", "pypy"])),
+    }
+}
+
+/// What pip says of a Debian with these requirements: the distribution, and what it requires.
+fn pip_check(root: &Root) -> BTreeSet<String> {
+    let mut pip = root.command(&["PYTHONPATH=/pip", "/usr/bin/python3", "-m", "pip", "check"]);
+    let output = pip.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(!text.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    let line = |line: &str| {
+        let (who, rest) = line.split_once(" 1 ")?;
+        let name = |text: &str| {
+            text.split(|c: char| "=<>!~,; ".contains(c))
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        };
+        if let Some(missing) = rest.strip_prefix("requires ") {
+            return Some(format!("{who} lacks {}", name(missing)));
+        }
+        Some(format!(
+            "{who} has another {}",
+            name(rest.strip_prefix("has requirement ")?)
+        ))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+fn audited(facts: &ImageFacts) -> BTreeSet<String> {
+    let unmet = facts.related.unmet.iter().map(|unmet| {
+        let lacks = if unmet.installed.is_none() {
+            "lacks"
+        } else {
+            "has another"
+        };
+        format!("{} {lacks} {}", unmet.by.0, unmet.requirement.name)
+    });
+    unmet.collect()
+}
+
+#[test]
+fn the_real_pip_finds_the_same_requirements_unmet() {
+    let parts = ["bookworm", "bookworm.tar"];
+    if !parts.iter().all(|part| crate::support::part(part).is_some()) || !crate::support::is_root() {
+        return;
+    }
+    let Some(pip) = pip_package() else {
+        println!("not run: the python3 of this machine has no pip");
+        return;
+    };
+    let mut root = Root::new(b"");
+    let random = &mut Random::new(1);
+    let mut layer = Layer::new();
+    for (name, version) in INSTALLED {
+        layer = distribution(layer, name, version, "");
+    }
+    // All that are checked for what they require, by one name each.
+    let mut asked = Vec::new();
+    for number in 0..400 {
+        let line = requirement(random);
+        layer = distribution(
+            layer,
+            &format!("jax-cuda{number}"),
+            "1",
+            &format!("Requires-Dist: {line}\n"),
+        );
+        asked.push(format!("jax-cuda{number}: {line}"));
+    }
+    root.add(&layer);
+    std::fs::create_dir(root.path("pip")).unwrap();
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(&pip)
+        .arg(root.path("pip/pip"))
+        .status()
+        .unwrap();
+    assert!(copied.success());
+    let facts = crate::facts_of_root::facts(&root, "/", &[], &["/usr/bin/python3"]);
+    let (real, ours) = (pip_check(&root), audited(&facts));
+    let differs: Vec<String> = real
+        .symmetric_difference(&ours)
+        .map(|line| {
+            let who = line.split(' ').next().unwrap();
+            let asked = asked.iter().find(|asked| asked.starts_with(&format!("{who}: ")));
+            let by = if real.contains(line) { "pip" } else { "audit" };
+            format!("{by} alone: {line} ({})", asked.map_or("?", String::as_str))
+        })
+        .collect();
+    println!("{} of 400 distributions lack something", real.len());
+    assert!(differs.is_empty(), "{}", differs.join("\n"));
+    assert!(real.len() > 50 && real.len() < 350, "{}", real.len());
+}
+
+/// The folder of pip's modules on this machine.
+fn pip_package() -> Option<PathBuf> {
+    let script = "import os, pip; print(os.path.dirname(pip.__file__))";
+    let output = Command::new("python3").args(["-c", script]).output().ok()?;
+    let path = String::from_utf8(output.stdout)
+        .ok()
+        .filter(|_| output.status.success())?;
+    Some(PathBuf::from(path.trim()))
+}
+
+fn distribution(layer: Layer, name: &str, version: &str, requires: &str) -> Layer {
+    let info = format!("{SITE}/{}-{version}.dist-info", name.replace('-', "_"));
+    layer.file(
+        format!("{info}/METADATA"),
+        format!("Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}"),
+    )
+}
+
+/// Makes a wheel of a package with a module and a library.
+const WHEEL: &str = "
+import sys, zipfile
+folder, name, version, library = sys.argv[1:]
+info = f'{name}-{version}.dist-info'
+files = {
+    f'{name}/__init__.py': b'',
+    f'{name}/_C/lib{name}.so': open(library, 'rb').read(),
+    f'{info}/METADATA': f'Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n'.encode(),
+    f'{info}/WHEEL': b'Wheel-Version: 1.0\\nGenerator: x\\nRoot-Is-Purelib: false\\nTag: py3-none-any\\n',
+}
+record = ''.join(f'{path},,{len(content)}\\n' for path, content in files.items())
+files[f'{info}/RECORD'] = f'{record}{info}/RECORD,,\\n'.encode()
+with zipfile.ZipFile(f'{folder}/{name}-{version}-py3-none-any.whl', 'w') as wheel:
+    for path, content in files.items():
+        wheel.writestr(path, content)
+";
+
+/// The findings about packages in a root file system: the rule and the commands.
+fn findings(root: &Root) -> Vec<(String, Vec<String>)> {
+    let reference = format!("rootfs:{}", root.path("").display());
+    let output = crate::support::program(&[&reference, "--format", "json"])
+        .output()
+        .unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = report["findings"].as_array().unwrap().iter();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let of_packages = findings.filter(|finding| {
+        let rule = finding["rule"].as_str().unwrap();
+        rule == "package-files-missing" || rule.starts_with("required-")
+    });
+    let said = of_packages.map(|finding| {
+        let commands = finding["commands"].as_array().into_iter().flatten();
+        (text(&finding["rule"]), commands.map(text).collect())
+    });
+    said.collect()
+}
+
+fn succeeded(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A virtual environment with pip, a wheel of triton beside it, and a torch that asks for that by its metadata alone.
+fn environment(pip: &Path) -> Root {
+    let root = Root::new(b"");
+    std::fs::create_dir_all(root.path("opt")).unwrap();
+    succeeded(&mut root.command(&["/usr/bin/python3", "-m", "venv", "--without-pip", "/opt/venv"]));
+    succeeded(Command::new("cp").arg("-r").arg(pip).arg(root.path(VENV_SITE)));
+    std::fs::create_dir(root.path("wheels")).unwrap();
+    let library = root.path("library.so");
+    std::fs::write(&library, testkit::elf::Elf::library("libtriton.so").build()).unwrap();
+    let mut make = Command::new("python3");
+    make.args(["-c", WHEEL])
+        .arg(root.path("wheels"))
+        .args(["triton", "3.4.0"])
+        .arg(library);
+    succeeded(&mut make);
+    let info = root.path(&format!("{VENV_SITE}/torch-2.8.0.dist-info"));
+    std::fs::create_dir(&info).unwrap();
+    let metadata = "Metadata-Version: 2.1\nName: torch\nVersion: 2.8.0\nRequires-Dist: triton==3.4.0\n";
+    std::fs::write(info.join("METADATA"), metadata).unwrap();
+    root
+}
+
+const VENV_SITE: &str = "opt/venv/lib/python3.11/site-packages";
+
+#[test]
+fn the_printed_commands_repair_what_they_are_printed_for() {
+    let parts = ["bookworm", "bookworm.tar"];
+    if !parts.iter().all(|part| crate::support::part(part).is_some()) || !crate::support::is_root() {
+        return;
+    }
+    let Some(pip) = pip_package() else {
+        println!("not run: the python3 of this machine has no pip");
+        return;
+    };
+    let root = environment(&pip);
+    // The index is a folder; the commands are run as they are printed.
+    let shell = |command: &str| {
+        let command = format!("export PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels PATH=/usr/bin:/bin HOME=/tmp; {command}");
+        succeeded(&mut root.command(&["/bin/sh", "-euc", &command]));
+    };
+    let python = "/opt/venv/bin/python3.11";
+    let install = format!("{python} -m pip install triton==3.4.0");
+    let again = format!("{python} -m pip install --no-deps --force-reinstall triton==3.4.0");
+    for (breaks, rule, expected) in [
+        ("true", "required-package-missing", &install),
+        (
+            "rm -r /opt/venv/lib/python3.11/site-packages/triton",
+            "package-files-missing",
+            &again,
+        ),
+        (
+            "/opt/venv/bin/python3 -m pip uninstall -y triton",
+            "required-package-missing",
+            &install,
+        ),
+    ] {
+        shell(breaks);
+        let told = findings(&root);
+        assert_eq!(told, [(rule.to_owned(), vec![expected.clone()])]);
+        for command in &told[0].1 {
+            shell(command);
+        }
+        assert_eq!(findings(&root), []);
+    }
+}
