@@ -60,9 +60,9 @@ pub struct LibraryProfile {
     pub package: Option<String>,
     /// A word in the name of a package whose version is the library's.
     pub package_word: String,
-    /// What its files need beside the C library.
+    /// What its files need beside the C library, by soname.
     #[serde(default)]
-    pub needed: Vec<NeededLibrary>,
+    pub needed: Vec<String>,
     /// Whether it is made for glibc alone, so that musl loads no copy of it.
     #[serde(default)]
     pub glibc: bool,
@@ -162,18 +162,6 @@ pub struct WheelNames {
     /// Those that can be installed.
     #[serde(default)]
     pub install: Vec<WheelPackage>,
-}
-
-/// A library that those of a profile need.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NeededLibrary {
-    /// Its soname.
-    pub name: String,
-    /// The package that has it on Debian and Ubuntu.
-    pub apt: String,
-    /// The package that has it on Red Hat's systems.
-    pub dnf: String,
 }
 
 /// The packages that a path can be from.

@@ -43,8 +43,8 @@ pub use consumer_profile::{
 pub(crate) use consumer_profile::{is_known_part, opens_library};
 pub use knowledge_base::Knowledge;
 pub use library::{
-    DEFAULT_LIBRARY, FamilyLibrary, HeaderVersion, InstallPlaces, LibraryProfile, NeededLibrary, OwnVersion,
-    SonameRule, WheelNames, WheelOwner, WheelPackage, fill_version,
+    DEFAULT_LIBRARY, FamilyLibrary, HeaderVersion, InstallPlaces, LibraryProfile, OwnVersion, SonameRule, WheelNames,
+    WheelOwner, WheelPackage, fill_version,
 };
 pub use library_release::{LibraryRelease, has_api, has_ended, version_numbers};
 pub use mistake::FileMistake;

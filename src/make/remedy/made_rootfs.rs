@@ -177,7 +177,7 @@ fn unread_library(target: &ImageFacts, linker: &DynamicLoader, name: &str, symbo
     let arch = linker.arch;
     let soname = ByteString::from(name.as_bytes());
     let needed = ["libc.so.6".to_owned()];
-    let own = target.library.needed.iter().map(|needed| &needed.name);
+    let own = target.library.needed.iter();
     let own = own.filter(|_| target.library.is_family(name.as_bytes()));
     let elf = ElfFacts {
         ident: [

@@ -225,7 +225,7 @@ fn recipe_of(
 fn require_system_libraries(target: &ImageFacts, way: &InstallMethod) -> Result<(), MethodObstacle> {
     let brought = way.read_plan().into_iter().flat_map(|copy_plan| &copy_plan.files);
     let brought: Vec<&[u8]> = brought.map(|file| &*file.name).collect();
-    let mut needed = target.library.needed.iter().map(|needed| &needed.name);
+    let mut needed = target.library.needed.iter();
     let lacking = needed.find(|name| !brought.contains(&name.as_bytes()) && !has_library(target, name.as_bytes()));
     lacking.map_or(Ok(()), |name| {
         Err(format!("libcupti needs {name}, which the image lacks: --from an image that has both brings both").into())

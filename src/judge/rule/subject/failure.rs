@@ -7,7 +7,6 @@ use crate::facts::objects::start_failure::FailureCure;
 use crate::facts::software::cuda_runtime::site_packages_of;
 use crate::facts::{self, CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts, RequestKind, RequestOutcome};
 use crate::facts::{is_unforetold, join_words};
-use crate::knowledge::NeededLibrary;
 use crate::knowledge::rule::SubjectKind;
 use crate::shell_quote::quote_path;
 use image_linkage::elf::ByteString;
@@ -47,35 +46,7 @@ fn of_copy(facts: &ImageFacts, copy: &facts::CuptiCopy) -> Option<RuleSubject> {
     };
     let place = (&copy.real_path, Some(copy.layer));
     let object = copy.real_path.to_string();
-    let found = || failure(facts, object, "cupti", &words, shown()).at([place]);
-    (!failures.is_empty()).then(|| found().cured_by(package_commands(facts, &failures)))
-}
-
-/// The commands that install what is missing, where the packages that have all of it are known.
-fn package_commands(facts: &ImageFacts, failures: &[&UnresolvedRequest]) -> Vec<String> {
-    let rootfs = &facts.contexts.as_is.rootfs;
-    let has = |program: &str| rootfs.file(format!("/usr/bin/{program}").as_bytes()).is_some();
-    let known = facts.library.needed.iter();
-    let missing: Option<Vec<&NeededLibrary>> = failures
-        .iter()
-        .map(|failure| known.clone().find(|library| library.name.as_bytes() == &*failure.name))
-        .collect();
-    let missing = missing.unwrap_or_default();
-    let mut red_hat = ["dnf", "microdnf", "yum"].into_iter().filter(|program| has(program));
-    match (missing.as_slice(), red_hat.next()) {
-        ([], _) => Vec::new(),
-        (missing, None) if has("apt-get") => {
-            // Debian's package is on every system with apt: where its file is gone, it is still listed.
-            let install = |it: &&NeededLibrary| format!("apt-get install -y --reinstall {}", it.apt);
-            let update = "apt-get update".to_owned();
-            std::iter::once(update).chain(missing.iter().map(install)).collect()
-        }
-        (missing, Some(program)) => missing
-            .iter()
-            .map(|it| format!("{program} install -y {}", it.dnf))
-            .collect(),
-        _ => Vec::new(),
-    }
+    (!failures.is_empty()).then(|| failure(facts, object, "cupti", &words, shown()).at([place]))
 }
 
 /// What a program that links or opens libcupti does not get, libcupti first, else a newer glibc.
