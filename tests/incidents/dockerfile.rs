@@ -1,0 +1,121 @@
+//! What an engine makes of a Dockerfile that the program writes: stages, commands, copies between stages.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::image::Image;
+use crate::run::{as_root, said};
+
+/// The variables by which pip, uv and apt find NVIDIA's packages without a network. In no image.
+const STAND_INS: [(&str, &str); 10] = [
+    ("PIP_NO_INDEX", "1"),
+    ("PIP_FIND_LINKS", "/mnt/wheelhouse"),
+    ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+    ("PIP_ROOT_USER_ACTION", "ignore"),
+    ("PIP_NO_CACHE_DIR", "1"),
+    ("UV_OFFLINE", "1"),
+    ("UV_NO_CACHE", "1"),
+    ("UV_FIND_LINKS", "/mnt/wheelhouse"),
+    ("APT_CONFIG", "/mnt/apt/apt.conf"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+];
+/// Runs each word as a shell does with its line.
+const EACH: &str = r#"for command; do printf "$ %s\n" "$command"; /bin/sh -ec "$command"; done"#;
+
+/// Builds the last stage of a Dockerfile; without a FROM it begins with the image.
+///
+/// Errors: Why nothing comes out.
+pub fn build<'kit>(image: &Image<'kit>, instructions: &[String], log: &mut String) -> Result<Image<'kit>, String> {
+    let mut stages: BTreeMap<String, Image> = BTreeMap::new();
+    let mut current = ("last".to_owned(), image.branch("stage"));
+    let mut commands = Vec::new();
+    for instruction in instructions {
+        let (word, rest) = instruction.split_once(' ').unwrap_or((instruction, ""));
+        if word == "RUN" {
+            commands.push(rest.to_owned());
+            continue;
+        }
+        run(&mut current.1, &mut commands, log)?;
+        match word {
+            "FROM" => {
+                let (base, name) = rest.split_once(" AS ").unwrap_or((rest, "last"));
+                let folder = format!("stage-{name}");
+                let begun = match stages.get(base) {
+                    Some(stage) => stage.branch(&folder),
+                    None if base == "scratch" => image.branch(&folder).of_layers(&[]),
+                    None if base.starts_with("busybox:") => image.branch(&folder).of_layers(&["debian"]),
+                    None => image.branch(&folder),
+                };
+                let (name, stage) = std::mem::replace(&mut current, (name.to_owned(), begun));
+                stages.insert(name, stage);
+            }
+            "COPY" => {
+                let (from, paths) = rest
+                    .strip_prefix("--from=")
+                    .and_then(|rest| rest.split_once(' '))
+                    .unwrap();
+                let stage = stages
+                    .get(from)
+                    .ok_or_else(|| format!("not applied: COPY --from={from}"))?;
+                let paths = serde_json::from_str(paths).unwrap_or_else(|_| shlex::split(paths).unwrap());
+                current.1.copy(stage, &paths)?;
+            }
+            // What is on NVIDIA's server is here in the kit.
+            "ADD" => {
+                let (address, path) = rest.split_once(' ').unwrap();
+                let file = address.rsplit('/').next().unwrap();
+                commands.push(format!("cp /mnt/apt/{file} {path}"));
+            }
+            "ENV" => set(&mut current.1, rest),
+            "USER" | "SHELL" | "WORKDIR" | "CMD" | "ENTRYPOINT" | "LABEL" => {}
+            _ => return Err(format!("not applied: {word}")),
+        }
+    }
+    run(&mut current.1, &mut commands, log)?;
+    Ok(current.1)
+}
+
+/// Runs what was gathered as one layer.
+fn run(image: &mut Image, commands: &mut Vec<String>, log: &mut String) -> Result<(), String> {
+    if commands.is_empty() {
+        return Ok(());
+    }
+    let words = ["/bin/sh", "-ec", EACH, "sh"].map(str::to_owned).into_iter();
+    let words: Vec<String> = words.chain(commands.drain(..)).collect();
+    let mut start = as_root(image.start.env.clone());
+    start
+        .env
+        .extend(STAND_INS.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let output = image.add(&start, &words);
+    let _ = writeln!(log, "{}{}", said(&output), output.status);
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err("a command fails".to_owned())
+    }
+}
+
+fn set(image: &mut Image, pairs: &str) {
+    for pair in shlex::split(pairs).unwrap() {
+        let (name, value) = pair.split_once('=').unwrap();
+        let before = image.start.env.get(name).cloned().unwrap_or_default();
+        let value = value.replace(&format!("${{{name}}}"), &before);
+        image.start.env.insert(name.to_owned(), value);
+    }
+}
+
+/// The instructions of a text, each with its lines in one; without comments.
+pub fn instructions(text: &str) -> Vec<String> {
+    let mut instructions = Vec::new();
+    let mut lines = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#') && !line.trim().is_empty());
+    while let Some(line) = lines.next() {
+        let mut instruction = line.to_owned();
+        while let Some(more) = instruction.strip_suffix('\\') {
+            instruction = format!("{more}{}", lines.next().unwrap_or_default());
+        }
+        instructions.push(instruction);
+    }
+    instructions
+}

@@ -1,0 +1,100 @@
+//! What the cases share, made once for a run by `kit/make.sh`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+
+use crate::support;
+
+/// The kit, in a folder of its own.
+pub struct Kit {
+    folder: TempDir,
+    digests: BTreeMap<String, String>,
+}
+
+/// A layer below those of a case.
+pub struct SharedLayer {
+    /// Its files.
+    pub tree: PathBuf,
+    /// Its tar.
+    pub tar: PathBuf,
+    /// Its SHA-256 in hexadecimal digits.
+    pub digest: String,
+}
+
+impl Kit {
+    /// Makes it, or says what is missing.
+    pub fn make() -> Option<Self> {
+        let parts = [
+            "bookworm",
+            "uv",
+            "wheels/pip-24.3.1",
+            "wheels/nvidia-cuda-cupti-13.0.85",
+        ];
+        let programs = [("gcc", "gcc"), ("dpkg-deb", "dpkg"), ("unshare", "util-linux")];
+        let complete = parts.iter().all(|part| support::part(part).is_some());
+        if !complete || !support::have_all(&programs) || !support::is_root() {
+            return None;
+        }
+        let folder = tempfile::Builder::new()
+            .prefix("root-")
+            .tempdir_in(support::parts())
+            .unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/incidents/kit/make.sh");
+        let output = Command::new("bash")
+            .arg(script)
+            .args([folder.path(), &support::parts()])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let mut kit = Self {
+            folder,
+            digests: BTreeMap::new(),
+        };
+        for entry in std::fs::read_dir(kit.path("layers")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "tar") {
+                let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+                kit.digests.insert(name, digest(&std::fs::read(&path).unwrap()));
+            }
+        }
+        Some(kit)
+    }
+
+    /// A path of the kit.
+    pub fn path(&self, inside: &str) -> PathBuf {
+        self.folder.path().join(inside)
+    }
+
+    /// A layer by its name.
+    pub fn layer(&self, name: &str) -> SharedLayer {
+        let digest = self
+            .digests
+            .get(name)
+            .unwrap_or_else(|| panic!("the kit has no layer {name}"));
+        SharedLayer {
+            tree: self.path("layers").join(name),
+            tar: self.path("layers").join(format!("{name}.tar")),
+            digest: digest.clone(),
+        }
+    }
+
+    /// The layer of this digest.
+    pub fn known(&self, digest: &str) -> Option<SharedLayer> {
+        let (name, _) = self.digests.iter().find(|(_, known)| *known == digest)?;
+        Some(self.layer(name))
+    }
+}
+
+/// The SHA-256 of bytes in hexadecimal digits.
+pub fn digest(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,234 @@
+//! The run of a case: the failure, what is said of it, and what becomes of it by what is printed.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::case::Case;
+use crate::dockerfile::{self, instructions};
+use crate::image::{Image, Start};
+use crate::kit::Kit;
+use crate::support;
+
+/// Where programs are, unless the image says otherwise.
+const PATH: &str = "/opt/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What came of a case.
+pub struct Outcome {
+    /// The probe failed, in the words of the case.
+    pub reproduced: bool,
+    /// The rule of the first error.
+    pub named: String,
+    /// The commands and instructions that are printed with it.
+    pub commands: Vec<String>,
+    /// What became of the failure by them.
+    pub fix: Cure,
+    /// What became of it by the Dockerfile that `dockerfile` writes.
+    pub dockerfile: Cure,
+    /// What became of it in the image that `slim` makes.
+    pub slim: Cure,
+    /// All that was said on the way.
+    pub log: String,
+}
+
+/// What became of the failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cure {
+    /// The probe succeeds, and the audit passes.
+    Cures,
+    /// It does not, for this.
+    Not(String),
+}
+
+/// Runs a case in a folder of its own.
+pub fn run(kit: &Kit, case: &Case, folder: &Path) -> Outcome {
+    let mut log = String::new();
+    let mut start = Start {
+        env: case.env.clone(),
+        user: case.user,
+    };
+    start.env.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
+    let mut image = Image::new(kit, folder.to_path_buf(), &case.from, start, &case.command);
+    for step in &case.image {
+        let output = image.add(&as_root(BTreeMap::new()), &shell(&format!(". /mnt/steps.sh\n{step}")));
+        assert!(output.status.success(), "{step}: {}", said(&output));
+    }
+    let probe = image.ask(&probe_words(case));
+    let words = format!("{}{}", said(&probe), probe.status);
+    let _ = write!(log, "probe: {words}");
+    let reproduced = !probe.status.success() && words.contains(&case.symptom);
+    let report = audit(kit, case, &image);
+    let first = first_error(&report);
+    let _ = write!(
+        log,
+        "\naudit: {}\n{:#}\n",
+        report["exit_code"],
+        first.cloned().unwrap_or_default()
+    );
+    let named = first
+        .map_or("none", |finding| finding["rule"].as_str().unwrap())
+        .to_owned();
+    let printed = |key| first.map_or(Vec::new(), |finding| texts(finding, key));
+    let commands = [printed("commands"), printed("instructions")].concat();
+    let fix = fix(kit, case, &image, first.unwrap_or(&Value::Null), &mut log);
+    let dockerfile = build(kit, case, &image, &mut log);
+    let slim = slim(kit, case, &image, &mut log);
+    Outcome {
+        reproduced,
+        named,
+        commands,
+        fix,
+        dockerfile,
+        slim,
+        log,
+    }
+}
+
+/// What the commands and instructions of a finding come to.
+fn fix(kit: &Kit, case: &Case, image: &Image, finding: &Value, log: &mut String) -> Cure {
+    let commands = texts(finding, "commands").into_iter();
+    let instructions = commands.map(|command| format!("RUN {command}"));
+    let instructions: Vec<String> = instructions.chain(texts(finding, "instructions")).collect();
+    if instructions.is_empty() {
+        return Cure::Not("nothing printed".to_owned());
+    }
+    carry_out(kit, case, &image.branch("fixed"), &instructions, log)
+}
+
+/// What the Dockerfile comes to.
+fn build(kit: &Kit, case: &Case, image: &Image, log: &mut String) -> Cure {
+    let layout = image.layout();
+    let arguments = [
+        "dockerfile",
+        &layout,
+        "--phase",
+        &case.phase,
+        "--base",
+        "image:case",
+        "--no-config",
+    ];
+    let output = program(kit, &arguments).output().unwrap();
+    let text = said(&output);
+    let _ = write!(log, "\ndockerfile: {}\n{text}", output.status);
+    if !output.status.success() {
+        return Cure::Not("refused".to_owned());
+    }
+    carry_out(kit, case, &image.branch("built"), &instructions(&text), log)
+}
+
+/// Carries out instructions of a Dockerfile on an image, and judges what comes out.
+fn carry_out(kit: &Kit, case: &Case, image: &Image, instructions: &[String], log: &mut String) -> Cure {
+    match dockerfile::build(image, instructions, log) {
+        Ok(built) => judge(kit, case, &built, log),
+        Err(why) => Cure::Not(why),
+    }
+}
+
+/// What `slim` makes of it, with the toolkit that the case names.
+fn slim(kit: &Kit, case: &Case, image: &Image, log: &mut String) -> Cure {
+    let layout = image.layout();
+    let source = image
+        .branch("source")
+        .of_layers(&["debian", &format!("toolkit-{}", case.cupti_from)])
+        .layout();
+    let made = image.branch("slim").folder().join("made");
+    let output_name = format!("oci:{}", made.display());
+    let arguments = [
+        "slim",
+        &layout,
+        "--phase",
+        &case.phase,
+        "--cupti-from",
+        &source,
+        "-o",
+        &output_name,
+        "--no-config",
+    ];
+    let output = program(kit, &arguments).output().unwrap();
+    let _ = write!(log, "\nslim: {}\n{}", output.status, said(&output));
+    if !output.status.success() {
+        return Cure::Not("refused".to_owned());
+    }
+    judge(kit, case, &image.made(&made), log)
+}
+
+/// Whether the probe succeeds in an image, and its audit passes.
+fn judge(kit: &Kit, case: &Case, image: &Image, log: &mut String) -> Cure {
+    let probe = image.ask(&probe_words(case));
+    let _ = write!(log, "probe: {}\n{}", probe.status, said(&probe));
+    if !probe.status.success() {
+        return Cure::Not("the probe fails".to_owned());
+    }
+    let report = audit(kit, case, image);
+    let first = first_error(&report);
+    let _ = write!(
+        log,
+        "audit: {}\n{:#}\n",
+        report["exit_code"],
+        first.cloned().unwrap_or_default()
+    );
+    if report["exit_code"] == 0 {
+        Cure::Cures
+    } else {
+        let rule = first.map_or("an open verdict", |finding| finding["rule"].as_str().unwrap());
+        Cure::Not(format!("the audit: {rule}"))
+    }
+}
+
+fn audit(kit: &Kit, case: &Case, image: &Image) -> Value {
+    let layout = image.layout();
+    let mut arguments = vec![
+        "audit",
+        &layout,
+        "--phase",
+        &case.phase,
+        "--format",
+        "json",
+        "--no-config",
+    ];
+    if let Some(tool) = &case.tool {
+        arguments.extend(["--tool", tool]);
+    }
+    let output = program(kit, &arguments).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said(&output)))
+}
+
+fn program(kit: &Kit, arguments: &[&str]) -> Command {
+    let mut command = support::program(arguments);
+    command.env("CUPTI_AUDIT_CACHE_DIR", kit.path("cache"));
+    command
+}
+
+fn first_error(report: &Value) -> Option<&Value> {
+    let findings = report["findings"].as_array();
+    let mut findings = findings.unwrap_or_else(|| panic!("no report: {report}")).iter();
+    findings.find(|finding| finding["severity"] == "error")
+}
+
+fn texts(finding: &Value, key: &str) -> Vec<String> {
+    let texts = finding[key].as_array().into_iter().flatten();
+    texts.map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+/// How root starts a program of an image.
+pub fn as_root(mut env: BTreeMap<String, String>) -> Start {
+    env.entry("PATH".to_owned()).or_insert_with(|| PATH.to_owned());
+    env.insert("HOME".to_owned(), "/root".to_owned());
+    Start { env, user: 0 }
+}
+
+fn shell(text: &str) -> Vec<String> {
+    ["/bin/sh", "-ec", text].map(str::to_owned).to_vec()
+}
+
+fn probe_words(case: &Case) -> Vec<String> {
+    shlex::split(&case.probe).unwrap()
+}
+
+/// What a program said.
+pub fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
