@@ -69,7 +69,7 @@ impl Cure {
 
     /// What a build does; `None` where it would cure nothing.
     fn by_build(audit: &AuditedImage, plan: &Plan, recipe: PhaseRecipe) -> Option<Self> {
-        let cured = cured_findings(audit, &recipe);
+        let cured = cured_findings(audit, plan, &recipe);
         let passes = recipe.foretold.verdict != Verdict::Fail;
         if cured.is_empty() && !passes {
             return None;
@@ -104,7 +104,7 @@ impl Cure {
         let (image, phase) = (quote_shell(&audit.facts.image.reference), &plan.phase);
         let slim = format!("cupti-audit slim {image} --phase {phase} --cupti-from {from} -o oci:OUT writes the image");
         Some(Self {
-            cured: cured_findings(audit, recipe),
+            cured: cured_findings(audit, plan, recipe),
             words: format!("bring in {release}, which nothing in the image could install: {get}{slim}"),
             commands: Vec::new(),
             instructions: Vec::new(),
@@ -145,14 +145,17 @@ impl Cure {
     }
 }
 
-/// The numbers of the findings that an audit of what the recipe makes has no longer.
-fn cured_findings(audit: &AuditedImage, recipe: &PhaseRecipe) -> Vec<usize> {
+/// The numbers of the findings that an audit of what the recipe makes has no longer, or, where both are for the same
+/// phase, of a lower severity.
+fn cured_findings(audit: &AuditedImage, plan: &Plan, recipe: &PhaseRecipe) -> Vec<usize> {
+    let is_same_phase = audit.phases == [plan.phase.as_str()];
     let is_left = |finding: &Finding| {
         let mut left = recipe.foretold.findings.iter();
         left.any(|other| {
             let is_there = |place| other.locations.contains(place);
             let is_same_place = finding.locations.is_empty() || finding.locations.iter().any(is_there);
-            other.rule == finding.rule && is_same_place
+            let is_as_grave = !is_same_phase || other.severity >= finding.severity;
+            other.rule == finding.rule && is_same_place && is_as_grave
         })
     };
     let findings = audit.findings.iter().enumerate();

@@ -79,6 +79,12 @@ impl ImageConfig {
             .find(|(name, _)| name == key)
             .map(|(_, value)| value.as_str())
     }
+
+    /// Gives a variable a value in place of the one that it has, as `ENV` does.
+    pub fn set_env(&mut self, key: &str, value: String) {
+        self.env.retain(|(name, _)| name != key);
+        self.env.push((key.to_owned(), value));
+    }
 }
 
 /// Only the fields that are used, all optional: engines accept configs that a strict reading would refuse.

@@ -7,6 +7,7 @@ use super::made_rootfs::make_rootfs;
 use super::phase_recipe::{ForetoldAudit, PhaseRecipe};
 use crate::facts::{MergedLayers, gather_from_rootfs};
 use crate::judge::audit::judge_image;
+use crate::knowledge::file_interest::LIBRARY_PATH;
 use crate::make::still_works::check_still_works;
 
 /// The verdict on the image as the recipe leaves it, for its phase, and the bytes of the files that its build writes.
@@ -24,9 +25,7 @@ pub(super) fn foretell_audit(
     } = *question.request;
     let mut image = target.image.clone();
     if let Some(path) = &recipe.library_path {
-        // The last of a name counts.
-        let variable = ("LD_LIBRARY_PATH".to_owned(), path.value.clone());
-        image.config.env.push(variable);
+        image.config.set_env(LIBRARY_PATH, path.value.clone());
     }
     let (rootfs, adds) = make_rootfs(question, recipe)?;
     let layers = MergedLayers {

@@ -2,7 +2,7 @@
 
 use super::build_check::{self, names_to_check};
 use super::copy_plan::{CopyPlan, has_library};
-use super::file_ways::unread_copy;
+use super::file_ways::{find_in_place, unread_copy};
 use super::foretold_audit::foretell_audit;
 use super::image_system::read_image_system;
 use super::install_context::{InstallContext, RecipeRequest};
@@ -34,11 +34,17 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         target, phase, plan, ..
     } = *request;
     let question = InstallContext::new(request)?;
-    let drop = if request.drops {
+    let mut drop = if request.drops {
         plan.drop.clone()
     } else {
         unneeded_files(target, &request.knowledge.profilers, &phase.without_drop())
     };
+    if plan.lacks_cupti(target) {
+        // Nobody gets it as the image is, and it may be what is led to.
+        let placed = find_in_place(target, phase, CacheUpdate::Build);
+        let placed = placed.map(|found| found.files).unwrap_or_default();
+        drop.retain(|item| !placed.iter().any(|file| file.from == item.path));
+    }
     let blank = blank_recipe(&question, &drop)?;
     // A verdict that CUPTI cannot change is no reason to bring it, and neither is one of a phase without a use for it.
     let mut recipe = if plan.lacks_cupti(target) {

@@ -15,6 +15,7 @@ use super::twin_files::TwinFiles;
 use crate::facts::{ImageFacts, PROVENANCE_PLACE};
 use crate::judge::image_reading::ReadOptions;
 use crate::judge::plan::Plan;
+use crate::knowledge::file_interest::LIBRARY_PATH;
 use crate::make::added_layer::{AddedLayer, AddedMember};
 use crate::make::remedy::install_folder::FolderDiscovery;
 use image_linkage::digest::Digest;
@@ -137,9 +138,7 @@ pub(crate) fn foretell_image(making: &SlimInput<'_>) -> Result<ReadImage, SlimEr
         layers.push(layer.index());
     }
     if let Some(path) = &making.decision.library_path {
-        // Of a key that stands twice the last counts.
-        let variable = ("LD_LIBRARY_PATH".to_owned(), path.value.clone());
-        image.config.env.push(variable);
+        image.config.set_env(LIBRARY_PATH, path.value.clone());
     }
     Ok(ReadImage { image, layers })
 }

@@ -210,9 +210,10 @@ objects() {
     -Wl,--allow-shlib-undefined,-z,now
   object events-13 -DEVENTS -DMAIN "$parts/wheels/nvidia-cuda-cupti-13.0.85/nvidia/cu13/lib/libcupti.so.13" -Wl,--allow-shlib-undefined
   object _cupti.so "${shared[@]}" -DMODULE=cupti '-DOPENS="libcupti.so.13","libcupti.so.12"'
-  object nvprof -DMAIN '-DOPENS="libcuinj64.so.11.8"'
+  object nvprof -DMAIN '-DOPENS="libcuinj64.so.11.8"' \
+    "$parts/wheels/nvidia-cuda-cupti-cu11-11.8.87/nvidia/cuda_cupti/lib/libcupti.so.11.8" -Wl,--allow-shlib-undefined
   of_newer_glibc "$lent/objects/libcupti-newer-glibc.so.12"
-  object libtorch_cpu-static.so "${shared[@]}" -Wl,-soname,libtorch_cpu.so
+  object libtorch_cpu-without.so "${shared[@]}" -Wl,-soname,libtorch_cpu.so '-DBUILT="-DUSE_KINETO -DLIBKINETO_NOCUPTI"'
   object libtorch_cpu-new.so "${shared[@]}" -DLINKS -DNEWER -Wl,-soname,libtorch_cpu.so "$lib" \
     "$rpath,"'$ORIGIN/../../nvidia/cuda_cupti/lib:$ORIGIN'
   object libtorch_global_deps.so "${shared[@]}"

@@ -1,10 +1,15 @@
 /* What stands for real programs and libraries. -DLINKS: it is linked with CUPTI; -DNEWER: with functions of 12.8.
    -DOPENS="a","b": open_cupti() opens the first that the loader finds. -DMODULE=name: a module of Python.
    -DTIMESTAMP, -DEVENTS: it calls functions that later releases have no more.
+   -DBUILT="flags": PyTorch's, which torch.__config__.show() prints.
    -DMAIN: a program, which opens what there is to open. */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>
+
+#ifdef BUILT
+const char flags[] = "Build settings: CXX_FLAGS=" BUILT " -DSYMBOLICATE_MOBILE_DEBUG_HANDLE -O2";
+#endif
 
 #ifdef LINKS
 int cuptiActivityEnable(int);
