@@ -68,7 +68,11 @@ pub fn run(kit: &Kit, case: &Case, folder: &Path) -> Outcome {
         report["exit_code"],
         first.cloned().unwrap_or_default()
     );
+    // Of what ends in no error a note may tell.
+    let told = report["findings"].as_array().into_iter().flatten();
+    let told = || told.clone().find(|finding| finding["rule"] == case.rule);
     let named = first
+        .or_else(told)
         .map_or("none", |finding| finding["rule"].as_str().unwrap())
         .to_owned();
     let printed = |key| first.map_or(Vec::new(), |finding| texts(finding, key));

@@ -27,6 +27,8 @@ int (*const timestamp)(void *, void *) = cuptiDeviceGetTimestamp;
 #endif
 #ifdef EVENTS
 int cuptiGetNumEventDomains(unsigned *);
+int cuptiEventGroupCreate(void *, void **, unsigned);
+int (*const group)(void *, void **, unsigned) = cuptiEventGroupCreate;
 #endif
 
 #ifdef OPENS
