@@ -32,7 +32,7 @@ fn what_is_printed_names_the_cause_and_cures_it() {
             println!("{name}\n{}", outcome.log);
         }
     } else {
-        insta::assert_snapshot!(table(&outcomes));
+        compare_page(&page(&outcomes));
     }
     let mut wrong = Vec::new();
     for (name, case, outcome) in &outcomes {
@@ -59,24 +59,71 @@ fn complaint(case: &Case, outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// A line for each case.
-fn table(outcomes: &[(&String, &Case, Outcome)]) -> String {
-    let mut text = String::new();
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/incidents.md");
+
+const HEAD: &str = "\
+# Find your error
+
+Each entry is a failure that people met. A test makes an image that fails in this way, audits it, runs the commands that
+the audit prints, and runs the failing program again, all with the real loader, pip, apt and dpkg. Your image may call for
+another command: `cupti-audit IMAGE` prints yours. `cupti-audit explain ERROR` explains an error text without an image.
+";
+
+/// The page of documentation, by class.
+fn page(outcomes: &[(&String, &Case, Outcome)]) -> String {
+    let mut classes: BTreeMap<&str, String> = BTreeMap::new();
     for (name, case, outcome) in outcomes {
-        let named = if outcome.named == case.rule {
-            outcome.named.clone()
-        } else {
-            format!("{}, not {}", outcome.named, case.rule)
-        };
-        let [dockerfile, slim] = [&outcome.dockerfile, &outcome.slim].map(words);
-        let fix = fix(case, outcome);
-        let _ = writeln!(text, "{name} ({}): {named}", case.class);
-        let _ = writeln!(text, "    fix: {fix}; dockerfile: {dockerfile}; slim: {slim}");
-        for command in &outcome.commands {
-            let _ = writeln!(text, "    $ {command}");
+        let text = classes.entry(&case.class).or_default();
+        let _ = writeln!(text, "\n### {}\n\n`{}`\n", name.replace('-', " "), case.symptom);
+        let link = case.link.as_ref().map(|link| format!(" ({link})"));
+        let _ = writeln!(text, "{}{}\n", case.story.trim(), link.unwrap_or_default());
+        let rule = &outcome.named;
+        let _ = writeln!(text, "Found by [{rule}](rules.md#{rule}).");
+        let _ = writeln!(text, "{}", cures(case, outcome));
+        let notes = case.not_cured.iter().chain(&case.known_wrong);
+        notes.for_each(|note| writeln!(text, "Note: {}.", note.trim()).unwrap());
+        if !outcome.commands.is_empty() {
+            let _ = writeln!(text, "\n```sh\n{}\n```", outcome.commands.join("\n"));
         }
     }
-    text
+    let mut page = HEAD.to_owned();
+    for (class, text) in classes {
+        let mut class = class.to_owned();
+        class[..1].make_ascii_uppercase();
+        let _ = write!(page, "\n## {class}\n{text}");
+    }
+    page
+}
+
+/// What cures a case, and what does not with the reason.
+fn cures(case: &Case, outcome: &Outcome) -> String {
+    let fix = fix(case, outcome);
+    let ways = [
+        ("the commands", fix.as_str()),
+        ("`dockerfile`", words(&outcome.dockerfile)),
+        ("`slim`", words(&outcome.slim)),
+    ];
+    let (cure, not): (Vec<_>, Vec<_>) = ways.into_iter().partition(|(_, came)| *came == words(&Cure::Cures));
+    let cure: Vec<&str> = cure.iter().map(|(way, _)| *way).collect();
+    let not: Vec<String> = not.iter().map(|(way, why)| format!("{way} ({why})")).collect();
+    let said = [("Cured by", cure.join(", ")), ("Not cured by", not.join(", "))];
+    let said = said.iter().filter(|(_, ways)| !ways.is_empty());
+    said.map(|(words, ways)| format!("{words} {ways}."))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// Compares the page with what the runs came to, or writes it.
+fn compare_page(page: &str) {
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(PAGE, page).unwrap();
+    }
+    let there = std::fs::read_to_string(PAGE).unwrap_or_default();
+    let differs = page.lines().zip(there.lines()).find(|(is, there)| is != there);
+    assert!(
+        page == there,
+        "docs/incidents.md is not what the runs came to: {differs:?}\nUPDATE_DOCS=1 cargo test --test incidents remakes it"
+    );
 }
 
 /// Whether what is printed cures it, and is what is called for.
