@@ -88,6 +88,7 @@ fn running(name: &str) -> Vec<Judged> {
     let host = |driver: &str, has_gpu, counters| HostFacts {
         driver: Some(driver.to_owned()).filter(|driver| !driver.is_empty()),
         has_gpu,
+        has_other_driver: false,
         counters,
         has_daemon: false,
     };

@@ -17,7 +17,8 @@ use testkit::layer::{Blob, Compression};
 use testkit::spec::{Fixture, Sources, Status};
 
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
-const WANTED: &str = "libcupti.so.12";
+/// What the probe asks for: the first for most, the second where only that is there.
+const WANTED: [&str; 2] = ["libcupti.so.12", "libcupti.so.13"];
 
 /// Whether a chroot and the real loader can be had.
 fn can_ask() -> bool {
@@ -55,9 +56,24 @@ fn unpack(sources: &Sources, fixture: &Fixture) -> TempDir {
         .find(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_file()));
     fs::copy(LOADER, loader.unwrap()).unwrap();
     let probe = root.path().join("probe");
-    fs::write(&probe, Elf::executable().needed(WANTED).build()).unwrap();
+    let [usual, newer] = WANTED;
+    let wanted = if holds(root.path(), newer) && !holds(root.path(), usual) {
+        newer
+    } else {
+        usual
+    };
+    fs::write(&probe, Elf::executable().needed(wanted).build()).unwrap();
     fs::set_permissions(&probe, fs::Permissions::from_mode(0o755)).unwrap();
     root
+}
+
+/// Whether a file of this name lies anywhere in a folder.
+fn holds(root: &Path, name: &str) -> bool {
+    let found = Command::new("find")
+        .arg(root)
+        .args(["-name", name, "-print", "-quit"])
+        .output();
+    !found.unwrap().stdout.is_empty()
 }
 
 /// Applies a layer to a folder. Fixtures name real folders only, so no link is followed.

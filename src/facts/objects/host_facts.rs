@@ -10,6 +10,8 @@ pub struct HostFacts {
     pub driver: Option<String>,
     /// Whether a GPU's device is in the container.
     pub has_gpu: bool,
+    /// Whether the GPU is that of WSL or of a Tegra board, whose drivers say no version in `/proc`.
+    pub has_other_driver: bool,
     /// Whether hardware counters are granted; `None` where the driver does not say whom it gives them.
     pub counters: Option<bool>,
     /// Whether Dynolog's daemon listens where PyTorch looks for it.
@@ -31,8 +33,11 @@ pub fn read_host_facts(read: impl Fn(&str) -> Option<String>, devices: &[String]
     });
     // What nvidia.ko calls NVreg_RestrictProfilingToAdminUsers is told under this name.
     let restricted = read("/proc/driver/nvidia/params").and_then(|text| parameter(&text, "RmProfilingAdminOnly"));
+    // NVIDIA's entry points look for the same: 50-gpu-driver-check.sh of nvidia/cuda.
+    let has_other_driver = devices.iter().any(|name| matches!(name.as_str(), "dxg" | "nvgpu"));
     HostFacts {
-        has_gpu: devices.iter().any(is_gpu),
+        has_gpu: has_other_driver || devices.iter().any(is_gpu),
+        has_other_driver,
         counters: restricted.map(|restricted| restricted == "0" || is_privileged),
         // An abstract socket: Kineto's IPCMonitor sends to this name.
         has_daemon: read("/proc/net/unix").is_some_and(|text| text.lines().any(|line| line.ends_with(" @dynolog"))),
@@ -120,10 +125,19 @@ mod tests {
         let expected = HostFacts {
             driver: Some("535.104.05".to_owned()),
             has_gpu: true,
+            has_other_driver: false,
             counters: None,
             has_daemon: true,
         };
         assert_eq!(found, expected);
+        for device in ["dxg", "nvgpu"] {
+            let expected = HostFacts {
+                has_gpu: true,
+                has_other_driver: true,
+                ..HostFacts::default()
+            };
+            assert_eq!(read_host_facts(|_| None, &[device.to_owned()]), expected);
+        }
         assert!(!read_host_facts(read, &devices[..1]).has_gpu);
     }
 }

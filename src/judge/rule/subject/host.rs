@@ -43,7 +43,7 @@ fn subject(facts: &ImageFacts, host: &HostFacts) -> RuleSubject {
         ("driver", escaped(driver)),
         ("least_driver", text(known.or(branch).unwrap_or_default())),
         ("needed_driver", text(branch.or(known).unwrap_or_default())),
-        ("has_driver", flag(host.driver.is_some())),
+        ("has_driver", flag(host.driver.is_some() || host.has_other_driver)),
         ("runs_cuda", flag(!is_older_than(branch.or(known)))),
         ("older_than_cuda", flag(is_older_than(known))),
         ("has_gpu", flag(host.has_gpu)),
