@@ -37,8 +37,7 @@ fn find_cure(audit: &AuditedImage, knowledge: &Knowledge, conditions: &GatherOpt
 
 /// What a recipe cures and how.
 struct Cure {
-    /// The numbers of the findings that it cures.
-    cured: Vec<usize>,
+    cured: CuredFindings,
     /// What it does, in a sentence.
     words: String,
     commands: Vec<String>,
@@ -69,9 +68,9 @@ impl Cure {
 
     /// What a build does; `None` where it would cure nothing.
     fn by_build(audit: &AuditedImage, plan: &Plan, recipe: PhaseRecipe) -> Option<Self> {
-        let cured = cured_findings(audit, plan, &recipe);
+        let cured = CuredFindings::of_recipe(audit, plan, &recipe);
         let passes = recipe.foretold.verdict != Verdict::Fail;
-        if cured.is_empty() && !passes {
+        if cured.gone.is_empty() && !passes {
             return None;
         }
         let library_path = recipe.library_path.iter();
@@ -104,7 +103,7 @@ impl Cure {
         let (image, phase) = (quote_shell(&audit.facts.image.reference), &plan.phase);
         let slim = format!("cupti-audit slim {image} --phase {phase} --cupti-from {from} -o oci:OUT writes the image");
         Some(Self {
-            cured: cured_findings(audit, plan, recipe),
+            cured: CuredFindings::of_recipe(audit, plan, recipe),
             words: format!("bring in {release}, which nothing in the image could install: {get}{slim}"),
             commands: Vec::new(),
             instructions: Vec::new(),
@@ -115,7 +114,7 @@ impl Cure {
     /// Writes the fix to the finding that is the cause, and to the others that they follow from it.
     fn mark_findings(&self, findings: &mut [Finding], knowledge: &Knowledge) {
         let of_cured = || {
-            let numbers = self.cured.iter();
+            let numbers = self.cured.gone.iter().chain(&self.cured.lowered);
             numbers.filter_map(|number| Some((*number, findings.get(*number)?)))
         };
         let nearness = |finding: &Finding| (distance(finding, knowledge), Reverse(finding.severity));
@@ -136,7 +135,7 @@ impl Cure {
                     finding.commands.clone_from(&self.commands);
                     finding.instructions.clone_from(&self.instructions);
                 }
-            } else if self.cured.contains(&number) {
+            } else if self.cured.gone.contains(&number) {
                 finding.fix = format!("what cures {rule} cures this, too");
                 finding.commands.clear();
                 finding.follows = Some(rule.clone());
@@ -145,23 +144,37 @@ impl Cure {
     }
 }
 
-/// The numbers of the findings that an audit of what the recipe makes has no longer, or, where both are for the same
-/// phase, of a lower severity.
-fn cured_findings(audit: &AuditedImage, plan: &Plan, recipe: &PhaseRecipe) -> Vec<usize> {
-    let is_same_phase = audit.phases == [plan.phase.as_str()];
-    let is_left = |finding: &Finding| {
-        let mut left = recipe.foretold.findings.iter();
-        left.any(|other| {
-            let is_there = |place| other.locations.contains(place);
-            let is_same_place = finding.locations.is_empty() || finding.locations.iter().any(is_there);
-            let is_as_grave = !is_same_phase || other.severity >= finding.severity;
-            other.rule == finding.rule && is_same_place && is_as_grave
-        })
-    };
-    let findings = audit.findings.iter().enumerate();
-    let grave = findings.filter(|(_, it)| it.suppressed.is_none() && it.severity >= Severity::Warning);
-    let cured = grave.filter(|(_, finding)| recipe.way.is_some() && !is_left(finding));
-    cured.map(|(number, _)| number).collect()
+/// What a recipe does to findings, by their numbers.
+struct CuredFindings {
+    /// Those that an audit of what it makes has no longer.
+    gone: Vec<usize>,
+    /// Those that are less grave then.
+    lowered: Vec<usize>,
+}
+
+impl CuredFindings {
+    fn of_recipe(audit: &AuditedImage, plan: &Plan, recipe: &PhaseRecipe) -> Self {
+        // Severities of one phase and of another cannot be compared.
+        let is_same_phase = audit.phases == [plan.phase.as_str()];
+        let (mut gone, mut lowered) = (Vec::new(), Vec::new());
+        for (number, finding) in audit.findings.iter().enumerate() {
+            if finding.suppressed.is_some() || finding.severity < Severity::Warning || recipe.way.is_none() {
+                continue;
+            }
+            let is_there = |other: &&Finding| {
+                let mut places = finding.locations.iter();
+                other.rule == finding.rule
+                    && (finding.locations.is_empty() || places.any(|place| other.locations.contains(place)))
+            };
+            let left = recipe.foretold.findings.iter().filter(is_there);
+            match left.map(|other| other.severity).max() {
+                None => gone.push(number),
+                Some(severity) if is_same_phase && severity < finding.severity => lowered.push(number),
+                Some(_) => {}
+            }
+        }
+        Self { gone, lowered }
+    }
 }
 
 /// What the recipe does as commands; none where files of another image are needed, or the image runs no command.

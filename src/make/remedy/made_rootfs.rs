@@ -117,6 +117,15 @@ fn add_library(
         }
         layer.make_links(rootfs, &copy_plan.links)?;
     }
+    if let InstallMethod::Pip(pip) = way
+        && !pip.is_listed
+    {
+        // By this the package counts as installed.
+        let folder = format!("{}-{}.dist-info", pip.name.replace('-', "_"), pip.version);
+        let metadata = pip.site.join(folder.as_bytes()).join(b"METADATA");
+        let text = format!("Metadata-Version: 2.1\nName: {}\nVersion: {}\n", pip.name, pip.version);
+        layer.write_file(rootfs, &metadata, text.into_bytes(), "")?;
+    }
     let unread = unread_folder(question, way, recipe);
     if let Some(folder) = &unread {
         add_unread(layer, question, way, folder, recipe)?;
