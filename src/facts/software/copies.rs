@@ -6,6 +6,7 @@ use crate::facts::objects::resolved_objects::opened_object;
 use crate::facts::objects::world::ByWorld;
 use crate::facts::software::consumers::CuptiConsumer;
 use crate::facts::software::copy_version::{self, VersionHeaders, VersionSource};
+use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::facts::software::cupti_files::CuptiFiles;
 use crate::facts::software::file_owner::{self, FileOwner, OwnerKind};
 use crate::knowledge::{Knowledge, ReleaseFile};
@@ -47,6 +48,13 @@ pub struct CuptiCopy {
     pub denial: Option<AccessDenial>,
     /// What is wrong with the file.
     pub problems: Vec<String>,
+}
+
+impl CuptiCopy {
+    /// The CUDA that it is of, as far as its version is known.
+    pub fn cuda(&self) -> Option<CudaVersion> {
+        parse_cuda_version(&self.version.as_ref()?.0)
+    }
 }
 
 /// Describes the copies: version, owner, and who gets them.

@@ -12,7 +12,6 @@ use crate::facts::objects::world::ByWorld;
 use crate::facts::software::companions::{CompanionLookup, CompanionRequest, look_up_companions};
 use crate::facts::software::consumers::CuptiConsumer;
 use crate::facts::software::copies::CuptiCopy;
-use crate::facts::software::cuda_runtime::parse_cuda_version;
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::has_ended;
 use image_linkage::elf::SymbolRole;
@@ -126,9 +125,7 @@ fn exports(rootfs: &Rootfs, path: &RootPath, api: &CuptiApi) -> bool {
 /// Whether the release of the libcupti at this path has an API no more, though it exports it.
 fn is_over(copies: &[CuptiCopy], path: &RootPath, api: &CuptiApi) -> bool {
     let copy = copies.iter().find(|copy| copy.real_path == *path);
-    let version = copy.and_then(|copy| copy.version.as_ref());
-    let cuda = version.and_then(|(version, _)| parse_cuda_version(version));
-    cuda.is_some_and(|cuda| has_ended(cuda, api))
+    copy.and_then(CuptiCopy::cuda).is_some_and(|cuda| has_ended(cuda, api))
 }
 
 /// What each consumer, and a process without search paths, can use.

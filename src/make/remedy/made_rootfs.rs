@@ -13,8 +13,8 @@ use super::phase_recipe::PhaseRecipe;
 use super::search_path_setup::SearchPathSetup;
 use super::target::elf_at;
 use super::target_release::known_file;
-use crate::facts::ImageFacts;
 use crate::facts::software::cuda_runtime::parse_cuda_version;
+use crate::facts::{CuptiCopy, ImageFacts};
 use crate::knowledge::has_api;
 use crate::make::added_layer::{AddedLayer, AddedMember};
 use image_linkage::elf::{ByteString, DynamicSymbol, ElfFacts, SymbolRole};
@@ -223,18 +223,13 @@ fn exports(target: &ImageFacts, soname: &str, cuda: Option<(u32, u32)>) -> Vec<D
     let of_apis = apis.filter_map(|api| api.exports.as_deref());
     let of_apis = of_apis.map(|name| ByteString::from(name.trim_end_matches('*').as_bytes()));
     // What a copy of the same release is known to lack, another file of it lacks as well.
-    let lacking = target
-        .consumers
-        .iter()
-        .map(|consumer| &consumer.outcome.as_is)
-        .filter(|gets| {
-            let copy = target
-                .copies
-                .iter()
-                .find(|copy| Some(&copy.real_path) == gets.real_path.as_ref());
-            let version = copy.and_then(|copy| parse_cuda_version(&copy.version.as_ref()?.0));
-            version.is_some() && version == cuda
-        });
+    let lacking = target.consumers.iter().map(|consumer| &consumer.outcome.as_is);
+    let lacking = lacking.filter(|gets| {
+        let mut copies = target.copies.iter();
+        let copy = copies.find(|copy| Some(&copy.real_path) == gets.real_path.as_ref());
+        let of = copy.and_then(CuptiCopy::cuda);
+        of.is_some() && of == cuda
+    });
     let lacking: BTreeSet<&ByteString> = lacking.flat_map(|gets| &gets.missing_symbols).collect();
     let consumers = target.consumers.iter();
     let imports = consumers.filter_map(|consumer| elf_at(target, &consumer.object));

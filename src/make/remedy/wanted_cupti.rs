@@ -113,7 +113,7 @@ pub(super) fn choose_source_copy<'s>(
     };
     let of_soname = |copy: &&&CuptiCopy| wanted.soname.is_none() || copy.soname.as_ref() == wanted.soname.as_ref();
     let meant = choose_release(target, linker, None).filter(|it| !it.is_guess);
-    let is_of_cuda = |copy: &CuptiCopy| meant.as_ref().map(|it| it.release.cuda) == release(copy);
+    let is_of_cuda = |copy: &CuptiCopy| meant.as_ref().is_none_or(|it| copy.cuda() == Some(it.release.cuda));
     let fitting = copies.iter().filter(of_machine).filter(of_soname);
     let best = fitting.min_by_key(|copy| {
         // Releases of one soname stand in for each other. Then one that others of its folder belong to, then the place
@@ -131,11 +131,6 @@ pub(super) fn choose_source_copy<'s>(
         wants: format!("{} for {}", wanted.words(), linker.arch.name),
         has: has(&copies),
     })
-}
-
-/// The major and minor version of a copy.
-fn release(copy: &CuptiCopy) -> Option<cuda_runtime::CudaVersion> {
-    cuda_runtime::parse_cuda_version(&copy.version.as_ref()?.0)
 }
 
 /// The copies of a source in words.

@@ -3,8 +3,7 @@
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, escaped, flag, text};
 use crate::facts::objects::resolved_objects::elf_at;
-use crate::facts::software::cuda_runtime::parse_cuda_version;
-use crate::facts::{CuptiConsumer, ImageFacts, RequestOutcome};
+use crate::facts::{CuptiConsumer, CuptiCopy, ImageFacts, RequestOutcome};
 use crate::judge::rule::subject::release_mismatch::{self, ReleaseMismatch};
 use crate::knowledge::api::CuptiApi;
 use crate::knowledge::has_ended;
@@ -33,8 +32,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
 fn ended_apis<'f>(facts: &'f ImageFacts, consumer: &CuptiConsumer) -> Vec<&'f str> {
     let got = consumer.outcome.as_is.real_path.as_ref();
     let copy = facts.copies.iter().find(|copy| got == Some(&copy.real_path));
-    let version = copy.and_then(|copy| copy.version.as_ref());
-    let Some(cuda) = version.and_then(|(version, _)| parse_cuda_version(version)) else {
+    let Some(cuda) = copy.and_then(CuptiCopy::cuda) else {
         return Vec::new();
     };
     let elf = elf_at(&facts.contexts.as_is.rootfs, &consumer.object);

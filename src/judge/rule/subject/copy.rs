@@ -140,8 +140,7 @@ fn processors(facts: &ImageFacts, copy: &facts::CuptiCopy) -> FieldPairs<2> {
 /// The CUDA runtime that the copy is used with. A copy that a tool brings for itself goes with that tool.
 fn runtime(copy: &facts::CuptiCopy, runtimes: &[CudaRuntime]) -> FieldPairs<3> {
     let beside = cuda_runtime::runtime_beside(copy, runtimes).filter(|_| copy.owner.kind != OwnerKind::Bundled);
-    let own = copy.version.as_ref();
-    let own = own.and_then(|(version, _)| cuda_runtime::parse_cuda_version(version));
+    let own = copy.cuda();
     let other = beside.and_then(|runtime| cuda_runtime::parse_cuda_version(&runtime.version));
     let versions = own.zip(other);
     let cudart = beside.map(|runtime| runtime.version.clone());
