@@ -224,11 +224,15 @@ impl AuditedImage {
         is_had && without.is_empty() && self.facts.status_is_open.is_none()
     }
 
-    /// The phases that fail: of those that were asked for, where any was.
-    pub fn failed_plans(&self) -> impl Iterator<Item = &Plan> {
+    /// The phases that were asked for; all where none was.
+    pub fn asked_plans(&self) -> impl Iterator<Item = &Plan> {
         let is_asked = |plan: &&Plan| self.phases.is_empty() || self.phases.contains(&plan.phase);
-        let plans = self.plans.iter().filter(is_asked);
-        plans.filter(|plan| plan.verdict == Verdict::Fail)
+        self.plans.iter().filter(is_asked)
+    }
+
+    /// Those of them that fail.
+    pub fn failed_plans(&self) -> impl Iterator<Item = &Plan> {
+        self.asked_plans().filter(|plan| plan.verdict == Verdict::Fail)
     }
 
     fn had_and_lost(&self) -> String {

@@ -28,10 +28,8 @@ pub(crate) fn tell_cure(audit: &mut AuditedImage, knowledge: &Knowledge, conditi
 }
 
 fn find_cure(audit: &AuditedImage, knowledge: &Knowledge, conditions: &GatherOptions) -> Option<Cure> {
-    let is_asked = |plan: &&Plan| audit.phases.is_empty() || audit.phases.contains(&plan.phase);
     let in_doubt = |plan: &&Plan| plan.verdict == Verdict::Warn && plan.lacks_cupti(&audit.facts);
-    let doubtful = audit.plans.iter().filter(is_asked).filter(in_doubt);
-    let mut plans = audit.failed_plans().chain(doubtful);
+    let mut plans = audit.failed_plans().chain(audit.asked_plans().filter(in_doubt));
     plans.find_map(|plan| Cure::for_phase(audit, plan, knowledge, conditions))
 }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::dockerfile::{DockerfileTemplates, TemplateError};
 use super::quote;
-use super::remedy::image_system::{PipTarget, find_pip_target, read_image_system};
+use super::remedy::image_system::{ImageSystem, PipTarget, find_pip_target, read_image_system};
 use crate::facts::{ImageFacts, OwnerKind};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::rule::PackageRepair;
@@ -13,20 +13,37 @@ use image_linkage::path::RootPath;
 
 /// Tells the findings about packages the commands that cure them, where the image has their installer.
 pub(crate) fn tell_repairs(audit: &mut AuditedImage) {
-    for finding in &mut audit.findings {
+    let mut repairs = audit
+        .findings
+        .iter_mut()
+        .filter(|finding| finding.repair.is_some())
+        .peekable();
+    // Most images have none.
+    if repairs.peek().is_none() {
+        return;
+    }
+    let system = read_image_system(&audit.facts);
+    let Ok(templates) = DockerfileTemplates::new() else {
+        return;
+    };
+    for finding in repairs {
         if let Some(repair) = &finding.repair {
-            finding.commands = repair_commands(&audit.facts, repair);
+            finding.commands = repair_commands(&audit.facts, &system, &templates, repair);
         }
     }
 }
 
-fn repair_commands(facts: &ImageFacts, repair: &PackageRepair) -> Vec<String> {
+fn repair_commands(
+    facts: &ImageFacts,
+    system: &ImageSystem,
+    templates: &DockerfileTemplates,
+    repair: &PackageRepair,
+) -> Vec<String> {
     let quoted: Vec<String> = repair.packages.iter().map(|package| quote_shell(package)).collect();
     let packages = quoted.join(" ");
-    let system = read_image_system(facts);
     match repair.manager {
         OwnerKind::Pip => find_pip_target(facts, &repair.environment)
-            .and_then(|target| pip_command(target, repair).ok())
+            .and_then(|target| pip_command(templates, target, repair).ok())
             .into_iter()
             .collect(),
         OwnerKind::Deb if system.apt => vec![
@@ -34,7 +51,10 @@ fn repair_commands(facts: &ImageFacts, repair: &PackageRepair) -> Vec<String> {
             format!("apt-get install -y --reinstall {packages}"),
         ],
         OwnerKind::Conda => {
-            let program = system.conda.map(|conda| quote_shell(&conda.program.to_string()));
+            let program = system
+                .conda
+                .as_ref()
+                .map(|conda| quote_shell(&conda.program.to_string()));
             let prefix = quote_shell(&repair.environment.to_string());
             let command = |program| format!("{program} install -y -p {prefix} --force-reinstall {packages}");
             program.map(command).into_iter().collect()
@@ -63,7 +83,11 @@ struct PipPackages<'a> {
 }
 
 /// Errors: A path that no command can hold.
-fn pip_command(target: PipTarget, repair: &PackageRepair) -> Result<String, TemplateError> {
+fn pip_command(
+    templates: &DockerfileTemplates,
+    target: PipTarget,
+    repair: &PackageRepair,
+) -> Result<String, TemplateError> {
     let way = PipPackages {
         interpreter: target.interpreter,
         uv: target.uv,
@@ -72,6 +96,6 @@ fn pip_command(target: PipTarget, repair: &PackageRepair) -> Result<String, Temp
         takes_dependencies: !repair.is_listed,
         wheels: &repair.packages,
     };
-    let text = DockerfileTemplates::new()?.render("pip-install.j2", PipCommand { way, once: false })?;
+    let text = templates.render("pip-install.j2", PipCommand { way, once: false })?;
     Ok(text.trim().to_owned())
 }
