@@ -208,14 +208,7 @@ fn audited(facts: &ImageFacts) -> BTreeSet<String> {
 
 #[test]
 fn the_real_pip_finds_the_same_requirements_unmet() {
-    let parts = ["bookworm", "bookworm.tar"];
-    if !parts.iter().all(|part| crate::support::part(part).is_some()) || !crate::support::is_root() {
-        return;
-    }
-    let Some(pip) = pip_package() else {
-        println!("not run: the python3 of this machine has no pip");
-        return;
-    };
+    let Some(pip) = pip_for_root() else { return };
     let mut root = Root::new(b"");
     let random = &mut Random::new(1);
     let mut layer = Layer::new();
@@ -260,6 +253,19 @@ fn the_real_pip_finds_the_same_requirements_unmet() {
 }
 
 /// The folder of pip's modules on this machine.
+/// The pip of this machine, where a root file system can be made to run it in.
+fn pip_for_root() -> Option<PathBuf> {
+    let parts = ["bookworm", "bookworm.tar"];
+    if !parts.iter().all(|part| crate::support::part(part).is_some()) || !crate::support::is_root() {
+        return None;
+    }
+    let pip = pip_package();
+    if pip.is_none() {
+        println!("not run: the python3 of this machine has no pip");
+    }
+    pip
+}
+
 fn pip_package() -> Option<PathBuf> {
     let script = "import os, pip; print(os.path.dirname(pip.__file__))";
     let output = Command::new("python3").args(["-c", script]).output().ok()?;
@@ -346,14 +352,7 @@ const VENV_SITE: &str = "opt/venv/lib/python3.11/site-packages";
 
 #[test]
 fn the_printed_commands_repair_what_they_are_printed_for() {
-    let parts = ["bookworm", "bookworm.tar"];
-    if !parts.iter().all(|part| crate::support::part(part).is_some()) || !crate::support::is_root() {
-        return;
-    }
-    let Some(pip) = pip_package() else {
-        println!("not run: the python3 of this machine has no pip");
-        return;
-    };
+    let Some(pip) = pip_for_root() else { return };
     let root = environment(&pip);
     // The index is a folder; the commands are run as they are printed.
     let shell = |command: &str| {
