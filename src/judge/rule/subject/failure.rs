@@ -185,7 +185,7 @@ fn cure_of_opening(facts: &ImageFacts, consumer: &CuptiConsumer) -> FailureCure 
         // Where the loader finds it by its soname, it finds a link beside it.
         Some(copy) if found.is_some() => {
             let mut cure = link_cure(rootfs, &copy.parent().join(name.name()), copy);
-            cure.commands.extend(ldconfig(rootfs));
+            cure.commands.extend(ldconfig(&facts.contexts.as_is));
             cure
         }
         Some(copy) => format!("lead the search above to {copy}, by the name {wants}").into(),

@@ -3,11 +3,13 @@
 use super::evidence::Evidence;
 use super::rule_subject::{RuleSubject, flag, text};
 use crate::facts::ImageFacts;
+use crate::facts::ProcessContext;
 use crate::facts::objects::ld_cache::{self, StaleEntry, StaleReason};
 use crate::knowledge::rule::SubjectKind;
+use crate::shell_quote::quote_path;
 use image_linkage::escape;
+use image_linkage::loader::folders_of_cache;
 use image_linkage::path::RootPath;
-use image_linkage::rootfs::Rootfs;
 
 /// One subject for the entries whose file is gone, one for those that a fresh run would add or change.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
@@ -21,12 +23,16 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .collect()
 }
 
-/// The program that brings the cache up to date, where the image has it.
-pub(super) fn ldconfig(rootfs: &Rootfs) -> Option<String> {
+/// The command that brings the cache up to date, where the image has it, with the folders that the cache alone knows:
+/// without them it would forget them.
+pub(super) fn ldconfig(context: &ProcessContext) -> Option<String> {
     let mut places = ["/sbin/ldconfig", "/usr/sbin/ldconfig"].into_iter();
-    places
-        .find(|path| rootfs.file(path.as_bytes()).is_some())
-        .map(str::to_owned)
+    let program = places.find(|path| context.rootfs.file(path.as_bytes()).is_some())?;
+    let linkers = context.linker.iter();
+    let folders = linkers.flat_map(|linker| folders_of_cache(&context.rootfs, linker));
+    folders
+        .map(|folder| quote_path(&RootPath::new(&folder)))
+        .try_fold(program.to_owned(), |command, folder| Some(command + " " + &folder?))
 }
 
 fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> RuleSubject {
@@ -50,7 +56,7 @@ fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> Ru
         .lookup(&cache.absolute())
         .ok()
         .map(|found| rootfs.node(found.node).layer);
-    let repair = ldconfig(rootfs).filter(|_| kind == StaleReason::NotEntered);
+    let repair = ldconfig(&facts.contexts.as_is).filter(|_| kind == StaleReason::NotEntered);
     SubjectKind::LdCache
         .subject([
             ("words", text(words)),
