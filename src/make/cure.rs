@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use super::dockerfile::image_name::image_name_for_from;
 use super::dockerfile::{DockerfileTemplates, PhasePage, TemplateError, fill_page};
+use super::remedy::copy_plan::CreatedLink;
 use super::remedy::install_context::RecipeRequest;
 use super::remedy::install_method::InstallMethod;
 use super::remedy::phase_recipe::PhaseRecipe;
@@ -16,6 +17,7 @@ use crate::judge::rule::{Finding, Severity, SubjectKind, sort_findings};
 use crate::knowledge::Knowledge;
 use crate::make::quote;
 use crate::shell_quote::quote_shell;
+use image_linkage::escape::escape_bytes;
 
 /// Tells the findings what cures them, by the first phase that fails, or else is in doubt, and that can be helped: one of
 /// them is the cause and gets the fix, the others follow from it.
@@ -156,7 +158,7 @@ impl CuredFindings {
         let is_same_phase = audit.phases == [plan.phase.as_str()];
         let (mut gone, mut lowered) = (Vec::new(), Vec::new());
         for (number, finding) in audit.findings.iter().enumerate() {
-            if finding.suppressed.is_some() || finding.severity < Severity::Warning || recipe.way.is_none() {
+            if finding.suppressed.is_some() || finding.severity < Severity::Warning || !recipe.brings_library() {
                 continue;
             }
             let is_there = |other: &&Finding| {
@@ -193,7 +195,7 @@ fn words(page: &PhasePage<'_>) -> String {
     let because = recipe.release.as_ref().map(|release| release.because.as_str());
     let because = because.unwrap_or("nothing in the image asks for another release");
     match &recipe.way {
-        None => String::new(),
+        None => path_words(page),
         Some(InstallMethod::Pip(pip)) => format!("install {} {}: {because}", pip.name, pip.version),
         Some(InstallMethod::Package(package)) => format!("install {}: {because}", package.name),
         Some(InstallMethod::Conda(conda)) => format!("install {}: {because}", conda.packages.join(" and ")),
@@ -207,6 +209,13 @@ fn words(page: &PhasePage<'_>) -> String {
             }
         }
     }
+}
+
+/// Where the recipe makes links for programs that open paths.
+fn path_words(page: &PhasePage<'_>) -> String {
+    let link = |link: &CreatedLink| format!("make {} a link to {}", link.at, escape_bytes(&link.to));
+    let links: Vec<String> = page.recipe.path_links.iter().map(link).collect();
+    links.join(" and ")
 }
 
 /// How far a finding is from the cause: what is wrong with a file, where it lies, who goes without, what is missing.

@@ -313,12 +313,13 @@ fn merge(all: Vec<UnmetDemand>) -> Vec<UnmetDemand> {
 }
 
 impl UnmetDemand {
-    /// Whether bringing CUPTI into the image can meet it: who asks for one path looks nowhere else.
+    /// Whether bringing CUPTI into the image can meet it: who asks for a relative path looks wherever it is started.
     pub fn is_curable(&self, facts: &ImageFacts) -> bool {
         let consumer = self.consumer.and_then(|number| facts.consumers.get(number));
+        let is_relative = |wants: &[u8]| wants.contains(&b'/') && !wants.starts_with(b"/");
         // Nor does it help who ends before.
         !self.needs_other_build
-            && !consumer.is_some_and(|consumer| consumer.wants.contains(&b'/') || consumer.start_failure().is_some())
+            && !consumer.is_some_and(|consumer| is_relative(&consumer.wants) || consumer.start_failure().is_some())
     }
 
     /// The APIs as the object of a sentence.

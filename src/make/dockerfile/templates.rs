@@ -65,6 +65,10 @@ fn filters(environment: &mut Environment<'static>) {
     environment.add_filter("filename", |path: &str| {
         path.rsplit('/').next().unwrap_or_default().to_owned()
     });
+    environment.add_filter("folder", |path: &str| {
+        let (folder, _) = path.rsplit_once('/').unwrap_or_default();
+        folder.to_owned()
+    });
     // Not minijinja's `tojson`, which writes `<`, `>` and `&` as escapes for HTML.
     environment.add_filter("json", |value: Value, options: Kwargs| {
         options.assert_all_used()?;

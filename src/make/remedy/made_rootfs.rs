@@ -40,6 +40,7 @@ pub(super) fn make_rootfs(question: &InstallContext<'_>, recipe: &PhaseRecipe) -
     if let Some(way) = &recipe.way {
         add_library(&mut layer, question, way, recipe)?;
     }
+    layer.make_links(before, &recipe.path_links)?;
     let number = target.layers.len();
     let mut after = before.with_layer(number, &layer.index());
     let hides = LayerIndex {
@@ -246,7 +247,11 @@ fn exports(target: &ImageFacts, soname: &str, cuda: Option<(u32, u32)>) -> Vec<D
 }
 
 /// The folder that the files of a way lie in that were not read; `None` where they were.
-fn unread_folder(question: &InstallContext<'_>, way: &InstallMethod, recipe: &PhaseRecipe) -> Option<RootPath> {
+pub(super) fn unread_folder(
+    question: &InstallContext<'_>,
+    way: &InstallMethod,
+    recipe: &PhaseRecipe,
+) -> Option<RootPath> {
     match way {
         InstallMethod::Place(_) | InstallMethod::Copy { is_read: true, .. } => None,
         InstallMethod::Copy { .. } => Some(recipe.search.folder.clone()),

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::build_check::BuildCheck;
+use super::copy_plan::CreatedLink;
 use super::image_system::ImageSystem;
 use super::install_folder::InstallFolder;
 use super::install_method::InstallMethod;
@@ -37,6 +38,8 @@ pub(crate) struct PhaseRecipe {
     pub search: InstallFolder,
     pub search_setup: SearchPathSetup,
     pub library_path: Option<ChangedLibraryPath>,
+    /// Links at the paths by which programs open the library.
+    pub path_links: Vec<CreatedLink>,
     /// The dead weight that goes.
     pub removal: Option<RemovalPlan>,
     pub check: BuildCheck,
@@ -60,6 +63,11 @@ impl PhaseRecipe {
     pub(super) fn dropped_paths(&self) -> impl Iterator<Item = &RootPath> {
         let dropped = self.removal.iter().flat_map(|removal| &removal.groups);
         dropped.flat_map(|group| &group.paths)
+    }
+
+    /// Whether CUPTI is brought in, or led to.
+    pub(crate) fn brings_library(&self) -> bool {
+        self.way.is_some() || !self.path_links.is_empty()
     }
 
     /// Whether the build runs `ldconfig`.

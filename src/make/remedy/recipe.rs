@@ -8,7 +8,9 @@ use super::image_system::read_image_system;
 use super::install_context::{InstallContext, RecipeRequest};
 use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder};
 use super::install_method::InstallMethod;
+use super::made_rootfs::unread_folder;
 use super::method_choice::choose_method;
+use super::opened_paths::{links_at_opened_paths, links_that_suffice};
 use super::phase_recipe::{BroughtRelease, ForetoldAudit, PhaseRecipe};
 use super::removal::{is_in_volume, plan_removal};
 use super::required_libraries::{RequiredLibrary, apis_newer_than_release};
@@ -48,7 +50,10 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     let blank = blank_recipe(&question, &drop)?;
     // A verdict that CUPTI cannot change is no reason to bring it, and neither is one of a phase without a use for it.
     let mut recipe = if plan.lacks_cupti(target) {
-        bring_in(&question, &blank)?
+        match with_links_alone(&question, &blank) {
+            Some(recipe) => recipe,
+            None => bring_in(&question, &blank)?,
+        }
     } else {
         let image = target.image.reference.clone();
         finish(&question, blank).map_err(|why| RemedyError::BreaksImage { image, why })?
@@ -94,6 +99,7 @@ fn blank_recipe(question: &InstallContext<'_>, drop: &[PlanItem]) -> Result<Phas
         search: choose_install_folder(target, question.linker, CacheUpdate::Build),
         search_setup: SearchPathSetup::nothing("nothing is brought"),
         library_path: None,
+        path_links: Vec::new(),
         removal: plan_removal(target, drop).filter(|_| system.shell),
         check: build_check::check_without_install(target, question.linker, plan, &needs)?,
         leaves: Vec::new(),
@@ -123,6 +129,23 @@ pub(crate) fn make_outside_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRe
         via: None,
         whys: vec![why],
     })
+}
+
+/// The recipe that only makes links to the library of the image; `None` where that does not do.
+fn with_links_alone(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Option<PhaseRecipe> {
+    let RecipeRequest { target, plan, .. } = *question.request;
+    let path_links = links_that_suffice(target, plan);
+    // Without a shell nothing makes them, and who asks for another release gets that one.
+    let is_asked = question.request.source.is_some() || question.request.cuda.is_some();
+    if path_links.is_empty() || !blank.system.shell || is_asked {
+        return None;
+    }
+    let recipe = PhaseRecipe {
+        path_links,
+        ..blank.clone()
+    };
+    let recipe = finish(question, recipe).ok()?;
+    (!is_uncured(question.request, &recipe.foretold.because)).then_some(recipe)
 }
 
 /// Whether what is told is what bringing CUPTI in was to cure.
@@ -207,6 +230,13 @@ fn recipe_of(
     }
     if recipe.system.shell {
         recipe.clears = misleading_names(target);
+        let folder = unread_folder(question, &way, &recipe);
+        let library = match way.read_plan().and_then(|copy_plan| copy_plan.files.first()) {
+            Some(file) if matches!(way, InstallMethod::Place(_)) => file.from.clone(),
+            Some(file) => file.to.clone(),
+            None => folder.unwrap_or_default().join(way.soname().as_bytes()),
+        };
+        recipe.path_links = links_at_opened_paths(target, way.soname().as_bytes(), &library);
     }
     recipe.release = brought_release(&way, release);
     // The size of files that nobody has read, and of a release that is not known, cannot be said.

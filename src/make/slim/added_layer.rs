@@ -79,6 +79,7 @@ fn plan_layer(making: &SlimInput<'_>, rootfs: &Rootfs) -> Result<AddedLayer, Str
             layer.name_folder(rootfs, conf, &copy_plan.search.folder, &copy_plan.search.because)?;
         }
     }
+    layer.make_links(rootfs, &making.decision.path_links)?;
     if let Some(linker) = stale_cache(making) {
         // As ldconfig would find the image: with the layer on top.
         let above = rootfs.with_layer(making.original.layers.len(), &layer.index());

@@ -10,9 +10,10 @@ use super::twin_files::TwinFiles;
 use crate::facts::ImageFacts;
 use crate::judge::plan::{Plan, PlanItem};
 use crate::knowledge::Phase;
-use crate::make::remedy::copy_plan::{self, CopyPlan};
+use crate::make::remedy::copy_plan::{self, CopyPlan, CreatedLink};
 use crate::make::remedy::file_ways::{find_in_place, has_files_of};
 use crate::make::remedy::install_folder::{CacheUpdate, FolderDiscovery};
+use crate::make::remedy::opened_paths::{links_at_opened_paths, links_that_suffice};
 use crate::make::remedy::recipe::misleading_names;
 use crate::make::remedy::search_path_setup::{ChangedLibraryPath, changed_library_path};
 use image_linkage::layer::LayerCut;
@@ -36,6 +37,8 @@ pub(crate) struct SlimDecision {
     pub own: Option<CopyPlan>,
     /// Names of CUPTI that lead nowhere or to another release, and would still be told of.
     pub clears: Vec<RootPath>,
+    /// Links at the paths by which programs open the library.
+    pub path_links: Vec<CreatedLink>,
     /// `LD_LIBRARY_PATH` as it is to be.
     pub library_path: Option<ChangedLibraryPath>,
     /// The files that go, each with the links that lead to it.
@@ -52,7 +55,7 @@ pub(crate) struct SlimDecision {
 
 impl SlimDecision {
     pub(crate) fn is_nothing(&self) -> bool {
-        self.copy_plan.is_none() && self.cuts.is_empty() && self.library_path.is_none()
+        self.copy_plan.is_none() && self.path_links.is_empty() && self.cuts.is_empty() && self.library_path.is_none()
     }
 
     /// The paths that go, links included.
@@ -108,6 +111,9 @@ pub(crate) fn decide_changes(
     let mut decision = SlimDecision::default();
     // An image that has what the phase demands needs nothing, wherever it could be had from.
     if plan.lacks_cupti(facts) {
+        decision.path_links = links_that_suffice(facts, plan);
+    }
+    if plan.lacks_cupti(facts) && decision.path_links.is_empty() {
         decision.own = plan_in_place(facts, phase);
         decision.copy_plan = match supplier {
             // The same files a second time would be dead weight.
@@ -119,8 +125,15 @@ pub(crate) fn decide_changes(
             _ => decision.own.take(),
         };
     }
-    if decision.copy_plan.is_some() {
+    if let Some(copy_plan) = &decision.copy_plan {
         decision.clears = misleading_names(facts);
+        let own = facts
+            .own_copies()
+            .find(|copy| copy.soname.as_ref() == Some(&copy_plan.soname));
+        let brought = copy_plan.files.first().map(|file| &file.to);
+        if let Some(library) = brought.or(own.map(|copy| &copy.real_path)) {
+            decision.path_links = links_at_opened_paths(facts, &copy_plan.soname, library);
+        }
     }
     let search = decision.copy_plan.as_ref().map(|copy_plan| &copy_plan.search);
     let named = search.filter(|search| search.by != FolderDiscovery::Default);

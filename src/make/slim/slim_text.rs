@@ -71,8 +71,12 @@ fn brings(out: &mut String, making: &SlimInput<'_>) {
     let decision = making.decision;
     let from = making.supplier.map(|supplier| &supplier.facts.image.reference);
     let from = from.map(|from| escape::escape_bytes(from.as_bytes()));
+    for link in &decision.path_links {
+        let (to, because) = (escape::escape_bytes(&link.to), &link.because);
+        let _ = writeln!(out, "  + {} -> {to}: {because}", link.at);
+    }
     let Some(copy_plan) = &decision.copy_plan else {
-        if let Some(from) = from {
+        if let Some(from) = from.filter(|_| decision.path_links.is_empty()) {
             let _ = writeln!(
                 out,
                 "  it has what the phase demands of CUPTI: nothing is brought from {from}"

@@ -1,0 +1,42 @@
+//! Links at the absolute paths by which programs open the library: they look nowhere else.
+
+use super::copy_plan::CreatedLink;
+use crate::facts::{CuptiConsumer, CuptiCopy, ImageFacts};
+use crate::judge::plan::Plan;
+use image_linkage::path::RootPath;
+
+/// The links to `library`, of this soname, for the programs that open it by a path and get nothing there.
+pub(crate) fn links_at_opened_paths(target: &ImageFacts, soname: &[u8], library: &RootPath) -> Vec<CreatedLink> {
+    let mut links: Vec<CreatedLink> = Vec::new();
+    let misses = target.consumers.iter().filter(|consumer| consumer.misses_library());
+    for consumer in misses.filter(|consumer| consumer.wants.starts_with(b"/")) {
+        let at = RootPath::new(&consumer.wants);
+        let is_bare = at.name() == target.library.stem.as_bytes();
+        let is_new = at != *library && links.iter().all(|link| link.at != at);
+        if is_new && (is_bare || at.name() == soname) {
+            links.push(CreatedLink {
+                at,
+                to: library.absolute().into(),
+                because: format!("{} opens this path", consumer.name),
+            });
+        }
+    }
+    links
+}
+
+/// The links that make an image serve a phase by themselves: only programs that open paths go without, and the image holds
+/// the library. None where more has to be done.
+pub(crate) fn links_that_suffice(target: &ImageFacts, plan: &Plan) -> Vec<CreatedLink> {
+    let consumers = plan.unmet.iter().map(|demand| demand.consumer);
+    let mut consumers = consumers.map(|number| target.consumers.get(number?));
+    let opens_path =
+        |consumer: Option<&CuptiConsumer>| consumer.is_some_and(|consumer| consumer.wants.starts_with(b"/"));
+    if plan.is_misled || !consumers.all(opens_path) {
+        return Vec::new();
+    }
+    let links_to = |copy: &CuptiCopy| {
+        let soname = copy.soname.as_ref().filter(|_| copy.by_path.as_is.loads())?;
+        Some(links_at_opened_paths(target, soname, &copy.real_path)).filter(|links| !links.is_empty())
+    };
+    target.own_copies().find_map(links_to).unwrap_or_default()
+}
