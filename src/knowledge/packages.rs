@@ -81,6 +81,8 @@ pub struct RuntimeNames {
     pub wheel: String,
     /// The component in the toolkit's `version.json`.
     pub component: String,
+    /// The package of conda that holds the others of its environment to one CUDA.
+    pub conda: String,
 }
 
 /// What a step of a build brings of the library.

@@ -217,6 +217,47 @@ fn conda_installs_into_its_environment_and_its_other_libraries_stay_off_the_sear
 }
 
 #[test]
+fn conda_installs_into_the_environment_of_the_program_that_asks_and_the_release_that_it_is_held_to() {
+    let environment = "opt/conda/envs/train";
+    let asks = system()
+        .file("opt/conda/conda-meta/history", "")
+        .executable("opt/conda/bin/conda", "a program")
+        .file(
+            format!("{environment}/conda-meta/cuda-version-12.6-h7480c83_3.json"),
+            "{}",
+        )
+        .executable(
+            format!("{environment}/bin/train"),
+            Elf::executable()
+                .needed("libcupti.so.12")
+                .runpath("$ORIGIN/../lib")
+                .build(),
+        );
+    let training = ["--phase", "training", "--via", "conda"];
+    let text = written(&fixture("no-cupti", &asks, &[]), &training);
+    let command = "/opt/conda/bin/conda install -y -p /opt/conda/envs/train -c conda-forge --override-channels 'cuda-cupti=12.6.*'";
+    assert!(text.contains(command), "{text}");
+    let because = "# release 12.6.80: cuda-version of /opt/conda/envs/train is 12.6\n";
+    assert!(text.contains(because), "{text}");
+    // micromamba lies outside of its environments.
+    let outside = system()
+        .executable("usr/local/bin/micromamba", "a program")
+        .file(format!("{environment}/conda-meta/history"), "")
+        .executable(
+            format!("{environment}/bin/train"),
+            Elf::executable()
+                .needed("libcupti.so.12")
+                .runpath("$ORIGIN/../lib")
+                .build(),
+        );
+    let text = written(&fixture("no-cupti", &outside, &[]), &training);
+    assert!(
+        text.contains("/usr/local/bin/micromamba install -y -p /opt/conda/envs/train -c"),
+        "{text}"
+    );
+}
+
+#[test]
 fn files_are_copied_from_an_image_that_was_read_or_from_nvidias_devel_image() {
     let image = fixture("no-cupti", &system(), &[("User", "1000:1000")]);
     let copy = ["--phase", "profiling", "--from", DEVEL];

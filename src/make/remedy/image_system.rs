@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::conda_environment::{CondaEnvironment, find_conda_environment};
 use crate::facts::ImageFacts;
 use crate::make::quote;
 use image_linkage::path::RootPath;
@@ -66,15 +67,6 @@ impl SystemInstaller {
     }
 }
 
-/// An environment of conda that has conda itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct CondaEnvironment {
-    #[serde(serialize_with = "quote::serialize_path")]
-    pub program: RootPath,
-    #[serde(serialize_with = "quote::serialize_path")]
-    pub prefix: RootPath,
-}
-
 /// An environment of Python's that wheels can be installed into.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PipTarget {
@@ -118,7 +110,7 @@ pub(crate) fn read_image_system(facts: &ImageFacts) -> ImageSystem {
         certificates: rootfs.lookup(b"/etc/ssl/certs/ca-certificates.crt").is_ok(),
         nvidia: nvidia(rootfs, &sources),
         sources,
-        conda: conda(rootfs),
+        conda: find_conda_environment(facts),
     }
 }
 
@@ -131,7 +123,7 @@ fn lacks_sbin(facts: &ImageFacts) -> bool {
 }
 
 /// A program on the `PATH` of the image, or where Docker's leads.
-fn find_on_path(facts: &ImageFacts, name: &str) -> Option<RootPath> {
+pub(super) fn find_on_path(facts: &ImageFacts, name: &str) -> Option<RootPath> {
     let path = facts.image.config.env("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
     let mut places = path
         .split(':')
@@ -167,25 +159,6 @@ fn nvidia(rootfs: &Rootfs, sources: &BTreeMap<RootPath, String>) -> Option<RootP
         .find(|(path, text)| names(path) || text.contains("/compute/cuda/repos/"));
     let of_dnf = || children(rootfs, "/etc/yum.repos.d").into_iter().find(names);
     of_apt.map(|(path, _)| path.clone()).or_else(of_dnf)
-}
-
-/// conda and its environment: the program lies in `bin`, the environment has `conda-meta`.
-fn conda(rootfs: &Rootfs) -> Option<CondaEnvironment> {
-    // The prefixes of the installers when root runs them, and those that images of conda use.
-    let homes = [
-        "opt/conda",
-        "opt/miniconda3",
-        "opt/miniforge3",
-        "root/miniconda3",
-        "usr/local",
-    ];
-    homes.iter().map(|home| RootPath::from(*home)).find_map(|home| {
-        // A folder without it is no environment, whatever lies in its bin.
-        rootfs.lookup(&home.join(b"conda-meta").absolute()).ok()?;
-        let program = home.join(b"bin/conda");
-        rootfs.lookup(&program.absolute()).ok()?;
-        Some(CondaEnvironment { program, prefix: home })
-    })
 }
 
 /// The environment of Python's that a folder of packages belongs to; `None` where neither its pip nor a uv of the image

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
+use super::conda_environment::CondaEnvironment;
 use super::copy_plan::CopyPlan;
-use super::image_system::{CondaEnvironment, SystemInstaller};
+use super::image_system::SystemInstaller;
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::make::quote;
 use image_linkage::escape;

@@ -6,6 +6,7 @@ mod target;
 
 pub(crate) mod build_check;
 pub(crate) mod builder_stage;
+mod conda_environment;
 pub(crate) mod copy_plan;
 pub(crate) mod copy_source;
 pub(crate) mod file_ways;

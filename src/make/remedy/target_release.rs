@@ -1,6 +1,7 @@
 //! Which release of CUPTI an image is to be given, and what says so.
 
 use super::MethodObstacle;
+use super::conda_environment::conda_cuda;
 use super::wanted_cupti::{WantedCupti, find_wanted_cupti, neediest_consumer};
 use crate::facts::ImageFacts;
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version, site_packages_of};
@@ -24,7 +25,7 @@ pub(crate) struct TargetRelease {
 }
 
 /// The release that the image is to be given. Of the soname that the neediest program asks for: the one that a
-/// distribution of Python's pins, that the CUDA runtime or the remains of a CUPTI are of, or else the newest.
+/// distribution of Python's or a conda environment pins, that the CUDA runtime or the remains of a CUPTI are of, or else the newest.
 pub(crate) fn choose_release(
     target: &ImageFacts,
     linker: &DynamicLoader,
@@ -49,9 +50,13 @@ pub(crate) fn choose_release(
     asked
         .map(|cuda| by_version(cuda, "it was asked for".to_owned()))
         .or_else(|| pinned(target, &wanted))
+        .or_else(|| {
+            let (cuda, because) = conda_cuda(target).filter(|(cuda, _)| wanted.fits(target, *cuda))?;
+            Some(by_version(cuda, because))
+        })
         .or_else(|| of_runtime(target, &wanted, &known, &of))
         .or_else(|| {
-            let (cuda, because) = traced_cuda(target, wanted.soname.as_deref())?;
+            let (cuda, because) = traced_cuda(target, &wanted)?;
             Some(by_version(cuda, because))
         })
         .or_else(|| of_soname(target, &wanted, &known))
@@ -98,7 +103,7 @@ pub(crate) fn release_platform(linker: &DynamicLoader) -> &'static str {
 }
 
 /// The CUDA that the remains of a CUPTI in the image are of: its copies, links, headers and folders, the surest first.
-fn traced_cuda(target: &ImageFacts, soname: Option<&[u8]>) -> Option<(CudaVersion, String)> {
+fn traced_cuda(target: &ImageFacts, wanted: &WantedCupti) -> Option<(CudaVersion, String)> {
     let (library, releases) = (target.library, &target.tables.releases);
     let copies = target.own_copies().filter_map(|copy| {
         let (version, _) = copy.version.as_ref()?;
@@ -135,7 +140,7 @@ fn traced_cuda(target: &ImageFacts, soname: Option<&[u8]>) -> Option<(CudaVersio
         ))
     });
     let mut all = copies.chain(links).chain(headers).chain(folders);
-    all.find(|(cuda, _)| soname.is_none_or(|soname| library.release(*cuda, None).soname.as_bytes() == soname))
+    all.find(|(cuda, _)| wanted.fits(target, *cuda))
 }
 
 /// The file of a library of this CUDA that is known, of the newest release: its SHA-256, and what else is known.

@@ -21,6 +21,14 @@ pub(crate) struct WantedCupti {
 }
 
 impl WantedCupti {
+    /// Whether the library of a CUDA has the soname.
+    pub(super) fn fits(&self, target: &ImageFacts, cuda: cuda_runtime::CudaVersion) -> bool {
+        let soname = || target.library.release(cuda, None).soname;
+        self.soname
+            .as_ref()
+            .is_none_or(|wanted| **wanted == *soname().as_bytes())
+    }
+
     /// The wish in words.
     pub(crate) fn words(&self) -> String {
         let soname = self.soname.as_deref().map(escape::escape_bytes);
