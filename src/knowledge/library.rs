@@ -52,9 +52,9 @@ pub struct LibraryProfile {
     /// Its Python packages, as pip and their metadata name them.
     #[serde(default)]
     pub wheels: WheelNames,
-    /// The package of conda, without the version.
+    /// The package of conda.
     #[serde(default)]
-    pub conda: Option<String>,
+    pub conda: Option<CondaPackage>,
     /// The package of NVIDIA's repositories, with `{major}` and `{minor}` to fill in.
     #[serde(default)]
     pub package: Option<String>,
@@ -78,6 +78,17 @@ pub struct LibraryProfile {
     /// Read by the catalog.
     #[serde(default)]
     pub replace: ReplaceKey,
+}
+
+/// A package of conda that holds the library.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CondaPackage {
+    /// Its name, without the version.
+    pub name: String,
+    /// The first major version of CUDA that it has.
+    #[serde(default)]
+    pub from_major: u32,
 }
 
 /// Where a library is put, each the first that will do.

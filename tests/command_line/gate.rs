@@ -679,7 +679,12 @@ fn the_recipe_of_many_guides_is_caught_before_it_is_built() {
 }
 
 /// Dockerfiles, where `BASE` and `DEVEL` stand for first lines, and what is told of them.
-const STEPS: [(&str, &str); 16] = [
+const STEPS: [(&str, &str); 17] = [
+    // There is no wheel of this CUDA to name.
+    (
+        "FROM nvidia/cuda:10.2-runtime-ubuntu18.04\nRUN pip install nvidia-cuda-cupti-cu12\n",
+        "warning cupti-of-another-cuda 2-2",
+    ),
     (
         "BASERUN apt-get install -y libcupti-dev-12-4\n",
         "error no-such-package 2-2",

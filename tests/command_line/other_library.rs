@@ -24,7 +24,7 @@ wheels:
   pin: nvidia-nccl
   owners:
     - {path: "", begins: [nvidia_nccl_cu]}
-conda: nccl
+conda: {name: nccl}
 package_word: nccl
 glibc: true
 "#;

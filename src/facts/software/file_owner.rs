@@ -223,7 +223,7 @@ fn distribution_stems(library: &LibraryProfile, inside: &[u8]) -> Vec<String> {
 
 /// The conda package of the environment the file lies in, whose metadata lists the file.
 fn conda(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
-    let begin = format!("{}-", library.conda.as_ref()?);
+    let begin = format!("{}-", library.conda.as_ref()?.name);
     let mut prefix = path.parent();
     while prefix != RootPath::default() {
         if let Ok(found) = rootfs.lookup(&[prefix.absolute(), b"/conda-meta".to_vec()].concat()) {

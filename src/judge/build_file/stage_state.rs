@@ -7,8 +7,12 @@ use super::installed_packages::{CommandEffect, NamedPackage, read_command, speak
 use super::stages::{BuildStage, BuildStep, CopyAction, StepAction, find_stage};
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
 use crate::judge::rule::{BuildStepFacts, RuleSubject};
-use crate::knowledge::Knowledge;
-use crate::knowledge::packages::{BaseImage, InstalledPackage, NvidiaRepository, StepYield};
+use crate::knowledge::packages::{BaseImage, InstalledPackage, NvidiaRepository, PackageManager, StepYield};
+use crate::knowledge::{Knowledge, fill_version};
+
+/// What a fix names where no package of the same manager is known for the CUDA of the base.
+const PACKAGE_OF_ITS_CUDA: &str =
+    "the package of libcupti for the CUDA of the base, which cupti-audit advise --cuda X.Y names";
 
 /// The folders that ld.so searches without a cache (ld.so(8)), also for a processor.
 const DEFAULT_FOLDERS: [&str; 4] = ["/lib", "/usr/lib", "/lib64", "/usr/lib64"];
@@ -254,14 +258,13 @@ impl<'a> StageWalk<'a> {
                 } else {
                     "nothing"
                 };
-                let right = self.right_package(named, cuda)?;
-                facts.instead.clone_from(&right);
-                let new = if brings == StepYield::Absent {
-                    right
-                } else {
-                    format!("{} {right}", named.word.text)
-                };
-                Some((facts, Some(StepEdit::Replace(named.word.span.clone(), new))))
+                let right = self.right_package(named.manager, cuda);
+                let new = right.as_ref().map(|right| match brings {
+                    StepYield::Absent => right.clone(),
+                    _ => format!("{} {right}", named.word.text),
+                });
+                facts.instead = right.unwrap_or_else(|| PACKAGE_OF_ITS_CUDA.to_owned());
+                Some((facts, new.map(|new| StepEdit::Replace(named.word.span.clone(), new))))
             }
             StepYield::Library | StepYield::Wheel => {
                 let is_other = release.zip(state.cuda).is_some_and(|(own, other)| own.0 != other.0);
@@ -270,24 +273,29 @@ impl<'a> StageWalk<'a> {
                     return None;
                 }
                 facts.brings = "other-release";
-                facts.instead = self.right_package(named, state.cuda)?;
-                let new = facts.instead.clone();
-                Some((facts, Some(StepEdit::Replace(named.word.span.clone(), new))))
+                let right = self.right_package(named.manager, state.cuda);
+                facts.instead = right.clone().unwrap_or_else(|| PACKAGE_OF_ITS_CUDA.to_owned());
+                Some((
+                    facts,
+                    right.map(|right| StepEdit::Replace(named.word.span.clone(), right)),
+                ))
             }
         }
     }
 
-    /// The package of the same manager that brings the library for this CUDA.
-    fn right_package(&self, named: &NamedPackage<'_>, cuda: Option<CudaVersion>) -> Option<String> {
-        let mut right = self.knowledge.tables.packages.steps.iter();
-        // The first that brings it is the smallest of its manager.
-        let right = right.find(|package| {
-            package.manager == named.manager && matches!(package.brings, StepYield::Library | StepYield::Wheel)
-        })?;
-        let (major, minor) = cuda.unzip();
-        let number = |number: Option<u32>, name: &str| number.map_or_else(|| format!("<{name}>"), |it| it.to_string());
-        let filled = right.name.replace("{major}", &number(major, "major"));
-        Some(filled.replace("{minor}", &number(minor, "minor")))
+    /// The package of the same manager that brings the library for this CUDA; `None` where none is known.
+    fn right_package(&self, manager: PackageManager, cuda: Option<CudaVersion>) -> Option<String> {
+        let library = self.knowledge.library;
+        match manager {
+            PackageManager::System => Some(fill_version(library.package.as_ref()?, cuda?)),
+            PackageManager::Pip => {
+                let mut wheels = library.wheels.install.iter();
+                wheels
+                    .find(|wheel| Some(wheel.major) == cuda.map(|cuda| cuda.0))
+                    .map(|wheel| wheel.name.clone())
+            }
+            PackageManager::Conda => library.conda.as_ref().map(|conda| conda.name.clone()),
+        }
     }
 
     fn copy(

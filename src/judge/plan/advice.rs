@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::knowledge::advice::InstallSource;
 use crate::knowledge::api::CuptiApi;
+use crate::knowledge::packages::DistroPackage;
 use crate::knowledge::{CuptiNeed, Knowledge, LibraryRelease, Phase, Profiler, version_numbers};
 
 /// The processor whose sizes are told.
@@ -234,35 +235,63 @@ fn tool_apis(knowledge: &Knowledge, tools: &[&Profiler]) -> impl Iterator<Item =
     all.filter_map(|(id, optional)| Some((tables.find_api(id)?, optional)))
 }
 
+/// Where the release is had from: a source that does not have it is left out.
 fn sources(knowledge: &Knowledge, chosen: &AdvisedRelease) -> Vec<InstallSource> {
+    let (tables, library) = (knowledge.tables, knowledge.library);
     let (major, minor) = chosen.release.cuda;
     let cuda = format!("{major}.{minor}");
-    let has = |source: &&InstallSource| {
-        source.major.is_none_or(|of| of == major) && source.cuda.as_ref().is_none_or(|of| *of == cuda)
-    };
     let soname = &chosen.release.soname;
     // A command writes `libcupti.so.{soname}`, so that the number alone is filled in.
-    let number = knowledge.library.number_of(soname.as_bytes()).unwrap_or(soname);
-    let mut wheels = knowledge.library.wheels.install.iter();
-    let wheel = wheels.find(|wheel| wheel.major == major).and_then(|wheel| {
-        let tables = knowledge.tables;
-        tables
-            .wheels
-            .version_of(&wheel.name, &chosen.release, ARCH, &tables.releases)
+    let number = library.number_of(soname.as_bytes()).unwrap_or(soname);
+    let (major, minor) = (major.to_string(), minor.to_string());
+    let of_release = [("{major}", &*major), ("{minor}", &*minor), ("{soname}", number)];
+    let mut wheels = library.wheels.install.iter();
+    let wheel = wheels
+        .find(|wheel| wheel.major == chosen.release.cuda.0)
+        .and_then(|wheel| {
+            let release = &chosen.release;
+            let version = tables.wheels.version_of(&wheel.name, release, ARCH, &tables.releases);
+            Some((wheel, version?))
+        });
+    let of_wheel = wheel.iter().flat_map(|(wheel, version)| {
+        [
+            ("{wheel}", &*wheel.name),
+            ("{folder}", &*wheel.folder),
+            ("{version}", &**version),
+        ]
     });
-    // A version that the index does not have would be an advice that fails.
-    let is_there = |source: &&InstallSource| wheel.is_some() || !source.command.contains("{version}");
-    let fill = |source: &InstallSource| InstallSource {
-        command: source
-            .command
-            .replace("{major}", &major.to_string())
-            .replace("{minor}", &minor.to_string())
-            .replace("{version}", wheel.as_deref().unwrap_or_default())
-            .replace("{soname}", number),
-        ..source.clone()
+    let conda = library
+        .conda
+        .iter()
+        .filter(|conda| conda.from_major <= chosen.release.cuda.0);
+    let of_conda = conda.map(|conda| ("{conda}", &*conda.name));
+    let gaps: Vec<(&str, &str)> = of_release.into_iter().chain(of_wheel).chain(of_conda).collect();
+    let packages = || tables.packages.own.iter().filter(|own| own.cuda == cuda);
+    let fill = |source: &InstallSource| match source.filled(&gaps) {
+        Some(filled) => vec![filled],
+        None => packages().filter_map(|own| of_distribution(source, own)).collect(),
     };
-    let sources = knowledge.tables.sources.iter();
-    sources.filter(has).filter(is_there).map(fill).collect()
+    tables.sources.iter().flat_map(fill).collect()
+}
+
+/// The source as a distribution's own package.
+fn of_distribution(source: &InstallSource, own: &DistroPackage) -> Option<InstallSource> {
+    let mut name = own.id.clone();
+    if let Some(first) = name.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    let distribution = format!("{name} {}", own.version);
+    let gaps = [
+        ("{distribution}", &*distribution),
+        ("{component}", &*own.component),
+        ("{package}", &*own.package),
+    ];
+    let source = source.filled(&gaps)?;
+    Some(InstallSource {
+        id: own.id.clone(),
+        certainty: own.certainty,
+        ..source
+    })
 }
 
 impl ToolAdvice<'_> {

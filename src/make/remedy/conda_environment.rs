@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::image_system::find_on_path;
+use super::programs::find_on_path;
 use super::wanted_cupti::neediest_consumer;
 use crate::facts::ImageFacts;
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
@@ -41,17 +41,13 @@ pub(super) fn find_conda_environment(facts: &ImageFacts) -> Option<CondaEnvironm
         Some((programs.find(is_there)?, home))
     });
     let asks = environment_that_asks(facts);
-    match home {
-        Some((program, home)) => Some(CondaEnvironment {
-            program,
-            prefix: asks.unwrap_or(home),
-        }),
-        // micromamba is one file, which lies outside of its environments.
-        None => {
-            let program = PROGRAMS.iter().find_map(|name| find_on_path(facts, name))?;
-            asks.map(|prefix| CondaEnvironment { program, prefix })
-        }
-    }
+    // micromamba is one file, which lies outside of its environments.
+    let outside = || PROGRAMS.iter().find_map(|name| find_on_path(facts, name));
+    let (program, home) = home.unzip();
+    Some(CondaEnvironment {
+        program: program.or_else(outside)?,
+        prefix: asks.or(home)?,
+    })
 }
 
 /// The CUDA of the environment of the program that asks for CUPTI, by the package that holds all others to it.

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::RemedyError;
+use super::copy_source::choose_source_copy;
 use super::install_folder::{CacheUpdate, FolderDiscovery, InstallFolder, choose_install_folder};
 use super::library_reason::{LibraryReason, LibraryReasons};
 use super::required_libraries::{self, RequiredLibrary};
 use super::target::{elf_at, file_facts_at, require_glibc_linker};
-use super::wanted_cupti::choose_source_copy;
 use crate::facts::{CuptiCopy, ImageFacts, opened_object, unresolved_objects};
 use crate::knowledge::Phase;
 use crate::knowledge::api::CuptiApi;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::image_system::{has_program, missing_tools};
+use super::programs::{has_program, missing_tools};
 use crate::facts::ImageFacts;
 use crate::make::quote;
 use image_linkage::elf::ByteString;

@@ -20,6 +20,7 @@ pub(crate) mod method_choice;
 pub(crate) mod opened_paths;
 mod package_ways;
 pub(crate) mod phase_recipe;
+mod programs;
 pub(crate) mod recipe;
 pub(crate) mod removal;
 pub(crate) mod required_libraries;

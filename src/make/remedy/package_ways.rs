@@ -174,13 +174,13 @@ pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     let found = question.system.conda.clone();
     let environment = found.ok_or("the image has no conda")?;
     question.require_shell()?;
-    let package = question.request.target.library.conda.as_deref();
+    let package = question.request.target.library.conda.as_ref();
     let package = package.ok_or("no package of conda is known to hold it")?;
     let release = question.release()?;
     let (major, minor) = release.cuda;
-    // The packages by component begin with CUDA 12; before there was one cudatoolkit.
-    if major < 12 {
-        return Err(format!("conda-forge has no {package} of CUDA {major}.{minor}").into());
+    let name = &package.name;
+    if major < package.from_major {
+        return Err(format!("conda-forge has no {name} of CUDA {major}.{minor}").into());
     }
     let needs = question.needs(release.cuda);
     let more = needs
@@ -190,7 +190,7 @@ pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     let names = ["", "-dev"].iter().take(if more { 2 } else { 1 });
     Ok(InstallMethod::Conda(CondaInstall {
         environment,
-        packages: names.map(|part| format!("{package}{part}={major}.{minor}.*")).collect(),
+        packages: names.map(|part| format!("{name}{part}={major}.{minor}.*")).collect(),
         soname: release.soname.clone(),
     }))
 }
