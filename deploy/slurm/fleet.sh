@@ -1,8 +1,8 @@
 #!/bin/sh
 # sbatch --array=0-9 fleet.sh WORKLIST OUT [OPTIONS of cupti-audit fleet run]
 #
-# A task of the array is a share. A task that failed or was cancelled goes on where it was by its number, with the number of
-# shares that the array had: CUPTI_AUDIT_SHARDS=10 sbatch --array=3,7 fleet.sh WORKLIST OUT
+# Each array task audits one share. To repeat failed tasks, give their numbers and the original number of shares:
+# CUPTI_AUDIT_SHARDS=10 sbatch --array=3,7 fleet.sh WORKLIST OUT
 #SBATCH --job-name=cupti-fleet
 #SBATCH --cpus-per-task=2
 #SBATCH --mem=1G

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::markdown_text::markdown_table;
 use super::text_layout::{BOLD, capital, joined, styled, wrap_paragraph};
-use crate::judge::rule::Rule;
+use crate::judge::rule::{Rule, RuleCure, Severity};
 use crate::knowledge::Phase;
 use image_linkage::escape;
 
@@ -58,13 +58,42 @@ pub(super) fn unasked(rule: &Rule) -> &'static str {
 }
 
 pub(super) fn of_phase(rule: &Rule, phase: &Phase) -> &'static str {
+    phase_severity(rule, phase).map_or("off", Severity::name)
+}
+
+fn phase_severity(rule: &Rule, phase: &Phase) -> Option<Severity> {
     let column = rule.severity_phase(phase);
-    match rule.phases.get(column) {
-        // A phase that is off stands in `phases` no more.
-        _ if rule.off.phases.contains(column) => "off",
-        Some(severity) => severity.name(),
-        None => rule.severity.name(),
+    // `phases` does not list a phase for which the rule is off.
+    let is_on = !rule.off.phases.contains(column);
+    is_on.then(|| rule.phases.get(column).copied().unwrap_or(rule.severity))
+}
+
+/// A cell of the table: the usual severity, and the highest one if conditions can raise it.
+fn severity_cell(usual: Option<Severity>, raises: impl Iterator<Item = Severity>) -> String {
+    let Some(usual) = usual else { return "off".to_owned() };
+    match raises.max() {
+        Some(highest) if highest > usual => format!("{} to {}", usual.name(), highest.name()),
+        _ => usual.name().to_owned(),
     }
+}
+
+fn unasked_cell(rule: &Rule) -> String {
+    let raises = rule.raised().map(|(_, severity, _)| severity);
+    severity_cell((!rule.off.unasked).then_some(rule.severity), raises)
+}
+
+fn phase_cell(rule: &Rule, phase: &Phase) -> String {
+    let usual = phase_severity(rule, phase);
+    let column = rule.severity_phase(phase);
+    let raises = rule
+        .raised()
+        .filter(|(_, _, phases)| phases.is_empty() || phases.iter().any(|name| name == column))
+        .map(|(_, severity, _)| severity);
+    // `plan::add_unmet_needs` raises the finding that explains why the phase fails.
+    let is_cause = rule.cured_by == Some(RuleCure::InstallCupti)
+        && !phase.apis.needs.is_empty()
+        && usual.is_some_and(|usual| usual >= Severity::Warning);
+    severity_cell(usual, raises.chain(is_cause.then_some(Severity::Error)))
 }
 
 /// What stands above the rules on their page.
@@ -72,11 +101,13 @@ const HEAD: &str = "\
 <!-- Generated from rules/*.yaml by `cargo xtask docs`; `cargo xtask docs --check` compares. Edit the rules. -->
 # Rules
 
-What `cupti-audit` looks for. `cupti-audit rules` lists the rules, `cupti-audit explain ID` says more of one.
+Each rule finds one problem. `cupti-audit rules` lists them, `cupti-audit explain ID` explains one.
 
-The severity is that for the phase asked for by `--phase`, the gravest where there are several; *unasked* is that of a
-run without `--phase`. Where a rule is *off* it says nothing. Some findings are graver than the table says: the part
-below each rule names the conditions, and one that tells why a phase does not get what it needs is an error for it.
+The table shows the severity for each phase. *unasked* is the severity of a run without `--phase`. With several phases,
+the highest severity counts. *off* means that the rule does not report anything.
+
+A range such as *warning to error* shows the usual and the highest severity. The highest one applies if a condition
+that is listed at the rule is met. A finding is also an error if it is the reason why the phase fails.
 
 ";
 
@@ -85,8 +116,8 @@ pub fn rules_page(rules: &[Rule], phases: &[Phase]) -> String {
     let names = phases.iter().map(|phase| phase.name.as_str());
     let columns: Vec<&str> = ["rule", "unasked"].into_iter().chain(names).collect();
     let rows = rules.iter().map(|rule| {
-        let of = phases.iter().map(|phase| of_phase(rule, phase).to_owned());
-        let fixed = [format!("[{0}](#{0})", rule.id), unasked(rule).to_owned()];
+        let of = phases.iter().map(|phase| phase_cell(rule, phase));
+        let fixed = [format!("[{0}](#{0})", rule.id), unasked_cell(rule)];
         fixed.into_iter().chain(of)
     });
     let mut out = HEAD.to_owned() + &markdown_table(&columns, rows);
@@ -104,7 +135,7 @@ fn section(out: &mut String, rule: &Rule) {
         } else {
             format!(" for {}", phases.join(" and "))
         };
-        let _ = writeln!(out, "- {}{for_phases} where {conditions}", severity.name());
+        let _ = writeln!(out, "- {}{for_phases} if {conditions}", severity.name());
     }
     if rule.raised().next().is_some() {
         out.push('\n');

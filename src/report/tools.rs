@@ -11,11 +11,11 @@ const HEAD: &str = "\
 <!-- Generated from profiles/consumers/*.yaml and profiles/profilers/*.yaml by `cargo xtask docs`; edit those. -->
 # Programs and tools
 
-What is known of the programs that ask for CUPTI, and of profiling tools. *Seen* is what was looked at in the package
-itself; *reported* is what its public source or its manual says. A program that is not here is found all the same: by
-what it is linked with, and by the names that its files hold.
+The programs that use CUPTI and the profiling tools that `cupti-audit` knows. *Seen* means checked in the package itself,
+*reported* means taken from its public source or manual. Other programs are found, too, by the libraries that they link
+and by the names in their files.
 
-## Programs that ask for CUPTI
+## Programs that use CUPTI
 
 | program | its file | asks | without CUPTI | evidence |
 |---|---|---|---|---|

@@ -13,7 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 curl --fail --silent --show-error --location --remote-name "$base/$archive" --remote-name "$base/SHA256SUMS"
-# The line of this archive alone, and an error where there is none.
+# Check only the line of this archive; fail if there is none.
 grep -F "  $archive" SHA256SUMS | sha256sum -c -
 tar -xzf "$archive" --strip-components=1
 install -m 755 cupti-audit /usr/local/bin/cupti-audit
