@@ -6,8 +6,8 @@ use super::image_result::{ImageFinding, ImageResult};
 
 /// Which images end with which layers.
 pub(super) struct KnownBases<'a> {
-    /// By what stands for all layers of an image: its first name.
-    ends: BTreeMap<u64, &'a str>,
+    /// By what stands for all layers of an image and a rule that finds something in it: its first name.
+    ends: BTreeMap<(u64, &'a str), &'a str>,
     /// By what stands for the layers up to one that a finding points to: the repositories of the images that have them.
     sharing: BTreeMap<u64, BTreeSet<String>>,
 }
@@ -20,9 +20,11 @@ impl<'a> KnownBases<'a> {
         };
         for result in results {
             if let (Some(end), Some(name)) = (result.chain.last(), result.names.first()) {
-                // Of several names for the same layers the first in the alphabet, in whatever order they come.
-                let there = known.ends.entry(*end).or_insert(name);
-                *there = (*there).min(name);
+                for finding in &result.findings {
+                    // The smallest name wins, in whatever order the results come.
+                    let there = known.ends.entry((*end, &finding.rule)).or_insert(name);
+                    *there = (*there).min(name);
+                }
             }
             for place in result.findings.iter().filter_map(|finding| place_of(result, finding)) {
                 known.sharing.entry(place).or_default().extend(result.repositories());
@@ -41,7 +43,9 @@ impl<'a> KnownBases<'a> {
             .unwrap_or_default();
         // What the last layer brings is the image's own, also where another image has no more than these layers.
         let place = below.first()?;
-        let base = below.iter().find_map(|end| self.ends.get(end));
+        let base = below
+            .iter()
+            .find_map(|end| self.ends.get(&(*end, finding.rule.as_str())));
         let is_shared = self
             .sharing
             .get(place)

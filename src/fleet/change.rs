@@ -88,7 +88,7 @@ mod tests {
         WorkEntry::new("r.io/x".to_owned(), &digest, &platform, name, &[])
     }
 
-    /// An audit of a build of the image, by which its last rule finds an error in the second of its layers.
+    /// An audit of a build of the image under its name, by which its last rule finds an error in the second of its layers.
     fn result(name: &str, build: &str, rules: &[&str], layers: &[&str]) -> ImageResult {
         let findings = rules.iter().map(
             |rule| json!({"rule": rule, "severity": "error", "locations": [{"path": "/x", "layer": layers.len() - 1}]}),
@@ -105,7 +105,10 @@ mod tests {
                 "profiling": {"verdict": "fail", "items": []},
             },
         });
-        ImageResult::read(&result_document(&entry(name, build), &report.to_string()).unwrap()).unwrap()
+        let document = result_document(&entry(name, build), &report.to_string()).unwrap();
+        let mut result = ImageResult::read(&document).unwrap();
+        result.names = vec![name.to_owned()];
+        result
     }
 
     #[test]
@@ -146,7 +149,7 @@ mod tests {
         let failed = |name: &str| FleetFailure::read(&failure_document(&entry(name, ""), "gone")).unwrap();
         // The second has a result by now.
         let failures = vec![failed("r.io/c:1"), failed("r.io/base:1")];
-        let summary = FleetSummary::of([results, vec![inherited]].concat(), failures, Some(7));
+        let summary = FleetSummary::of([results, vec![inherited]].concat(), failures, 7);
         let counts = summary.outcomes;
         assert_eq!(
             (

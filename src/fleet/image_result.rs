@@ -14,9 +14,9 @@ use image_source::RegistryReference;
 pub(crate) struct ImageResult {
     pub digest: String,
     pub platform: String,
-    /// The references that lead to it, sorted.
+    /// The references that lead to it by the worklist, sorted: a tag may have moved on since the audit.
     pub names: Vec<String>,
-    /// Who runs it, such as `Deployment team/trainer`.
+    /// Who runs it by the worklist, such as `Deployment team/trainer`.
     pub used_by: Vec<String>,
     /// What the audit says of it, in one line.
     pub verdict: String,
@@ -51,8 +51,6 @@ struct ResultSource {
     schema: String,
     digest: String,
     platform: String,
-    names: Vec<String>,
-    used_by: Vec<String>,
     report: ReportSource,
 }
 
@@ -111,7 +109,7 @@ struct LocationSource {
 }
 
 impl ImageResult {
-    /// Reads the document of a result.
+    /// Reads the document of a result, which holds no names.
     ///
     /// Errors: What is wrong with it, in words.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
@@ -135,8 +133,8 @@ impl ImageResult {
         Ok(Self {
             digest: source.digest,
             platform: source.platform,
-            names: source.names,
-            used_by: source.used_by,
+            names: Vec::new(),
+            used_by: Vec::new(),
             verdict: report.verdict,
             exit_code: report.exit_code,
             tools: report

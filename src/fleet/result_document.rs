@@ -106,7 +106,8 @@ pub(crate) struct FleetFailure {
     pub digest: String,
     /// The platform that was audited, such as `linux/amd64`.
     pub platform: String,
-    /// The references that lead to it.
+    /// The references that lead to it, by the worklist: a tag may have moved on since the audit.
+    #[serde(skip)]
     pub names: Vec<String>,
     /// The error, in a sentence.
     pub error: String,
@@ -132,7 +133,7 @@ pub(crate) fn failure_document(entry: &WorkEntry, error: &str) -> Vec<u8> {
         schema: FAILURE_SCHEMA.to_owned(),
         digest: entry.digest.clone(),
         platform: entry.platform.clone(),
-        names: entry.names.clone(),
+        names: Vec::new(),
         error: error.to_owned(),
     })
 }
@@ -142,8 +143,6 @@ struct ResultDocument<'a> {
     schema: &'static str,
     digest: &'a str,
     platform: &'a str,
-    names: &'a [String],
-    used_by: &'a [String],
     report: &'a RawValue,
 }
 
@@ -156,8 +155,6 @@ pub(crate) fn result_document(entry: &WorkEntry, report: &str) -> Result<Vec<u8>
         schema: RESULT_SCHEMA,
         digest: &entry.digest,
         platform: &entry.platform,
-        names: &entry.names,
-        used_by: &entry.used_by,
         report,
     }))
 }

@@ -60,11 +60,13 @@ pub(crate) struct FleetSummary {
     pub repositories: BTreeMap<String, RepositorySummary>,
     /// By base and rule: the images that have the finding from there.
     pub bases: BTreeMap<(String, String), usize>,
+    /// The bytes that no phase needs, each file of a shared layer counted once.
+    pub dead_bytes: u64,
 }
 
 impl FleetSummary {
-    /// Counts results and failures; `expected` is how many images the worklist has, where one is known.
-    pub(crate) fn of(mut results: Vec<ImageResult>, mut failures: Vec<FleetFailure>, expected: Option<usize>) -> Self {
+    /// Counts results and failures; `expected` is how many images the worklist has.
+    pub(crate) fn of(mut results: Vec<ImageResult>, mut failures: Vec<FleetFailure>, expected: usize) -> Self {
         results.sort_by(|a, b| (&a.digest, &a.platform).cmp(&(&b.digest, &b.platform)));
         let is_done = |failure: &FleetFailure| {
             let key = (&failure.digest, &failure.platform);
@@ -82,15 +84,18 @@ impl FleetSummary {
             rules: BTreeMap::new(),
             repositories: BTreeMap::new(),
             bases: BTreeMap::new(),
+            dead_bytes: 0,
             results: Vec::new(),
             failures,
         };
         let bases = KnownBases::of(&results);
-        let mut counted = BTreeMap::new();
+        let (mut counted, mut files) = (BTreeMap::new(), BTreeSet::new());
         for result in &results {
             summary.count_states(result);
             summary.count_findings(result, &bases);
             summary.count_repositories(result, &mut counted);
+            let new = result.dead_weight.iter().filter(|(file, _)| files.insert(*file));
+            summary.dead_bytes += new.map(|(_, bytes)| bytes).sum::<u64>();
         }
         summary.results = results;
         summary
@@ -139,7 +144,7 @@ impl FleetSummary {
     }
 }
 
-fn count_outcomes(results: &[ImageResult], failed: usize, expected: Option<usize>) -> OutcomeCounts {
+fn count_outcomes(results: &[ImageResult], failed: usize, expected: usize) -> OutcomeCounts {
     let with = |code: u8| results.iter().filter(|result| result.exit_code == code).count();
     let (clean, findings) = (with(0), with(1));
     OutcomeCounts {
@@ -147,7 +152,7 @@ fn count_outcomes(results: &[ImageResult], failed: usize, expected: Option<usize
         findings,
         open: results.len() - clean - findings,
         failed,
-        missing: expected.map_or(0, |expected| expected.saturating_sub(results.len() + failed)),
+        missing: expected.saturating_sub(results.len() + failed),
     }
 }
 

@@ -18,6 +18,7 @@ mod fault_proxy;
 mod fleet_engines;
 #[path = "../support/fleet_images.rs"]
 mod fleet_images;
+mod fleet_nights;
 #[path = "../support/fleet_runs.rs"]
 mod fleet_runs;
 #[path = "../support/fleet_slurm.rs"]

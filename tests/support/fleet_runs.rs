@@ -80,14 +80,18 @@ fn each_image_of_a_fleet_is_audited_once_though_workers_are_killed() {
     assert_eq!(images.layer_reads(), reads);
     assert_eq!(
         report("csv"),
-        outcome(fleet(&cache, &["report", &second, "--format", "csv"], &[]))
+        outcome(fleet(
+            &cache,
+            &["report", &second, "--worklist", &work, "--format", "csv"],
+            &[]
+        ))
     );
 
     // The base brings the headers, and who begins from it has them from there.
     let (code, numbers, _) = report("prometheus");
     assert_eq!(code, 1);
     names_the_base_of_a_finding(&numbers, &format!("{}/bases/base1:v1", images.registry.address));
-    says_what_is_no_result(dir.path(), &cache, &out);
+    says_what_is_no_result(dir.path(), &cache, &work, &out);
     refuses_what_does_not_go_together(dir.path(), &cache, &work, &out);
     failures_are_noted_and_tried_again(dir.path(), &cache, &work, images);
 }
@@ -143,11 +147,12 @@ fn lists_each_digest_once(dir: &Path, cache: &Path, work: &str, images: &FleetRe
 }
 
 /// Documents that were damaged, copied, written by another version or by somebody else.
-fn says_what_is_no_result(dir: &Path, cache: &Path, out: &str) {
+fn says_what_is_no_result(dir: &Path, cache: &Path, work: &str, out: &str) {
     let copy = dir.join("damaged");
     let arguments = ["-r", out, copy.to_str().unwrap()];
     assert!(Command::new("cp").args(arguments).status().unwrap().success());
-    let report = || outcome(fleet(cache, &["report", copy.to_str().unwrap()], &[]));
+    let arguments = ["report", copy.to_str().unwrap(), "--worklist", work];
+    let report = || outcome(fleet(cache, &arguments, &[]));
     let (code, whole, _) = report();
     assert_eq!(code, 1);
     let mut documents: Vec<PathBuf> = std::fs::read_dir(copy.join("results"))
@@ -165,7 +170,10 @@ fn says_what_is_no_result(dir: &Path, cache: &Path, out: &str) {
     std::fs::write(&documents[1], &text[..text.len() / 2]).unwrap();
     std::fs::write(&documents[2], text.replace("fleet-result/v1", "fleet-result/v2")).unwrap();
     let (code, said, error) = report();
-    assert!(code == 2 && said.contains("18 images"), "{said}");
+    assert!(
+        code == 2 && said.contains("20 images") && said.contains("2 without a result yet"),
+        "{said}"
+    );
     assert!(
         error.contains("remove it, and a result that is missing then is made by the next run")
             && error.contains("fleet-result/v2")
@@ -194,7 +202,11 @@ fn refuses_what_does_not_go_together(dir: &Path, cache: &Path, work: &str, out: 
         code == 2 && error.contains("line 1: ") && error.contains("line 2: "),
         "{error}"
     );
-    let (code, _, error) = outcome(fleet(cache, &["report", dir.join("none").to_str().unwrap()], &[]));
+    let (code, _, error) = outcome(fleet(
+        cache,
+        &["report", dir.join("none").to_str().unwrap(), "--worklist", work],
+        &[],
+    ));
     assert!(
         code == 2 && error.contains("there are no results of a fleet"),
         "{error}"
@@ -227,7 +239,7 @@ fn failures_are_noted_and_tried_again(dir: &Path, cache: &Path, work: &str, imag
         (2, "share 2/2: 0 audited, 0 had a result, 10 failed, of 20 images\n")
     );
     assert!(error.contains(&format!("cannot reach {address}")), "{error}");
-    let report = || outcome(fleet(cache, &["report", out_text], &[]));
+    let report = || outcome(fleet(cache, &["report", out_text, "--worklist", work], &[]));
     let (code, text, _) = report();
     assert!(code == 2 && text.contains("10 not audited"), "{text}");
     let mut registry = serve_again(dir, address);
@@ -356,12 +368,19 @@ fn two_fleets_on_one_bucket_write_each_result_once() {
     assert_eq!(requests.lines().filter(is_written).count(), images.digests.len());
     assert!(!requests.contains("not-a-secret"));
     assert_eq!(outcome(run(&caches[0], &folder)), OK);
-    let report = |place: &str| outcome(fleet(&caches[0], &["report", place, "--format", "json"], &variables));
+    let report = |place: &str| {
+        let arguments = ["report", place, "--worklist", &work, "--format", "json"];
+        outcome(fleet(&caches[0], &arguments, &variables))
+    };
     assert_eq!(report(place), report(&folder));
     let (code, _, error) = outcome(run(&caches[0], "s3://none/x"));
     let said = "s3://none/x: there is no such bucket";
     assert!(code == 2 && error.contains(said), "{error}");
-    let (code, _, error) = outcome(fleet(&caches[0], &["report", place], &variables[..1]));
+    let (code, _, error) = outcome(fleet(
+        &caches[0],
+        &["report", place, "--worklist", &work],
+        &variables[..1],
+    ));
     let said = "there are no credentials for the bucket";
     assert!(code == 2 && error.contains(said), "{error}");
 }
@@ -389,7 +408,11 @@ fn a_bucket_without_conditional_writes_keeps_one_kind_of_results() {
     let (code, _, error) = run(&["--phase", "training"]);
     assert!(code == 2 && error.contains("--phase [] there"), "{error}");
     assert_eq!(run(&[]), OK);
-    let report = fleet(&cache, &["report", "s3://audits/fleet", "--format", "json"], &variables);
+    let report = fleet(
+        &cache,
+        &["report", "s3://audits/fleet", "--worklist", work, "--format", "json"],
+        &variables,
+    );
     let (code, rows, _) = outcome(report);
     assert_eq!((code, rows.lines().count()), (0, 1));
 }

@@ -80,7 +80,6 @@ pub(crate) fn fleet_exit(summary: &FleetSummary) -> RunExit {
 fn headline(summary: &FleetSummary) -> String {
     let counts = summary.outcomes;
     let all = summary.results.len() + counts.failed + counts.missing;
-    let dead = summary.repositories.values().map(|one| one.dead_bytes).sum();
     let parts = [
         (counts.findings, "with findings"),
         (counts.open, "with an open verdict"),
@@ -93,7 +92,7 @@ fn headline(summary: &FleetSummary) -> String {
     format!(
         "{}: {outcome}; {} that no phase needs",
         count_words(all, "image"),
-        format_size(dead)
+        format_size(summary.dead_bytes)
     )
 }
 
@@ -220,10 +219,9 @@ fn change_rows(change: Option<&FleetChange>) -> Vec<TableRow> {
 }
 
 fn change_words(change: &FleetChange) -> String {
-    let changed = change.images.len();
     format!(
-        "since the earlier run {} changed, of names in both {} built anew; {} new, {} gone",
-        count_words(changed, "image"),
+        "since the earlier run: {} with another result, {} now lead to another image, {} new, {} gone",
+        count_words(change.images.len(), "name"),
         change.rebuilt,
         change.added,
         change.removed

@@ -1,12 +1,12 @@
 //! `fleet report`: what all images come to.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::named_files::read_work_entries;
 use super::read_results::{KeptResults, read_results};
 use crate::cli::option_values::{COLOR, one_of};
 use crate::cli::terminal::{CommandError, terminal_width, write_result};
-use crate::fleet::{FleetChange, FleetSummary};
+use crate::fleet::{FleetChange, FleetSummary, WorkEntry};
 use crate::judge::outcome::RunExit;
 use crate::report::fleet::{csv_table, fleet_exit, fleet_page, json_lines, prometheus_text};
 use crate::report::{FLEET_FORMATS, ReportFormat, page_text};
@@ -21,8 +21,8 @@ Exit codes:
 
 Examples:
   cupti-audit fleet report results --worklist work.jsonl
-  cupti-audit fleet report s3://audits/nightly --since s3://audits/last-week --format html > fleet.html
-  cupti-audit fleet report results --format prometheus > /var/lib/node_exporter/cupti.prom";
+  cupti-audit fleet report s3://audits/fleet --worklist tonight.jsonl --since last-night.jsonl --format html > fleet.html
+  cupti-audit fleet report results --worklist work.jsonl --format prometheus > /var/lib/node_exporter/cupti.prom";
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -30,12 +30,15 @@ pub struct FleetReportArgs {
     /// Where the results are kept
     #[arg(value_name = "DIR|URL")]
     out: String,
-    /// The worklist, to tell which images have no result yet
+    /// The worklist: the images to report on, and their names
     #[arg(long, value_name = "FILE")]
-    worklist: Option<String>,
-    /// The results of an earlier run, to tell what changed
-    #[arg(long, value_name = "DIR|URL")]
+    worklist: String,
+    /// The worklist of an earlier run, to report what changed
+    #[arg(long, value_name = "FILE")]
     since: Option<String>,
+    /// Where the results of the earlier run are [default: the same]
+    #[arg(long, value_name = "DIR|URL", requires = "since")]
+    since_results: Option<String>,
     /// The form of the report
     #[arg(long, default_value = "text", value_parser = one_of(&FLEET_FORMATS))]
     format: ReportFormat,
@@ -47,15 +50,15 @@ pub struct FleetReportArgs {
 impl FleetReportArgs {
     /// Reports on the results of a fleet.
     pub(super) fn run(self) -> Result<RunExit, CommandError> {
-        let mut kept = read_results(&self.out)?;
-        let expected = match &self.worklist {
-            None => None,
-            Some(file) => Some(keep_listed(&mut kept, file)?),
-        };
+        let (kept, expected) = listed_results(&self.out, &self.worklist)?;
         let summary = FleetSummary::of(kept.results, kept.failures, expected);
         let change = match &self.since {
             None => None,
-            Some(earlier) => Some(FleetChange::between(&read_results(earlier)?.results, &summary.results)),
+            Some(file) => {
+                let place = self.since_results.as_ref().unwrap_or(&self.out);
+                let (earlier, _) = listed_results(place, file)?;
+                Some(FleetChange::between(&earlier.results, &summary.results))
+            }
         };
         let text = match self.format {
             ReportFormat::Json => json_lines(&summary),
@@ -67,15 +70,26 @@ impl FleetReportArgs {
     }
 }
 
-/// Leaves out what the worklist has not; says how many images it has.
-fn keep_listed(kept: &mut KeptResults, file: &str) -> Result<usize, CommandError> {
-    let mut listed = BTreeSet::new();
+/// The results at a place of the images in a worklist, with the names that it gives them, and how many images it has.
+fn listed_results(place: &str, file: &str) -> Result<(KeptResults, usize), CommandError> {
+    let mut kept = read_results(place)?;
+    let mut listed: BTreeMap<(String, String), WorkEntry> = BTreeMap::new();
     read_work_entries(file, |_, entry| {
-        listed.insert((entry.digest, entry.platform));
+        listed.insert((entry.digest.clone(), entry.platform.clone()), entry);
     })?;
-    // Not by a pair of what is lent: a set of owned texts wants owned ones.
-    let has = |digest: &String, platform: &String| listed.contains(&(digest.clone(), platform.clone()));
-    kept.results.retain(|one| has(&one.digest, &one.platform));
-    kept.failures.retain(|one| has(&one.digest, &one.platform));
-    Ok(listed.len())
+    let find = |digest: &String, platform: &String| listed.get(&(digest.clone(), platform.clone()));
+    kept.results.retain_mut(|one| {
+        find(&one.digest, &one.platform).is_some_and(|entry| {
+            one.names.clone_from(&entry.names);
+            one.used_by.clone_from(&entry.used_by);
+            true
+        })
+    });
+    kept.failures.retain_mut(|one| {
+        find(&one.digest, &one.platform).is_some_and(|entry| {
+            one.names.clone_from(&entry.names);
+            true
+        })
+    });
+    Ok((kept, listed.len()))
 }
