@@ -534,7 +534,7 @@ fn headers_of_an_archive_are_read_as_those_of_a_layer() {
     let refused = |why: &str| format!("saved is not a container image: {why}");
     both(
         &with_header(&tar, 124, b"many bytes\0\0"),
-        &refused("the size is no number"),
+        &refused("the size is not a number"),
     );
     let mut damaged = tar.clone();
     damaged[0] ^= 1;

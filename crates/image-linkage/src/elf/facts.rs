@@ -152,7 +152,7 @@ pub enum ElfProblem {
     #[error("{0}")]
     Unloadable(LoadFault),
     /// The stream had already passed a table when its offset became known, and the bytes were not kept.
-    #[error("{what} at byte {offset} had passed before its place was known")]
+    #[error("{what} at byte {offset} was read past before its offset was known")]
     OutOfReach {
         /// The table, in words.
         #[serde(deserialize_with = "part_name::deserialize")]

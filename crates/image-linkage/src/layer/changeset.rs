@@ -85,7 +85,7 @@ impl Changeset {
         let written = RootPath::new(name);
         // The kernel refuses such a path, so no engine can unpack the member.
         if name.contains(&0) || name.len() > limit {
-            let what = format!("the name holds a NUL or is longer than {limit} bytes; the entry is ignored");
+            let what = format!("the name contains a NUL or is longer than {limit} bytes; the entry is ignored");
             self.refused(&written, what);
             return Ok(None);
         }
@@ -96,7 +96,7 @@ impl Changeset {
         if RootPath::leaves_root(name) {
             self.problem(
                 &written,
-                "the name leads out of the root with \"..\"; it is taken inside the root",
+                "the name leaves the root with \"..\"; treated as inside the root",
             );
         }
         let parent = written.parent();
@@ -110,7 +110,7 @@ impl Changeset {
                 if self.lies_below_file(&placed) {
                     // Engines use only the directory name of an opaque marker.
                     if written.name() != OPAQUE {
-                        self.refused(&written, "it lies below an entry of its layer that is no directory");
+                        self.refused(&written, "its parent in the same layer is not a directory");
                     }
                 } else {
                     self.last_parent = Some((parent, placed.clone()));
@@ -165,7 +165,7 @@ impl Changeset {
         }
         if *path == RootPath::default() {
             if !is_directory {
-                self.refused(path, "an entry that is no directory stands at the root; it is ignored");
+                self.refused(path, "an entry for the root is not a directory; ignored");
             }
             return;
         }
@@ -186,7 +186,7 @@ impl Changeset {
         if let Some(link) = self.early_links.remove(path) {
             self.unread(
                 &link,
-                "the file that it is a hard link to comes later in its layer".to_owned(),
+                "hard link to a file that comes later in the same layer".to_owned(),
             );
         }
         if let LayerEntry::Hardlink(target) = &entry {
@@ -202,10 +202,7 @@ impl Changeset {
             return;
         }
         if lineage(target).any(|path| self.whiteouts.contains(&path)) {
-            self.unread(
-                path,
-                "the file that it is a hard link to is removed by its own layer".to_owned(),
-            );
+            self.unread(path, "hard link to a file that the same layer removes".to_owned());
         } else {
             self.early_links.insert(target.clone(), path.clone());
         }
@@ -283,7 +280,7 @@ impl Changeset {
             }
             // Taken literally, `.wh..` would delete its own directory and `.wh...` the parent.
             b"" | b"." | b".." => {
-                self.refused(path, "the whiteout names nothing; it deletes nothing");
+                self.refused(path, "the whiteout has no valid name; ignored");
             }
             _ => {
                 self.held += path.as_bytes().len() as u64;

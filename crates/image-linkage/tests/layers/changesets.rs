@@ -53,7 +53,7 @@ fn l03_and_l04_odd_marks_are_what_they_are() {
     let nothing = Layer::new().file("d/.wh.", "").tar();
     assert_eq!(merged(&[&lower, &nothing]), merged(&[&lower]));
     let told = lines(&index(&nothing).unwrap());
-    assert_eq!(told, ["? /d/.wh.: the whiteout names nothing; it deletes nothing"]);
+    assert_eq!(told, ["? /d/.wh.: the whiteout has no valid name; ignored"]);
     let longer = Layer::new().file("d/.wh..wh..opqX", "").tar();
     assert_eq!(lines(&index(&longer).unwrap()), ["hides /d/.wh..opqX"]);
     assert_eq!(merged(&[&lower, &longer]), merged(&[&lower]));
@@ -95,7 +95,7 @@ fn l08_a_directory_that_becomes_something_else_takes_its_content_along() {
 #[test]
 fn what_lies_below_a_file_of_its_layer_ends_every_engine() {
     // Docker 20.10 and Podman 4.3 end each of them with ENOTDIR, umoci 0.4.7 each but the whiteout.
-    let below = |path: &str| format!("? {path}: it lies below an entry of its layer that is no directory");
+    let below = |path: &str| format!("? {path}: its parent in the same layer is not a directory");
     let file = Layer::new().file("a", "");
     for (layer, refused) in [
         (file.clone().file("a/x", ""), "/a/x"),

@@ -38,7 +38,7 @@ fn t03_an_inner_tar_is_content_and_without_the_record_it_is_not() {
 fn a_pax_size_of_all_the_bits_there_are_is_an_error() {
     for size in [u64::MAX, u64::MAX - 511, 1 << 63] {
         let tar = Tar::new().pax(&[("size", &size.to_string())]).file("a", b"");
-        refuse(&tar.end(), "a size that is no number");
+        refuse(&tar.end(), "a size that is not a number");
     }
     let largest = Tar::new().pax(&[("size", &i64::MAX.to_string())]);
     refuse(&largest.file("a", b"").end(), "the tar ends at byte");
@@ -225,7 +225,7 @@ fn t05_odd_owners_and_times_harm_nobody() {
 #[test]
 fn t05_records_of_owners_and_times_that_are_no_numbers_end_every_engine() {
     // Docker 20.10, Podman 4.3 and umoci 0.4.7 end each of them: "archive/tar: invalid tar header".
-    let odd = "? /a: a field of its headers is no number, which no engine takes";
+    let odd = "? /a: a header field is not a number; no engine accepts it";
     for record in [
         ("mtime", "yesterday"),
         ("mtime", ".5"),
@@ -263,7 +263,7 @@ fn t05_odd_fields_of_a_header_harm_nobody() {
         assert_eq!(read(&tar.end()), ["/a 1", "/next 0"], "{what}");
     }
     // Docker 20.10, Podman 4.3 and umoci 0.4.7 end these too.
-    let odd = "? /a: a field of its headers is no number, which no engine takes";
+    let odd = "? /a: a header field is not a number; no engine accepts it";
     for header in [
         plain.clone().set(100, b"rw-r--r-"),
         plain.clone().set(108, b"nobody\0\0"),
@@ -286,7 +286,7 @@ fn a_size_that_readers_take_differently_is_an_error() {
         b"-0000000001\0",
     ] {
         let tar = Tar::new().raw(&plain.clone().set(124, size), b"");
-        refuse(&tar.end(), "the size is no number");
+        refuse(&tar.end(), "the size is not a number");
     }
 }
 

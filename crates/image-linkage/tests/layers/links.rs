@@ -30,7 +30,7 @@ fn t08_names_that_leave_the_root_are_taken_inside_it_and_told_of() {
             "/absolute 0",
             "/b 0",
             "/etc/passwd 1",
-            "? /etc/passwd: the name leads out of the root with \"..\"; it is taken inside the root"
+            "? /etc/passwd: the name leaves the root with \"..\"; treated as inside the root"
         ]
     );
 }

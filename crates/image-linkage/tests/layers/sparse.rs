@@ -204,7 +204,7 @@ fn t07_a_map_whose_line_does_not_end_is_an_error_and_no_hang() {
     ];
     for bytes in [1000, 300_000, 6_000_000] {
         let tar = Tar::new().pax(&version).file("a", &vec![b'1'; bytes]);
-        refuse(&tar.cut(), "a line of a sparse map is no number");
+        refuse(&tar.cut(), "a line of a sparse map is not a number");
     }
 }
 
