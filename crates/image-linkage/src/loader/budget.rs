@@ -76,7 +76,7 @@ impl LoaderBudget {
         let mut counters = [&self.left, &self.room].into_iter();
         let is_spent = counters.any(|counter| counter.load(Ordering::Relaxed) == 0);
         is_spent.then(|| {
-            "the image asks the dynamic loader for more steps than are followed; what comes of that cannot be determined \
+            "the image asks the dynamic loader for more steps than are followed; the result cannot be determined \
              (loader-steps, loader-traces)"
                 .to_owned()
         })

@@ -55,18 +55,18 @@ pub(crate) struct CacheFile {
 /// Errors: Why the loader ignores the file.
 pub(crate) fn read_cache(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
     let file = CacheReader { bytes, data };
-    let short = |count| format!("it says {count} entries and is too short for them");
+    let short = |count| format!("too short for its {count} entries");
     if bytes.starts_with(NEW_MAGIC) {
-        let table = file.new_table(0).ok_or("its header is cut short")?;
+        let table = file.new_table(0).ok_or("its header is truncated")?;
         if table.end() > bytes.len() {
             return Err(short(table.count));
         }
         return file.read_new(&table);
     }
     if !bytes.starts_with(OLD_MAGIC) {
-        return Err("it does not begin as a cache does".to_owned());
+        return Err("not an ld.so.cache file".to_owned());
     }
-    let count = file.number(12).ok_or("its header is cut short")?;
+    let count = file.number(12).ok_or("its header is truncated")?;
     let mut table = CacheTable {
         first: OLD_HEADER,
         entry: OLD_ENTRY,
@@ -82,7 +82,7 @@ pub(crate) fn read_cache(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
     let new = table.end().next_multiple_of(8);
     let behind = bytes.get(new..).unwrap_or_default();
     if behind.len() >= NEW_HEADER && behind.starts_with(NEW_MAGIC) {
-        let table = file.new_table(new).ok_or("its header is cut short")?;
+        let table = file.new_table(new).ok_or("its header is truncated")?;
         return file.read_new(&table);
     }
     table.strings = table.end();
@@ -155,7 +155,7 @@ impl<'f> CacheReader<'f> {
         let flags = flags.unwrap_or_default();
         // 0 predates the field; 2 is little-endian, 3 is big-endian.
         if flags != 0 && flags & 3 != self.data + 1 {
-            return Err("it was made for the other byte order".to_owned());
+            return Err("it has the other byte order".to_owned());
         }
         let extensions = self.extensions(table.strings).unwrap_or_default();
         let names = self.subdirectories(&extensions);
@@ -164,13 +164,13 @@ impl<'f> CacheReader<'f> {
         let mut file = self.read_entries(table, &names);
         file.cache.generator = extensions.generator.map(ByteString::from);
         if !is_whole {
-            let damage = || "a subdirectory has no name, and the process would die".to_owned();
+            let damage = || "a subdirectory has no name; the process would crash".to_owned();
             file.damage.get_or_insert_with(damage);
         }
         // The loader walks this list in parallel with its own sorted one (`glibc_hwcaps_update_priorities`).
         if names.iter().any(is_subdirectory) && !names.is_sorted() {
             file.damage
-                .get_or_insert_with(|| "the names of its subdirectories are not in their order".to_owned());
+                .get_or_insert_with(|| "the names of its subdirectories are not sorted".to_owned());
         }
         Ok(file)
     }
@@ -186,7 +186,7 @@ impl<'f> CacheReader<'f> {
             match self.read_entry(table, index, names) {
                 Ok(next) => {
                     if before.is_some_and(|before| !is_in_order(&before, &next)) {
-                        let damage = || format!("entry {index} is not in its order");
+                        let damage = || format!("entry {index} is not sorted");
                         file.damage.get_or_insert_with(damage);
                     }
                     if let (name, Some(entry)) = &next {
@@ -205,7 +205,7 @@ impl<'f> CacheReader<'f> {
             }
         }
         if table.count > ENTRIES {
-            let damage = || format!("no more than {ENTRIES} of its entries are read");
+            let damage = || format!("more than {ENTRIES} entries; the rest is not read");
             file.damage.get_or_insert_with(damage);
         }
         file
@@ -219,15 +219,15 @@ impl<'f> CacheReader<'f> {
         names: &[ByteString],
     ) -> Result<(&'f [u8], Option<CacheEntry>), &'static str> {
         let at = table.first + index * table.entry;
-        let field = |offset| self.number(at + offset).ok_or("lies behind the end");
+        let field = |offset| self.number(at + offset).ok_or("is behind the end of the file");
         let text = |offset| self.text(table.strings, table.room, offset);
         let CacheText::Found(name) = text(field(4)?) else {
-            return Err("names no text");
+            return Err("has an invalid name");
         };
         let path = match text(field(8)?) {
             CacheText::Found(path) => path,
             CacheText::OutOfRoom => return Ok((name, None)),
-            CacheText::Unknown => return Err("leads to no text"),
+            CacheText::Unknown => return Err("has an invalid path"),
         };
         let mut entry = CacheEntry {
             path: path.into(),
@@ -239,7 +239,7 @@ impl<'f> CacheReader<'f> {
         if table.entry == NEW_ENTRY {
             // The loader compares it with the running kernel, which the image does not show.
             if field(12)? > KERNEL {
-                return Err("asks for a kernel");
+                return Err("requires a newer kernel");
             }
             let hwcap = self.wide_number(field(16)?, field(20)?);
             if hwcap & HWCAP_NAMED == 0 {

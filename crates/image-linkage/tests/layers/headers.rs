@@ -378,17 +378,13 @@ fn types_that_no_engine_knows_are_told_of() {
     let tar = Tar::new().member("v", b'V', b"abc").file("a", b"");
     assert_eq!(
         read(&tar.end()),
-        [
-            "/a 0",
-            "/v 3",
-            "? /v: no engine knows its type, 0x56; it is taken for a file"
-        ]
+        ["/a 0", "/v 3", "? /v: no engine knows its type 0x56; treated as a file"]
     );
     // Docker 20.10, containerd 1.6, Podman 4.3 and umoci 0.4.7 end this one too.
     let contiguous = Tar::new().member("c", b'7', b"abc");
     assert_eq!(
         read(&contiguous.end()),
-        ["/c 3", "? /c: no engine knows its type, 0x37; it is taken for a file"]
+        ["/c 3", "? /c: no engine knows its type 0x37; treated as a file"]
     );
 }
 

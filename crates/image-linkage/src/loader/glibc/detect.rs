@@ -33,7 +33,7 @@ pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs, b
         linker.default_dirs = assumed_dirs(linker.arch);
         let path = linker.real_path.to_string();
         linker.problems.push(format!(
-            "{path} does not show its default directories; those of its processor are assumed"
+            "{path} does not contain its default directories; assuming those of its architecture"
         ));
     }
     if let Some(preload) = rootfs.file(&linker.preload_path) {
@@ -44,7 +44,7 @@ pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs, b
                 .push(format!("{path} is longer than what is read of it: {bytes} bytes"));
         // The file is a link whose target has another name, so the index did not keep the content.
         } else if preload.kept.is_none() {
-            linker.problems.push(format!("what {path} holds is not known"));
+            linker.problems.push(format!("the content of {path} is unknown"));
         }
     }
     // The value of `$LIB` is not marked in the file. It is the first default directory without the outer slashes.

@@ -177,7 +177,7 @@ impl RunningSearch<'_, '_> {
             // The loader stats the directory without its trailing slash, which is an empty path for the root. So after
             // the first failed name, the root counts as missing.
             if *directory == *b"/" {
-                Arc::make_mut(&mut self.memory.places).lose(number);
+                Arc::make_mut(&mut self.memory.places).mark_missing(number);
                 self.last_error = Some(LookupError::NotFound);
             }
             // "The file exists and is readable, but something went wrong": this list ends here.
@@ -205,7 +205,7 @@ impl RunningSearch<'_, '_> {
         };
         trace::add_step(self.trace, step);
         // The loader checks each directory once.
-        if Arc::make_mut(&mut self.memory.places).is_news(number) {
+        if Arc::make_mut(&mut self.memory.places).is_first_report(number) {
             self.last_error = Some(error.clone());
         }
     }

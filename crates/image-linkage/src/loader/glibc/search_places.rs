@@ -30,7 +30,7 @@ struct SearchDirectory {
     /// The content, once a search has looked.
     place: Option<SearchPlace>,
     /// Whether a search has reported the error.
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// The state of a directory in a search path.
@@ -88,7 +88,7 @@ impl SearchPlaces {
         self.directories.push(SearchDirectory {
             path,
             place: None,
-            is_told: false,
+            is_reported: false,
         });
         self.directories.len() - 1
     }
@@ -99,22 +99,25 @@ impl SearchPlaces {
             return (Arc::default(), SearchPlace::Absent(LookupError::NotFound));
         };
         let path = Arc::clone(&directory.path);
-        let place = directory.place.get_or_insert_with(|| look(maps, &path)).clone();
+        let place = directory
+            .place
+            .get_or_insert_with(|| look_up_place(maps, &path))
+            .clone();
         (path, place)
     }
 
     /// Marks a directory as missing from now on.
-    pub(super) fn lose(&mut self, number: usize) {
+    pub(super) fn mark_missing(&mut self, number: usize) {
         if let Some(directory) = self.directories.get_mut(number) {
             directory.place = Some(SearchPlace::Absent(LookupError::NotFound));
-            directory.is_told = true;
+            directory.is_reported = true;
         }
     }
 
     /// Whether this is the first report that a directory is missing.
-    pub(super) fn is_news(&mut self, number: usize) -> bool {
+    pub(super) fn is_first_report(&mut self, number: usize) -> bool {
         let directory = self.directories.get_mut(number);
-        directory.is_some_and(|directory| !std::mem::replace(&mut directory.is_told, true))
+        directory.is_some_and(|directory| !std::mem::replace(&mut directory.is_reported, true))
     }
 
     /// Records that all directories of a search stage are missing.
@@ -126,7 +129,7 @@ impl SearchPlaces {
 }
 
 /// Looks up a directory. A relative one is always tried, because the working directory may change.
-fn look(maps: &LinkMaps<'_>, path: &[u8]) -> SearchPlace {
+fn look_up_place(maps: &LinkMaps<'_>, path: &[u8]) -> SearchPlace {
     let itself = match find_directory(maps, path) {
         Ok(node) => node,
         Err(error) => return SearchPlace::Absent(error),

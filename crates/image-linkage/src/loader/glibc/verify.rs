@@ -80,7 +80,7 @@ fn mapping(elf: &ElfFacts, linker: &DynamicLoader, role: ObjectRole) -> Option<L
         () if elf.phentsize != entry_size => verify("ELF file's phentsize not the expected size"),
         () if let Some(end) = cut_headers(elf) => match end {
             // The sum overflows, and the loader reads its own memory.
-            u64::MAX => Some(LoadRefusal::Unforetold(HEADERS.to_owned() + " lie behind every end")),
+            u64::MAX => Some(LoadRefusal::Undetermined(HEADERS.to_owned() + " lie behind every end")),
             _ => verify("cannot read file data"),
         },
         () if is_library && elf.loads > 0 && elf.kind == ET_EXEC => mapping("cannot dynamically load executable"),

@@ -66,7 +66,7 @@ fn no_such_need(number: usize, map: &LinkMap, need: &VersionNeed) -> UnresolvedR
         requested_by: Some(number),
         outcome: RequestOutcome::Refused,
         message: format!(
-            "{path}: it needs versions of {file}, which it does not need; Inconsistency detected by ld.so: Assertion \
+            "{path}: it needs versions of {file}, which is not in its DT_NEEDED; Inconsistency detected by ld.so: Assertion \
              `needed != NULL' failed! and the process ends"
         ),
         missing_version: None,
