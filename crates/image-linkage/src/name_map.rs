@@ -203,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_says_what_a_map_of_strings_says(steps in prop::collection::vec((0..900_u32, prop::bool::weighted(0.7)), 0..2000)) {
+        fn behaves_like_a_map_of_strings(steps in prop::collection::vec((0..900_u32, prop::bool::weighted(0.7)), 0..2000)) {
             let (mut map, mut known) = (NameMap::default(), BTreeMap::new());
             for (at, (name, is_new)) in steps.into_iter().enumerate() {
                 let name = name.to_string().into_bytes();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_their_order_fill_the_chunks() {
+    fn names_in_order_fill_the_chunks() {
         let mut map = NameMap::default();
         for at in 0..10 * CHUNK {
             map.insert(format!("{at:05}").as_bytes(), ());

@@ -187,7 +187,7 @@ mod tests {
     use super::RootPath;
 
     #[test]
-    fn every_spelling_of_a_member_name_is_one_path() {
+    fn all_spellings_of_a_member_name_give_one_path() {
         for name in [
             "usr/lib/x",
             "./usr/lib/x",

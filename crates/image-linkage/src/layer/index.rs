@@ -205,6 +205,6 @@ pub struct ExpectedBlob<'a> {
 pub struct LayerError {
     /// The digest or name of the layer.
     pub layer: String,
-    /// What is wrong, where, and what to do.
+    /// The problem, its place, and a remedy.
     pub reason: String,
 }

@@ -104,7 +104,7 @@ pub fn resolve_hardlink<'l>(layer: &'l LayerIndex, target: &'l RootPath) -> Opti
 
 /// Writes the tar from `reader` to `out` with the cut applied.
 ///
-/// Errors: What is wrong with the tar and at which byte, and errors of `reader` and `out`.
+/// Errors: The damage and its byte offset, and errors of `reader` and `out`.
 pub fn rewrite_layer(reader: impl Read, cut: &LayerCut, limits: &Limits, out: &mut dyn Write) -> Result<(), String> {
     let mut members = TarMembers::new(reader, limits);
     let mut firsts = BTreeMap::new();
@@ -282,7 +282,7 @@ fn copy<R: Read>(members: &mut TarMembers<'_, R>, bytes: u64, out: &mut dyn Writ
 
 /// Passes the content of the files at `paths` to `take`, from the first byte to the last.
 ///
-/// Errors: What is wrong with the tar, an error of `take`, or a sparse file.
+/// Errors: Damage of the tar, an error of `take`, or a sparse file.
 pub fn extract_files(
     reader: impl Read,
     paths: &BTreeSet<RootPath>,

@@ -197,7 +197,7 @@ impl<R: BufRead> TarHeaders<R> {
 
     /// The next member or global header.
     ///
-    /// Errors: What is wrong with its headers and at which byte, or an error of the reader.
+    /// Errors: The damage and its byte offset, or an error of the reader.
     pub(super) fn next(&mut self) -> Result<TarItem, String> {
         let at = self.input.position;
         let item = self.reader.next(&mut self.input.reader);

@@ -88,7 +88,7 @@ pub(super) struct MemberHeaders<'a> {
 impl MemberHeaders<'_> {
     /// Parses the member. Its own header gives `size`.
     ///
-    /// Errors: What is wrong with the headers.
+    /// Errors: Malformed headers.
     pub(super) fn read(&self, size: u64) -> Result<TarMember, String> {
         let records = pax::read_records(self.records)?;
         let are_two = |one: &[u8], other: &[u8]| !one.is_empty() && !other.is_empty();

@@ -34,7 +34,7 @@ impl<'a, R: Read> TarMembers<'a, R> {
 
     /// The next member or global header.
     ///
-    /// Errors: What is wrong with its headers and at which byte, or an error of the reader.
+    /// Errors: The damage and its byte offset, or an error of the reader.
     pub(super) fn next(&mut self) -> Result<TarItem, String> {
         self.headers.next()
     }

@@ -15,7 +15,7 @@ use crate::path::RootPath;
 
 /// Walks the tar from `reader`, past the end marker to the end of the stream.
 ///
-/// Errors: What is wrong and at which byte of the tar (a malformed header, a truncated member, an exceeded limit), and
+/// Errors: The problem and its byte offset (a malformed header, a truncated member, an exceeded limit), and
 /// errors of `reader`.
 pub(crate) fn read_changeset(reader: impl BufRead, options: &IndexOptions) -> Result<Changeset, String> {
     let limits = &options.limits;

@@ -13,7 +13,7 @@ pub(crate) struct DynamicTokens<'a> {
     pub lib: &'a [u8],
     /// The value of `$PLATFORM`.
     pub platform: &'a [u8],
-    /// Where `$ORIGIN` is allowed.
+    /// The places at which `$ORIGIN` is allowed.
     pub trusted: OriginTrust<'a>,
 }
 
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn origin_of_a_secure_execution_counts_at_the_start_and_below_the_default_directories() {
+    fn secure_execution_allows_origin_only_at_the_start_and_in_trusted_directories() {
         let default = [b"/usr/lib/".as_slice().into(), b"/lib/".as_slice().into()];
         let check = |origin: &str, text: &str, library: bool, program: bool| {
             let counts = |trusted| {

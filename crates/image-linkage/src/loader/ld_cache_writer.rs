@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_whole_and_in_its_order() {
+    fn a_written_cache_is_read_back_in_order() {
         for data in [1, 2] {
             let bytes = write_cache(&cache(), data, "a generator").unwrap();
             let file = read_cache(&bytes, data).unwrap();

@@ -59,7 +59,7 @@ pub fn run_ldconfig(rootfs: &Rootfs, linker: &DynamicLoader, mut directories: Ve
     let configured = LdSoConf::read(rootfs);
     directories.extend(configured.directories);
     out.problems = configured.problems;
-    // `add_system_dir` follows `parse_conf`: of two libraries with the same soname, the configured one wins.
+    // `add_system_dir` follows `parse_conf`, so the configured one of two libraries with the same soname wins.
     directories.extend(built_in(linker));
     let mut run = LdconfigRun {
         rootfs: Cow::Borrowed(rootfs),

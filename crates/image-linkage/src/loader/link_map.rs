@@ -261,7 +261,7 @@ impl<'a> LinkMaps<'a> {
         }
     }
 
-    /// Where `$ORIGIN` is allowed for an object.
+    /// The places at which `$ORIGIN` is allowed for an object.
     fn trusted<'m>(&'m self, map: &LinkMap) -> OriginTrust<'m> {
         match self.identity.secure {
             None => OriginTrust::All,

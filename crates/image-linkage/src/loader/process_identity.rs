@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changes_who_it_is_makes_an_execution_secure() {
+    fn only_a_changed_identity_enables_secure_execution() {
         use SecureExecution::{Capabilities, SetGroup, SetUser};
         let net_raw = Some(file(true, true, false));
         let inherited = Some(file(false, false, false));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_effective_user_who_is_not_the_real_one_makes_every_execution_secure() {
+    fn differing_effective_and_real_users_enable_secure_execution() {
         use SecureExecution::{EffectiveGroup, EffectiveUser};
         let plain = program(0o755, 0, 0, None);
         check_as(APP, Some((0, 0)), &plain, Some(EffectiveUser(APP)), false);

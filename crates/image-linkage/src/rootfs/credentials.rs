@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_class_that_fits_counts_alone() {
+    fn only_the_first_matching_class_counts() {
         let check = |mode: u16, uid: u32, gid: u32, expected: &str| {
             let access = NodeAccess { mode, uid, gid };
             let may = |usage| app().may(usage, access, None);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_names_users_and_groups_as_far_as_its_mask_goes() {
+    fn the_mask_limits_named_users_and_groups() {
         let check = |mode: u16, uid: u32, gid: u32, named: &[(u16, u16, u32)], expected: bool| {
             let access = NodeAccess { mode, uid, gid };
             let found = app().may(FileUse::Read, access, Some(&list(named)));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn root_reads_all_and_executes_what_somebody_may() {
+    fn root_reads_everything_and_executes_files_with_any_x_bit() {
         let may = |usage, mode| {
             let access = NodeAccess { mode, uid: 1, gid: 1 };
             FileCredentials::default().may(usage, access, None)
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn who_it_is_stands_in_words() {
+    fn credentials_are_formatted() {
         let many = FileCredentials {
             groups: vec![44, 45],
             name: Some("app".to_owned()),

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_a_loader_are_where_it_was_built_for() {
+    fn the_files_of_a_loader_follow_its_prefix() {
         let found = |bytes: &[u8], ending: &[u8]| {
             let found = system_file(bytes, ending)?;
             Some(String::from_utf8_lossy(&found).into_owned())
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_stands_in_the_banner() {
+    fn the_version_is_read_from_the_banner() {
         assert_eq!(
             version(b"ld.so (Debian GLIBC 2.36-9+deb12u9) stable release version 2.36.\nCopy"),
             Some((2, 36))

@@ -86,7 +86,7 @@ mod tests {
     use super::{split_names, without_comments};
 
     #[test]
-    fn comments_are_space_and_names_are_divided() {
+    fn preload_comments_are_blanked_and_names_split() {
         let names = |file: &[u8]| -> Vec<String> {
             let names = split_names(&without_comments(file), b": \t\n");
             names

@@ -36,7 +36,7 @@ pub(super) fn expand_within(rootfs: &Rootfs, pattern: &[u8], limit: usize, names
         next.truncate(PATHS);
         paths = next;
     }
-    // glob(3) sorts. Of two libraries with the same soname, the one in the earlier directory wins.
+    // glob(3) sorts. The earlier directory wins for libraries with the same soname.
     paths.sort();
     let there = paths.into_iter().filter(|path| rootfs.lookup(path).is_ok());
     there.take(limit).collect()
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_pattern_ends_soon() {
+    fn hostile_patterns_match_quickly() {
         let stars = "*a".repeat(100) + "*";
         assert!(!matches(stars.as_bytes(), &[b'a'; 99]));
         assert!(!matches((stars + "b").as_bytes(), &[b'a'; 255]));

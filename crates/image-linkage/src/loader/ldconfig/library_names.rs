@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn hardware_in_a_path_counts_from_its_end() {
+    fn hardware_names_count_only_at_the_end_of_a_path() {
         assert_eq!(path_hardware(b"/opt/lib"), 0);
         assert_eq!(path_hardware(b"/opt/tls/x86_64"), 1 << 63 | 2);
         assert_eq!(path_hardware(b"/opt/tls/lib/x86_64"), 2);

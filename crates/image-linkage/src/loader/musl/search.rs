@@ -295,7 +295,7 @@ mod tests {
     use super::expand;
 
     #[test]
-    fn only_origin_is_a_token_and_it_needs_no_end() {
+    fn only_origin_is_a_token_even_as_a_prefix() {
         let check = |text: &str, expected: Option<&str>| {
             let expanded = expand(text.as_bytes(), b"/opt/app");
             let expanded = expanded.map(|text| String::from_utf8(text).unwrap());
