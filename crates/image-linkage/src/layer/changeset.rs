@@ -307,7 +307,7 @@ impl Changeset {
     pub(crate) fn take_problems(&mut self) -> Vec<LayerProblem> {
         let mut problems = std::mem::take(&mut self.problems);
         if self.surplus_problems > 0 {
-            let what = format!("{} more oddities are not listed", self.surplus_problems);
+            let what = format!("{} more problems are not listed", self.surplus_problems);
             problems.push(LayerProblem {
                 path: RootPath::default(),
                 what,

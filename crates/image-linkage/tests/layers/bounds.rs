@@ -183,5 +183,5 @@ fn oddities_beyond_the_limit_are_counted() {
     let found = index(&layer.tar()).unwrap();
     assert_eq!(found.problems.len(), 201);
     let last = found.problems.last().unwrap();
-    assert_eq!(last.what, "800 more oddities are not listed");
+    assert_eq!(last.what, "800 more problems are not listed");
 }

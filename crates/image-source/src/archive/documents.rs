@@ -111,7 +111,7 @@ mod tests {
     const HEX: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
     #[test]
-    fn only_names_that_are_digests_state_one() {
+    fn only_a_member_named_by_a_digest_has_a_stated_digest() {
         for name in [
             format!("blobs/sha256/{HEX}"),
             format!("sha256:{HEX}"),

@@ -183,10 +183,10 @@ impl<R: SkipRead> ArchiveMembers<R> {
         let is_none = self.position <= BLOCK;
         match error {
             HeaderError::Read(source) => self.io(source),
-            HeaderError::Cut if self.position < BLOCK => self.not_a_tar("it is no tar archive"),
+            HeaderError::Cut if self.position < BLOCK => self.not_a_tar("it is not a tar archive"),
             HeaderError::Cut => self.cut_short("in the header after"),
             HeaderError::Damaged(error) if is_none && error == "the checksum is not a number" => {
-                self.not_a_tar("it is no tar archive")
+                self.not_a_tar("it is not a tar archive")
             }
             HeaderError::Damaged(error) => self.not_a_tar(&error),
         }

@@ -270,7 +270,9 @@ impl DocumentStore for PassedMembers {
             Some(MemberContent::Document(bytes)) => {
                 return Ok(Some((Box::new(&**bytes), bytes.len() as u64)));
             }
-            Some(MemberContent::Layer(_)) => "it is no JSON document within the limit of bytes (document)".to_owned(),
+            Some(MemberContent::Layer(_)) => {
+                "it is not a JSON document within the limit of bytes (document)".to_owned()
+            }
             Some(MemberContent::Sparse) => sparse_reason(name),
         };
         Err(ImageError::not_an_image(name_member(self, name), reason))

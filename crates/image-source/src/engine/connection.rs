@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variable_says_where_the_engine_listens() {
+    fn docker_host_names_the_socket_of_the_engine() {
         let tls = |host: &str| EngineEnvironment {
             docker_tls_verify: Some("1".to_owned()),
             ..docker(host)
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_does_not_listen_is_named_with_the_systems_words() {
+    fn an_engine_that_does_not_listen_is_named_with_the_system_error() {
         let dir = tempfile::tempdir().unwrap();
         let host = format!("unix://{}/docker.sock", dir.path().display());
         let asked = || {
