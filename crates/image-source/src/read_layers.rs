@@ -50,7 +50,7 @@ pub fn read_layers(
         Some(result)
     };
     let numbered: Vec<_> = image.layers.iter().enumerate().collect();
-    // Of two failures the lower layer's is reported, as in a sequential read.
+    // If two layers fail, the lower one is reported, as in a sequential read.
     in_parallel(&numbered, WORKERS, read).into_iter().flatten().collect()
 }
 

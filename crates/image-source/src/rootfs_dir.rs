@@ -85,7 +85,7 @@ pub fn open_running_root(
 struct FolderView {
     /// Subfolders to skip.
     passed_over: BTreeSet<PathBuf>,
-    /// Whether this process asks for itself. Then whatever it may not read counts as absent, and not as a gap.
+    /// Whether this process asks for itself. Then an unreadable path counts as absent, and not as a gap.
     is_own: bool,
 }
 
@@ -95,7 +95,7 @@ fn walk(dir: &Path, view: &FolderView, request: &OpenRequest<'_>) -> Result<Laye
     let limit = request.limits().layer_entries;
     let mut walk = FolderWalk {
         root: RootIndex::default(),
-        // A list and not recursion: whoever made the folders chose their depth.
+        // A list and not recursion: the image decides how deep the folders are.
         pending: vec![(dir.to_owned(), RootPath::default())],
         device: fs::metadata(dir).map_err(&io_error)?.dev(),
         files: Vec::new(),
