@@ -14,11 +14,11 @@ use std::sync::PoisonError;
 /// The maximum number of modules followed per import.
 const MODULES: usize = 64;
 /// The maximum number of import statements per module; `torch/__init__.py` of 2.8 has about a hundred.
-const NAMED: usize = 2_000;
+const STATEMENTS: usize = 2_000;
 /// Code that makes modules outside `sys.path` importable.
-const IMPORT_HOOKS: [&str; 4] = ["sys.path", "sys.modules", "meta_path", "__path__"];
+const PATH_CHANGES: [&str; 4] = ["sys.path", "sys.modules", "meta_path", "__path__"];
 /// Code that provides modules without files, such as setuptools' replacement for distutils.
-const HOOKS: [&str; 4] = [
+const MODULE_HOOKS: [&str; 4] = [
     "meta_path.insert",
     "meta_path.append",
     "sys.modules[\"",
@@ -108,9 +108,9 @@ fn run_import(
         if OPENERS.iter().any(|opener| words.code.contains(opener)) {
             run.opens.get_or_insert_with(|| file.clone());
         }
-        hooks |= HOOKS.iter().any(|word| text.contains(word));
-        let first_hook = IMPORT_HOOKS.iter().filter_map(|word| text.find(word)).min();
-        for module in named_modules(&words, first_hook.unwrap_or(text.len())) {
+        hooks |= MODULE_HOOKS.iter().any(|word| text.contains(word));
+        let first_change = PATH_CHANGES.iter().filter_map(|word| text.find(word)).min();
+        for module in named_modules(&words, first_change.unwrap_or(text.len())) {
             let is_sure = is_sure && module.is_sure;
             match find_module(environment, interpreter, rootfs, &file, &module) {
                 Ok(files) => pending.extend(files.into_iter().map(|file| (file, is_sure))),
@@ -139,14 +139,14 @@ impl NamedModule<'_> {
     }
 }
 
-/// The import statements of a module (The Python Language Reference, 7.11). After byte `first_hook`, missing modules may
+/// The import statements of a module (The Python Language Reference, 7.11). After byte `first_change`, missing modules may
 /// still be importable.
-fn named_modules<'w>(words: &'w SourceWords<'_>, first_hook: usize) -> Vec<NamedModule<'w>> {
+fn named_modules<'w>(words: &'w SourceWords<'_>, first_change: usize) -> Vec<NamedModule<'w>> {
     let mut modules = Vec::new();
     for (number, at) in words.lines.iter().enumerate() {
         let line = words.line(&words.code, number);
         // An indented line or one with a colon may belong to a condition, a function or a `try`.
-        let is_sure = *at < first_hook && !line.starts_with([' ', '\t']) && !line.contains(':');
+        let is_sure = *at < first_change && !line.starts_with([' ', '\t']) && !line.contains(':');
         for statement in line.split(';').map(str::trim) {
             let named = |level, name, is_sure| NamedModule { level, name, is_sure };
             if let Some(names) = statement.strip_prefix("import ") {
@@ -170,7 +170,7 @@ fn named_modules<'w>(words: &'w SourceWords<'_>, first_hook: usize) -> Vec<Named
     let is_name =
         |name: &str| !name.is_empty() && name.chars().all(|sign| sign.is_alphanumeric() || "._".contains(sign));
     modules.retain(|module| is_name(module.name));
-    modules.truncate(NAMED);
+    modules.truncate(STATEMENTS);
     modules
 }
 
@@ -225,7 +225,7 @@ fn files_below<'m>(rootfs: &Rootfs, folder: &RootPath, parts: &[&'m str]) -> Res
         let init = rootfs
             .content(&at.join(b"__init__.py").absolute())
             .map(String::from_utf8_lossy);
-        let is_plain = init.is_some_and(|text| !IMPORT_HOOKS.iter().any(|word| text.contains(word)));
+        let is_plain = init.is_some_and(|text| !PATH_CHANGES.iter().any(|word| text.contains(word)));
         if number > 0 && is_plain && !has_module(rootfs, &at, part.as_bytes()) {
             return Err(part);
         }
