@@ -140,7 +140,7 @@ fn paths(random: &mut Random, elf: &mut ElfSpec, percent: usize) {
     elf.runpath = runpath.then(|| search_path(random, ":"));
 }
 
-/// A name for DT_NEEDED or dlopen.
+/// A name for `DT_NEEDED` or dlopen.
 pub fn needed_name(random: &mut Random) -> String {
     let name = random.pick(NAMES);
     match random.below(100) {

@@ -410,7 +410,7 @@ fn executable_tokens<'m>(maps: &'m LinkMaps<'_>) -> DynamicTokens<'m> {
     }
 }
 
-/// Whether DF_1_NODEFLIB excludes the default directories.
+/// Whether `DF_1_NODEFLIB` excludes the default directories.
 fn nodeflib(own: Option<&LinkMap>) -> bool {
     own.is_some_and(|own| own.elf().flags_1 & elf::abi::DF_1_NODEFLIB.cast_unsigned() != 0)
 }
