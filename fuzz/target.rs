@@ -1,4 +1,4 @@
-//! One target, the one that the binary is named after.
+//! The fuzz target with the name of the binary.
 #![no_main]
 
 #[path = "../tests/support/fuzz_targets.rs"]
@@ -17,7 +17,7 @@ static TARGET: LazyLock<&FuzzTarget> = LazyLock::new(|| {
     TARGETS.iter().find(is_named).expect("each binary has its target")
 });
 
-/// Puts what the tests begin with into the corpus, before libFuzzer reads it.
+/// Writes the tests' seeds into the corpus, before libFuzzer reads it.
 fn write_seeds() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(TARGET.name);
     fs::create_dir_all(&corpus).expect("it is beside this file");

@@ -1,5 +1,5 @@
-//! Gives the program a hash over the sources that make an index, which the fingerprint of an index holds: a number that
-//! somebody has to raise would be forgotten, and an old index would answer for a new reading.
+//! Puts a hash of the indexing code into the program, as part of an index's fingerprint. A version number raised by
+//! hand would be forgotten, and old cached indexes would be used with new code.
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads the folder it is in")]
 
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::{fs, io};
 
 fn main() -> io::Result<()> {
-    // SipHash without keys: the same sources and the same compiler give the same hash on every machine.
+    // SipHash without keys: the same sources and compiler give the same hash on every machine.
     let mut hasher = DefaultHasher::new();
     for part in [
         "src/layer",

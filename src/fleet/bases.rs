@@ -1,14 +1,14 @@
-//! Where a finding comes from: the image of the fleet that others begin from and that has it already.
+//! Finds the origin of a finding: another image of the fleet that is the base and has it already.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::image_result::{ImageFinding, ImageResult};
 
-/// Which images end with which layers.
+/// The layer chains of the fleet's images.
 pub(super) struct KnownBases<'a> {
-    /// By what stands for all layers of an image and a rule that finds something in it: its first name.
+    /// The first name of the image with exactly this layer chain and a finding of this rule.
     ends: BTreeMap<(u64, &'a str), &'a str>,
-    /// By what stands for the layers up to one that a finding points to: the repositories of the images that have them.
+    /// The repositories of the images with this layer chain, for each layer with a finding.
     sharing: BTreeMap<u64, BTreeSet<String>>,
 }
 
@@ -33,15 +33,15 @@ impl<'a> KnownBases<'a> {
         known
     }
 
-    /// What brings a finding into an image, unless that is the image itself: the smallest image of the fleet that it begins
-    /// from and that has it, or a layer that other repositories have as well.
+    /// The origin of a finding in a base: the smallest image of the fleet below this one, or a layer shared with other
+    /// repositories. `None` if the image itself causes it.
     pub(super) fn responsible(&self, result: &ImageResult, finding: &ImageFinding) -> Option<String> {
         let layer = finding.layer?;
         let below = result
             .chain
             .get(layer..result.chain.len().checked_sub(1)?)
             .unwrap_or_default();
-        // What the last layer brings is the image's own, also where another image has no more than these layers.
+        // A finding in the last layer is the image's own, even if another image has exactly these layers.
         let place = below.first()?;
         let base = below
             .iter()

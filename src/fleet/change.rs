@@ -1,32 +1,32 @@
-//! What changed since an earlier run, by the names of images: a rebuilt one has another digest under the same name.
+//! Compares a fleet with an earlier run. Images are matched by name, because a rebuilt one has a new digest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::image_result::ImageResult;
 
-/// A name whose outcome or findings are no longer what they were.
+/// A name whose exit code or findings changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ChangedImage {
     pub name: String,
     pub platform: String,
     /// The exit codes of both audits.
     pub exit_codes: (u8, u8),
-    /// Rules that find something now, and did not.
+    /// Rules with a finding only in the later run.
     pub gained: Vec<String>,
-    /// Rules that no longer find anything.
+    /// Rules with a finding only in the earlier run.
     pub lost: Vec<String>,
 }
 
-/// The difference of two runs.
+/// The difference between two runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct FleetChange {
-    /// By name and platform.
+    /// Sorted by name and platform.
     pub images: Vec<ChangedImage>,
-    /// Names that are in both runs, with another digest.
+    /// Names in both runs, with different digests.
     pub rebuilt: usize,
-    /// Names that only the later run has.
+    /// Names only in the later run.
     pub added: usize,
-    /// Names that only the earlier run has.
+    /// Names only in the earlier run.
     pub removed: usize,
 }
 
@@ -88,7 +88,7 @@ mod tests {
         WorkEntry::new("r.io/x".to_owned(), &digest, &platform, name, &[])
     }
 
-    /// An audit of a build of the image under its name, by which its last rule finds an error in the second of its layers.
+    /// An audit of one build of the image; each rule has an error in the last layer.
     fn result(name: &str, build: &str, rules: &[&str], layers: &[&str]) -> ImageResult {
         let findings = rules.iter().map(
             |rule| json!({"rule": rule, "severity": "error", "locations": [{"path": "/x", "layer": layers.len() - 1}]}),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rebuilt_image_is_compared_with_what_it_was_under_its_name() {
+    fn a_rebuilt_image_is_compared_by_its_name() {
         let before = [
             result("r.io/a:1", "old", &["one"], &["x"]),
             result("r.io/b:1", "old", &[], &["x"]),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fleet_counts_images_bases_and_what_no_phase_needs_once() {
+    fn a_fleet_counts_images_bases_and_dead_weight_once() {
         let results = vec![
             result("r.io/base:1", "", &["rule"], &["x"]),
             result("r.io/team/a:1", "", &["rule"], &["x"]),
@@ -147,7 +147,7 @@ mod tests {
         let mut inherited = result("r.io/team/b:1", "", &["rule", "rule"], &["x"]);
         inherited.chain.push(7);
         let failed = |name: &str| FleetFailure::read(&failure_document(&entry(name, ""), "gone")).unwrap();
-        // The second has a result by now.
+        // The second image now has a result.
         let failures = vec![failed("r.io/c:1"), failed("r.io/base:1")];
         let summary = FleetSummary::of([results, vec![inherited]].concat(), failures, 7);
         let counts = summary.outcomes;
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(summary.rules["rule"].images, 3);
         let bases: Vec<_> = summary.bases.iter().collect();
         assert_eq!(bases, [(&("r.io/base:1".to_owned(), "rule".to_owned()), &1)]);
-        // The same file of the same layer in two images, by both phases that were asked for.
+        // The same file of the same layer in two images, in both requested phases.
         let team = &summary.repositories["r.io/team/a"];
         assert_eq!((team.images, team.failing, team.dead_bytes), (2, 1, 5));
         let phases: Vec<_> = summary.phases.keys().collect();

@@ -1,4 +1,4 @@
-//! The images that a text names: a list of references, the objects of a Kubernetes cluster in JSON, or a Dockerfile.
+//! Reads image names from a text: a list of references, Kubernetes objects as JSON, or a Dockerfile.
 
 use std::collections::BTreeSet;
 
@@ -7,24 +7,24 @@ use serde_json::{Map, Value};
 use crate::judge::build_file::list_base_images;
 use image_source::RegistryReference;
 
-/// An image that somebody runs or builds on.
+/// An image that is run or built upon.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NamedImage {
-    /// The reference as every command takes it. What others name, in a cluster or a Dockerfile, begins with `docker://`:
-    /// it is of a registry, whatever lies on this machine under its name.
+    /// The reference, as all commands accept it. Names from a cluster or a Dockerfile get the prefix `docker://`: they
+    /// mean a registry, even if this machine has a file of that name.
     pub reference: String,
-    /// Who names it; `None` for a list of references, which says no more.
+    /// The user of the image; `None` for a plain list.
     pub used_by: Option<String>,
 }
 
-/// The keys under which objects of Kubernetes list containers (Pod v1 core, `PodSpec`), wherever a template stands.
+/// The fields with containers in Kubernetes objects (Pod v1 core, `PodSpec`), at any depth.
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-/// The images that `text`, of the file `name`, names, sorted; and what could not be read of it, in words.
+/// The image names in `text`, which is the file `name`, sorted; and messages about unreadable parts.
 ///
-/// Errors: A text that is of no such kind.
+/// Errors: The text has none of these formats.
 pub(crate) fn read_image_names(name: &str, text: &str) -> Result<(BTreeSet<NamedImage>, Vec<String>), String> {
-    // Editors of Windows put a mark of the encoding in front.
+    // Windows editors write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty() && !line.starts_with('#'));
@@ -35,23 +35,27 @@ pub(crate) fn read_image_names(name: &str, text: &str) -> Result<(BTreeSet<Named
     match () {
         () if first_word.starts_with(['{', '[']) => read_kubernetes(name, text),
         () if is_instruction => read_build_file(name, text),
-        // As what a pipe leaves when the program before it fails.
+        // For example the output of a failed program in a pipe.
         () if first.is_none() => Err(format!("{name}: it names no image")),
         () => Ok(read_list(name, text)),
     }
 }
 
-/// The bytes of a reference, at most: those of a path on Linux.
+/// The maximum length of a reference: that of a path on Linux.
 const REFERENCE: usize = 4096;
 
-/// A reference in each line, and behind a `#` whatever one likes.
+/// One reference per line; `#` starts a comment.
 fn read_list(name: &str, text: &str) -> (BTreeSet<NamedImage>, Vec<String>) {
     let (mut named, mut wrong) = (BTreeSet::new(), Vec::new());
     for (number, line) in text.lines().enumerate() {
         let reference = line.split('#').next().unwrap_or_default().trim();
-        // As a device, or a file of another kind.
+        // For example a device, or a file of another format.
         if reference.len() > REFERENCE {
-            let what = format!("{name}:{}: {} bytes are no reference", number + 1, reference.len());
+            let what = format!(
+                "{name}:{}: {} bytes are too long for a reference",
+                number + 1,
+                reference.len()
+            );
             wrong.push(what);
         } else if !reference.is_empty() {
             named.insert(NamedImage {
@@ -78,10 +82,10 @@ fn read_build_file(name: &str, text: &str) -> Result<(BTreeSet<NamedImage>, Vec<
     Ok((named, wrong))
 }
 
-/// Takes an image of a registry, which is all that engines run by a name.
+/// Adds a registry image; engines run nothing else by name.
 fn add_registry_image(image: &str, owner: &str, named: &mut BTreeSet<NamedImage>, wrong: &mut Vec<String>) {
     if let Err(error) = image.parse::<RegistryReference>() {
-        wrong.push(format!("{owner}: {image:?} is no image of a registry: {error}"));
+        wrong.push(format!("{owner}: {image:?} is not a registry image: {error}"));
         return;
     }
     named.insert(NamedImage {
@@ -90,12 +94,12 @@ fn add_registry_image(image: &str, owner: &str, named: &mut BTreeSet<NamedImage>
     });
 }
 
-/// Objects as `kubectl get … -o json` writes them: one, a list, or one after the other.
+/// Kubernetes objects as written by `kubectl get … -o json`: one, a list, or a sequence.
 fn read_kubernetes(name: &str, text: &str) -> Result<(BTreeSet<NamedImage>, Vec<String>), String> {
     let mut named = BTreeSet::new();
     let mut wrong = Vec::new();
     for document in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
-        let document = document.map_err(|error| format!("{name}: it is no JSON: {error}"))?;
+        let document = document.map_err(|error| format!("{name}: it is not JSON: {error}"))?;
         collect_objects(&document, &mut named, &mut wrong);
     }
     if named.is_empty() {
@@ -104,7 +108,7 @@ fn read_kubernetes(name: &str, text: &str) -> Result<(BTreeSet<NamedImage>, Vec<
     Ok((named, wrong))
 }
 
-/// Takes the objects of a list, and of lists in it.
+/// Adds the objects of a list and of nested lists.
 fn collect_objects(value: &Value, named: &mut BTreeSet<NamedImage>, wrong: &mut Vec<String>) {
     let items = match value {
         Value::Array(items) => Some(items),
@@ -121,7 +125,7 @@ fn collect_objects(value: &Value, named: &mut BTreeSet<NamedImage>, wrong: &mut 
     }
 }
 
-/// An object of Kubernetes as people name it, `Kind namespace/name`.
+/// The name of a Kubernetes object, `Kind namespace/name`.
 fn object_name(object: &Map<String, Value>) -> String {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
     let metadata = object.get("metadata");
@@ -131,8 +135,8 @@ fn object_name(object: &Map<String, Value>) -> String {
     format!("{kind} {namespace}{slash}{name}").trim().to_owned()
 }
 
-/// Takes the containers of an object wherever they stand in it: jobs of training operators, Knative services and others
-/// have the template of a pod at places of their own.
+/// Adds the containers of an object at any depth: training jobs, Knative services and others have their pod templates
+/// in different places.
 fn collect_containers(value: &Value, owner: &str, named: &mut BTreeSet<NamedImage>, wrong: &mut Vec<String>) {
     match value {
         Value::Array(items) => items
@@ -153,7 +157,7 @@ fn collect_containers(value: &Value, owner: &str, named: &mut BTreeSet<NamedImag
 fn container(container: &Value, owner: &str, named: &mut BTreeSet<NamedImage>, wrong: &mut Vec<String>) {
     match container.get("image").and_then(Value::as_str) {
         Some(image) if !image.is_empty() => add_registry_image(image, owner, named, wrong),
-        // What a webhook fills in is not in a manifest; in a cluster every container has one.
+        // A webhook may fill it in later; in a running cluster every container has one.
         _ => wrong.push(format!("{owner}: a container has no image")),
     }
 }
@@ -184,7 +188,7 @@ mod tests {
         let long = "a".repeat(4096);
         let (named, wrong) = names(&format!("b:1\n{long}\n{long}a # longer\n"));
         assert_eq!(named, pairs(&[(&long, ""), ("b:1", "")]));
-        assert_eq!(wrong, ["F:3: 4097 bytes are no reference"]);
+        assert_eq!(wrong, ["F:3: 4097 bytes are too long for a reference"]);
         for nothing in ["", "\n# images\n"] {
             let error = read_image_names("F", nothing).unwrap_err();
             assert_eq!(error, "F: it names no image");
@@ -209,10 +213,10 @@ mod tests {
             ("docker://main:1", "PyTorchJob t"),
             ("docker://side:1", "Pod n/p"),
         ];
-        // A name in a cluster is nobody's way to have a folder of this machine read.
+        // A name in a cluster must not make the audit read a local folder.
         let wrong = vec![
             "CronJob n/c: a container has no image".to_owned(),
-            "CronJob n/c: \"rootfs:/etc\" is no image of a registry: invalid reference format".to_owned(),
+            "CronJob n/c: \"rootfs:/etc\" is not a registry image: invalid reference format".to_owned(),
         ];
         assert_eq!(names(&list), (pairs(&expected), wrong.clone()));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What a report on many images takes of the result of one.
+//! The parts of an image's report that a fleet report uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -9,40 +9,40 @@ use serde::de::IgnoredAny;
 use super::result_document::{RESULT_SCHEMA, check_schema};
 use image_source::RegistryReference;
 
-/// The result of an image, without what only its own report tells.
+/// The result of an image, reduced to what a fleet report needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ImageResult {
     pub digest: String,
     pub platform: String,
-    /// The references that lead to it by the worklist, sorted: a tag may have moved on since the audit.
+    /// The references to it in the worklist, sorted. A tag may have moved since the audit.
     pub names: Vec<String>,
-    /// Who runs it by the worklist, such as `Deployment team/trainer`.
+    /// Its users in the worklist, such as `Deployment team/trainer`.
     pub used_by: Vec<String>,
-    /// What the audit says of it, in one line.
+    /// The verdict in one line.
     pub verdict: String,
-    /// What its audit came to.
+    /// The exit code of its audit.
     pub exit_code: u8,
-    /// The verdict of each phase that was asked for, of all where none was.
+    /// The verdicts of the requested phases, or of all.
     pub phases: BTreeMap<String, String>,
-    /// The state of each tool that was asked for.
+    /// The states of the requested tools.
     pub tools: BTreeMap<String, String>,
-    /// Those that no suppression is for.
+    /// The findings that are not suppressed.
     pub findings: Vec<ImageFinding>,
-    /// For each layer what stands for it and all layers below it.
+    /// For each layer, a hash of it and all lower layers.
     pub chain: Vec<u64>,
-    /// What none of the phases needs: what stands for layer and path, and the bytes.
+    /// Files that no phase needs: a hash of layer and path, and the size.
     pub dead_weight: Vec<(u64, u64)>,
 }
 
-/// A finding, and where it comes from.
+/// A finding and its layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ImageFinding {
     pub rule: String,
     /// `error`, `warning` or `note`.
     pub severity: String,
-    /// The highest layer that it points to, from 0.
+    /// The highest layer that it refers to, from 0.
     pub layer: Option<usize>,
-    /// The beginning of that layer's diff id.
+    /// The start of that layer's diff id.
     pub layer_name: String,
 }
 
@@ -109,9 +109,9 @@ struct LocationSource {
 }
 
 impl ImageResult {
-    /// Reads the document of a result, which holds no names.
+    /// Parses a result document.
     ///
-    /// Errors: What is wrong with it, in words.
+    /// Errors: The problem with it.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
         let source: ResultSource = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         check_schema(&source.schema, RESULT_SCHEMA)?;
@@ -149,17 +149,17 @@ impl ImageResult {
         })
     }
 
-    /// The repositories of its names, each once.
+    /// The repositories of its names, without duplicates.
     pub(crate) fn repositories(&self) -> BTreeSet<String> {
         self.names.iter().map(|name| repository_of(name)).collect()
     }
 
-    /// The bytes that none of its phases needs.
+    /// The bytes that no phase needs.
     pub(crate) fn dead_bytes(&self) -> u64 {
         self.dead_weight.iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// How many of its findings are of a severity.
+    /// The number of findings of a severity.
     pub(crate) fn count(&self, severity: &str) -> usize {
         self.findings
             .iter()
@@ -168,7 +168,7 @@ impl ImageResult {
     }
 }
 
-/// The repository that a reference is of, with its registry; what is of none stands for itself.
+/// The registry and repository of a reference; any other name is returned unchanged.
 pub(crate) fn repository_of(name: &str) -> String {
     let read = name.parse::<RegistryReference>();
     read.map_or_else(
@@ -188,7 +188,7 @@ fn placed(finding: FindingSource, layers: &[String]) -> ImageFinding {
     }
 }
 
-/// What stands for each layer with those below it: images with a base in common have the same values up to its last layer.
+/// A hash per layer that includes the lower layers: images with a common base share the values of its layers.
 fn chain_of(layers: &[String]) -> Vec<u64> {
     let mut hasher = DefaultHasher::new();
     let chain = layers.iter().map(|layer| {

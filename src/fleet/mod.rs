@@ -1,6 +1,6 @@
-//! Many images on an engine that exists: which there are, which of them one worker takes, and what all of them come to.
+//! Audits many images on an existing engine: the worklist, each worker's share, and the summary.
 //!
-//! Everything here is data to data. The command line reads registries and files, runs the audits and keeps the documents.
+//! This module does no I/O. The command line reads registries and files, runs the audits and stores the documents.
 
 mod bases;
 mod change;

@@ -1,13 +1,13 @@
-//! `registry:HOST[/REPOSITORY][:TAG]`: which repositories and tags of a registry are meant.
+//! Parses `registry:HOST[/REPOSITORY][:TAG]`, which selects repositories and tags of a registry.
 
 use std::collections::BTreeSet;
 
 use globset::{Glob, GlobBuilder, GlobMatcher};
 
-/// Repositories and tags of a registry, by patterns.
+/// Repositories and tags of a registry, selected by patterns.
 #[derive(Debug, Clone)]
 pub(crate) struct RepositoryPattern {
-    /// The host of the registry, with its port where it has one.
+    /// The host of the registry, with an optional port.
     pub registry: String,
     repository: String,
     repositories: GlobMatcher,
@@ -15,13 +15,13 @@ pub(crate) struct RepositoryPattern {
 }
 
 impl RepositoryPattern {
-    /// Reads what stands behind `registry:`. `*` stands for all within a component of a name, `**` for any number of them;
-    /// without a pattern all are meant.
+    /// Parses the text after `registry:`. `*` matches within a name component, `**` any number of components; no
+    /// pattern matches everything.
     ///
-    /// Errors: What is wrong with it, and what would do.
+    /// Errors: The problem, and the expected form.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (registry, path) = text.split_once('/').unwrap_or((text, ""));
-        // A digest names an image, of which there is no list.
+        // A digest names a single image, so there is nothing to list.
         if registry.is_empty() || registry.contains(['*', '{']) || text.contains('@') {
             return Err(format!(
                 "registry:{text}: expected registry:HOST/REPOSITORY:TAG, such as registry:reg.example/team/*:v*"
@@ -34,7 +34,7 @@ impl RepositoryPattern {
             glob.map_err(|error| format!("registry:{text}: {error}"))
         };
         let repository = match registry {
-            // As for every other command, its own images have no folder.
+            // As in every other command, official images may omit `library/`.
             "docker.io" if !repository.is_empty() && !repository.contains('/') => format!("library/{repository}"),
             _ => repository.to_owned(),
         };
@@ -46,18 +46,18 @@ impl RepositoryPattern {
         })
     }
 
-    /// The one repository that is meant: no list of them is asked for, which many registries do not give.
+    /// The single selected repository. It needs no list of repositories, which many registries refuse.
     pub(crate) fn only_repository(&self) -> Option<&str> {
         let is_pattern = self.repository.is_empty() || self.repository.contains(['*', '?', '[', '{']);
         (!is_pattern).then_some(self.repository.as_str())
     }
 
-    /// Those of the names that are meant.
+    /// The matching names.
     pub(crate) fn matching_repositories(&self, names: BTreeSet<String>) -> impl Iterator<Item = String> {
         names.into_iter().filter(|name| self.repositories.is_match(name))
     }
 
-    /// The references by those of the tags that are meant.
+    /// The references with matching tags.
     pub(crate) fn references(&self, repository: &str, tags: BTreeSet<String>) -> Vec<String> {
         let tags = tags.into_iter().filter(|tag| self.tags.is_match(tag));
         tags.map(|tag| format!("{}/{repository}:{tag}", self.registry))

@@ -1,4 +1,4 @@
-//! The documents that a fleet keeps: what it was run with, a result for each image, and why some have none.
+//! The documents of a fleet: its settings, a result per image, and failures.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -11,28 +11,28 @@ pub(super) const RESULT_SCHEMA: &str = "cupti-audit/fleet-result/v1";
 const FAILURE_SCHEMA: &str = "cupti-audit/fleet-failure/v1";
 const SETTINGS_SCHEMA: &str = "cupti-audit/fleet/v1";
 
-/// What the images of a fleet are asked; workers that differ in it do not write into one place.
+/// The settings of a fleet's audits. Workers with different settings must not share a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FleetSettings {
     schema: String,
-    /// The version of the program: another one may find something else.
+    /// The version of the program, because versions differ in their findings.
     pub version: String,
-    /// The library that is asked about.
+    /// The audited library.
     pub library: String,
-    /// The phases that were asked for.
+    /// The requested phases.
     pub phases: Vec<String>,
-    /// The tools that were asked for, by their ids.
+    /// The ids of the requested tools.
     pub tools: Vec<String>,
-    /// From which severity on findings fail an image.
+    /// The lowest severity that fails an image.
     pub fail_on: String,
-    /// `--env`, `--cpu`, `--limit`, `--command`, `--args`, `--user`, `--workdir` and `--strict`, as they were given.
+    /// `--env`, `--cpu`, `--limit`, `--command`, `--args`, `--user`, `--workdir` and `--strict`, as given.
     pub conditions: Vec<String>,
-    /// The digest of the user's rules, profiles and suppressions; the same for all who have none.
+    /// The digest of the user's rules, profiles and suppressions; equal for all users without any.
     pub own_files: String,
 }
 
 impl FleetSettings {
-    /// Settings of this version of the program, to be filled.
+    /// Empty settings of this program version.
     pub(crate) fn new() -> Self {
         Self {
             schema: SETTINGS_SCHEMA.to_owned(),
@@ -49,17 +49,17 @@ impl FleetSettings {
     /// The name of their document.
     pub(crate) const NAME: &'static str = "fleet.json";
 
-    /// The bytes that a store keeps of them.
+    /// The bytes of their document.
     pub(crate) fn document(&self) -> Vec<u8> {
         document(self)
     }
 
-    /// Whether the settings in `kept` are these.
+    /// Checks that the stored settings `kept` equal these.
     ///
-    /// Errors: Which part differs, with both sides.
+    /// Errors: The difference, with both values.
     pub(crate) fn compare(&self, kept: &[u8]) -> Result<(), String> {
         let read = serde_json::from_slice::<Self>(kept);
-        let kept = read.map_err(|error| format!("{} there is of no fleet: {error}", Self::NAME))?;
+        let kept = read.map_err(|error| format!("{} is not a fleet's settings: {error}", Self::NAME))?;
         let list = |values: &[String]| format!("[{}]", values.join(", "));
         let fields = [
             ("schema", kept.schema.clone(), self.schema.clone()),
@@ -83,16 +83,17 @@ impl FleetSettings {
     }
 }
 
-/// The document of an image below `folder`: by its digest, and by its platform, as one manifest may stand for two.
+/// The document name of an image below `folder`: by digest and platform, because a manifest may stand for two
+/// platforms.
 pub(crate) fn document_name(folder: &str, digest: &str, platform: &str) -> String {
     let digest = digest.replace(':', "-");
-    // A folder for each 256th part: a million files in one are slow on every file system.
+    // 256 subfolders: a million files in one folder are slow on every file system.
     let hex = digest.split_once('-').map_or("", |(_, hex)| hex);
     let part = hex.get(..2).unwrap_or("00");
     format!("{folder}/{part}/{digest}_{}.json", platform.replace('/', "-"))
 }
 
-/// Errors: A document is of another contract than the `expected` one.
+/// Errors: The document's schema is not `expected`.
 pub(super) fn check_schema(schema: &str, expected: &str) -> Result<(), String> {
     let is_it = (schema == expected).then_some(());
     is_it.ok_or_else(|| format!("its schema is {schema:?}, and {expected} is expected"))
@@ -104,12 +105,12 @@ pub(crate) struct FleetFailure {
     schema: String,
     /// The digest of the image.
     pub digest: String,
-    /// The platform that was audited, such as `linux/amd64`.
+    /// The audited platform, such as `linux/amd64`.
     pub platform: String,
     /// The references that lead to it, by the worklist: a tag may have moved on since the audit.
     #[serde(skip)]
     pub names: Vec<String>,
-    /// The error, in a sentence.
+    /// The error message.
     pub error: String,
 }
 
@@ -117,9 +118,9 @@ impl FleetFailure {
     /// The folder of the failures.
     pub(crate) const FOLDER: &'static str = "failures";
 
-    /// Reads the document of a failure.
+    /// Parses a failure document.
     ///
-    /// Errors: What is wrong with it, in words.
+    /// Errors: The problem with it.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
         let read: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         check_schema(&read.schema, FAILURE_SCHEMA)?;
@@ -146,9 +147,9 @@ struct ResultDocument<'a> {
     report: &'a RawValue,
 }
 
-/// The document of an image whose report in JSON is `report`: the same bytes, whichever worker makes it.
+/// The document of an image with the JSON report `report`. All workers produce the same bytes.
 ///
-/// Errors: The report is no JSON.
+/// Errors: The report is not JSON.
 pub(crate) fn result_document(entry: &WorkEntry, report: &str) -> Result<Vec<u8>, String> {
     let report: &RawValue = serde_json::from_str(report).map_err(|error| error.to_string())?;
     Ok(document(&ResultDocument {
@@ -170,7 +171,7 @@ mod tests {
     use super::FleetSettings;
 
     #[test]
-    fn workers_with_other_settings_are_told_what_differs() {
+    fn workers_with_other_settings_get_the_difference() {
         let mut here = FleetSettings::new();
         here.phases = vec!["training".to_owned()];
         assert_eq!(here.compare(&here.document()), Ok(()));
@@ -182,7 +183,7 @@ mod tests {
         assert!(
             here.compare(b"{}")
                 .unwrap_err()
-                .starts_with("fleet.json there is of no fleet")
+                .starts_with("fleet.json is not a fleet's settings")
         );
     }
 }

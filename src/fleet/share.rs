@@ -1,33 +1,33 @@
-//! Which images of a worklist one worker takes: by the number that its engine gives it.
+//! Determines one worker's share of the worklist, from the number that its engine assigns.
 
-/// One of so many equal shares.
+/// One of several equal shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WorkShare {
-    /// Which of the shares, counted from 0.
+    /// The number of the share, from 0.
     index: usize,
     count: usize,
 }
 
-/// The variables by which engines tell a worker its number from 0, and how many there are.
+/// The engines' variables for a worker's number, from 0, and for the number of workers.
 const COUNTED: [(&str, &str, &str); 3] = [
-    // Kubernetes tells the index alone; how many there are stands in the Job, and in --shards.
+    // Kubernetes only sets the index; the total is in the Job, and in --shards.
     ("Kubernetes", "JOB_COMPLETION_INDEX", ""),
     ("Cloud Run", "CLOUD_RUN_TASK_INDEX", "CLOUD_RUN_TASK_COUNT"),
     ("AWS Batch", "AWS_BATCH_JOB_ARRAY_INDEX", "AWS_BATCH_JOB_ARRAY_SIZE"),
 ];
 
-/// Slurm's, whose numbers begin and go on as `--array` says.
+/// Slurm's variable; `--array` sets the start and the step of its numbers.
 const SLURM: &str = "SLURM_ARRAY_TASK_ID";
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl WorkShare {
-    /// All lines of the list, for one worker alone.
+    /// The whole list, for a single worker.
     const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// Reads `K/N`, the first of which is 1.
+    /// Parses `K/N`, where K starts at 1.
     ///
-    /// Errors: What would do.
+    /// Errors: The expected form.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let parts = text
             .split_once('/')
@@ -37,10 +37,10 @@ impl WorkShare {
         Ok(Self { index: k - 1, count })
     }
 
-    /// The share that an engine's variables name, the whole where none does; `shards` is how many workers there are, where
-    /// the user says it.
+    /// The share from the engine's variables, or the whole list without any. `shards` is the number of workers, if the
+    /// user states it.
     ///
-    /// Errors: Numbers that do not go together: a share that nobody takes would be images that nobody sees.
+    /// Errors: Contradictory numbers. They could leave a share without a worker, and its images without an audit.
     pub(crate) fn of_environment(lookup: Lookup<'_>, shards: Option<usize>) -> Result<Self, String> {
         let lookup: Lookup<'_> = &|name| lookup(name).filter(|value| !value.is_empty());
         let counted = COUNTED.into_iter().filter_map(|(engine, index, count)| {
@@ -70,7 +70,7 @@ impl WorkShare {
         }
     }
 
-    /// Whether the entry with this number, from 0, is in the share.
+    /// Whether the share includes the entry with this number, from 0.
     pub(crate) fn takes(self, entry: usize) -> bool {
         entry % self.count == self.index
     }
@@ -82,7 +82,7 @@ impl WorkShare {
 
     fn of_count(index: usize, count: usize, what: &str) -> Result<Self, String> {
         let share = (index < count).then_some(Self { index, count });
-        share.ok_or_else(|| format!("{what} is number {index} of {count}, counted from 0: there is no such share"))
+        share.ok_or_else(|| format!("{what} is number {index} of {count}, counted from 0: that share does not exist"))
     }
 }
 
@@ -113,8 +113,8 @@ fn counted_share(
 
 fn slurm_share(lookup: Lookup<'_>, id: &str, shards: Option<usize>) -> Result<WorkShare, String> {
     let id = number(SLURM, id)?;
-    // With a number of shares the number of a task is that of its share: so the tasks of an array that failed can be sent
-    // again by their numbers (sbatch --array=3,7), and take what was theirs.
+    // With --shards, a task's number is its share. So failed tasks of an array can be rerun by number (sbatch
+    // --array=3,7), with the same images.
     if let Some(count) = shards {
         return WorkShare::of_count(id, count, &format!("{SLURM} (with --shards, --array begins at 0)"));
     }
@@ -140,7 +140,7 @@ fn slurm_share(lookup: Lookup<'_>, id: &str, shards: Option<usize>) -> Result<Wo
     match place.filter(|place| is_regular && *place < count) {
         Some(index) => Ok(WorkShare { index, count }),
         None => Err(format!(
-            "the tasks of this array are no row of numbers, so that {SLURM} {id} names no share of {count}: --shards N"
+            "the tasks of this array are not a regular sequence, so {SLURM} {id} names no share of {count}: --shards N"
         )),
     }
 }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn each_engine_says_which_share_a_worker_has() {
+    fn each_engine_gives_the_share_of_a_worker() {
         let slurm = |id, min, max, step, count| {
             let names = ["ID", "MIN", "MAX", "STEP", "COUNT"];
             let names = names.map(|name| format!("SLURM_ARRAY_TASK_{name}"));
@@ -198,14 +198,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_do_not_go_together_are_refused() {
+    fn contradictory_worker_numbers_are_refused() {
         let error = |variables: &[(&str, &str)], shards| share(variables, shards).unwrap_err();
         let both = [("JOB_COMPLETION_INDEX", "0"), ("SLURM_ARRAY_TASK_ID", "0")];
         for (said, expected) in [
             (error(&[("JOB_COMPLETION_INDEX", "0")], None), "--shards N"),
             (
                 error(&[("JOB_COMPLETION_INDEX", "5")], Some(5)),
-                "there is no such share",
+                "that share does not exist",
             ),
             (error(&[("JOB_COMPLETION_INDEX", "x")], Some(5)), "expected a number"),
             (
@@ -217,7 +217,7 @@ mod tests {
                 error(&[("CLOUD_RUN_TASK_INDEX", "0"), ("CLOUD_RUN_TASK_COUNT", "7")], Some(8)),
                 "--shards says 8",
             ),
-            // sbatch --array=3,7 of an array that had more.
+            // sbatch --array=3,7 reruns two tasks of a larger array.
             (
                 error(
                     &[
@@ -228,11 +228,11 @@ mod tests {
                     ],
                     None,
                 ),
-                "no row of numbers",
+                "not a regular sequence",
             ),
             (
                 error(&[("SLURM_ARRAY_TASK_ID", "9")], Some(8)),
-                "there is no such share",
+                "that share does not exist",
             ),
         ] {
             assert!(said.contains(expected), "{said}");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_part_every_list_without_rest_and_overlap() {
+    fn shares_cover_every_list_without_gaps_and_overlap() {
         for count in 1..6 {
             let shares: Vec<_> = (1..=count)
                 .map(|k| WorkShare::parse(&format!("{k}/{count}")).unwrap())

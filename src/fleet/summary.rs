@@ -1,4 +1,4 @@
-//! What the images of a fleet come to together.
+//! Summarizes the results of a fleet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,25 +6,25 @@ use super::bases::KnownBases;
 use super::image_result::ImageResult;
 use super::result_document::FleetFailure;
 
-/// How many images came to what.
+/// The number of images per outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct OutcomeCounts {
-    /// Nothing at or above the threshold.
+    /// No findings at or above the threshold.
     pub clean: usize,
-    /// Findings at or above it.
+    /// Findings at or above the threshold.
     pub findings: usize,
     /// Something could not be checked.
     pub open: usize,
     /// The image could not be audited.
     pub failed: usize,
-    /// The worklist has it, and nothing is known of it.
+    /// The image is in the worklist, without a result.
     pub missing: usize,
 }
 
-/// A rule and the images that it found something in.
+/// A rule and the images with its findings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RuleSummary {
-    /// The gravest severity that it had.
+    /// The highest severity among its findings.
     pub severity: String,
     pub images: usize,
     pub repositories: BTreeSet<String>,
@@ -34,31 +34,31 @@ pub(crate) struct RuleSummary {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct RepositorySummary {
     pub images: usize,
-    /// Those with findings at or above the threshold.
+    /// The images with findings at or above the threshold.
     pub failing: usize,
-    /// The bytes that no phase needs, each file of a shared layer counted once.
+    /// The bytes that no phase needs; each file of a shared layer counts once.
     pub dead_bytes: u64,
 }
 
-/// Verdicts or states, and how many images have each.
+/// The number of images per verdict or state.
 type StateCounts = BTreeMap<String, usize>;
 
-/// A fleet in numbers.
+/// The numbers of a fleet.
 pub(crate) struct FleetSummary {
-    /// The results, by digest and platform.
+    /// The results, sorted by digest and platform.
     pub results: Vec<ImageResult>,
-    /// The images that could not be audited and have no result.
+    /// The failures of images without a result.
     pub failures: Vec<FleetFailure>,
     pub outcomes: OutcomeCounts,
     /// By phase, then by verdict.
     pub phases: BTreeMap<String, StateCounts>,
     /// By tool, then by state.
     pub tools: BTreeMap<String, StateCounts>,
-    /// The findings of all images by the rule that found them.
+    /// The findings of all images, by rule.
     pub rules: BTreeMap<String, RuleSummary>,
     /// The images by repository, as `registry/name`.
     pub repositories: BTreeMap<String, RepositorySummary>,
-    /// By base and rule: the images that have the finding from there.
+    /// By base and rule: the number of images that inherit the finding.
     pub bases: BTreeMap<(String, String), usize>,
     /// The bytes that no phase needs, each file of a shared layer counted once.
     pub dead_bytes: u64,
@@ -74,7 +74,7 @@ impl FleetSummary {
                 .binary_search_by(|one| (&one.digest, &one.platform).cmp(&key))
                 .is_ok()
         };
-        // A worker that was killed between its result and the failure before it leaves both.
+        // A retried image has both if its worker was killed before it removed the failure.
         failures.retain(|failure| !is_done(failure));
         failures.sort_by(|a, b| (&a.names, &a.digest).cmp(&(&b.names, &b.digest)));
         let mut summary = Self {
@@ -110,7 +110,7 @@ impl FleetSummary {
     }
 
     fn count_findings(&mut self, result: &ImageResult, bases: &KnownBases<'_>) {
-        // A rule that finds several things in an image counts once for it.
+        // A rule with several findings in an image counts once.
         let mut seen = BTreeSet::new();
         for finding in &result.findings {
             if seen.insert((finding.rule.as_str(), None)) {

@@ -1,4 +1,4 @@
-//! The worklist: a line of JSON for each image, by digest and platform, in one order however it was made.
+//! The worklist: one line of JSON per image, sorted by digest and platform.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read as _};
@@ -8,33 +8,33 @@ use serde::{Deserialize, Serialize};
 use super::result_document::check_schema;
 use image_source::{Digest, Platform};
 
-/// The name of the contract of a line.
+/// The schema of a line.
 const SCHEMA: &str = "cupti-audit/worklist/v1";
-/// The bytes of a line, at most: an image with some ten thousand names.
+/// The maximum length of a line: an image with about ten thousand names.
 const LINE_BYTES: u64 = 1 << 20;
-/// The lines that are none and are told; a file that is no worklist has nothing else.
+/// The maximum number of reported invalid lines; another kind of file has only those.
 const WRONG_LINES: usize = 20;
 
-/// One image that is to be audited.
+/// An image to audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WorkEntry {
     schema: String,
-    /// What an audit is asked for: a registry's image by its digest, so that a tag that moves on changes nothing.
+    /// The image to pass to an audit. A registry's image has its digest, so that a moved tag does not matter.
     pub image: String,
     /// The digest of the platform's manifest.
     pub digest: String,
     /// `os/architecture[/variant]`.
     pub platform: String,
-    /// The references that lead to it, sorted.
+    /// The references to it, sorted.
     pub names: Vec<String>,
-    /// Who runs it, as `Deployment team-a/trainer`, or the Dockerfile that begins from it; sorted.
+    /// Its users, such as `Deployment team-a/trainer` or a Dockerfile that builds upon it, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used_by: Vec<String>,
 }
 
 impl WorkEntry {
-    /// The image that `name` leads to.
+    /// The entry of the image with the name `name`.
     pub(crate) fn new(image: String, digest: &Digest, platform: &Platform, name: &str, used_by: &[String]) -> Self {
         Self {
             schema: SCHEMA.to_owned(),
@@ -46,18 +46,18 @@ impl WorkEntry {
         }
     }
 
-    /// Reads one line of a list, without its newline.
+    /// Parses a line without its newline.
     ///
-    /// Errors: What is wrong with it, in words.
+    /// Errors: The problem with it.
     fn read(line: &[u8]) -> Result<Self, String> {
         let entry: Self =
-            serde_json::from_slice(line).map_err(|error| format!("it is no line of a worklist: {error}"))?;
+            serde_json::from_slice(line).map_err(|error| format!("it is not a worklist line: {error}"))?;
         check_schema(&entry.schema, SCHEMA)?;
         entry
             .digest
             .parse::<Digest>()
             .map_err(|error| format!("its digest is none: {error}"))?;
-        // An empty one would be this machine's, and the workers of a fleet may differ.
+        // An empty platform would mean the local one, and workers may differ.
         if entry.platform.is_empty() {
             return Err("it has no platform".to_owned());
         }
@@ -69,21 +69,21 @@ impl WorkEntry {
     }
 }
 
-/// All images of a fleet, one entry for each digest and platform.
+/// All images of a fleet, one entry per digest and platform.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Worklist {
     entries: BTreeMap<(String, String), WorkEntry>,
 }
 
 impl Worklist {
-    /// Adds an image, or a name to one that is there.
+    /// Adds an image, or a name to an existing entry.
     pub(crate) fn add(&mut self, entry: WorkEntry) {
         let key = (entry.digest.clone(), entry.platform.clone());
         let Some(there) = self.entries.get_mut(&key) else {
             self.entries.insert(key, entry);
             return;
         };
-        // Whichever came first, the image is asked for at the same place.
+        // The result must not depend on the order of additions.
         if entry.image < there.image {
             there.image = entry.image;
         }
@@ -97,15 +97,15 @@ impl Worklist {
     /// The lines of the worklist.
     pub(crate) fn text(&self) -> String {
         let line = |entry| serde_json::to_string(entry).map(|line| line + "\n");
-        // Texts and lists of texts are always written.
+        // Strings and lists of strings always serialize.
         self.entries.values().filter_map(|entry| line(entry).ok()).collect()
     }
 }
 
-/// Reads a worklist line by line and hands each entry over with its number from 0, so that a list may be of any length;
-/// empty lines are passed over. Returns how many entries there are.
+/// Reads a worklist of any length, and calls `each` with every entry and its number from 0. Skips empty lines. Returns
+/// the number of entries.
 ///
-/// Errors: Why it cannot be read, or its first lines that are none, by their numbers.
+/// Errors: Why it cannot be read, or the first invalid lines with their numbers.
 pub(crate) fn read_worklist(
     from: &mut impl BufRead,
     mut each: impl FnMut(usize, WorkEntry),
@@ -123,7 +123,7 @@ pub(crate) fn read_worklist(
             wrong.push(format!("line {number} is longer than {LINE_BYTES} bytes"));
             break;
         }
-        // Editors of Windows put a mark of the encoding in front.
+        // Windows editors write a byte order mark.
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line).trim_ascii();
         match WorkEntry::read(line) {
             _ if line.is_empty() => {}
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn in_whatever_order_names_come_the_list_is_the_same_and_reads_back() {
+    fn the_order_of_names_does_not_matter_and_the_list_reads_back() {
         let (a, b) = (
             entry("r.io/a@sha256:1", "r.io/a:1"),
             entry("r.io/b@sha256:1", "r.io/b:1"),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_that_is_none_is_told_with_its_number() {
+    fn invalid_lines_are_reported_with_their_numbers() {
         let good = serde_json::to_string(&entry("r.io/a", "r.io/a")).unwrap();
         let lines = [
             good.clone(),
@@ -192,12 +192,12 @@ mod tests {
         let read = |text: &str| read_worklist(&mut text.as_bytes(), |_, _| {}).unwrap_err();
         let wrong = read(&lines.join("\n"));
         let expected = [
-            "line 2: it is no line of a worklist",
+            "line 2: it is not a worklist line",
             "line 3: its schema is \"cupti-audit/worklist/v9\"",
             "line 4: its digest is none",
             "line 5: invalid platform",
             "line 6: it names no image",
-            "line 7: it is no line of a worklist: unknown field `nemas`",
+            "line 7: it is not a worklist line: unknown field `nemas`",
         ];
         assert_eq!(wrong.len(), expected.len(), "{wrong:?}");
         for (wrong, expected) in wrong.iter().zip(expected) {

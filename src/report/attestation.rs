@@ -1,4 +1,4 @@
-//! What an attestation says of an image: the verdict of each phase and what was found, without the evidence.
+//! The contents of an attestation: the verdict of each phase and the findings, without evidence.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use super::writer::ReportWriter;
 use crate::judge::outcome::{AuditedImage, FailOn};
 use crate::judge::rule::Severity;
 
-/// The predicates of attestations, a line for each image; `cupti-audit schema attestation` has the contract.
+/// Attestation predicates, one line per image; `cupti-audit schema attestation` prints the contract.
 pub(crate) struct AttestationReport;
 
 impl ReportWriter for AttestationReport {
@@ -24,7 +24,7 @@ impl ReportWriter for AttestationReport {
     }
 }
 
-/// The predicate about an audited image. It holds no time, so that the same image has the same one.
+/// The predicate of an audited image. It contains no time, so that the same image gives the same predicate.
 fn attestation_predicate(audit: &AuditedImage) -> Value {
     let phases = audit
         .plans

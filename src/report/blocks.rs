@@ -1,7 +1,7 @@
-//! A page made once as blocks, and what text and Markdown make of it.
+//! A page as a list of blocks, rendered as text or Markdown.
 //!
-//! Text is for a terminal: styled, and wrapped at a width. In Markdown every word of a block is escaped. Where the two
-//! tell a thing differently, as a table and as rows with labels, the block holds what each of them shows.
+//! Text is for a terminal: styled and wrapped. In Markdown every word is escaped. If the two need different layouts,
+//! such as a table and labelled rows, the block contains both.
 
 use super::markdown_text::{bullet_list, escape_markdown, fence, markdown_table};
 use super::text_layout::{BOLD, DIM, capital, joined, styled, wrap_line, wrap_paragraph};
@@ -11,65 +11,65 @@ use crate::knowledge::advice::InstallSource;
 use crate::knowledge::host::HostCondition;
 use image_linkage::escape::escape_bytes;
 
-/// A report that is the same in text and in Markdown but for its layout.
+/// A report whose content is the same in text and Markdown.
 pub(crate) struct ReportPage<'a>(pub(super) Vec<Block<'a>>);
 
-/// A part of a page. In Markdown an empty line stands between two of them.
+/// A part of a page. In Markdown an empty line separates two blocks.
 pub(super) enum Block<'a> {
-    /// The heading of the page, in Markdown alone.
+    /// The page heading, in Markdown only.
     Title(String),
-    /// The answer: the heading of the page in Markdown, a styled paragraph in text.
+    /// The answer: the page heading in Markdown, a styled paragraph in text.
     Answer(ReportTone, String),
-    /// The heading of a part, in lower case.
+    /// The heading of a section, in lower case.
     Heading(&'static str),
-    /// What a list is of, in lower case.
+    /// The caption of a list, in lower case.
     Caption(&'static str),
-    /// A label, which text alone shows, and what is wrapped behind it.
+    /// A label, shown in text only, and a wrapped paragraph.
     Paragraph(&'static str, String),
-    /// A sentence of its own that text does not wrap.
+    /// A separate sentence, not wrapped in text.
     Line(String),
-    /// The names of the columns in Markdown, and the rows.
+    /// The column names in Markdown, and the rows.
     Table(Vec<&'a str>, Vec<TableRow>),
     Steps(&'a [String]),
-    /// The source of a condition is in Markdown alone: there is room for it.
+    /// The source of a condition is shown in Markdown only, which has room for it.
     HostConditions(Vec<&'a HostCondition>),
     Command(&'a InstallSource),
-    /// What could not be checked in the image.
+    /// The parts of the image that could not be checked.
     Gaps(&'a ImageFacts),
-    /// A sentence that is styled for a terminal, and the same without its styles.
+    /// A sentence with terminal styles, and the same without.
     Styled {
-        /// With terminal sequences around its words.
+        /// With terminal sequences.
         text: String,
-        /// The same for Markdown and HTML.
+        /// For Markdown and HTML.
         plain: String,
     },
-    /// Lines of a file, as they stand there.
+    /// Lines of a file, unchanged.
     Code(String),
-    /// Lines as they stand, in text alone.
+    /// Unchanged lines, in text only.
     TextLines(String),
-    /// What Markdown leaves out.
+    /// Blocks that Markdown omits.
     TextOnly(Vec<Self>),
 }
 
-/// A row of a table in Markdown; in text, a line and what is told below it.
+/// A table row in Markdown; in text, a line with details below it.
 #[derive(Default)]
 pub(super) struct TableRow {
     pub cells: Vec<String>,
-    /// The line in text; none where it is empty.
+    /// The line in text; omitted if empty.
     pub line: String,
-    /// Labels with what is wrapped behind them in text; those without words are left out.
+    /// Labelled paragraphs in text; empty ones are omitted.
     pub labelled: Vec<(String, String)>,
 }
 
 impl ReportPage<'_> {
-    /// The page for a terminal that is `width` columns wide.
+    /// The page for a terminal with `width` columns.
     pub(crate) fn text(&self, width: usize) -> String {
         self.0.iter().map(|block| block.text(width)).collect()
     }
 
     /// The page in Markdown.
     pub(crate) fn markdown(&self) -> String {
-        // Each block ends its last line, so that joining them leaves the empty line that Markdown wants.
+        // Each block ends with a newline, so joining adds Markdown's empty line.
         joined(self.0.iter().filter_map(Block::markdown), "\n")
     }
 }
@@ -78,7 +78,7 @@ impl Block<'_> {
     fn text(&self, width: usize) -> String {
         match self {
             Self::Title(_) => String::new(),
-            // Wrapped before it is styled: a terminal sequence has no width, but textwrap would count it.
+            // Wrapped before styling, because textwrap would count terminal sequences.
             Self::Answer(tone, text) => styled(tone.style(), wrap_paragraph("", text, width).trim_end()) + "\n",
             Self::Heading(text) => format!("\n{}\n", styled(BOLD, text)),
             Self::Caption(text) => format!("\n{text}\n"),
@@ -97,7 +97,7 @@ impl Block<'_> {
             Self::Command(source) => {
                 let whose = format!("{} ({})", source.whose, source.certainty.name());
                 let whose = wrap_paragraph(&format!("  {:8}", source.id), &whose, width);
-                // A command is copied: it is not broken.
+                // A command is for copying, so it is never wrapped.
                 let command = styled(BOLD, &source.command);
                 let brings = wrap_paragraph("          ", &source.brings, width);
                 format!("{whose}          {command}\n{brings}")
@@ -146,7 +146,7 @@ impl Block<'_> {
             Self::Command(source) => {
                 let (whose, certainty) = (&source.whose, source.certainty.name());
                 let text = escape_markdown(&format!("{whose} ({certainty}): {}", source.brings));
-                // Not escaped: a command is the program's own and never from an image, and it is copied as it stands.
+                // Not escaped: the command comes from this program and never from an image, and it is for copying.
                 format!("{text}\n\n```sh\n{}\n```\n", source.command)
             }
             Self::Gaps(facts) if !facts.gaps.is_empty() => {
@@ -173,7 +173,7 @@ impl TableRow {
     }
 }
 
-/// The lines of a file without what a terminal obeys. A backslash stays one: they are copied.
+/// The lines of a file without terminal control characters. Backslashes are kept, because the lines are for copying.
 pub(super) fn code_lines(code: &str) -> impl Iterator<Item = String> {
     let parts = |line: &'_ str| joined(line.split('\\').map(|part| escape_bytes(part.as_bytes())), "\\");
     code.trim_end().lines().map(parts)

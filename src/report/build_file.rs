@@ -1,5 +1,4 @@
-//! What is known to go wrong of a Dockerfile: a page for people, and the form for programs. What shows results in a
-//! pipeline has it in its own forms.
+//! Reports known problems of a Dockerfile: as a page, and as JSON. CI formats have their own writers.
 
 use serde_json::{Value, json};
 
@@ -14,13 +13,13 @@ use image_linkage::escape::escape_bytes;
 /// The identifier of the JSON contract.
 const SCHEMA: &str = "cupti-audit/check/v1";
 
-/// A Dockerfile that was checked.
+/// A checked Dockerfile.
 pub(crate) struct CheckedBuildFile<'a> {
     /// The file as the user named it.
     pub file: &'a str,
-    /// What was found in it.
+    /// The result of the check.
     pub report: &'a BuildFileReport,
-    /// What the check comes to.
+    /// The exit status of the check.
     pub exit: RunExit,
 }
 
@@ -34,7 +33,7 @@ impl CheckedBuildFile<'_> {
         findings.filter(|found| found.finding.suppressed.is_none())
     }
 
-    /// The verdict in one line. What an image will hold no Dockerfile says for sure.
+    /// The verdict in one line. A Dockerfile alone cannot prove what the image will contain.
     fn verdict(&self) -> String {
         let (name, library) = (self.name(), &self.report.library_name);
         match self.counting().count() {
@@ -121,7 +120,7 @@ fn finding_blocks<'a>(checked: &CheckedBuildFile<'a>, found: &'a StepFinding) ->
     blocks
 }
 
-/// The report for programs, version 1 of the contract.
+/// The report as JSON, version 1 of the contract.
 pub(super) fn check_json(checked: &CheckedBuildFile<'_>) -> Value {
     let stages = checked.report.stages.iter();
     let stages = stages.map(|it| json!({"name": it.name, "base": it.base, "cuda": it.cuda, "cupti": it.presence}));

@@ -1,4 +1,4 @@
-//! What the container's command starts, and what the verdict assumes of it: as lines and as JSON.
+//! The programs that the container's command starts, and the verdict's assumptions about it: as lines and as JSON.
 
 use container_start::{Assumption, Environment, Rank, StartedProgram, Value, ValuePiece};
 use serde_json::{Map, json};
@@ -7,7 +7,7 @@ use super::text_layout::joined;
 use crate::facts::ImageFacts;
 use image_linkage::escape::escape_bytes;
 
-/// The variables of a program that reports show: those that decide on libraries and modules.
+/// The reported variables of a program: those that affect libraries and modules.
 const SHOWN: [&str; 9] = [
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
@@ -20,10 +20,10 @@ const SHOWN: [&str; 9] = [
     "VIRTUAL_ENV",
 ];
 
-/// The variables of a line in a text.
+/// The maximum number of variables in a text line.
 const IN_LINES: usize = 4;
 
-/// An assumption in a line: the place and what is assumed there.
+/// An assumption in one line: its location and its content.
 pub(super) fn assumption_line(assumption: &Assumption) -> String {
     let place = match assumption.line {
         0 => assumption.path.clone(),
@@ -32,7 +32,7 @@ pub(super) fn assumption_line(assumption: &Assumption) -> String {
     escaped(&format!("{place}: {}", assumption.text))
 }
 
-/// How an assumption is settled: by passing what decides it, or by accepting it.
+/// How to settle an assumption: by passing the missing values, or by accepting it.
 pub(super) fn settling_words(assumption: &Assumption) -> String {
     let accept = format!("--accept {}", assumption.id);
     escaped(&match closing_option(assumption) {
@@ -41,19 +41,19 @@ pub(super) fn settling_words(assumption: &Assumption) -> String {
     })
 }
 
-/// An assumption and how it is settled, in one line.
+/// An assumption and how to settle it, in one line.
 pub(super) fn assumption_words(assumption: &Assumption) -> String {
     let (line, settling) = (assumption_line(assumption), settling_words(assumption));
     format!("{line} (to settle it: {settling})")
 }
 
-/// The options that settle it by saying what a run passes.
+/// The options that settle it by giving the values of a run.
 fn closing_option(assumption: &Assumption) -> Option<String> {
     let options = assumption.unset.iter().map(|name| format!("--env {name}=VALUE"));
     Some(joined(options, " ")).filter(|options| !options.is_empty())
 }
 
-/// The assumptions of a report.
+/// The assumptions as JSON.
 pub(super) fn assumptions_json(facts: &ImageFacts) -> serde_json::Value {
     let assumption = |assumption: &Assumption| {
         json!({
@@ -68,7 +68,7 @@ pub(super) fn assumptions_json(facts: &ImageFacts) -> serde_json::Value {
     facts.assumptions.iter().map(assumption).collect()
 }
 
-/// What the container's command starts.
+/// The programs that the container's command starts.
 pub(super) fn programs_json(facts: &ImageFacts) -> serde_json::Value {
     let start = facts.contexts.as_is.commands.start();
     let program = |program: &StartedProgram| {
@@ -89,7 +89,7 @@ fn environment_json(environment: &Environment) -> serde_json::Value {
     let mut variables = Map::new();
     for name in SHOWN {
         let value = environment.variables.get(name).map(value_json);
-        // The search path is shown where it is not set, too: that is an answer.
+        // The search path is shown even if it is unset, because that is informative.
         if value.is_some() || name == "LD_LIBRARY_PATH" {
             variables.insert(name.to_owned(), value.unwrap_or_default());
         }
@@ -97,7 +97,7 @@ fn environment_json(environment: &Environment) -> serde_json::Value {
     variables.into()
 }
 
-/// A value as text, or its parts where some are not known.
+/// A value as text, or its parts if some are unknown.
 fn value_json(value: &Value) -> serde_json::Value {
     match value.text() {
         Some(text) => json!(escaped(text)),
@@ -121,7 +121,7 @@ fn rank_name(rank: Rank) -> &'static str {
     }
 }
 
-/// The programs as lines, each with what its loader sees.
+/// The programs as lines, each with its loader variables.
 pub(super) fn program_lines(facts: &ImageFacts) -> Vec<String> {
     let start = facts.contexts.as_is.commands.start();
     let mut lines = Vec::new();

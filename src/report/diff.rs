@@ -1,4 +1,4 @@
-//! Two images side by side: a page for people, and the form for programs.
+//! Compares two images: as a page, and as JSON.
 
 use std::iter;
 
@@ -17,12 +17,12 @@ use crate::size::format_size;
 
 /// The identifier of the JSON contract.
 const SCHEMA: &str = "cupti-audit/diff/v1";
-/// The owners that are shown; the JSON has all.
+/// The maximum number of owners on the page; the JSON has all.
 const OWNERS: usize = 20;
 
-/// The page of a comparison that comes to `exit`.
+/// The page of a comparison with exit status `exit`.
 pub(crate) fn diff_page<'a>(diff: &ImageDiff<'a>, exit: RunExit) -> ReportPage<'a> {
-    // Whether the second image is good is another question: it is no worse.
+    // The tone only says that the second image is no worse than the first.
     let tone = ReportTone::of_exit(exit);
     let mark = if exit == RunExit::Clean { "·" } else { tone.mark() };
     let (before, after) = (diff.before, diff.after);
@@ -102,12 +102,12 @@ fn phase_rows(diff: &ImageDiff<'_>) -> Vec<TableRow> {
     rows.collect()
 }
 
-/// A sign and its word, for what only the second, or only the first, image has.
+/// The sign and word for what only the second image has (`true`), or only the first.
 fn sign(is_gained: bool) -> (&'static str, &'static str) {
     if is_gained { ("+", "gained") } else { ("-", "lost") }
 }
 
-/// What was gained and then what was lost, each marked.
+/// First the gained items and then the lost ones, each marked.
 fn both<T>((gained, lost): &(Vec<T>, Vec<T>)) -> impl Iterator<Item = (bool, &T)> {
     let gained = gained.iter().map(|one| (true, one));
     gained.chain(lost.iter().map(|one| (false, one)))
@@ -117,7 +117,7 @@ fn outcome(consumer: Option<&CuptiConsumer>) -> Option<String> {
     consumer.map(|consumer| consumer_outcome(consumer).plain())
 }
 
-/// The programs of which it is not the same in both.
+/// The programs whose result differs between the images.
 fn changed_consumers<'d>(diff: &'d ImageDiff<'_>) -> impl Iterator<Item = (&'d ConsumerPair<'d>, &'d CuptiConsumer)> {
     let pairs = diff
         .consumers
@@ -162,7 +162,7 @@ fn finding_rows(diff: &ImageDiff<'_>) -> Vec<TableRow> {
     rows.collect()
 }
 
-/// A size with its sign.
+/// A size difference with its sign.
 fn change_words(before: u64, after: u64) -> String {
     let sign = if after < before { "−" } else { "+" };
     format!("{sign}{}", format_size(before.abs_diff(after)))
@@ -188,7 +188,7 @@ fn owner_rows(diff: &ImageDiff<'_>) -> Vec<TableRow> {
     shown.chain(more).collect()
 }
 
-/// The layers that one of the images alone has, by number: whether it is the second, and its facts.
+/// The layers that only one image has: whether it is the second image, its facts and the layer number.
 fn changed_layers<'d>(diff: &'d ImageDiff<'_>) -> impl Iterator<Item = (bool, &'d ImageFacts, usize)> {
     let lost = diff.layers.0.iter().map(|number| (false, &diff.before.facts, *number));
     lost.chain(diff.layers.1.iter().map(|number| (true, &diff.after.facts, *number)))
@@ -212,7 +212,7 @@ fn layer_rows(diff: &ImageDiff<'_>) -> Vec<TableRow> {
     rows.collect()
 }
 
-/// The comparison for programs, version 1 of the contract.
+/// The comparison as JSON, version 1 of the contract.
 pub(crate) fn diff_json(diff: &ImageDiff<'_>, fail_on: FailOn) -> Value {
     let (before, after) = (diff.before, diff.after);
     let findings = |of: &[&Finding]| -> Value { of.iter().map(|finding| finding_json(finding)).collect() };

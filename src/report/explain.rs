@@ -1,4 +1,4 @@
-//! Errors explained for people; rules and errors for programs, as `cupti-audit/explain/v1`, to which fields are only added.
+//! Explains errors as text; rules and errors as JSON, `cupti-audit/explain/v1`, which only gains fields.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use image_linkage::escape::escape_bytes;
 
 const SCHEMA: &str = "cupti-audit/explain/v1";
 
-/// The errors, an empty line between two of them.
+/// The errors, separated by empty lines.
 pub(crate) fn errors_text(found: &[FoundError<'_>], rules: &[Rule], width: usize) -> String {
     let errors = found.iter().map(|one| error_text(one, rules, width));
     joined(errors, "\n")
@@ -55,12 +55,12 @@ fn error_text(found: &FoundError<'_>, rules: &[Rule], width: usize) -> String {
     out + &wrap_paragraph("source    ", &plain(&source), width)
 }
 
-/// Words of a file that may be the user's, on one line.
+/// Text from a file, possibly the user's, on one line.
 fn plain(words: &str) -> String {
     escape_bytes(words.trim_end().as_bytes())
 }
 
-/// What to do: what the error says, or its rules, which for an image only an audit can say.
+/// The fix: the error's own, or a reference to its rules, whose fix needs an audit of the image.
 fn fix_words(error: &KnownError, rules: &[Rule]) -> String {
     let of_rule = || {
         error
@@ -77,7 +77,7 @@ fn fix_words(error: &KnownError, rules: &[Rule]) -> String {
     }
 }
 
-/// A rule for programs.
+/// A rule as JSON.
 pub(crate) fn rule_json(rule: &Rule, phases: &[Phase]) -> Value {
     let severities = phases
         .iter()
@@ -95,7 +95,7 @@ pub(crate) fn rule_json(rule: &Rule, phases: &[Phase]) -> Value {
     json!({"schema": SCHEMA, "rule": rule, "errors": []})
 }
 
-/// Errors for programs.
+/// Errors as JSON.
 pub(crate) fn errors_json(found: &[FoundError<'_>], rules: &[Rule]) -> Value {
     let errors = found.iter().map(|FoundError { error, lines }| {
         json!({

@@ -1,6 +1,6 @@
-//! Annotations of GitHub Actions: one workflow command per finding that counts, on a line of its own.
+//! GitHub Actions annotations: one workflow command per finding that counts, each on its own line.
 //!
-//! (GitHub, "Workflow commands for GitHub Actions"; the runner's `ActionCommand` for what is escaped.)
+//! See GitHub, "Workflow commands for GitHub Actions"; escaping follows the runner's `ActionCommand`.
 
 use std::fmt::Write as _;
 use std::io;
@@ -15,7 +15,7 @@ use crate::judge::outcome::{AuditedImage, UnreadImage};
 use crate::judge::rule::{Finding, Severity};
 use image_linkage::escape;
 
-/// Annotations on the run, the gravest first for each image.
+/// Annotations of the run; the worst of each image comes first.
 pub(crate) struct GitHubAnnotations;
 
 impl ReportWriter for GitHubAnnotations {
@@ -27,7 +27,7 @@ impl ReportWriter for GitHubAnnotations {
             annotation(level(finding), &[("title", title)], &words(finding, facts))
         });
         let gaps = gap_words(facts).map(|gap| annotation("warning", &[("title", image.clone())], &gap));
-        // Under --strict they keep the run from passing, as gaps do.
+        // Under --strict assumptions fail the run, like gaps.
         let command = if audit.is_strict { "warning" } else { "notice" };
         let assumptions = facts.assumptions.iter().map(|assumption| {
             let title = format!("assumed: {image}");
@@ -36,7 +36,7 @@ impl ReportWriter for GitHubAnnotations {
         findings.chain(gaps).chain(assumptions).collect()
     }
 
-    /// Each at its line.
+    /// Each finding at its line.
     fn build_file(&self, checked: &CheckedBuildFile<'_>) -> io::Result<String> {
         let lines = checked.counting().map(|found| {
             let finding = &found.finding;
@@ -58,7 +58,7 @@ impl ReportWriter for GitHubAnnotations {
     }
 }
 
-/// GitHub's word for the severity.
+/// GitHub's name of the severity.
 fn level(finding: &Finding) -> &'static str {
     match finding.severity {
         Severity::Error => "error",
@@ -85,12 +85,12 @@ fn annotation(command: &str, place: &[(&str, String)], words: &str) -> String {
 }
 
 fn message(text: &str) -> String {
-    // The percent sign first: later it would escape the escapes of the others.
+    // The percent sign is replaced first; later it would escape the other escapes.
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 fn property(text: &str) -> String {
-    // A comma ends a property, a colon all of them.
+    // A comma ends a property, and a colon ends the list.
     message(text).replace(':', "%3A").replace(',', "%2C")
 }
 
@@ -99,7 +99,7 @@ mod tests {
     use super::annotation;
 
     #[test]
-    fn a_name_ends_neither_the_title_nor_the_line() {
+    fn a_name_cannot_end_the_title_or_the_line() {
         assert_eq!(
             annotation("error", &[("title", "a:b,c::d%3A".to_owned())], "50%\r\n::error::x"),
             "::error title=a%3Ab%2Cc%3A%3Ad%253A::50%25%0D%0A::error::x\n"

@@ -1,4 +1,4 @@
-//! What is there: the copies and who gets them, the programs that ask, the layers and the loader.
+//! The inventory: copies, programs, layers and the loader.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,13 +16,13 @@ use image_linkage::elf::ByteString;
 use image_linkage::escape;
 use image_linkage::loader::{DynamicLoader, Libc, trace_lines};
 
-/// The copies of the library and who gets to them.
+/// The copies of the library and who loads them.
 pub(super) fn write_copies(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
     let (shown, decoys): (Vec<&CuptiCopy>, Vec<&CuptiCopy>) = facts
         .copies
         .iter()
         .partition(|copy| (layout.detail == TextDetail::All) || !copy.decoy);
-    // A tool such as Nsight Systems brings copies that nobody else gets; a line for all of them is enough.
+    // A tool such as Nsight Systems brings copies that nothing else loads; one line covers all of them.
     if shown.is_empty() && decoys.is_empty() {
         return;
     }
@@ -64,7 +64,7 @@ fn write_copy(out: &mut String, copy: &CuptiCopy, facts: &ImageFacts, width: usi
     }
 }
 
-/// The programs that ask for the library and what each gets.
+/// The programs that request the library, and what each gets.
 pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
     if facts.consumers.is_empty() {
         return;
@@ -86,7 +86,7 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
             let lacks = styled(BAD, "symbols the copy lacks");
             out.push_str(&wrap_paragraph("    ", &format!("{lacks}: {symbols}"), layout.width));
         }
-        // The first failure is told above. The loader stops there, but whoever mends it meets the others next.
+        // The first failure is shown above. The loader stops there, but once that is fixed, these come next.
         let told = consumer.start_failure().is_some() || consumer.unmet_by_itself().is_some();
         for failure in gets.other_failures.iter().filter(|_| !told) {
             let also = styled(DIM, format!("also: {}", failure.message));
@@ -97,7 +97,8 @@ pub(super) fn write_consumers(out: &mut String, facts: &ImageFacts, layout: Text
             out.push_str(&search_table(&steps, "      "));
         }
     }
-    // A loader asks before any code runs; between the start of a script and its request stands all that it does.
+    // The loader resolves a request before any code runs. A script runs other code before its request, so a note says
+    // that.
     let mut scripts = facts.consumers.iter().filter(|consumer| consumer.is_script());
     if scripts.any(CuptiConsumer::is_served) {
         let promise = "what a script gets it gets once it asks: nothing here says that it comes so far";
@@ -114,11 +115,11 @@ fn escaped(names: &[ByteString]) -> Vec<String> {
     names.iter().map(|name| escape::escape_bytes(name)).collect()
 }
 
-/// The layers, the dynamic loader, and the oddities of the layers.
+/// The layers, the dynamic loader, and the problems of the layers.
 pub(super) fn write_layers_and_loader(out: &mut String, facts: &ImageFacts) {
     let _ = writeln!(out, "{}", styled(BOLD, "layers"));
     for (number, (layer, size)) in facts.image.layers.iter().zip(&facts.layers).enumerate() {
-        // The archives of Docker before 25 name no blobs: their layers have a diff id alone.
+        // Docker archives before version 25 have no blob digests, only diff ids.
         let digest = layer.digest.as_ref().or(layer.diff_id.as_ref());
         let digest = digest.map(ToString::to_string).unwrap_or_default();
         let (stored, bytes) = (format_size(size.compressed), format_size(size.bytes));

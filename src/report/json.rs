@@ -1,4 +1,4 @@
-//! The JSON report, version 1: a stable contract to which fields are only ever added.
+//! The JSON report, version 1: a stable contract that only gains fields.
 
 use std::io;
 
@@ -24,16 +24,16 @@ use python_path::PythonUse;
 
 const SCHEMA: &str = "cupti-audit/report/v1";
 
-/// What the line of an image that could not be audited is called: it has nothing of a report but the name.
+/// The schema for an image that could not be audited. It only has a name.
 const UNREAD_SCHEMA: &str = "cupti-audit/unread/v1";
 
-/// One object per image, a line each.
+/// One JSON object per image, one per line.
 pub(crate) struct JsonReport {
     fail_on: FailOn,
 }
 
 impl JsonReport {
-    /// Reports whose exit codes count findings as `fail_on` says.
+    /// Reports whose exit codes follow `fail_on`.
     pub(crate) fn new(fail_on: FailOn) -> Self {
         Self { fail_on }
     }
@@ -47,7 +47,7 @@ impl ReportWriter for JsonReport {
                 let findings = audit.findings.iter().map(finding).collect();
                 links_json(audit, links, fail_on, &findings).to_string()
             }
-            // Its keys are texts, and memory takes all: there is no error to be had.
+            // All keys are strings and the output is in memory, so serialization cannot fail.
             None => serde_json::to_string(&ImageReport { audit, fail_on }).unwrap_or_else(|error| error.to_string()),
         };
         report + "\n"
@@ -69,8 +69,8 @@ impl ReportWriter for JsonReport {
     }
 }
 
-/// The report on an image, whose lists become text item by item: all of them as values would take several times what the
-/// audit itself takes.
+/// The report of an image. Its lists are serialized item by item: as JSON values they would take several times the
+/// memory of the audit.
 struct ImageReport<'a> {
     audit: &'a AuditedImage,
     fail_on: FailOn,
@@ -98,7 +98,7 @@ impl Serialize for ImageReport<'_> {
         fields.serialize_entry("cupti", &CuptiReport(facts))?;
         fields.serialize_entry("consumers", &JsonList(|| facts.consumers.iter().map(consumer)))?;
         fields.serialize_entry("undecided", &JsonList(|| undecided(facts)))?;
-        // In the order of the phases, as in the other forms.
+        // In phase order, as in the other forms.
         fields.serialize_entry("phases", &PhaseReports(&audit.plans))?;
         fields.serialize_entry("findings", &JsonList(|| audit.findings.iter().map(finding)))?;
         fields.serialize_entry("gaps", &gap_reports(facts))?;
@@ -106,7 +106,7 @@ impl Serialize for ImageReport<'_> {
     }
 }
 
-/// What is made a value one by one, while the list is written.
+/// A list whose items become JSON values one at a time.
 struct JsonList<F>(F);
 
 impl<I: Iterator<Item = Value>, F: Fn() -> I> Serialize for JsonList<F> {
@@ -115,7 +115,7 @@ impl<I: Iterator<Item = Value>, F: Fn() -> I> Serialize for JsonList<F> {
     }
 }
 
-/// What there is of the library.
+/// The library in the image.
 struct CuptiReport<'a>(&'a ImageFacts);
 
 impl Serialize for CuptiReport<'_> {
@@ -162,7 +162,7 @@ impl Serialize for PhaseReport<'_> {
         fields.serialize_entry("because", &plan.because)?;
         fields.serialize_entry("keep_bytes", &plan.keep_bytes())?;
         fields.serialize_entry("drop_bytes", &plan.drop_bytes())?;
-        // The paths stood here before there were items, and stay: fields are only ever added.
+        // The path lists predate the items, and the contract only gains fields.
         fields.serialize_entry("keep", &JsonList(|| plan.keep.iter().map(path)))?;
         fields.serialize_entry("drop", &JsonList(|| plan.drop.iter().map(path)))?;
         fields.serialize_entry("items", &JsonList(items))?;
@@ -174,7 +174,7 @@ fn asked_tool(tool: &AskedTool) -> Value {
     json!({"id": tool.id, "state": tool.readiness.state.name(), "because": tool.readiness.because})
 }
 
-/// How many findings there are of each severity, those that are suppressed apart.
+/// The number of findings per severity, and of suppressed ones.
 fn counts(audit: &AuditedImage) -> Value {
     json!({
         "error": audit.count(Severity::Error),
@@ -184,7 +184,7 @@ fn counts(audit: &AuditedImage) -> Value {
     })
 }
 
-/// The programs of which only a run could tell what they get.
+/// The programs whose result only a run could show.
 fn undecided(facts: &ImageFacts) -> impl Iterator<Item = Value> {
     let plain = facts.status_is_open.iter().map(|why| undecided_program(None, why, &[]));
     let consumers = facts.consumers.iter().filter_map(|consumer| {
@@ -239,12 +239,12 @@ fn item(decision: &str, item: &PlanItem) -> Value {
 fn copy(copy: &CuptiCopy) -> Value {
     let version = copy.version.as_ref();
     let owner = &copy.owner;
-    // What is wrong with the file, and what keeps the user of the image from it.
+    // A damaged file, and missing permissions of the image's user.
     let denial = copy.denial.iter().map(|denial| format!("permission denied: {denial}"));
     json!({
         "path": escape_bytes(&copy.path),
         "real_path": copy.real_path.to_string(),
-        // From 0, as an index into `image.layers`; the reports for people count layers from 1.
+        // An index into `image.layers`, from 0; text reports count from 1.
         "layer": copy.layer,
         "soname": copy.soname.as_deref().map(escape_bytes),
         "version": version.map(|(version, _)| version),
@@ -265,7 +265,7 @@ fn copy(copy: &CuptiCopy) -> Value {
 
 fn consumer(consumer: &CuptiConsumer) -> Value {
     let ByWorld { as_is, nvidia } = &consumer.outcome;
-    // Where the image as it is gives nothing, the path is that under the container runtime: `outcome` says which.
+    // If the unchanged image gives no path, this is the path under the container runtime; `outcome` tells which.
     let gets = if as_is.path.is_some() { as_is } else { nvidia };
     let missing_symbols = gets.missing_symbols.iter();
     json!({
@@ -297,7 +297,7 @@ fn python(used: &PythonUse) -> Value {
     json!({"interpreter": interpreter, "site": site.to_string(), "why_not": why_not})
 }
 
-/// What one process can use: a consumer, or where `consumer` is null one without search paths of its own.
+/// The APIs that a process can use: a consumer, or without `consumer` a plain process without its own search paths.
 fn apis(facts: &ImageFacts, asker: &CuptiProcess) -> Value {
     let consumer = asker.consumer.and_then(|number| facts.consumers.get(number));
     let apis = facts.tables.apis_of(facts.library).iter();
@@ -329,7 +329,7 @@ pub(super) fn finding(finding: &Finding) -> Value {
     let suppressed = finding.suppressed.as_ref().map(
         |suppressed| json!({"reason": suppressed.reason, "until": suppressed.until.map(|until| until.to_string())}),
     );
-    // The reports of a project that suppresses nothing are as they were before there was a config.
+    // Omitted fields keep reports without suppressions as they were before the config existed.
     without_nulls(json!({
         "rule": finding.rule,
         "severity": finding.severity.name(),

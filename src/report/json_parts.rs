@@ -1,4 +1,4 @@
-//! What several of the JSON contracts have in common.
+//! Fields shared by several JSON contracts.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -7,12 +7,12 @@ use crate::facts::{ByWorld, ImageFacts};
 use crate::knowledge::ToolOverhead;
 use image_source::Image;
 
-/// The program that made a report.
+/// The program that made the report.
 pub(super) fn program_version() -> Value {
     json!({"name": env!("CARGO_PKG_NAME"), "version": env!("CARGO_PKG_VERSION")})
 }
 
-/// Which image a report is of.
+/// The identity of the image.
 pub(super) fn image_identity(image: &Image) -> Map<String, Value> {
     let digest = image.digest.as_ref().map(ToString::to_string);
     let fields = [
@@ -33,12 +33,12 @@ pub(super) fn gap_reports(facts: &ImageFacts) -> Value {
     gaps.map(|gap| json!({"what": gap.what, "why": gap.why})).collect()
 }
 
-/// What `of` makes of the values of the two worlds, under the names that the command line has for them.
+/// Applies `of` to both worlds, with the command line's names as keys.
 pub(super) fn map_worlds<'a, T, U: Serialize>(values: &'a ByWorld<T>, of: impl Fn(&'a T) -> U) -> Value {
     json!({"as-is": of(&values.as_is), "nvidia": of(&values.nvidia)})
 }
 
-/// What a profiling tool costs while it records.
+/// The overhead of a profiling tool.
 pub(super) fn overhead_report(overhead: &ToolOverhead) -> Value {
     json!({
         "figure": overhead.figure,
@@ -47,7 +47,7 @@ pub(super) fn overhead_report(overhead: &ToolOverhead) -> Value {
     })
 }
 
-/// The object without what it has no value for.
+/// Removes null fields from an object.
 pub(super) fn without_nulls(mut object: Value) -> Value {
     if let Value::Object(fields) = &mut object {
         fields.retain(|_, value| !value.is_null());

@@ -1,7 +1,7 @@
-//! JUnit XML, for what shows test results: a suite per image, a test case per rule.
+//! JUnit XML for test result viewers: a suite per image, a test case per rule.
 //!
-//! A rule fails as the run does, by `--fail-on`; findings below it are in the output of a case that passed. A rule
-//! whose findings are suppressed is skipped.
+//! A rule fails according to `--fail-on`. Lower findings are in the output of a passed case. A rule with only
+//! suppressed findings is skipped.
 
 use std::fmt::Write as _;
 use std::io;
@@ -19,7 +19,7 @@ use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::rule::{Evidence, Finding, Rule};
 use image_linkage::escape;
 
-/// One document over all images.
+/// One document for all images.
 pub(crate) struct JunitReport {
     rules: Vec<String>,
     fail_on: FailOn,
@@ -37,7 +37,7 @@ impl JunitReport {
     }
 
     fn case(&self, rule: &str, audit: &AuditedImage) -> TestCase {
-        // A rule of which one finding is suppressed and another one counts has failed.
+        // A rule with one suppressed finding and one that counts has failed.
         let found = audit.findings.iter().filter(|finding| finding.rule == rule);
         let (failing, passing): (Vec<&Finding>, Vec<&Finding>) = found.partition(|finding| self.fail_on.fails(finding));
         let suppressed = passing.iter().find_map(|found| found.suppressed.as_ref());
@@ -71,7 +71,7 @@ impl ReportWriter for JunitReport {
             let name = format!("phase.{}", plan.phase);
             Property::new(name, plan.verdict.name())
         }));
-        // A rule that found nothing is a case that passed, so that a history of the rule has no holes.
+        // A rule without findings is a passed case, so that its history has no holes.
         suite.add_test_cases(self.rules.iter().map(|rule| self.case(rule, audit)));
         suite.add_test_case(gaps(facts));
         self.suites.push(suite);
@@ -82,7 +82,7 @@ impl ReportWriter for JunitReport {
         let image = escape::escape_bytes(unread.image.as_bytes());
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
         status.set_message(&*unread.why);
-        // A suite of its own: what shows test results would not show an image without a case.
+        // Result viewers do not show an empty suite, so it gets a case.
         let mut suite = TestSuite::new(&*image);
         suite.add_test_case(test_case("image-can-be-read", &image, status));
         self.suites.push(suite);
@@ -93,7 +93,7 @@ impl ReportWriter for JunitReport {
         document(std::mem::take(&mut self.suites))
     }
 
-    /// A suite for the file, a case for each rule.
+    /// A suite for the file, with a case per rule.
     fn build_file(&self, checked: &CheckedBuildFile<'_>) -> io::Result<String> {
         let file = checked.name();
         let mut suite = TestSuite::new(&*file);
@@ -133,15 +133,15 @@ fn failure(first: &Finding, description: String) -> TestCaseStatus {
 
 fn test_case(rule: &str, class: &str, status: TestCaseStatus) -> TestCase {
     let mut case = TestCase::new(rule, status);
-    // Jenkins and GitLab show the class name beside the case: it tells the images apart.
+    // Jenkins and GitLab show the class name with the case; it identifies the image.
     case.set_classname(class);
     case
 }
 
-/// The document without an attribute that the schema that Jenkins goes by has in suites alone.
+/// Removes an attribute that Jenkins' schema only allows in suites.
 fn without_skipped_at_root(text: &str) -> String {
-    // quick-junit has no switch for it, so the attribute is cut out of what it wrote. The values are the name of the
-    // program and numbers: the first `>` ends the tag.
+    // quick-junit has no option for this, so the attribute is cut from its output. The attribute values are the program
+    // name and numbers, so the first `>` ends the tag.
     let root = text
         .split_once("<testsuites ")
         .and_then(|(head, rest)| Some((head, rest.split_once('>')?)));
@@ -154,18 +154,18 @@ fn without_skipped_at_root(text: &str) -> String {
     format!("{head}<testsuites {}>{rest}", joined(kept, " "))
 }
 
-/// The image with its platform: an index has several of the same name.
+/// The image with its platform, because all images of an index share a name.
 fn name(facts: &ImageFacts) -> String {
     let image = &facts.image;
     escape::escape_bytes(format!("{} {}", image.reference, image.platform).as_bytes())
 }
 
-/// Whether everything could be checked: what could not keeps the run from passing.
+/// The case for completeness: gaps keep the run from passing.
 fn gaps(facts: &ImageFacts) -> TestCase {
     let words: Vec<String> = gap_words(facts).collect();
     let status = match words.first() {
         None => TestCaseStatus::success(),
-        // An error, not a failure: nothing is known to be wrong, but nobody could look.
+        // An error and not a failure: nothing is known to be wrong, but something was not checked.
         Some(first) => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
             status.set_message(&**first).set_description(words.join("\n"));

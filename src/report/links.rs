@@ -1,4 +1,4 @@
-//! What the objects of an image lack: what every form says of it beside its findings, and the form for programs.
+//! Reports the missing dependencies of an image's objects: sentences for every form, and JSON.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use image_linkage::loader::TraceLine;
 /// The identifier of the JSON contract.
 const SCHEMA: &str = "cupti-audit/links/v1";
 
-/// What was asked and what was not, a sentence each.
+/// The checked and the skipped objects, as sentences.
 pub(super) fn asked_words(links: &ObjectLinks) -> Vec<String> {
     let asked = [(links.programs, "program"), (links.libraries, "library")];
     let words = asked.map(|(count, thing)| count_words(count, thing)).join(", ");

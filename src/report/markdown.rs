@@ -1,6 +1,6 @@
-//! Markdown, for a comment on a pull request or a job's summary: GitHub's and GitLab's kind, with its tables.
+//! Markdown with tables in the style of GitHub and GitLab, for a pull request comment or a job summary.
 //!
-//! Names from an image can be anything: [`escape_markdown`] keeps them from being markup, links or mentions.
+//! Names from an image may contain anything; [`escape_markdown`] prevents markup, links and mentions.
 
 use std::fmt::Write as _;
 use std::io;
@@ -21,7 +21,7 @@ use crate::judge::rule::{Evidence, Finding, Severity};
 use crate::size::format_size;
 use image_linkage::escape;
 
-/// The images one after the other, each under a heading.
+/// All images in sequence, each under a heading.
 pub(crate) struct MarkdownReport;
 
 impl ReportWriter for MarkdownReport {
@@ -39,7 +39,7 @@ impl ReportWriter for MarkdownReport {
             let gap = escape_markdown(&format!("{}: {}", gap.what, gap.why));
             let _ = writeln!(out, "- **not checked:** {gap}");
         }
-        // A comment is made of the reports of several images: one empty line stands between them.
+        // One empty line separates the reports of several images in a comment.
         out.trim_end().to_owned() + "\n\n"
     }
 
@@ -61,7 +61,7 @@ fn head(out: &mut String, audit: &AuditedImage) {
     let (name, platform) = (escape_markdown(&name), escape_markdown(&platform));
     let _ = write!(out, "**{name}** · {platform} · {}", layers_words(facts));
     if let Some(digest) = &facts.image.digest {
-        // Two spaces at the end of a line break it (CommonMark, section 6.7).
+        // Two trailing spaces force a line break (CommonMark, section 6.7).
         let _ = write!(out, "  \n`{digest}`");
     }
     out.push_str("\n\n");
@@ -72,7 +72,7 @@ fn head(out: &mut String, audit: &AuditedImage) {
     if let Some(command) = &audit.mended_by {
         let command = escape::escape_bytes(command.as_bytes());
         let fence = fence(std::slice::from_ref(&command));
-        let _ = writeln!(out, "To mend it:\n\n{fence}sh\n{command}\n{fence}\n");
+        let _ = writeln!(out, "To fix it:\n\n{fence}sh\n{command}\n{fence}\n");
     }
 }
 
@@ -100,9 +100,9 @@ fn findings(out: &mut String, audit: &AuditedImage) {
 
 fn details(out: &mut String, finding: &Finding, facts: &ImageFacts) {
     let (rule, message) = (&finding.rule, escape_markdown(&finding.message));
-    // The empty line ends the block of HTML (CommonMark, section 4.6), and Markdown begins again.
+    // The empty line ends the HTML block (CommonMark, section 4.6), so Markdown works again.
     let _ = writeln!(out, "<details><summary><code>{rule}</code> {message}</summary>\n");
-    // A suppressed finding stays in the page: whoever reviews the change sees what was set aside, and why.
+    // A suppressed finding stays visible, so that reviewers see it and the reason.
     if let Some(suppressed) = &finding.suppressed {
         let why = escape_markdown(&suppression_words(suppressed));
         let _ = writeln!(out, "- **suppressed:** {why}");
@@ -123,7 +123,7 @@ fn details(out: &mut String, finding: &Finding, facts: &ImageFacts) {
     }
     let evidence: Vec<String> = finding.evidence.iter().map(Evidence::text).collect();
     if !evidence.is_empty() {
-        // In a fence the columns of a search stay below each other, and nothing is markup.
+        // A fence keeps the columns of a search aligned, and prevents markup.
         let fence = fence(&evidence);
         let _ = writeln!(out, "{fence}text\n{}\n{fence}\n", evidence.join("\n"));
     }
@@ -131,7 +131,7 @@ fn details(out: &mut String, finding: &Finding, facts: &ImageFacts) {
 }
 
 fn phases(out: &mut String, audit: &AuditedImage) {
-    // Another library than CUPTI has no phases.
+    // Phases exist for CUPTI only.
     if audit.plans.is_empty() {
         return;
     }

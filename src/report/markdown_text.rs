@@ -1,11 +1,10 @@
-//! What pages in Markdown are made of: names that mean themselves, lists, tables, fences.
+//! Building blocks of Markdown pages: escaped names, lists, tables, fences.
 
 use std::fmt::Write as _;
 
 use super::text_layout::joined;
 
-/// Text that means itself: no markup (CommonMark, section 2.4), no link that begins with a protocol or `www`, and
-/// neither a mention nor a reference.
+/// Escapes text: no markup (CommonMark, section 2.4), no links from a protocol or `www`, no mentions and no references.
 pub(super) fn escape_markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -14,14 +13,14 @@ pub(super) fn escape_markdown(text: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            // GitHub and GitLab look for mentions (@) and references (# and !) in what is shown, so that a backslash
-            // alone, which is not shown, does not hide them; an empty comment behind the sign does.
+            // GitHub and GitLab search the rendered text for mentions (@) and references (# and !). A backslash
+            // disappears in rendering, so an empty comment follows the sign.
             '@' | '#' | '!' => {
                 out.push('\\');
                 out.push(c);
                 out.push_str("<!-- -->");
             }
-            // A line break would end the table row or the list item that the text stands in.
+            // A line break would end the table row or list item.
             '\n' | '\r' => out.push(' '),
             c => out.push(c),
         }
@@ -29,19 +28,19 @@ pub(super) fn escape_markdown(text: &str) -> String {
     out.replace("://", "\\://").replace("www.", "www\\.")
 }
 
-/// A list of texts that are no Markdown yet.
+/// A list of plain texts.
 pub(super) fn bullet_list(texts: impl Iterator<Item = String>) -> String {
     joined(texts.map(|text| format!("- {}\n", escape_markdown(&text))), "")
 }
 
-/// A table of cells that are Markdown already.
+/// A table whose cells are already Markdown.
 pub(super) fn markdown_table<R: IntoIterator<Item = String>>(
     columns: &[&str],
     rows: impl Iterator<Item = R>,
 ) -> String {
     let names = columns.iter().map(|name| match *name {
-        // A column without a name keeps its cell: a head with fewer cells than the line below it makes no table (GitHub
-        // Flavored Markdown, section 4.10).
+        // An unnamed column still needs a header cell: a header with fewer cells than the next line is not a table
+        // (GitHub Flavored Markdown, section 4.10).
         "" => " |".to_owned(),
         name => format!(" {name} |"),
     });
@@ -53,7 +52,7 @@ pub(super) fn markdown_table<R: IntoIterator<Item = String>>(
     out
 }
 
-/// A fence that no line of `lines` ends.
+/// A fence that is longer than any in `lines`.
 pub(super) fn fence(lines: &[String]) -> String {
     let longest = |line: &String| line.split(|c| c != '`').map(str::len).max();
     let longest = lines.iter().filter_map(longest).max().unwrap_or(0);
@@ -65,7 +64,7 @@ mod tests {
     use super::{escape_markdown, fence};
 
     #[test]
-    fn names_are_no_markup() {
+    fn names_are_never_markup() {
         assert_eq!(escape_markdown("/usr/lib/a-b.so.1"), "/usr/lib/a-b.so.1");
         assert_eq!(escape_markdown("<b>|[x](y)"), "\\<b\\>\\|\\[x\\](y)");
         assert_eq!(
@@ -75,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_is_longer_than_what_it_holds() {
+    fn a_fence_is_longer_than_any_in_its_text() {
         assert_eq!(fence(&["a".to_owned()]), "```");
         assert_eq!(fence(&["a ```` b".to_owned()]), "`````");
     }

@@ -1,7 +1,7 @@
-//! Writes a verdict down: for people ([`text`], [`markdown`], [`html`]), for programs ([`json`]) and for what shows
-//! results in a pipeline ([`sarif`], [`junit`], [`github`]).
+//! Writes reports: for people ([`text`], [`markdown`], [`html`]), for programs ([`json`]), and for CI ([`sarif`],
+//! [`junit`], [`github`]).
 //!
-//! The forms are siblings over the same [`AuditedImage`], each a [`ReportWriter`]; nothing is decided here.
+//! Each form is a [`ReportWriter`] of the same [`AuditedImage`]; nothing is decided here.
 
 pub(crate) mod advice;
 pub(crate) mod attestation;
@@ -48,7 +48,7 @@ use text::{TextLayout, TextReport};
 use crate::judge::outcome::FailOn;
 use crate::knowledge::Knowledge;
 
-/// The form of a report. Each command has some of them.
+/// The form of a report. Each command supports some of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReportFormat {
     Text,
@@ -63,10 +63,10 @@ pub(crate) enum ReportFormat {
     Prometheus,
 }
 
-/// A form, the name that users have for it, and what the help says of it.
+/// The name of a form, its help text and the form.
 pub(crate) type NamedFormat = (&'static str, &'static str, ReportFormat);
 
-/// The forms of reports that have findings.
+/// The forms of reports with findings.
 #[rustfmt::skip] // A row is a line.
 pub(crate) const FINDING_FORMATS: [NamedFormat; 8] = [
     ("text", "For people", ReportFormat::Text),
@@ -82,7 +82,7 @@ pub(crate) const FINDING_FORMATS: [NamedFormat; 8] = [
 const HTML_HELP: &str =
     "One page with pictures of who gets CUPTI and what the layers hold; it needs nothing beside itself";
 
-/// The forms of answers. SARIF, JUnit and annotations hold findings, and here are none.
+/// The forms of answers. SARIF, JUnit and annotations need findings, which answers lack.
 #[rustfmt::skip] // A row is a line.
 pub(crate) const ANSWER_FORMATS: [NamedFormat; 4] = [
     ("text", "For people", ReportFormat::Text),
@@ -91,7 +91,7 @@ pub(crate) const ANSWER_FORMATS: [NamedFormat; 4] = [
     ("html", "One page for a browser; it needs nothing beside itself", ReportFormat::Html),
 ];
 
-/// The forms of answers that are no page.
+/// The forms of answers that are not a page.
 pub(crate) const PLAIN_FORMATS: [NamedFormat; 2] = [
     ("text", "For people", ReportFormat::Text),
     ("json", "For programs: one object", ReportFormat::Json),
@@ -108,7 +108,7 @@ pub(crate) const FLEET_FORMATS: [NamedFormat; 6] = [
     ("prometheus", "Numbers in Prometheus's text format", ReportFormat::Prometheus),
 ];
 
-/// What writes the report of an audit.
+/// The writer of an audit report.
 pub(crate) fn report_writer(
     format: ReportFormat,
     layout: TextLayout,
@@ -124,12 +124,12 @@ pub(crate) fn report_writer(
         ReportFormat::GitHub => Box::new(GitHubAnnotations),
         ReportFormat::Html => Box::new(HtmlReport::new(rules, &library.name)),
         ReportFormat::Attestation => Box::new(AttestationReport),
-        // Those behind it are for fleets alone.
+        // CSV and Prometheus only exist for fleets.
         ReportFormat::Text | ReportFormat::Csv | ReportFormat::Prometheus => Box::new(TextReport::new(layout)),
     }
 }
 
-/// A page in one of its three forms, text where it has no other.
+/// A page in the requested form; text for any form that pages lack.
 pub(crate) fn page_text(page: &ReportPage<'_>, format: ReportFormat, width: usize) -> String {
     match format {
         ReportFormat::Markdown => page.markdown(),

@@ -1,4 +1,4 @@
-//! What each phase may expect of the image, for people: the verdict, why, and what stays or may go.
+//! The phases as text: the verdict, the reason, and which files stay or may go.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,9 +10,9 @@ use crate::judge::plan::{Plan, PlanItem};
 use crate::knowledge::KnowledgeTables;
 use crate::size::format_size;
 
-/// The phases that were asked for, each with its own section; where none was, one table of all.
+/// A section per requested phase; without a request, one table of all.
 pub(super) fn write_phases(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
-    // Whoever names a phase wants to know what to change for it; else the verdicts are enough.
+    // A user who names a phase wants to know what to change for it; otherwise the verdicts are enough.
     if audit.phases.is_empty() {
         table(out, &audit.plans, layout.width);
         return;
@@ -34,8 +34,8 @@ fn table(out: &mut String, plans: &[Plan], width: usize) {
         words.extend((!plan.because.is_empty()).then(|| plan.because.join(", ")));
         words.retain(|words| !words.is_empty());
         let verdict = verdict(plan);
-        // The longest verdict, `unknown`, and two spaces. The style around the verdict has no width, but format would
-        // count it.
+        // The longest verdict, `unknown`, and two spaces. Padded here, because `format!` would count the style's
+        // sequences.
         let room = 9_usize.saturating_sub(plan.verdict.name().len());
         let line = format!(
             "  {:name$}  {verdict}{:room$}{}",
@@ -72,7 +72,7 @@ fn section(out: &mut String, plan: &Plan, tables: &KnowledgeTables, layout: Text
     out.push('\n');
 }
 
-/// The files of each kind together, the heaviest kind first.
+/// The files grouped by kind, largest kind first.
 fn kinds(out: &mut String, tables: &KnowledgeTables, word: &str, items: &[PlanItem]) {
     let mut kinds: BTreeMap<&str, Vec<&PlanItem>> = BTreeMap::new();
     for item in items {
@@ -82,7 +82,7 @@ fn kinds(out: &mut String, tables: &KnowledgeTables, word: &str, items: &[PlanIt
     let mut kinds: Vec<(&str, Vec<&PlanItem>)> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, items)| std::cmp::Reverse(weight(items)));
     for (kind, items) in kinds {
-        // The heaviest file stands for its kind: a toolkit has thousands, and -v shows them.
+        // The largest file represents its kind: a toolkit has thousands, and -v shows them.
         let what = tables.dead_weight.find_kind(kind).map_or(kind, |kind| &kind.what);
         let (size, files) = (format_size(weight(&items)), count_words(items.len(), "file"));
         let _ = writeln!(out, "  {word:6}  {size:>8}  {what}, {files}");
@@ -103,9 +103,9 @@ fn one(out: &mut String, word: &str, item: &PlanItem) {
     below(out, &item.because);
 }
 
-/// A line below the path of a file.
+/// A line below a file's path.
 fn below(out: &mut String, words: &str) {
-    // Below the path: two spaces, 6 for the word, 8 for the size, and two between each.
+    // Aligned with the path: two spaces, 6 for the word, 8 for the size, and two between each.
     let _ = writeln!(out, "                    {}", styled(DIM, words));
 }
 

@@ -1,4 +1,4 @@
-//! The rules themselves, listed and explained.
+//! Lists and explains the rules.
 
 use std::fmt::Write as _;
 
@@ -8,9 +8,9 @@ use crate::judge::rule::{Rule, RuleCure, Severity};
 use crate::knowledge::Phase;
 use image_linkage::escape;
 
-/// The rules, each with its severity in a run without a phase and its summary.
+/// The rules, each with its severity without a phase and its summary.
 pub(crate) fn list_rules(rules: &[Rule]) -> String {
-    // No line is wrapped: the list is there for grep.
+    // Lines are not wrapped, so that the list works with grep.
     let width = rules.iter().map(|rule| rule.id.len()).max().unwrap_or(0);
     let mut out = String::new();
     for rule in rules {
@@ -25,7 +25,7 @@ pub(crate) fn list_rules(rules: &[Rule]) -> String {
     out
 }
 
-/// What a rule finds, how much it matters in each of `phases`, why, and what to do.
+/// Explains a rule: what it finds, its severity in each of `phases`, why, and what to do.
 pub(crate) fn explain_rule(rule: &Rule, phases: &[Phase], width: usize) -> String {
     let mut out = format!("{}: {}\n\n", styled(BOLD, &rule.id), in_line(&rule.summary));
     let phases = phases.iter();
@@ -47,12 +47,12 @@ pub(crate) fn explain_rule(rule: &Rule, phases: &[Phase], width: usize) -> Strin
     out
 }
 
-/// A summary of the user's in one line, as those of the program are.
+/// A summary on one line; the user's rules may contain line breaks.
 fn in_line(summary: &str) -> String {
     escape::escape_bytes(summary.trim_end().as_bytes())
 }
 
-/// The severity where no phase was asked for.
+/// The severity without a requested phase.
 pub(super) fn unasked(rule: &Rule) -> &'static str {
     if rule.off.unasked { "off" } else { rule.severity.name() }
 }
@@ -96,7 +96,7 @@ fn phase_cell(rule: &Rule, phase: &Phase) -> String {
     severity_cell(usual, raises.chain(is_cause.then_some(Severity::Error)))
 }
 
-/// What stands above the rules on their page.
+/// The start of the rules page.
 const HEAD: &str = "\
 <!-- Generated from rules/*.yaml by `cargo xtask docs`; `cargo xtask docs --check` compares. Edit the rules. -->
 # Rules
@@ -111,7 +111,7 @@ that is listed at the rule is met. A finding is also an error if it is the reaso
 
 ";
 
-/// The rules as a page of documentation, in Markdown.
+/// The rules as a documentation page in Markdown.
 pub fn rules_page(rules: &[Rule], phases: &[Phase]) -> String {
     let names = phases.iter().map(|phase| phase.name.as_str());
     let columns: Vec<&str> = ["rule", "unasked"].into_iter().chain(names).collect();
@@ -152,9 +152,9 @@ fn section(out: &mut String, rule: &Rule) {
     }
 }
 
-/// Text with what stands in angle brackets as code, so that no reader of Markdown takes it for a tag.
+/// Marks text in angle brackets as code, so that Markdown readers do not treat it as a tag.
 fn in_code(text: &str) -> String {
-    // A bracket that no other one opened is a sign of order, as in `cuda>=12`.
+    // An unmatched bracket is a comparison, as in `cuda>=12`.
     let mut pieces = text.split('<');
     let first = pieces.next().unwrap_or_default().to_owned();
     pieces.fold(first, |out, piece| match piece.split_once('>') {

@@ -1,8 +1,8 @@
-//! SARIF 2.1.0, for code scanning: one run over all images.
+//! SARIF 2.1.0 for code scanning: one run for all images.
 //!
-//! An alert needs a place. A finding on files has theirs, relative to the root of the image; one on the image as a
-//! whole has the image's name. GitHub shows no result without a line, so each place is line 1.
-//! (OASIS, "Static Analysis Results Interchange Format Version 2.1.0"; GitHub, "SARIF support for code scanning".)
+//! An alert needs a location. A finding on files has their paths relative to the image's root; one on the whole image
+//! has the image's name. GitHub shows no result without a line, so each location is line 1. See OASIS, "Static Analysis
+//! Results Interchange Format Version 2.1.0", and GitHub, "SARIF support for code scanning".
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ use image_linkage::digest::DigestHasher;
 use image_linkage::escape;
 use image_source::SourceKind;
 
-/// One document over all images.
+/// One document for all images.
 #[derive(Default)]
 pub(crate) struct SarifReport {
     rules: Vec<Value>,
@@ -32,13 +32,13 @@ pub(crate) struct SarifReport {
     images: Vec<Value>,
     results: Vec<Value>,
     notifications: Vec<Value>,
-    /// How many results have had a fingerprint.
+    /// How many results had each fingerprint so far.
     seen: BTreeMap<String, usize>,
     unread: bool,
 }
 
 impl SarifReport {
-    /// An empty report of a run with these rules about the library that people call `library_name`.
+    /// An empty report of a run with these rules; `library_name` is the library's display name.
     pub(crate) fn new(rules: &[Rule], library_name: &str) -> Self {
         Self {
             rules: rules.iter().map(|rule| descriptor(rule, library_name)).collect(),
@@ -48,8 +48,8 @@ impl SarifReport {
 
     fn result(&mut self, finding: &Finding, facts: &ImageFacts, base: &str) -> Value {
         let fingerprint = fingerprint(finding, facts);
-        // Two results of one fingerprint would be one alert, so they are numbered, in the form of CodeQL's own:
-        // 16 digits, a colon, a number.
+        // Equal fingerprints would merge into one alert, so they are numbered in CodeQL's form: 16 digits, a colon, a
+        // number.
         let number = self.seen.entry(fingerprint.clone()).or_default();
         *number += 1;
         let own = ResultParts {
@@ -74,8 +74,8 @@ impl SarifReport {
 impl ReportWriter for SarifReport {
     fn audited(&mut self, audit: &AuditedImage) -> String {
         let facts = &audit.facts;
-        // Images have files of the same names. A base for each keeps an alert on one apart from that on another; it has
-        // no URI, for nobody who reads the report has the image at a known place.
+        // Images contain files of the same names. A base per image keeps their alerts apart. It has no URI, because
+        // readers do not have the image at a known location.
         let base = format!("IMAGE{}", self.images.len() + 1);
         let reference = image_name(facts);
         let root = format!("the root of {reference}, {}", facts.image.platform);
@@ -107,7 +107,7 @@ impl ReportWriter for SarifReport {
         let results = results.map(|found| step_result(found, self.rule_index(&found.finding), checked.file));
         Ok(one_run(&json!({
             "tool": tool(&self.rules, &Value::Null),
-            // A run of its own beside that of an image (GitHub, "Uploading more than one SARIF file for a commit").
+            // Separates this run from an image's (GitHub, "Uploading more than one SARIF file for a commit").
             "automationDetails": {"id": "check/"},
             "invocations": [{"executionSuccessful": true, "exitCode": checked.exit as u8}],
             "results": results.collect::<Value>(),
@@ -116,9 +116,9 @@ impl ReportWriter for SarifReport {
     }
 
     fn end(&mut self, exit: RunExit) -> io::Result<String> {
-        // What was gathered moves into the document; a report of many images is large.
+        // Moves the data into the document; a report of many images is large.
         let take = std::mem::take(self);
-        // One run for all images: GitHub refuses a file in which two runs have the same tool and category.
+        // One run for all images: GitHub rejects a file with two runs of the same tool and category.
         Ok(one_run(&json!({
             "tool": tool(&take.rules, &json!([
                 {"id": "gap", "shortDescription": message("something could not be checked")},
@@ -134,13 +134,13 @@ impl ReportWriter for SarifReport {
             "originalUriBaseIds": take.bases,
             "results": take.results,
             "columnKind": "unicodeCodePoints",
-            // A property bag (section 3.8), as SARIF has no word for an image and its verdict.
+            // A property bag (section 3.8), because SARIF has no field for an image and its verdict.
             "properties": {"images": take.images},
         })))
     }
 }
 
-/// The program, its rules, and the notifications that it may have.
+/// The program, its rules, and its possible notifications.
 fn tool(rules: &[Value], notifications: &Value) -> Value {
     json!({"driver": without_nulls(json!({
         "name": env!("CARGO_PKG_NAME"),
@@ -150,9 +150,9 @@ fn tool(rules: &[Value], notifications: &Value) -> Value {
     }))})
 }
 
-/// A result; what is null is left out.
+/// A result without null fields.
 fn result_json(finding: &Finding, rule_index: Option<usize>, own: &ResultParts) -> Value {
-    // Not in the code that the result is in, but beside it.
+    // Suppressions are in a config and not in the source.
     let suppressions = finding.suppressed.iter().map(
         |suppressed| json!({"kind": "external", "status": "accepted", "justification": suppression_words(suppressed)}),
     );
@@ -164,13 +164,13 @@ fn result_json(finding: &Finding, rule_index: Option<usize>, own: &ResultParts) 
         "locations": own.locations,
         "partialFingerprints": own.fingerprints,
         "fixes": own.fixes,
-        // Section 3.27.23: where one result has the list, all have; none in it is a result that counts.
+        // Section 3.27.23: if one result has the list, all must have it; it is empty for a result that counts.
         "suppressions": suppressions.collect::<Value>(),
         "properties": own.properties,
     }))
 }
 
-/// What a result of an image and one of a Dockerfile do not have alike.
+/// The parts of a result that differ between images and Dockerfiles.
 #[derive(Default)]
 struct ResultParts {
     locations: Value,
@@ -179,11 +179,11 @@ struct ResultParts {
     properties: Value,
 }
 
-/// A result at the lines of its instruction, and the instruction that would do.
+/// A result at the lines of its instruction, with the replacement.
 fn step_result(found: &StepFinding, rule_index: Option<usize>, file: &str) -> Value {
     let place = json!({"uri": percent(file.as_bytes())});
     let region = json!({"startLine": found.lines.0, "endLine": found.lines.1});
-    // The whole lines of the instruction, up to the start of the next one.
+    // The whole lines of the instruction, up to the start of the next.
     let deleted = json!({"startLine": found.lines.0, "startColumn": 1, "endLine": found.lines.1 + 1, "endColumn": 1});
     let fixes = found.replacement.as_ref().map(|new| {
         json!([{
@@ -202,7 +202,7 @@ fn step_result(found: &StepFinding, rule_index: Option<usize>, file: &str) -> Va
     result_json(&found.finding, rule_index, &own)
 }
 
-/// The text of a log that has one run (SARIF 2.1.0, section 3.13).
+/// The text of a log with one run (SARIF 2.1.0, section 3.13).
 fn one_run(run: &Value) -> String {
     let log = json!({
         "$schema": "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json",
@@ -225,12 +225,12 @@ fn descriptor(rule: &Rule, library_name: &str) -> Value {
         "fullDescription": message(why),
         "help": {"text": format!("{why}\nTo fix it: {fix}"), "markdown": markdown},
         "helpUri": rule.references.first(),
-        // The level of a run without a phase; each result has its own.
+        // The level without a phase; each result has its own.
         "defaultConfiguration": {"level": rule.severity.name()},
         "properties": {
-            // GitHub lets alerts be filtered by them.
+            // GitHub can filter alerts by tags.
             "tags": [library_name.to_lowercase(), "container"],
-            // GitHub's words for the three levels.
+            // GitHub's names of the three levels.
             "problem.severity": match rule.severity {
                 Severity::Error => "error",
                 Severity::Warning => "warning",
@@ -265,7 +265,7 @@ fn locations(finding: &Finding, facts: &ImageFacts, base: &str) -> Vec<Value> {
             "message": place.layer.map(|layer| message(&layer_words(facts, layer))),
         }))
     };
-    // GitHub drops a result without a place: the image's own name stands for it.
+    // GitHub drops a result without a location, so the image's name is used.
     if finding.locations.is_empty() {
         let uri = percent(facts.image.reference.as_bytes());
         return vec![json!({
@@ -290,13 +290,14 @@ fn layer(facts: &ImageFacts, number: usize) -> Value {
     }))
 }
 
-/// A plain text message (section 3.11) that says `text` as it stands: nothing in it is a link (section 3.11.6) or a placeholder (3.11.5).
+/// A plain text message (section 3.11) that shows `text` unchanged: no links (section 3.11.6) and no placeholders
+/// (3.11.5).
 fn message(text: &str) -> Value {
-    // Only the bracket that ends the text of a link is escaped: a path may hold any other, and stays as it is.
+    // Only the bracket that ends a link's text is escaped; a path may contain others, which stay unchanged.
     let text = text.trim().replace("](", "\\](");
     let mut out = String::with_capacity(text.len());
     for (at, piece) in text.split('{').enumerate() {
-        // `{0}` is a placeholder, `{directory}` of a message is not.
+        // `{0}` is a placeholder; `{directory}` in a message is not.
         if at > 0 {
             let placeholder = piece.starts_with(|c: char| c.is_ascii_digit());
             out.push_str(if placeholder { "{{" } else { "{" });
@@ -306,8 +307,8 @@ fn message(text: &str) -> Value {
     json!({"text": out})
 }
 
-/// A relative reference (RFC 3986, section 4.2): every byte that is not unreserved is encoded, `:` too, so that no
-/// name is taken for a scheme.
+/// A relative reference (RFC 3986, section 4.2). All bytes except unreserved ones are encoded, including `:`, so that
+/// no name looks like a scheme.
 fn percent(path: &[u8]) -> String {
     let mut out = String::with_capacity(path.len());
     for &byte in path {
@@ -320,8 +321,8 @@ fn percent(path: &[u8]) -> String {
     out
 }
 
-/// What makes a finding the same one in the next build of the image: the rule, the image's name without its tag,
-/// the platform and the places.
+/// Identifies a finding across builds of the image: the rule, the image's name without tag, the platform and the
+/// locations.
 fn fingerprint(finding: &Finding, facts: &ImageFacts) -> String {
     let mut hash = DigestHasher::default();
     for part in [
@@ -330,26 +331,26 @@ fn fingerprint(finding: &Finding, facts: &ImageFacts) -> String {
         facts.image.platform.to_string().as_bytes(),
     ] {
         hash.update(part);
-        // No part can hold a NUL, so that other parts never make the same bytes.
+        // No part contains a NUL, so the separator makes the encoding unambiguous.
         hash.update(b"\0");
     }
     for location in &finding.locations {
         hash.update(location.path.as_bytes());
         hash.update(b"\0");
     }
-    // The 16 digits of CodeQL's form; eight bytes tell the findings of one repository apart.
+    // The 16 digits of CodeQL's form; eight bytes are enough for the findings of a repository.
     hash.finish().digest().chars().take(16).collect()
 }
 
-/// The name of an image without its digest and tag; a file or folder is its own name.
+/// The name of an image without digest and tag; a file or folder is its own name.
 fn name(reference: &str, source: SourceKind) -> &str {
-    // The digest goes first: its own colon would be taken for that of a tag.
+    // The digest is removed first, because its colon would look like a tag's.
     let name = reference.split('@').next().unwrap_or(reference);
-    // In the name of an archive or a folder a colon or an `@` can be part of the file's own name.
+    // In an archive's or a folder's name, a colon or an `@` may be part of the file name.
     let Some(shared) = source.shared_name(name) else {
         return reference;
     };
-    // Neither what follows an engine's scheme nor what follows a host's colon, up to a slash, is a tag.
+    // A port or an engine's scheme is not a tag: a tag contains no slash.
     match shared.rsplit_once(':') {
         Some((_, tag)) if !tag.contains('/') => {
             let before = name.strip_suffix(tag).unwrap_or(name);
@@ -365,13 +366,13 @@ mod tests {
     use image_source::SourceKind;
 
     #[test]
-    fn every_byte_that_means_something_in_a_uri_is_encoded() {
+    fn every_byte_with_a_meaning_in_a_uri_is_encoded() {
         assert_eq!(percent(b"usr/lib/libcupti.so.12"), "usr/lib/libcupti.so.12");
         assert_eq!(percent(b"a b/%2F#?x:y\xff\n"), "a%20b/%252F%23%3Fx%3Ay%FF%0A");
     }
 
     #[test]
-    fn an_image_keeps_its_name_from_tag_to_tag() {
+    fn the_fingerprint_name_of_an_image_has_no_tag() {
         let docker = |reference| name(reference, SourceKind::Docker);
         assert_eq!(docker("localhost:5000/trainer:1"), "localhost:5000/trainer");
         assert_eq!(docker("localhost:5000/trainer"), "localhost:5000/trainer");
@@ -383,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_neither_a_link_nor_a_placeholder() {
+    fn a_name_is_never_a_link_or_a_placeholder() {
         let said = |text| message(text)["text"].clone();
         assert_eq!(said("[a](https://b)"), "[a\\](https://b)");
         assert_eq!(said("{0} of {directory}"), "{{0} of {directory}");

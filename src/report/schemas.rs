@@ -1,6 +1,6 @@
-//! The contracts of the documents in JSON, as JSON Schemas (draft 2020-12).
+//! The contracts of the JSON documents, as JSON Schemas (draft 2020-12).
 
-/// All documents, the report first: what each is called on the command line, and its JSON Schema.
+/// All documents, the report first: the name on the command line, and the JSON Schema.
 pub(crate) const SCHEMAS: [(&str, &str); 17] = [
     ("report", include_str!("report-v1.schema.json")),
     ("links", include_str!("schemas/links-v1.schema.json")),

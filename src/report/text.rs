@@ -1,4 +1,4 @@
-//! The report for people: the verdict first, then what is wrong with its evidence, then what is there.
+//! The text report: first the verdict, then problems with their evidence, then the inventory.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,30 +19,33 @@ use crate::judge::outcome::AuditedImage;
 use crate::judge::rule::{Finding, Severity, SuppressionMark};
 use image_linkage::escape;
 
-/// The places of a finding that are shown without -v.
+/// The maximum number of a finding's locations without -v.
 const PLACES: usize = 8;
 
-/// The report for people: the images one after the other, an empty line between them.
+/// The text report: all images in sequence, separated by an empty line.
 pub(crate) struct TextReport {
     layout: TextLayout,
-    begun: bool,
+    has_image: bool,
 }
 
 impl TextReport {
-    /// A report without images, laid out as told.
+    /// An empty report with this layout.
     pub(crate) fn new(layout: TextLayout) -> Self {
-        Self { layout, begun: false }
+        Self {
+            layout,
+            has_image: false,
+        }
     }
 }
 
 impl ReportWriter for TextReport {
     fn audited(&mut self, audit: &AuditedImage) -> String {
-        // Images are written as they are read, so that nobody knows here whether another one follows.
+        // Images are written as they are read, so it is unknown whether another follows.
         if self.layout.detail == TextDetail::Nothing {
             return String::new();
         }
-        let between = if self.begun { "\n" } else { "" };
-        self.begun = true;
+        let between = if self.has_image { "\n" } else { "" };
+        self.has_image = true;
         between.to_owned() + &report(audit, self.layout)
     }
 
@@ -87,14 +90,14 @@ fn report(audit: &AuditedImage, layout: TextLayout) -> String {
         inventory::write_layers_and_loader(&mut out, facts);
     }
     out.push_str(&gap_lines(facts, layout.width));
-    mending_command(&mut out, audit);
+    fix_command(&mut out, audit);
     summary(&mut out, audit, layout);
     out
 }
 
 fn headline(out: &mut String, facts: &ImageFacts) {
     let name = styled(BOLD, image_name(facts));
-    // The digest has a line of its own: with it the line would be wider than most terminals.
+    // The digest gets its own line, because the line would be wider than most terminals.
     let (platform, layers) = (platform_name(facts), layers_words(facts));
     let _ = writeln!(out, "{name}  {platform}  {layers}");
     if let Some(digest) = &facts.image.digest {
@@ -103,7 +106,7 @@ fn headline(out: &mut String, facts: &ImageFacts) {
     out.push('\n');
 }
 
-/// What the container's command starts.
+/// The programs that the container's command starts.
 fn programs(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
     let lines = command::program_lines(facts);
     if lines.is_empty() {
@@ -116,7 +119,7 @@ fn programs(out: &mut String, facts: &ImageFacts, layout: TextLayout) {
     out.push('\n');
 }
 
-/// What the verdict assumes, each with how it is settled.
+/// The verdict's assumptions, and how to settle each.
 fn assumptions(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     let assumptions = &audit.facts.assumptions;
     if assumptions.is_empty() {
@@ -135,17 +138,17 @@ fn assumptions(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
     out.push('\n');
 }
 
-/// The command that writes what makes the image serve, ready to be pasted.
-fn mending_command(out: &mut String, audit: &AuditedImage) {
+/// The command that writes the fix for the image, for pasting.
+fn fix_command(out: &mut String, audit: &AuditedImage) {
     if let Some(command) = &audit.mended_by {
         let command = escape::escape_bytes(command.as_bytes());
-        let _ = writeln!(out, "to mend it: {}", styled(BOLD, command));
+        let _ = writeln!(out, "to fix it: {}", styled(BOLD, command));
     }
 }
 
-/// What is wrong, in full; what is suppressed comes last.
+/// The problems in full; suppressed ones come last.
 fn findings(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
-    // Nearly every image has notes. In full they would push what must be done off the screen.
+    // Nearly every image has notes. In full they would push urgent findings off the screen.
     let (short, full): (Vec<&Finding>, Vec<&Finding>) = audit.counting().partition(|finding| is_short(finding, layout));
     let mut tables = BTreeSet::new();
     for finding in full {
@@ -188,11 +191,11 @@ fn name(finding: &Finding) -> String {
     format!("{}[{}]", finding.severity.name(), finding.rule)
 }
 
-/// A finding; a search that one before it has shown is not shown again.
+/// A finding. A search that an earlier finding showed is not repeated.
 fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: TextLayout, tables: &mut BTreeSet<String>) {
     let message = styled(BOLD, &finding.message);
     out.push_str(&wrap_line(&format!("{}: {message}", label(finding)), layout.width));
-    // A library that is missing may be asked for by hundreds.
+    // A missing library may have hundreds of requesters.
     let shown = match layout.detail {
         TextDetail::All => finding.locations.len(),
         _ => PLACES,
@@ -207,7 +210,7 @@ fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Text
     if let Some(more @ 1..) = finding.locations.len().checked_sub(shown) {
         let _ = writeln!(out, "       and {more} more");
     }
-    // What the loader says at the end of its search is the short answer: it stands above the search.
+    // The loader's final error is the short answer, so it comes before the search.
     let (said, searched) = split_evidence(finding);
     for words in said {
         out.push_str(&wrap_paragraph("  says ", words, layout.width));
@@ -221,7 +224,7 @@ fn finding(out: &mut String, finding: &Finding, facts: &ImageFacts, layout: Text
         tables.insert(table);
     }
     out.push_str(&wrap_paragraph("  fix  ", &finding.fix, layout.width));
-    // What is pasted is not wrapped.
+    // Lines for pasting are not wrapped.
     for line in fix_lines(finding) {
         let _ = writeln!(out, "       {}", styled(BOLD, line));
     }
@@ -236,7 +239,7 @@ fn summary(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
             number => words.push(count_words(number, severity.name())),
         }
     }
-    // Findings that are suppressed are counted apart, so that nobody takes silence for a clean image.
+    // Suppressed findings are counted separately, so that a quiet report does not look clean.
     if words.is_empty() {
         words.push("no findings".to_owned());
     }
@@ -245,7 +248,7 @@ fn summary(out: &mut String, audit: &AuditedImage, layout: TextLayout) {
         suppressed => words.push(format!("{suppressed} suppressed")),
     }
     let words = words.join(", ");
-    // Only hints that lead somewhere: a rule to explain, notes that were cut short.
+    // Only useful hints: a rule to explain, shortened notes.
     let mut hint = String::new();
     if !audit.findings.is_empty() {
         hint.push_str("; cupti-audit explain ID says more");

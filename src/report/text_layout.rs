@@ -1,6 +1,6 @@
-//! What the reports for people are set with: styles, tables, paragraphs, numbers in words.
+//! Text layout: styles, tables, paragraphs, counts.
 //!
-//! Styles are written as terminal sequences; who prints the text strips them where they do not belong.
+//! Styles are terminal sequences; the printer strips them if they are not supported.
 
 use std::borrow::Borrow;
 use std::fmt::Write as _;
@@ -9,25 +9,25 @@ use anstyle::{AnsiColor, Style};
 
 use image_linkage::loader::TraceLine;
 
-/// How the report of an audit is laid out.
+/// The layout of an audit report.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TextLayout {
-    /// The width of the terminal in columns; paragraphs are broken at it, tables never.
+    /// The width of the terminal in columns. Paragraphs are wrapped to it, tables never.
     pub width: usize,
-    /// How much of what is known is shown.
+    /// How much detail to show.
     pub detail: TextDetail,
 }
 
-/// How much a report in text holds.
+/// The level of detail in a text report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum TextDetail {
-    /// Nothing, for who looks at the exit code alone.
+    /// Nothing; only the exit code counts.
     Nothing,
-    /// The verdict, and what is wrong.
+    /// The verdict and the problems.
     Findings,
-    /// What is there besides: copies, programs, phases.
+    /// Also the inventory: copies, programs, phases.
     Inventory,
-    /// Notes in full, the layers, the loader and every search.
+    /// Also full notes, the layers, the loader and every search.
     All,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn styled(style: Style, text: impl AsRef<str>) -> String {
     format!("{style}{}{style:#}", text.as_ref())
 }
 
-/// The steps of a search in aligned columns. The path comes last: it is the longest, and no column waits for it.
+/// The steps of a search in aligned columns. The path comes last because it is the longest.
 pub(super) fn search_table<L: Borrow<TraceLine>>(lines: &[L], indent: &str) -> String {
     let lines = || lines.iter().map(Borrow::borrow);
     let width = |column: fn(&TraceLine) -> &str| {
@@ -50,7 +50,7 @@ pub(super) fn search_table<L: Borrow<TraceLine>>(lines: &[L], indent: &str) -> S
         widths.max().unwrap_or(0)
     };
     let part = width(|line| &line.part);
-    // The longest result is a sentence of the loader: where one stands, the paths of the others stay in reach.
+    // Bounded, because the longest result is a sentence of the loader, and the paths of other lines should stay near.
     let result = width(|line| &line.result).min(48);
     let mut out = String::new();
     for line in lines() {
@@ -60,24 +60,24 @@ pub(super) fn search_table<L: Borrow<TraceLine>>(lines: &[L], indent: &str) -> S
     out
 }
 
-/// A paragraph whose first line begins with `label` and whose others are indented as far.
+/// A paragraph that starts with `label`; later lines have the same indent.
 pub(super) fn wrap_paragraph(label: &str, text: &str, width: usize) -> String {
     wrap(label, text, &" ".repeat(label.chars().count()), width)
 }
 
-/// A line, styled or not, that goes on below with an indent of four where it is wider than the terminal.
+/// A line, styled or not, whose continuation is indented by four.
 pub(super) fn wrap_line(line: &str, width: usize) -> String {
     wrap("", line, "    ", width)
 }
 
-/// Each line of a text likewise.
+/// Same, for each line of a text.
 pub(crate) fn wrap_lines(text: &str, width: usize) -> String {
     text.lines().map(|line| wrap_line(line, width)).collect()
 }
 
 fn wrap(label: &str, text: &str, indent: &str, width: usize) -> String {
-    // Wider lines than 110 columns are hard to follow. Paths and sonames stay whole, for they are copied, and a hyphen
-    // at the end of a line would be taken for a part of them.
+    // Lines over 110 columns are hard to read. Paths and sonames are never broken: they are for copying, and a hyphen
+    // would look like part of them.
     let options = textwrap::Options::new(width.clamp(40, 110))
         .initial_indent(label)
         .subsequent_indent(indent)
@@ -86,7 +86,7 @@ fn wrap(label: &str, text: &str, indent: &str, width: usize) -> String {
     textwrap::fill(text, options) + "\n"
 }
 
-/// The words of a text that fit into `length` characters, with a mark where it was cut; of one long word its beginning.
+/// As many words of a text as fit into `length` characters, then an ellipsis; a long first word is cut.
 pub(super) fn shorten(text: &str, length: usize) -> String {
     if text.chars().count() <= length {
         return text.to_owned();
@@ -98,19 +98,19 @@ pub(super) fn shorten(text: &str, length: usize) -> String {
     }
 }
 
-/// The parts with `between` between them.
+/// Joins the parts with `between`.
 pub(super) fn joined(parts: impl IntoIterator<Item: Borrow<str>>, between: &str) -> String {
     parts.into_iter().collect::<Vec<_>>().join(between)
 }
 
-/// The text with its first letter, of ASCII, as a capital.
+/// Capitalizes the first letter, if it is ASCII.
 pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
 }
 
-/// A number of things, such as `1 layer` and `2 entries`.
+/// A count with its noun, such as `1 layer` and `2 entries`.
 pub(super) fn count_words(number: usize, thing: &str) -> String {
     match (number, thing.strip_suffix('y')) {
         (1, _) => format!("1 {thing}"),
@@ -124,7 +124,7 @@ mod tests {
     use super::{BOLD, count_words, shorten, styled, wrap_line};
 
     #[test]
-    fn nothing_is_cut_within_a_word_where_a_word_ends_before() {
+    fn text_is_cut_between_words_if_possible() {
         assert_eq!(
             shorten("RUN apt-get install cuda-command-line-tools", 26),
             "RUN apt-get install …"

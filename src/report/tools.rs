@@ -1,4 +1,4 @@
-//! The page of documentation on the programs that ask for CUPTI and on the profiling tools.
+//! The documentation page of the programs that request CUPTI, and of the profiling tools.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::profilers::cupti_need_words;
 use super::text_layout::joined;
 use crate::knowledge::{ConsumerProfile, FailureImpact, Knowledge, ProfileEvidence, Profiler, RequestKind};
 
-/// What stands above the programs on their page.
+/// The start of the tools page.
 const HEAD: &str = "\
 <!-- Generated from profiles/consumers/*.yaml and profiles/profilers/*.yaml by `cargo xtask docs`; edit those. -->
 # Programs and tools
@@ -28,7 +28,7 @@ const TOOLS: &str = "
 |---|---|---|---|---|
 ";
 
-/// The programs and tools as a page of documentation, in Markdown.
+/// The programs and tools as a documentation page in Markdown.
 pub fn tools_page(known: &Knowledge) -> String {
     let mut out = HEAD.to_owned();
     for consumer in &known.consumers {

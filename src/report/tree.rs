@@ -1,4 +1,4 @@
-//! How one object is resolved: as a tree for people, as JSON for programs.
+//! Shows how one object is resolved: as a tree, and as JSON.
 
 mod cache;
 
@@ -21,17 +21,17 @@ const SCHEMA: &str = "cupti-audit/tree/v1";
 
 /// The resolution of one object in one world.
 pub(crate) struct ResolutionTree<'a> {
-    /// As the image is, or as the container runtime starts it.
+    /// The unchanged image, or the image under the container runtime.
     pub world: World,
-    /// The object that was started, as the user named it.
+    /// The started object, as the user named it.
     pub root: &'a str,
-    /// What the loader did.
+    /// The loader's result.
     pub resolution: &'a LoadResolution,
     /// The image in both worlds.
     pub contexts: &'a ByWorld<ProcessContext>,
 }
 
-/// The tree in text; with `verbose`, each object with the search that led to it.
+/// The tree as text; with `verbose`, each object with its search.
 pub(crate) fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
     let mut out = String::new();
     let resolution = tree.resolution;
@@ -47,7 +47,7 @@ pub(crate) fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
         verbose,
         out,
     };
-    // The loader maps what is preloaded before it looks at the needs of the program, so that it stands first here too.
+    // The loader maps preloaded objects before the program's dependencies, so they come first.
     for number in (0..resolution.objects.len()).filter(|number| is_preload(resolution, *number)) {
         walk.branch(number, "preload", 0);
     }
@@ -55,7 +55,7 @@ pub(crate) fn tree_text(tree: &ResolutionTree<'_>, verbose: bool) -> String {
         walk.root(root);
     }
     let mut out = walk.out;
-    // What no object asked for has no place in the tree: it stands below.
+    // Requests without a requesting object are listed below the tree.
     for missing in resolution.preload_warnings.iter().chain(loose(resolution)) {
         let _ = writeln!(out, "{}", styled(BOLD, &missing.message));
         out.push_str(&search_table(&trace_lines(&missing.trace, &resolution.objects), "  "));
@@ -84,7 +84,7 @@ fn is_preload(resolution: &LoadResolution, number: usize) -> bool {
         .is_some_and(|object| object.how == SearchStage::Preload)
 }
 
-/// What no object of the tree asked for: the start itself, and versions.
+/// Failed requests that are not part of the tree: the start itself, and versions.
 fn loose(resolution: &LoadResolution) -> impl Iterator<Item = &UnresolvedRequest> {
     resolution
         .unresolved
@@ -92,7 +92,7 @@ fn loose(resolution: &LoadResolution) -> impl Iterator<Item = &UnresolvedRequest
         .filter(|missing| missing.requested_by.is_none() || missing.trace.is_empty())
 }
 
-/// The tree while it is written. An object is spread out where it is met first, as the loader loads it.
+/// The unfinished tree. An object is expanded at its first occurrence, in load order.
 struct TreeWriter<'a> {
     tree: &'a ResolutionTree<'a>,
     shown: BTreeSet<usize>,
@@ -101,11 +101,11 @@ struct TreeWriter<'a> {
 }
 
 impl TreeWriter<'_> {
-    /// The object itself: how it was found, where it was asked for by name alone, and its needs.
+    /// The root object: how it was found, if it was given by name, and its dependencies.
     fn root(&mut self, number: usize) {
         self.shown.insert(number);
         if let Some(object) = self.tree.resolution.objects.get(number)
-            // By a path it is the headline already.
+            // A path is already the headline.
             && object.how != SearchStage::Start
         {
             self.found(object, "", 0);
@@ -120,7 +120,7 @@ impl TreeWriter<'_> {
         let mut above = Vec::new();
         for (name, answer) in &object.needs {
             match answer {
-                // libc is needed by everything: its own tree stands once.
+                // Nearly everything needs libc, so its subtree is shown once.
                 Some(answer) if self.shown.contains(answer) => above.push(escape::escape_bytes(name)),
                 Some(answer) => self.branch(*answer, &escape::escape_bytes(name), depth),
                 None => self.missing(number, name, depth),
@@ -137,7 +137,7 @@ impl TreeWriter<'_> {
         let Some(object) = self.tree.resolution.objects.get(number) else {
             return;
         };
-        // Before its needs: libraries may need each other in a circle.
+        // Marked before its dependencies, because libraries may need each other in a cycle.
         self.shown.insert(number);
         self.found(object, name, depth);
         self.below(number, depth + 1);
@@ -177,7 +177,7 @@ impl TreeWriter<'_> {
             escape::escape_bytes(name),
             styled(BOLD, what)
         );
-        // The search for a library of the driver fails in every image, and says nothing of this one.
+        // The search for a driver library fails in every image, and says nothing about this one.
         if missing.outcome != RequestOutcome::ProvidedAtRuntime {
             let _ = writeln!(self.out, "{indent}    {}", missing.message);
             let lines = trace_lines(&missing.trace, &resolution.objects);
@@ -187,7 +187,7 @@ impl TreeWriter<'_> {
     }
 }
 
-/// The tree for programs, version 1 of the contract.
+/// The tree as JSON, version 1 of the contract.
 pub(crate) fn tree_json(tree: &ResolutionTree<'_>) -> Value {
     let resolution = tree.resolution;
     let objects = &resolution.objects;

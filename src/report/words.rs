@@ -1,4 +1,4 @@
-//! Words and marks that several forms share, so that each fact is told by one function.
+//! Words and marks shared by several forms, one function per fact.
 
 use anstyle::Style;
 
@@ -12,7 +12,7 @@ use image_linkage::escape;
 use image_linkage::loader::TraceLine;
 use image_linkage::loader::{ObjectNames, RequestOutcome};
 
-/// How good a thing is, for its colour: a style on a terminal, a class on a page.
+/// The tone of a fact: a style on a terminal, a class on a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ReportTone {
     Bad,
@@ -46,21 +46,21 @@ impl ReportTone {
         }
     }
 
-    /// The tone of the verdict on an image.
+    /// The tone of an image's verdict.
     pub(super) fn of_image(audit: &AuditedImage) -> Self {
-        // The findings of a report are sorted, and the gravest is the first.
+        // The findings are sorted, worst first.
         let worst = audit.counting().next().map(|finding| finding.severity);
         let consumers = &audit.facts.consumers;
         let is_loaded = CuptiConsumer::is_served;
         match (audit.facts.status.as_is, worst) {
             (_, Some(Severity::Error)) => Self::Bad,
             (_, Some(Severity::Warning)) => Self::Doubtful,
-            // The exit code says that it is open, and a mark that says "good" would gainsay it.
+            // The exit code is "open", and a mark for "good" would contradict it.
             _ if !audit.facts.gaps.is_empty() => Self::Doubtful,
             _ if audit.links.is_some() => Self::Good,
             _ if audit.facts.is_open() => Self::Doubtful,
             (CuptiStatus::Loadable, _) => Self::Good,
-            // PyTorch finds its own copy by its RPATH, whatever a plain dlopen gets.
+            // PyTorch finds its own copy by its RPATH, even if a plain dlopen fails.
             (CuptiStatus::Unloadable, _) if consumers.iter().any(is_loaded) => Self::Good,
             _ => Self::Remark,
         }
@@ -74,7 +74,7 @@ impl ReportTone {
         self.looks().1
     }
 
-    /// The class in the style sheet of the HTML page.
+    /// The class in the HTML page's style sheet.
     pub(super) fn class(self) -> &'static str {
         self.looks().2
     }
@@ -94,36 +94,36 @@ pub(super) fn image_name(facts: &ImageFacts) -> String {
     escape::escape_bytes(facts.image.reference.as_bytes())
 }
 
-/// The platform, which comes from the image.
+/// The platform, escaped because it comes from the image.
 pub(super) fn platform_name(facts: &ImageFacts) -> String {
     escape::escape_bytes(facts.image.platform.to_string().as_bytes())
 }
 
-/// The number of the layers and their bytes, uncompressed.
+/// The number of layers and their uncompressed size.
 pub(super) fn layers_words(facts: &ImageFacts) -> String {
     let bytes: u64 = facts.layers.iter().map(|layer| layer.bytes).sum();
     let layers = count_words(facts.layers.len(), "layer");
     format!("{layers}, {}", format_size(bytes))
 }
 
-/// The layer by its number, from 1 as people count, and what made it.
+/// The layer's number, from 1, and the step that made it.
 pub(super) fn layer_words(facts: &ImageFacts, layer: usize) -> String {
     let number = format!("layer {} of {}", layer + 1, facts.image.layers.len());
-    // A RUN can hold a whole script.
+    // A RUN can contain a whole script.
     match shorten(&created_by(facts, layer), 90).as_str() {
         "" => number,
         made => format!("{number}: {made}"),
     }
 }
 
-/// What made the layer; empty where nothing says it.
+/// The step that made the layer; empty if unknown.
 pub(super) fn created_by(facts: &ImageFacts, layer: usize) -> String {
     let layer = facts.image.layers.get(layer);
     let made = layer.and_then(|layer| layer.created_by.as_deref());
     escape::escape_bytes(made.unwrap_or_default().trim().as_bytes())
 }
 
-/// What could not be checked, each with the reason.
+/// The gaps, each with its reason.
 pub(super) fn gap_words(facts: &ImageFacts) -> impl Iterator<Item = String> {
     facts
         .gaps
@@ -131,7 +131,7 @@ pub(super) fn gap_words(facts: &ImageFacts) -> impl Iterator<Item = String> {
         .map(|gap| format!("not checked: {}: {}", gap.what, gap.why))
 }
 
-/// What could not be checked, for a terminal.
+/// The gaps, for a terminal.
 pub(super) fn gap_lines(facts: &ImageFacts, width: usize) -> String {
     let mark = styled(DOUBTFUL, "not checked:");
     let gaps = facts.gaps.iter();
@@ -139,7 +139,7 @@ pub(super) fn gap_lines(facts: &ImageFacts, width: usize) -> String {
         .collect()
 }
 
-/// Why a finding does not count, and until when.
+/// The reason of a suppression, and its end date.
 pub(super) fn suppression_words(suppressed: &SuppressionMark) -> String {
     let reason = escape::escape_bytes(suppressed.reason.as_bytes());
     match suppressed.until {
@@ -148,7 +148,7 @@ pub(super) fn suppression_words(suppressed: &SuppressionMark) -> String {
     }
 }
 
-/// The evidence apart: what is said, and the steps of the search.
+/// Splits the evidence into messages and the steps of the search.
 pub(super) fn split_evidence(finding: &Finding) -> (Vec<&str>, Vec<&TraceLine>) {
     let (mut said, mut searched) = (Vec::new(), Vec::new());
     for evidence in &finding.evidence {
@@ -160,13 +160,13 @@ pub(super) fn split_evidence(finding: &Finding) -> (Vec<&str>, Vec<&TraceLine>) 
     (said, searched)
 }
 
-/// The package that a copy came with.
+/// The package of a copy.
 pub(super) fn owner_words(copy: &CuptiCopy) -> String {
     let owner = &copy.owner;
     if owner.name.is_empty() {
         return "owner unknown".to_owned();
     }
-    // A tool that brings a copy for itself is known by its folder, which tells no version.
+    // A tool's private copy is recognized by its folder, which gives no version.
     let version = owner.version.as_deref().unwrap_or_default();
     let words = format!("{} {} {version}", owner.kind.name(), owner.name);
     escape::escape_bytes(words.trim_end().as_bytes())
@@ -178,13 +178,13 @@ pub(super) fn version_words(copy: &CuptiCopy) -> &str {
     version.map_or("version unknown", |(version, _)| version)
 }
 
-/// The soname of a copy; a text file that was copied in its place has none.
+/// The soname of a copy; a text file in its place has none.
 pub(super) fn soname_words(copy: &CuptiCopy) -> String {
     let soname = copy.soname.as_deref();
     soname.map_or_else(|| "no library".to_owned(), escape::escape_bytes)
 }
 
-/// How a consumer asks, as a verb.
+/// How a consumer requests the library, as a verb.
 pub(super) fn request_verb(consumer: &CuptiConsumer) -> &'static str {
     match consumer.asks {
         RequestKind::Needed => "links",
@@ -192,19 +192,19 @@ pub(super) fn request_verb(consumer: &CuptiConsumer) -> &'static str {
     }
 }
 
-/// How a consumer asks and what for, such as `links libcupti.so.12`.
+/// How a consumer requests which name, such as `links libcupti.so.12`.
 pub(super) fn request_words(consumer: &CuptiConsumer) -> String {
     let wants = escape::escape_bytes(&consumer.wants);
     format!("{} {wants}", request_verb(consumer))
 }
 
-/// The stage of the search that led to what a consumer gets.
+/// The search stage that found a consumer's library.
 pub(super) fn way_words(gets: &ConsumerOutcome) -> String {
     let way = gets.how.map(|how| how.text(&gets.objects));
     way.unwrap_or_default()
 }
 
-/// A fact that begins with a word in a colour.
+/// A fact whose first word is coloured.
 pub(super) struct ColouredFact {
     pub tone: ReportTone,
     pub word: &'static str,
@@ -218,12 +218,12 @@ impl ColouredFact {
     }
 }
 
-/// What a consumer gets in the image as it is.
+/// The result of a consumer in the unchanged image.
 pub(super) fn consumer_outcome(consumer: &CuptiConsumer) -> ColouredFact {
     let gets = &consumer.outcome.as_is;
     let under_runtime = consumer.outcome.nvidia.outcome;
     let (tone, word, rest) = match (consumer.unreachable(), gets.outcome, under_runtime) {
-        (Some(why), ..) => (ReportTone::Doubtful, "is imported by nobody", format!(": {why}")),
+        (Some(why), ..) => (ReportTone::Doubtful, "is imported by no Python", format!(": {why}")),
         _ if let Some(why) = &consumer.open => (ReportTone::Doubtful, "may get it or not", format!(": {why}")),
         _ if let Some(failure) = consumer.start_failure() => {
             let word = if failure.is_process {
@@ -252,9 +252,9 @@ pub(super) fn consumer_outcome(consumer: &CuptiConsumer) -> ColouredFact {
     ColouredFact { tone, word, rest }
 }
 
-/// Who gets to a copy.
+/// The programs that load a copy.
 pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> ColouredFact {
-    // The stage is that of a plain dlopen, which no object asked for: there is none to name.
+    // The stage of a plain dlopen, which has no requesting object to name.
     let found = copy
         .how
         .map(|how| how.text(&ObjectNames::default()))
@@ -284,7 +284,7 @@ pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> ColouredFact {
             let once = "only once the container runtime has run ldconfig";
             (ReportTone::Doubtful, "loadable", format!(" {once}{used}"))
         }
-        // By search paths of their own, as PyTorch's libraries do.
+        // Through their own search paths, like PyTorch's libraries.
         (false, false) if !users.is_empty() => (
             ReportTone::Good,
             "loaded",
@@ -299,13 +299,13 @@ pub(super) fn copy_reach(copy: &CuptiCopy, facts: &ImageFacts) -> ColouredFact {
     };
     ColouredFact { tone, word, rest }
 }
-/// The lines of a fix that are pasted: instructions of a Dockerfile, then commands with a prompt before each.
+/// The lines of a fix for pasting: Dockerfile instructions, then commands with a prompt.
 pub(super) fn fix_lines(finding: &Finding) -> impl Iterator<Item = String> {
     let commands = finding.commands.iter().map(|command| format!("$ {command}"));
     finding.instructions.iter().cloned().chain(commands)
 }
 
-/// A fix in a form without layout: the sentence, and its lines below it.
+/// A fix without layout: the sentence, and its lines below.
 pub(super) fn fix_words(finding: &Finding) -> String {
     let lines: Vec<String> = std::iter::once(finding.fix.clone()).chain(fix_lines(finding)).collect();
     lines.join("\n")

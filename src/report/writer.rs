@@ -1,33 +1,33 @@
-//! What each form of a report implements.
+//! The trait of all report forms.
 
 use std::io;
 
 use super::build_file::CheckedBuildFile;
 use crate::judge::outcome::{AuditedImage, RunExit, UnreadImage};
 
-/// A report over all images of a run, made image by image: no image is held while the next one is read.
+/// A report on all images of a run, written image by image, so that only one is in memory.
 ///
-/// Each step returns what can be written already; a form that is one document keeps all of it for the end.
+/// Each step returns the text that is ready; a form with a single document keeps everything for the end.
 pub(crate) trait ReportWriter {
-    /// Adds an image that was audited.
+    /// Adds an audited image.
     fn audited(&mut self, audit: &AuditedImage) -> String;
 
     /// Adds an image that could not be audited.
     fn unread(&mut self, _unread: &UnreadImage) -> String {
-        // Standard error has said it already; a form that stands for the run as a whole says it again.
+        // Standard error already has the message; only forms that represent the whole run repeat it.
         String::new()
     }
 
-    /// The whole report on a Dockerfile that was checked.
+    /// The whole report on a checked Dockerfile.
     ///
-    /// Errors: Those of the form's own writer, and where the form says nothing of Dockerfiles.
+    /// Errors: Those of the form's writer, or that the form does not support Dockerfiles.
     fn build_file(&self, checked: &CheckedBuildFile<'_>) -> io::Result<String>;
 
-    /// Ends the report of a run that comes to `exit`.
+    /// Ends the report of a run with exit status `exit`.
     ///
-    /// Errors: Those of the form's own writer, where it has one.
+    /// Errors: Those of the form's writer, if it has one.
     fn end(&mut self, _exit: RunExit) -> io::Result<String> {
-        // A form without a frame around the images has written all of them by now.
+        // A form without a frame has already written all images.
         Ok(String::new())
     }
 }

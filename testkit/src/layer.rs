@@ -1,4 +1,4 @@
-//! One layer: a deterministic tar, and its blob under a compression.
+//! One layer: a deterministic tar, and its compressed blob.
 #![expect(clippy::missing_panics_doc, reason = "every write goes to a Vec, which takes it")]
 
 use std::fmt::Write as _;
@@ -11,25 +11,25 @@ use tar::{Builder, EntryType, Header};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compression {
-    /// The tar as it is.
+    /// The plain tar.
     None,
-    /// gzip without a name and a time.
+    /// gzip without name and time.
     #[default]
     Gzip,
     /// One zstd frame.
     Zstd,
 }
 
-/// What an entry of a layer is.
+/// The type of a layer entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// A directory.
     Directory,
     /// A regular file with this content.
     File(Vec<u8>),
-    /// A symbolic link to this target, written as it is.
+    /// A symbolic link to this target, unchanged.
     Symlink(Vec<u8>),
-    /// A hard link to this member of the same layer, or of a lower one.
+    /// A hard link to this member of the same or a lower layer.
     Hardlink(Vec<u8>),
     /// A named pipe.
     Fifo,
@@ -40,31 +40,31 @@ pub enum Kind {
 /// One entry of a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The name, written as it is: without `/` in front, as engines do, unless a test wants otherwise.
+    /// The name, unchanged: without a leading `/`, as in engines' layers, unless a test needs one.
     pub name: Vec<u8>,
     /// The permission bits.
     pub mode: u32,
-    /// What it is.
+    /// The type.
     pub kind: Kind,
 }
 
-/// A layer to be written, its entries in the order in which they were added.
+/// A layer under construction, with its entries in order.
 #[derive(Debug, Clone, Default)]
 #[must_use = "a layer is only written by `tar` or `blob`"]
 pub struct Layer {
     entries: Vec<Entry>,
 }
 
-/// A layer as it is stored.
+/// A stored layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
-    /// The bytes as stored.
+    /// The stored bytes.
     pub bytes: Vec<u8>,
-    /// `sha256:` and the hexadecimal digest of the bytes as stored.
+    /// `sha256:` and the hexadecimal digest of the stored bytes.
     pub digest: String,
-    /// The same of the uncompressed tar.
+    /// Same, of the uncompressed tar.
     pub diff_id: String,
-    /// How the bytes are compressed.
+    /// The compression.
     pub compression: Compression,
 }
 
@@ -109,14 +109,14 @@ impl Layer {
         self.add(name.as_ref(), 0o644, kind)
     }
 
-    /// Deletes a path of the layers below (image-spec, layer.md, "Whiteouts").
+    /// Deletes a path of lower layers (image-spec, layer.md, "Whiteouts").
     pub fn whiteout(self, name: impl AsRef<[u8]>) -> Self {
         let (dir, base) = split(name.as_ref());
         let marker = [dir, b".wh.", base].concat();
         self.file(marker, b"")
     }
 
-    /// Hides what the layers below have in a directory.
+    /// Hides a directory's content in lower layers.
     pub fn opaque(self, dir: impl AsRef<[u8]>) -> Self {
         let marker = [dir.as_ref(), b"/.wh..wh..opq"].concat();
         self.file(marker, b"")
@@ -127,12 +127,12 @@ impl Layer {
         self.entry(Entry { name, mode, kind })
     }
 
-    /// The entries, in their order.
+    /// The entries, in order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The uncompressed tar: time 0, owner 0, and PAX records only for names that do not fit.
+    /// The uncompressed tar: time 0, owner 0, and PAX records only for long names.
     pub fn tar(&self) -> Vec<u8> {
         let mut tar = Builder::new(Vec::new());
         for entry in &self.entries {
@@ -141,7 +141,7 @@ impl Layer {
         tar.into_inner().expect("a Vec takes every write")
     }
 
-    /// The blob as stored.
+    /// The stored blob.
     pub fn blob(&self, compression: Compression) -> Blob {
         let tar = self.tar();
         let diff_id = sha256(&tar);
@@ -155,13 +155,13 @@ impl Layer {
     }
 }
 
-/// The directory of a name, with the `/` at its end, and the last component.
+/// Splits a name into its directory, with the trailing `/`, and its last component.
 fn split(name: &[u8]) -> (&[u8], &[u8]) {
     let cut = name.iter().rposition(|byte| *byte == b'/');
     name.split_at(cut.map_or(0, |slash| slash + 1))
 }
 
-/// What a name field of a tar header holds.
+/// The length of a tar header's name field.
 const NAME_BYTES: usize = 100;
 
 fn append(tar: &mut Builder<Vec<u8>>, entry: &Entry) {
@@ -193,14 +193,14 @@ fn append(tar: &mut Builder<Vec<u8>>, entry: &Entry) {
     tar.append(&header, content).expect("a Vec takes every write");
 }
 
-/// Writes as much of `text` as fits; the rest is in a PAX record.
+/// Writes as much of `text` as fits; a PAX record has all of it.
 fn put(field: &mut [u8; NAME_BYTES], text: &[u8]) {
     for (to, from) in field.iter_mut().zip(text) {
         *to = *from;
     }
 }
 
-/// Compresses bytes. Blobs in several gzip members or zstd frames are made by joining the results.
+/// Compresses bytes. Join several results for a blob with multiple gzip members or zstd frames.
 pub fn compress(bytes: Vec<u8>, compression: Compression) -> Vec<u8> {
     match compression {
         Compression::None => bytes,

@@ -1,4 +1,4 @@
-//! An `/etc/ld.so.cache` as `ldconfig` writes it (glibc, `sysdeps/generic/dl-cache.h` and `elf/cache.c`).
+//! An `/etc/ld.so.cache` as written by `ldconfig` (glibc, `sysdeps/generic/dl-cache.h` and `elf/cache.c`).
 
 use std::cmp::{Ordering, Reverse};
 
@@ -19,22 +19,22 @@ const LITTLE_ENDIAN: u8 = 2;
 const EXTENSION_MAGIC: u32 = 0xeaa4_2174;
 const TAG_GENERATOR: u32 = 0;
 const TAG_GLIBC_HWCAPS: u32 = 1;
-/// The bit of an entry's hwcap which says that the low half is an index into the `glibc-hwcaps` section.
+/// The bit of an entry's hwcap which marks the low half as an index into the `glibc-hwcaps` section.
 const HWCAP_EXTENSION: u64 = 1 << 62;
 
-/// Which of the two formats the file holds.
+/// The format of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// The new one alone, the default of `ldconfig` since glibc 2.32.
+    /// The new format only, `ldconfig`'s default since glibc 2.32.
     #[default]
     New,
-    /// The old one with the new one embedded in its strings, the default before.
+    /// The old format with the new one embedded in its strings, the earlier default.
     Compat,
-    /// The old one alone.
+    /// The old format only.
     Old,
 }
 
-/// A cache to be written; the order in which entries are added counts only between equal sonames.
+/// A cache under construction. The order of additions only matters between equal sonames.
 #[derive(Debug, Clone, Default)]
 #[must_use = "a cache is only written by `build`"]
 pub struct Cache {
@@ -64,7 +64,7 @@ impl Cache {
         self
     }
 
-    /// Adds the extension that names the program that wrote the cache.
+    /// Adds the extension with the name of the program that wrote the cache.
     pub fn generator(mut self, name: impl AsRef<[u8]>) -> Self {
         self.generator = Some(name.as_ref().to_vec());
         self
@@ -76,7 +76,7 @@ impl Cache {
         self
     }
 
-    /// Adds a library that lies in this subdirectory of `glibc-hwcaps`.
+    /// Adds a library in this subdirectory of `glibc-hwcaps`.
     pub fn hwcaps_entry(
         mut self,
         flags: i32,
@@ -114,8 +114,8 @@ impl Cache {
         }
     }
 
-    /// The old part, and the new one behind it, aligned. They share the strings of the new one, where the
-    /// offsets of the old part count from its own end.
+    /// The old part followed by the aligned new one. They share the new one's strings; the old part's offsets are
+    /// relative to its own end.
     fn compat_file(&self, entries: &[Entry]) -> Vec<u8> {
         let end = OLD_HEADER + OLD_ENTRY * entries.len();
         let front = end.next_multiple_of(8);
@@ -129,10 +129,10 @@ impl Cache {
         file
     }
 
-    /// The new format behind `front` bytes, and the offsets of each entry's soname and path in it.
+    /// The new format after `front` bytes, and the offsets of each entry's soname and path.
     ///
-    /// Strings count from the new header, and the extension counts from the start of the file. That is
-    /// how `ldconfig` writes it, although the loader then misses the names of subdirectories in a compat file.
+    /// String offsets are relative to the new header, and extension offsets to the start of the file. `ldconfig` writes
+    /// it like this, although the loader then misses subdirectory names in a compat file.
     fn new_part(&self, entries: &[Entry], front: usize) -> (Vec<u8>, Vec<(u32, u32)>) {
         let mut strings = Strings::at(NEW_HEADER + NEW_ENTRY * entries.len());
         let levels = subdirectories(entries);
@@ -164,13 +164,13 @@ impl Cache {
         (part, offsets)
     }
 
-    /// The extension directory and its sections, to lie at `at` in the file; empty where there is nothing to say.
+    /// The extension directory and its sections at offset `at` in the file; empty without extensions.
     fn extension(&self, at: usize, levels: &[u32]) -> Vec<u8> {
         let mut level_bytes = Vec::new();
         words(&mut level_bytes, levels);
         let hwcaps = (!levels.is_empty()).then_some((TAG_GLIBC_HWCAPS, level_bytes));
         let generator = self.generator.clone().map(|name| (TAG_GENERATOR, name));
-        // The array of words comes first, so that it is aligned.
+        // The array of words comes first for its alignment.
         let sections: Vec<(u32, Vec<u8>)> = hwcaps.into_iter().chain(generator).collect();
         if sections.is_empty() {
             return Vec::new();
@@ -187,7 +187,7 @@ impl Cache {
     }
 }
 
-/// The header and entries of the old format, whose offsets count from the end of the entries.
+/// The header and entries of the old format, whose offsets are relative to the end of the entries.
 fn old_part(entries: &[Entry], offsets: &[(u32, u32)]) -> Vec<u8> {
     let mut file = OLD_MAGIC.to_vec();
     words(&mut file, &[word(entries.len())]);
@@ -198,7 +198,7 @@ fn old_part(entries: &[Entry], offsets: &[(u32, u32)]) -> Vec<u8> {
     file
 }
 
-/// The strings of a file, with the offset at which they begin.
+/// The strings of a file, with their start offset.
 struct Strings {
     start: usize,
     bytes: Vec<u8>,
@@ -217,7 +217,7 @@ impl Strings {
         at
     }
 
-    /// The offsets of an entry's soname and path. A soname that ends the path is not written again.
+    /// The offsets of an entry's soname and path. A soname at the end of the path is shared.
     fn entry(&mut self, entry: &Entry) -> (u32, u32) {
         let value = self.add(&entry.path);
         let key = match entry.path.strip_suffix(entry.soname.as_slice()) {
@@ -228,7 +228,7 @@ impl Strings {
     }
 }
 
-/// The names of the subdirectories that occur, sorted.
+/// The subdirectory names, sorted.
 fn subdirectories(entries: &[Entry]) -> Vec<Vec<u8>> {
     let mut names: Vec<Vec<u8>> = entries.iter().filter_map(|entry| entry.subdirectory.clone()).collect();
     names.sort();
@@ -236,8 +236,8 @@ fn subdirectories(entries: &[Entry]) -> Vec<Vec<u8>> {
     names
 }
 
-/// The order of entries in a cache (`compare` in `elf/cache.c`): by soname, then by flags, both falling;
-/// then those of a subdirectory in front, by its name.
+/// The order of cache entries (`compare` in `elf/cache.c`): by descending soname and flags; then entries of a
+/// subdirectory first, by name.
 fn order(one: &Entry, other: &Entry) -> Ordering {
     library_order(&other.soname, &one.soname)
         .then_with(|| other.flags.cmp(&one.flags))
@@ -248,7 +248,7 @@ fn order(one: &Entry, other: &Entry) -> Ordering {
         .then_with(|| one.subdirectory.cmp(&other.subdirectory))
 }
 
-/// `_dl_cache_libcmp`: runs of digits are compared as numbers, and a digit comes after any other byte.
+/// `_dl_cache_libcmp`: compares runs of digits as numbers, and sorts digits after other bytes.
 fn library_order(one: &[u8], other: &[u8]) -> Ordering {
     let (mut one, mut other) = (one, other);
     loop {
@@ -269,7 +269,7 @@ fn library_order(one: &[u8], other: &[u8]) -> Ordering {
     }
 }
 
-/// The number in front of `text` and what follows it.
+/// The leading number of `text`, and the rest.
 fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, rest) = text.split_at_checked(digits)?;

@@ -1,8 +1,8 @@
-//! Makes the ELF objects, layers and images that the tests and `testdata/images` are built from.
+//! Builds the ELF objects, layers and images for the tests and for `testdata/images`.
 //!
-//! No compiler, no container engine and no network is needed, and the same input gives the same bytes.
-//! [`elf`], [`ldcache`] and [`layer`] make parts, [`oci`] puts them together, and [`spec`] reads a whole
-//! image from a readable file. [`parts`] finds what is real and cannot be made.
+//! Needs no compiler, container engine or network. The same input gives the same bytes. [`elf`], [`ldcache`] and
+//! [`layer`] build parts, [`oci`] combines them, and [`spec`] reads a whole image from a text file. [`parts`] finds
+//! real files that cannot be built.
 
 pub mod elf;
 pub mod layer;

@@ -17,7 +17,7 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const EPOCH: &str = "1970-01-01T00:00:00Z";
 
-/// An image to be written.
+/// An image under construction.
 #[derive(Debug, Clone)]
 #[must_use = "an image is only written by a `Layout`"]
 pub struct Image {
@@ -56,20 +56,20 @@ impl Image {
         self
     }
 
-    /// Adds a layer, with the step that made it.
+    /// Adds a layer and its build step.
     pub fn layer(mut self, created_by: &str, layer: &Layer, compression: Compression) -> Self {
         let blob = layer.blob(compression);
         self.steps.push((created_by.to_owned(), Some(blob)));
         self
     }
 
-    /// Adds a layer that is made already.
+    /// Adds a finished layer.
     pub fn blob(mut self, created_by: &str, blob: Blob) -> Self {
         self.steps.push((created_by.to_owned(), Some(blob)));
         self
     }
 
-    /// Adds a step that made no layer, such as `ENV`.
+    /// Adds a build step without a layer, such as `ENV`.
     pub fn empty_step(mut self, created_by: &str) -> Self {
         self.steps.push((created_by.to_owned(), None));
         self
@@ -114,7 +114,7 @@ impl Image {
     }
 }
 
-/// An OCI layout in memory: the path of each file below the folder, and its bytes.
+/// An OCI layout in memory: the path of each file in the folder, and its bytes.
 #[derive(Debug, Clone, Default)]
 pub struct Layout {
     files: BTreeMap<String, Vec<u8>>,
@@ -147,7 +147,7 @@ impl Layout {
         digest
     }
 
-    /// Every file of the layout: its path below the folder, with `/`, and its bytes.
+    /// All files of the layout: path in the folder, with `/`, and bytes.
     pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
         let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": self.tags});
         let layout = json!({"imageLayoutVersion": "1.0.0"});
@@ -157,9 +157,9 @@ impl Layout {
         files
     }
 
-    /// Writes the layout below `folder`, which need not exist.
+    /// Writes the layout to `folder`, which may not exist yet.
     ///
-    /// Errors: What the file system says.
+    /// Errors: The system's error.
     pub fn write_to(&self, folder: &Path) -> io::Result<()> {
         for (name, bytes) in self.files() {
             let path = folder.join(name);
@@ -169,12 +169,12 @@ impl Layout {
         Ok(())
     }
 
-    /// The layout as the bytes of an uncompressed `oci-archive`.
+    /// The layout as an uncompressed `oci-archive`.
     pub fn archive(&self) -> Vec<u8> {
         tar_of(self.files())
     }
 
-    /// The layout as the bytes that `docker save` writes: each image is `repository:TAG` in a `manifest.json` beside it.
+    /// The layout in the format of `docker save`: a `manifest.json` names each image `repository:TAG`.
     #[expect(clippy::indexing_slicing, reason = "the layout has all that its own documents name")]
     pub fn saved(&self, repository: &str) -> Vec<u8> {
         let blob = |descriptor: &Value| {

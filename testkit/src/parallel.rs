@@ -1,10 +1,10 @@
-//! Numbered work on every processor.
+//! Runs numbered work on all processors.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The results of numbered work, in the order of the numbers.
+/// The results of `work`, in the order of the numbers.
 pub fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(BTreeMap::new());

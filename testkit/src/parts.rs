@@ -1,4 +1,4 @@
-//! Where the real parts lie that tests compare with, and what to say when one is missing.
+//! Finds the real files that tests compare with, and reports missing ones.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -22,7 +22,7 @@ pub fn parts() -> PathBuf {
         )
 }
 
-/// Says that the test cannot run without `what`, or fails where every part is required (in CI).
+/// Reports that a test is skipped because `what` is missing; panics if all parts are required, as in CI.
 pub fn missing(what: &str) {
     assert!(
         !is_set("CUPTI_AUDIT_REQUIRE_PARTS"),
@@ -31,7 +31,7 @@ pub fn missing(what: &str) {
     println!("skipped: {what} is missing; `make parts` gets it");
 }
 
-/// The path of a part, or `None` with a word about it.
+/// The path of a part; if it is missing, reports that and returns `None`.
 pub fn part(name: &str) -> Option<PathBuf> {
     let path = parts().join(name);
     if path.exists() {
@@ -41,7 +41,7 @@ pub fn part(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// Whether `program`, from the Debian package `package`, can be run.
+/// Whether `program` of the Debian package `package` is installed.
 pub fn have(program: &str, package: &str) -> bool {
     let found = std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path)
@@ -54,12 +54,12 @@ pub fn have(program: &str, package: &str) -> bool {
     found
 }
 
-/// Whether all programs, given with their Debian packages, can be run.
+/// Whether all programs, each with its Debian package, are installed.
 pub fn have_all(programs: &[(&str, &str)]) -> bool {
     programs.iter().all(|(program, package)| have(program, package))
 }
 
-/// Whether the test runs as root, which chroot needs.
+/// Whether the test runs as root, as needed for chroot.
 pub fn is_root() -> bool {
     let id = Command::new("id").arg("-u").output();
     let root = id.is_ok_and(|output| output.stdout.starts_with(b"0\n"));
@@ -69,7 +69,7 @@ pub fn is_root() -> bool {
     root
 }
 
-/// An environment that `tests/environments.sh` made; without `make test-all`, `None` with a word about it.
+/// An environment built by `tests/environments.sh`; outside of `make test-all`, reports that and returns `None`.
 pub fn environment(name: &str) -> Option<PathBuf> {
     if !is_set("CUPTI_AUDIT_ALL") {
         println!("not run: it needs the real {name}; `make test-all` gets it");

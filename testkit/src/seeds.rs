@@ -1,4 +1,4 @@
-//! Many seeds at once, and what to say of those that fail.
+//! Runs many seeds in parallel, and reports failures.
 #![expect(
     clippy::disallowed_methods,
     reason = "whoever runs the tests may ask for other seeds"
@@ -9,14 +9,14 @@ use std::fmt::Write as _;
 use crate::parallel::in_parallel;
 use crate::parts::is_set;
 
-/// The seeds of a run, the first and the last: those that `CUPTI_AUDIT_CASES=FIRST-LAST` asks for, else `few` from the first
-/// one on, or `many` with `make test-all`.
+/// The first and last seed of a run: from `CUPTI_AUDIT_CASES=FIRST-LAST` if set, else `few` seeds from `first` on, or
+/// `many` with `make test-all`.
 pub fn chosen(first: u64, few: u64, many: u64) -> (u64, u64) {
     let count = if is_set("CUPTI_AUDIT_ALL") { many } else { few };
     asked().unwrap_or((first, first + count - 1))
 }
 
-/// The variable `CUPTI_AUDIT_CASES`, which asks for other seeds than the usual: `FIRST-LAST`.
+/// The variable `CUPTI_AUDIT_CASES`, which overrides the seeds: `FIRST-LAST`.
 pub fn asked() -> Option<(u64, u64)> {
     let text = std::env::var_os("CUPTI_AUDIT_CASES")?;
     let text = text.into_string().expect("the seeds are numbers");
@@ -25,7 +25,7 @@ pub fn asked() -> Option<(u64, u64)> {
     Some((number(first), number(last)))
 }
 
-/// Runs `check` on all seeds, on every processor, and returns what failed in the order of the seeds.
+/// Runs `check` on all seeds in parallel, and returns the failures in the order of the seeds.
 pub fn each_seed(first: u64, last: u64, check: impl Fn(u64) -> Result<(), String> + Sync) -> Vec<(u64, String)> {
     let count = last.saturating_add(1).saturating_sub(first);
     let results = in_parallel(usize::try_from(count).unwrap_or(usize::MAX), |number| {
@@ -35,7 +35,7 @@ pub fn each_seed(first: u64, last: u64, check: impl Fn(u64) -> Result<(), String
     results.into_iter().flatten().collect()
 }
 
-/// Fails with the first few cases in full and the seeds of all.
+/// Panics with the first few failures in full and all failed seeds.
 ///
 /// # Panics
 ///

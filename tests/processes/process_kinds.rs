@@ -241,7 +241,7 @@ fn a_command_that_does_not_start_is_told() {
     );
     let other = format!("{format}it is for another processor than x86-64");
     assert_eq!(told(&["/bin/arm"], ""), refused("/bin/arm", &other));
-    let unbound = "undefined symbols: nothing in the process defines 1 of those that it imports";
+    let unbound = "undefined symbols: no object in the process defines 1 of its imports";
     assert_eq!(told(&["/bin/lacks"], ""), refused("/bin/lacks", unbound));
     assert_eq!(
         told(&["gone"], ""),
@@ -367,7 +367,7 @@ fn a_program_with_another_loader_gets_what_that_one_finds() {
     assert_eq!(outcomes(moved), (missing, missing, String::new()));
     let (_, _, gap) = outcomes(b"\0");
     assert!(
-        gap.contains("/opt/own/lib/ld.so.2 does not show its default directories"),
+        gap.contains("/opt/own/lib/ld.so.2 does not contain its default directories"),
         "{gap}"
     );
 }

@@ -389,7 +389,7 @@ fn s_14_without_a_manifest_the_layer_order_is_unknown() {
         "saved is not a container image: it has neither a manifest.json nor an index.json, so the layer order is unknown",
     );
     let text = from_file(b"no archive at all", ANY);
-    assert_eq!(text, "saved is not a container image: it is no tar archive");
+    assert_eq!(text, "saved is not a container image: it is not a tar archive");
     assert_eq!(from_file(b"", ANY), "saved is not a container image: it is empty");
     assert_eq!(
         from_stream(b"", ANY, &Limits::default()),
@@ -534,7 +534,7 @@ fn headers_of_an_archive_are_read_as_those_of_a_layer() {
     let refused = |why: &str| format!("saved is not a container image: {why}");
     both(
         &with_header(&tar, 124, b"many bytes\0\0"),
-        &refused("the size is no number"),
+        &refused("the size is not a number"),
     );
     let mut damaged = tar.clone();
     damaged[0] ^= 1;

@@ -203,7 +203,7 @@ fn a_registry_that_says_it_holds_another_manifest_is_not_believed_to_have_taken_
         assert!(!push.exists().unwrap());
         let failed = push.push_manifest(MANIFEST, b"{}").unwrap_err().to_string();
         let expected = format!(
-            "{} says that it holds {said} in the place of the image that it was sent, {sent}; audit what lies there",
+            "{} says that it holds {said} instead of the image that was sent, {sent}; audit what is stored there",
             server.address
         );
         assert_eq!(failed, expected);

@@ -146,7 +146,7 @@ fn limits_and_faults_that_stay_are_named() {
     let server = faulty(&image, MANIFEST, 9, |_| Reply::new(503, ""));
     assert_eq!(
         refusal(&server, open(&server)),
-        "HOST is in trouble: it answered 503 Service Unavailable; try again later"
+        "HOST has a problem: it answered 503 Service Unavailable; try again later"
     );
 }
 
@@ -276,7 +276,7 @@ fn redirects_to_forbidden_places_and_without_end_are_refused() {
         ),
         (
             "file:///etc/passwd",
-            "HOST redirects to \"file:///etc/passwd\", which is no address",
+            "HOST redirects to \"file:///etc/passwd\", which is not a valid address",
         ),
         (
             "http://localhost:1/x?signature=s",
@@ -355,7 +355,7 @@ fn what_is_no_manifest_is_named() {
     let server = faulty(&image, MANIFEST, 9, page);
     assert_eq!(
         refusal(&server, open(&server)),
-        "HOST is not a registry, or something stands before it: it answered 200 OK with text/html instead of a manifest, beginning \"<html>\\x1b[31m sign in\""
+        "HOST is not a registry, or a proxy answers for it: it answered 200 OK with text/html instead of a manifest, beginning \"<html>\\x1b[31m sign in\""
     );
     let server = faulty(&image, MANIFEST, 9, |_| Reply::new(200, vec![b' '; 65536]).endless());
     assert_eq!(
@@ -514,7 +514,7 @@ fn a_token_server_in_trouble_is_waited_for() {
         (2, None),
         (
             3,
-            Some("the token server HOST is in trouble: it answered 502 Bad Gateway; try again later"),
+            Some("the token server HOST has a problem: it answered 502 Bad Gateway; try again later"),
         ),
     ] {
         let (image, left) = (image.clone(), AtomicUsize::new(times));
@@ -593,7 +593,7 @@ fn a_token_server_in_a_forbidden_place_is_not_asked() {
             "http://auth.example/token",
             "refused to ask the token server that HOST names: http://auth.example is plain HTTP; --insecure-registry auth.example allows it",
         ),
-        ("token", "HOST names a token server that is no address: \"token\""),
+        ("token", "HOST names a token server with an invalid address: \"token\""),
     ] {
         let server = faulty(&image, MANIFEST, 9, move |_| {
             Reply::new(401, "").with("WWW-Authenticate", format!("Bearer realm=\"{realm}\""))
@@ -655,7 +655,7 @@ fn access_that_is_denied_says_with_whose_credentials() {
     let server = faulty(&image, MANIFEST, 9, |_| Reply::new(403, ""));
     assert_eq!(
         refusal(&server, open(&server)),
-        "HOST denied access to app: it does not exist, or it is private and was asked for without credentials; docker login HOST"
+        "HOST denied access to app: it does not exist, or it is private and the request had no credentials; docker login HOST"
     );
     let server = faulty(&image, MANIFEST, 9, |_| {
         Reply::new(401, "").with("WWW-Authenticate", "Digest realm=\"x\"")
@@ -704,7 +704,7 @@ fn a_foreign_layer_is_never_fetched() {
     assert_eq!(
         error,
         format!(
-            "layer {} of HOST/app:1 is foreign: its bytes are not in HOST, and other places are never asked",
+            "layer {} of HOST/app:1 is foreign: its bytes are not in HOST, and no other host is contacted",
             digest(&image.layer)
         )
     );

@@ -374,7 +374,7 @@ fn two_fleets_on_one_bucket_write_each_result_once() {
     };
     assert_eq!(report(place), report(&folder));
     let (code, _, error) = outcome(run(&caches[0], "s3://none/x"));
-    let said = "s3://none/x: there is no such bucket";
+    let said = "s3://none/x: the bucket does not exist";
     assert!(code == 2 && error.contains(said), "{error}");
     let (code, _, error) = outcome(fleet(
         &caches[0],

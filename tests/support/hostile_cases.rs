@@ -296,8 +296,8 @@ fn y_01_a_layer_that_no_engine_unpacks_leaves_the_verdict_open() {
     // Docker 20.10, containers/storage 1.43 and umoci 0.4.7 end each of them with an error.
     let refused = [
         ("hard link", Layer::new().hardlink("a", "nowhere")),
-        ("the whiteout names nothing", Layer::new().file("usr/.wh.", "")),
-        ("the whiteout names nothing", Layer::new().file("usr/.wh...", "")),
+        ("the whiteout has no valid name", Layer::new().file("usr/.wh.", "")),
+        ("the whiteout has no valid name", Layer::new().file("usr/.wh...", "")),
         ("stands at the root", Layer::new().symlink("/.", "tmp")),
         ("longer than 255 bytes", Layer::new().file("a".repeat(256), "")),
         (

@@ -1,4 +1,4 @@
-//! The generated pages in `docs/`, remade or compared.
+//! Generates the pages in `docs/`, or compares them.
 #![expect(
     clippy::disallowed_methods,
     reason = "this chore reads and writes the repository's own folder"
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use cupti_audit::knowledge::Knowledge;
 use cupti_audit::report;
 
-/// The pages: where each lies, and what it says.
+/// The pages: path and content.
 fn pages() -> Vec<(PathBuf, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let known = Knowledge::built_in();
@@ -27,7 +27,7 @@ fn pages() -> Vec<(PathBuf, String)> {
 
 /// Writes the pages. Returns a line to print.
 ///
-/// Errors: What the file system says.
+/// Errors: The system's error.
 pub fn write() -> Result<String, Box<dyn Error>> {
     let pages = pages();
     for (path, text) in &pages {
@@ -37,9 +37,9 @@ pub fn write() -> Result<String, Box<dyn Error>> {
     Ok(format!("{} written\n", names(pages.iter())))
 }
 
-/// Compares the pages with what they are made from. Returns a line to print.
+/// Compares the pages with their sources. Returns a line to print.
 ///
-/// Errors: The pages that differ, or what the file system says.
+/// Errors: The outdated pages, or the system's error.
 pub fn check() -> Result<String, Box<dyn Error>> {
     let pages = pages();
     let mut differ = Vec::new();
@@ -47,7 +47,7 @@ pub fn check() -> Result<String, Box<dyn Error>> {
         let (path, text) = page;
         match fs::read_to_string(path) {
             Ok(there) if there == *text => {}
-            // A page that is missing differs; one that cannot be read is another matter.
+            // A missing page is outdated; an unreadable one is an error.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
             _ => differ.push(page),
         }

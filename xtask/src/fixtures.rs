@@ -1,4 +1,4 @@
-//! The images in `testdata/images`, remade from their sources or compared with them.
+//! Generates the images in `testdata/images`, or compares them.
 #![expect(
     clippy::disallowed_methods,
     reason = "this chore reads and writes the repository's own folder"
@@ -12,19 +12,19 @@ use std::path::{Path, PathBuf};
 
 use testkit::spec::{Sources, generated};
 
-/// The bytes of every generated file, by its path below `testdata/images`.
+/// The bytes of every generated file, by its path in `testdata/images`.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// The folder below `testdata/images` that is not generated.
+/// The folder in `testdata/images` that is not generated.
 const SOURCES: &str = "src";
 
-/// Writes every image anew and removes what no source makes. Returns a line to print.
+/// Writes every image and removes files without a source. Returns a line to print.
 ///
-/// Errors: A source that is wrong, or what the file system says.
+/// Errors: An invalid source, or the system's error.
 pub fn write() -> Result<String, Box<dyn Error>> {
     let (folder, wanted) = (generated(), wanted()?);
     let present = present(&folder)?;
-    // What is right is left alone, so that its time of change stays.
+    // Unchanged files are skipped, to keep their modification time.
     for path in differing(&wanted, &present) {
         let at = folder.join(path);
         match wanted.get(path) {
@@ -41,7 +41,7 @@ pub fn write() -> Result<String, Box<dyn Error>> {
 
 /// Compares the images with their sources. Returns a line to print.
 ///
-/// Errors: Every file that differs, a source that is wrong, or what the file system says.
+/// Errors: Every outdated file, an invalid source, or the system's error.
 pub fn check() -> Result<String, Box<dyn Error>> {
     let (wanted, present) = (wanted()?, present(&generated())?);
     let lines: Vec<String> = differing(&wanted, &present)
@@ -61,7 +61,7 @@ pub fn check() -> Result<String, Box<dyn Error>> {
     Err(format!("{lines}\nrun `cargo xtask fixtures` to remake them").into())
 }
 
-/// What the sources make.
+/// The files that the sources generate.
 fn wanted() -> Result<Files, Box<dyn Error>> {
     let sources = Sources::of_repository()?;
     let mut files = Files::new();
@@ -73,7 +73,7 @@ fn wanted() -> Result<Files, Box<dyn Error>> {
     Ok(files)
 }
 
-/// What lies in the folder, its sources left out.
+/// The files in the folder, without the sources.
 fn present(folder: &Path) -> io::Result<Files> {
     let mut files = Files::new();
     let mut pending = vec![PathBuf::new()];
@@ -93,18 +93,18 @@ fn present(folder: &Path) -> io::Result<Files> {
     Ok(files)
 }
 
-/// The paths that are not the same in both.
+/// The paths that differ between the two.
 fn differing<'a>(wanted: &'a Files, present: &'a Files) -> impl Iterator<Item = &'a PathBuf> {
     let all: BTreeSet<&PathBuf> = wanted.keys().chain(present.keys()).collect();
     all.into_iter().filter(|path| wanted.get(*path) != present.get(*path))
 }
 
-/// Removes a file, and the folders above it that are empty then.
+/// Removes a file and the parent folders that become empty.
 fn remove(folder: &Path, file: &Path) -> io::Result<()> {
     fs::remove_file(file)?;
     let above = file.ancestors().skip(1).take_while(|dir| *dir != folder);
     for dir in above {
-        // A folder that still holds something cannot be removed, nor can those above it.
+        // A nonempty folder cannot be removed, nor can its parents.
         if fs::remove_dir(dir).is_err() {
             break;
         }

@@ -1,7 +1,7 @@
-//! Which module may import which: no import leads from a lower floor to a higher one, and few files need each other.
+//! Checks the imports between modules: none leads from a lower layer to a higher one, and cycles stay small.
 //!
-//! The `use` lines of the sources are read as text, and names that a module passes on are followed to the file that has
-//! them. What a file names by a whole path without a `use` is seen where the path begins with `crate` or `super`.
+//! Reads the `use` lines as text, and follows re-exports to the defining file. A full path without `use` counts if it
+//! starts with `crate` or `super`.
 #![expect(clippy::disallowed_methods, reason = "this chore reads the repository's own folder")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::public_names;
 
-/// The floors of a crate, the lowest first. What stands on one floor does not import each other either.
+/// The floors of a crate, lowest first. Modules in the same floor do not import each other either.
 const FLOORS: [(&str, &[&[&str]]); 2] = [
     (
         "src",
@@ -30,7 +30,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
             &["judge::audit"],
             &["judge::image_diff"],
             &["fleet"],
-            // Neighbours: what writes images and what writes reports can each be changed without the other.
+            // `make` and `report` can each change independently.
             &["make", "report"],
             &["cli"],
         ],
@@ -49,7 +49,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
     ),
 ];
 
-/// Crates whose modules stand on no floor, but shall not go in circles.
+/// Crates without floors, which must not have cycles either.
 const OTHERS: [&str; 4] = [
     "crates/container-start/src",
     "crates/image-source/src",
@@ -57,30 +57,30 @@ const OTHERS: [&str; 4] = [
     "crates/python-path/src",
 ];
 
-/// As many files may need each other: a module and one that only it uses.
+/// The maximum number of files in a cycle: a module and one that only it uses.
 const CIRCLE: usize = 2;
 
 type ModulePath = Vec<String>;
 type FileEdges<'f> = BTreeMap<&'f ModulePath, BTreeSet<&'f ModulePath>>;
 
-/// Whether circles are only listed, or are a failure like an import upwards.
+/// Whether cycles are only printed, or fail like an upward import.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum CircleCheck {
     Listed,
     Refused,
 }
 
-/// What one file takes from others, and what it passes on.
+/// The imports and re-exports of one file.
 #[derive(Default)]
 struct FileImports {
     uses: BTreeSet<ModulePath>,
-    /// The paths behind the names that `pub use` passes on.
+    /// The full paths of the names in `pub use`.
     passed_on: BTreeMap<String, ModulePath>,
 }
 
-/// Compares the imports of every crate with its floors. Returns lines to print.
+/// Checks the imports of every crate against its floors. Returns lines to print.
 ///
-/// Errors: The imports that lead upwards and, if they are refused, the circles.
+/// Errors: The upward imports and, if they are refused, the cycles.
 pub fn check(circles: CircleCheck) -> Result<String, Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut wrong = Vec::new();
@@ -93,7 +93,7 @@ pub fn check(circles: CircleCheck) -> Result<String, Box<dyn Error>> {
         listed.extend(find_circles(folder, &edges));
     }
     let refused = !wrong.is_empty() || (circles == CircleCheck::Refused && !listed.is_empty());
-    // Circles are printed in any case; only `--circles` makes them a failure.
+    // Cycles are always printed; only `--circles` makes them an error.
     wrong.append(&mut listed);
     let lines = wrong.join("\n");
     if refused {
@@ -110,11 +110,11 @@ fn read_crate(folder: &Path) -> Result<BTreeMap<ModulePath, FileImports>, Box<dy
             let path = entry?.path();
             let module = path.strip_prefix(folder)?.with_extension("");
             let mut names: ModulePath = module.iter().map(|name| name.to_string_lossy().into()).collect();
-            // A module's file is `name.rs` or `name/mod.rs`; the crate itself is `lib.rs`.
+            // A module's file is `name.rs` or `name/mod.rs`; the crate root is `lib.rs`.
             names.pop_if(|last| last == "mod" || last == "lib");
             match path.extension() {
                 None if path.is_dir() => folders.push(path),
-                // Tests may import what they like.
+                // Tests are exempt.
                 Some(ending) if ending == "rs" && names.last().is_none_or(|it| it != "tests") => {
                     texts.insert(names, code_of(&fs::read_to_string(&path)?));
                 }
@@ -130,12 +130,12 @@ fn read_crate(folder: &Path) -> Result<BTreeMap<ModulePath, FileImports>, Box<dy
     Ok(texts.into_iter().map(read).collect())
 }
 
-/// The text without comments and without the tests at its end.
+/// The source without comments and without the tests at its end.
 pub fn code_of(text: &str) -> String {
-    // Tests stand at the end of a file, so that all before them is code.
+    // Tests are at the end of a file, so everything before them is code.
     let code = text.split("#[cfg(test)]\nmod tests {").next();
     let lines = code.unwrap_or_default().lines();
-    // This also cuts a line at an address within a string, which is no import.
+    // Also cuts a URL in a string, which is not an import.
     let code = lines.map(|line| line.split("//").next().unwrap_or_default());
     code.collect::<Vec<_>>().join("\n")
 }
@@ -143,9 +143,9 @@ pub fn code_of(text: &str) -> String {
 fn imports_of(module: &ModulePath, text: &str, modules: &BTreeSet<ModulePath>) -> FileImports {
     let mut imports = FileImports::default();
     let mut rest = String::new();
-    // rustfmt leaves one form of `use`, so that no parser of Rust is needed.
+    // rustfmt normalizes `use`, so no Rust parser is needed.
     for statement in text.split(';') {
-        // What stands before `use` on its line says whether the module passes the name on.
+        // The text before `use` in its line gives the visibility.
         let (before, tree) = statement.rsplit_once("use ").unwrap_or((statement, ""));
         let visibility = before.rsplit(['\n', '}']).next().unwrap_or_default();
         let visibility = visibility.trim();
@@ -169,7 +169,7 @@ fn imports_of(module: &ModulePath, text: &str, modules: &BTreeSet<ModulePath>) -
             }
         }
     }
-    // A path in an expression, such as `crate::size::format_size(…)`, is an import without a `use`.
+    // A path in an expression, such as `crate::size::format_size(…)`, is an import too.
     let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     for word in rest.split(|c| !is_word(c)) {
         let path: ModulePath = word.split("::").map(str::to_owned).collect();
@@ -181,7 +181,7 @@ fn imports_of(module: &ModulePath, text: &str, modules: &BTreeSet<ModulePath>) -
     imports
 }
 
-/// The paths that a tree of imports stands for: `a::{b, c::{d, e}}` is three.
+/// The paths in a `use` tree: `a::{b, c::{d, e}}` is three.
 fn expand(tree: &str) -> Vec<ModulePath> {
     let words = |text: &str| -> ModulePath {
         let name = text.split(" as ").next().unwrap_or_default();
@@ -196,7 +196,7 @@ fn expand(tree: &str) -> Vec<ModulePath> {
     for letter in inner.chars() {
         depth += i32::from(letter == '{') - i32::from(letter == '}');
         match branches.last_mut() {
-            // A comma within inner braces belongs to the branch.
+            // A comma inside inner braces belongs to the branch.
             Some(branch) if letter != ',' || depth > 0 => branch.push(letter),
             _ => branches.push(String::new()),
         }
@@ -206,11 +206,11 @@ fn expand(tree: &str) -> Vec<ModulePath> {
     below.map(|path| [words(before), path].concat()).collect()
 }
 
-/// A path as seen from the root of the crate; `None` for one that leads out of it.
+/// A path relative to the crate root; `None` if it leads to another crate.
 fn from_root(module: &ModulePath, path: &[String], modules: &BTreeSet<ModulePath>) -> Option<ModulePath> {
     let ups = path.iter().take_while(|part| *part == "super").count();
     let (first, rest) = path.split_first()?;
-    // A `mod.rs` names the modules below it without a word before them.
+    // A `mod.rs` names its submodules without a prefix.
     let child = [module.as_slice(), std::slice::from_ref(first)].concat();
     match first.as_str() {
         "crate" => Some(rest.to_vec()),
@@ -223,7 +223,7 @@ fn from_root(module: &ModulePath, path: &[String], modules: &BTreeSet<ModulePath
     }
 }
 
-/// For every file the files that it needs.
+/// The files that every file imports.
 fn edges(files: &BTreeMap<ModulePath, FileImports>) -> FileEdges<'_> {
     let needed = |(module, imports): (_, &FileImports)| {
         let found = imports.uses.iter().filter_map(|path| file_of(files, path));
@@ -232,12 +232,12 @@ fn edges(files: &BTreeMap<ModulePath, FileImports>) -> FileEdges<'_> {
     files.iter().map(needed).collect()
 }
 
-/// The file that has what a path names: names that a module passes on are followed, a few times at most.
+/// The file that defines a path. Follows re-exports up to a limit.
 fn file_of<'f>(files: &'f BTreeMap<ModulePath, FileImports>, path: &ModulePath) -> Option<&'f ModulePath> {
     let mut path = path.clone();
-    // Two modules that pass a name on to each other would else be followed for ever.
+    // The limit stops two modules that re-export each other's name.
     for _ in 0..8 {
-        // The longest beginning that is a file: the rest names something in it.
+        // The longest prefix that is a file; the rest is an item in it.
         let known = (0..=path.len()).rev().find_map(|length| {
             let (module, rest) = path.split_at(length);
             Some((files.get_key_value(module)?, rest))
@@ -266,18 +266,18 @@ fn upward_imports(folder: &str, floors: &[&[&str]], edges: &FileEdges<'_>) -> Ve
         for to in needed {
             if let Some((own, other)) = place(from).zip(place(to))
                 && own != other
-                // Also of one floor: what stands beside each other is kept apart.
+                // Includes the same floor: its modules are independent.
                 && other.0 >= own.0
             {
                 let (from, to) = (from.join("::"), to.join("::"));
-                upward.push(format!("{folder}: {from} imports {to}, which stands above it"));
+                upward.push(format!("{folder}: {from} imports {to}, which is in a higher floor"));
             }
         }
     }
     upward
 }
 
-/// Files that all lead to each other, where they are more than a pair.
+/// Finds cycles of files, longer than a pair.
 fn find_circles(folder: &str, edges: &FileEdges<'_>) -> Vec<String> {
     let all: FileEdges<'_> = edges.keys().map(|file| (*file, reached_from(file, edges))).collect();
     let leads = |from: &ModulePath, to: &ModulePath| all.get(from).is_some_and(|reached| reached.contains(to));
@@ -286,7 +286,7 @@ fn find_circles(folder: &str, edges: &FileEdges<'_>) -> Vec<String> {
         let members = edges.keys().filter(both);
         members.map(|member| member.join("::")).collect()
     };
-    // Each member of a circle finds the same one, and the set keeps it once.
+    // All members of a cycle find the same one, and the set deduplicates it.
     let circles: BTreeSet<Vec<String>> = edges.keys().map(circle).collect();
     let circles = circles.iter().filter(|members| members.len() > CIRCLE);
     let words = |members: &Vec<String>| {

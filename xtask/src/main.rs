@@ -1,4 +1,4 @@
-//! Chores of this repository, run as `cargo xtask CHORE`.
+//! Maintenance tasks of this repository, run as `cargo xtask CHORE`.
 #![expect(
     clippy::print_stderr,
     clippy::print_stdout,

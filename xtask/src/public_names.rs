@@ -1,4 +1,4 @@
-//! What the crates offer: how many names are public in them, and how many of these another crate's sources use.
+//! Counts the public names of the crates, and how many of them another crate's sources use.
 #![expect(clippy::disallowed_methods, reason = "this chore reads the repository's own folder")]
 
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ const CRATES: [&str; 5] = [
 ];
 const ITEMS: [&str; 8] = ["fn", "struct", "enum", "trait", "const", "static", "type", "mod"];
 
-/// The counts in a line: of names, as `new` is offered by many types; fields and variants are their type's.
+/// The counts as a line. Each name counts once, such as `new` of several types; fields and variants are not counted.
 ///
 /// Errors: A folder or file that cannot be read.
 pub fn count() -> Result<String, Box<dyn Error>> {

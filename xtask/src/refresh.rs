@@ -1,6 +1,6 @@
-//! What Python's package index has of CUPTI, written into `profiles/cupti`: the wheels, the files of each release by
-//! their hashes, which CUPTI a toolkit has, and the newest PyTorch. pip is asked, so that its configuration says where
-//! the index is. A wheel never changes once it is there: only those that are not listed yet are read.
+//! Updates `profiles/cupti` from Python's package index: the wheels, the hashes of their files, the CUPTI of each
+//! toolkit, and the newest PyTorch. It runs pip, whose configuration gives the index. A published wheel never changes,
+//! so only unlisted ones are read.
 #![expect(
     clippy::disallowed_methods,
     reason = "this chore runs pip and writes the repository's own folder"
@@ -23,7 +23,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// The processors whose wheels are listed.
 const ARCHES: [&str; 2] = ["aarch64", "x86_64"];
-/// The systems that a wheel may be for (PEP 600), the processor to follow.
+/// The platform tags of wheels without the processor (PEP 600).
 const SYSTEMS: [&str; 5] = [
     "manylinux1",
     "manylinux2014",
@@ -31,12 +31,12 @@ const SYSTEMS: [&str; 5] = [
     "manylinux_2_28",
     "manylinux_2_34",
 ];
-/// The package that requires for each toolkit the wheels of its parts.
+/// The package that requires the wheels of each toolkit.
 const TOOLKIT: &str = "cuda-toolkit";
-/// The most that one file of a wheel may have, in bytes; `libnvperf_host`, the largest, has 34 MB.
+/// The size limit of a file in a wheel, in bytes; `libnvperf_host`, the largest, has 34 MB.
 const FILE_LIMIT: u64 = 1 << 28;
 
-/// What the index has.
+/// The contents of the index.
 struct IndexListing {
     /// Package, version and processor of each wheel.
     wheels: BTreeSet<[String; 3]>,
@@ -44,9 +44,9 @@ struct IndexListing {
     pytorch: String,
 }
 
-/// Adds what the index has and the tables lack. Returns a line to print.
+/// Adds what the tables lack. Returns a line to print.
 ///
-/// Errors: What pip, a wheel or the file system says.
+/// Errors: Errors of pip, of a wheel or of the system.
 pub fn write() -> Outcome<String> {
     let (known, index) = (Knowledge::built_in().tables, ask_index()?);
     let mut wheels = known.wheels.wheels.clone();
@@ -99,7 +99,7 @@ pub fn write() -> Outcome<String> {
 
 /// Compares the tables with the index. Returns a line to print.
 ///
-/// Errors: All that the tables lack, or have and the index does not; what pip says.
+/// Errors: All differences; errors of pip.
 pub fn check() -> Outcome<String> {
     let (known, index) = (Knowledge::built_in().tables, ask_index()?);
     let lines = stale_lines(known, &index);
@@ -113,7 +113,7 @@ pub fn check() -> Outcome<String> {
     Err(format!("{}\nrun `cargo xtask refresh` to add what is new", lines.join("\n")).into())
 }
 
-/// What the tables lack of the index, or have besides.
+/// The differences between the tables and the index.
 fn stale_lines(known: &KnowledgeTables, index: &IndexListing) -> Vec<String> {
     let mut lines: Vec<String> = missing_wheels(index, &known.wheels.wheels)
         .iter()
@@ -147,7 +147,7 @@ fn ask_index() -> Outcome<IndexListing> {
     Ok(IndexListing {
         wheels,
         toolkits: versions(TOOLKIT, &[])?,
-        // The newest stands first.
+        // The newest comes first.
         pytorch: versions("torch", &[])?.swap_remove(0),
     })
 }
@@ -161,7 +161,7 @@ fn key(wheel: &ListedWheel) -> [String; 3] {
     [wheel.package.clone(), wheel.version.clone(), wheel.arch.clone()]
 }
 
-/// The versions of a package, as pip lists them: the newest first.
+/// The versions of a package as listed by pip, newest first.
 fn versions(package: &str, flags: &[String]) -> Outcome<Vec<String>> {
     let said = pip(&[&["index".to_owned(), "versions".to_owned(), package.to_owned()], flags].concat())?;
     let line = said.lines().find_map(|line| line.strip_prefix("Available versions: "));
@@ -174,7 +174,7 @@ fn platform_flags(arch: &str) -> Vec<String> {
     platforms.chain(["--only-binary=:all:".to_owned()]).collect()
 }
 
-/// The wheel of a version, in `folder`. For a package of no processor's own, `arch` is any.
+/// Downloads the wheel of a version into `folder`. `arch` does not matter for a pure Python package.
 fn download(folder: &Path, package: &str, version: &str, arch: &str) -> Outcome<PathBuf> {
     let words = ["download", "--quiet", "--no-deps", "--dest"].map(str::to_owned);
     let rest = [folder.display().to_string(), format!("{package}=={version}")];
@@ -193,9 +193,9 @@ fn pip(words: &[String]) -> Outcome<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Puts the libraries of a wheel into the table. Returns their number.
+/// Adds the libraries of a wheel to the table. Returns their number.
 fn list_files(releases: &mut ReleaseTable, wheel: &Path, version: &str, arch: &str) -> Outcome<usize> {
-    // A version that is read again is as the wheel says and not as it was.
+    // Removes old rows of this version first.
     for file in releases.by_hash.values_mut().filter(|file| file.arch == arch) {
         file.versions.retain(|other| other != version);
     }
@@ -241,12 +241,12 @@ fn sha256_of(mut source: impl io::Read) -> Outcome<(String, u64)> {
     }
 }
 
-/// `13.0.3` of `13.0.3.0`: a fourth number counts the packages of one toolkit.
+/// `13.0.3` of `13.0.3.0`: the fourth number counts package revisions.
 fn toolkit_of(version: &str) -> String {
     version.split('.').take(3).collect::<Vec<_>>().join(".")
 }
 
-/// The CUPTI that a toolkit's package requires: 13.0.85 of `Requires-Dist: nvidia-cuda-cupti==13.0.85.*; …`.
+/// The CUPTI version that a toolkit's package requires: 13.0.85 in `Requires-Dist: nvidia-cuda-cupti==13.0.85.*; …`.
 fn cupti_of_toolkit(version: &str) -> Outcome<String> {
     let folder = tempfile::tempdir()?;
     let mut archive = ZipArchive::new(File::open(download(folder.path(), TOOLKIT, version, "x86_64")?)?)?;
@@ -278,7 +278,7 @@ fn wheel_rows(wheels: BTreeSet<ListedWheel>) -> impl Iterator<Item = String> {
 
 fn release_rows(releases: &ReleaseTable) -> impl Iterator<Item = String> {
     let mut rows: Vec<(&String, &ReleaseFile)> = releases.by_hash.iter().collect();
-    // What tools bring for themselves stands last.
+    // Files bundled by other tools come last.
     rows.sort_by_cached_key(|(hash, file)| {
         let first = file.versions.first().map(|version| version_numbers(version));
         (
@@ -301,7 +301,7 @@ fn table(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Writes the rows of a table below its comments and the names of its columns.
+/// Writes the rows of a table below its comments and column names.
 fn write_rows(name: &str, rows: impl Iterator<Item = String>) -> io::Result<()> {
     let path = table(name);
     let text = fs::read_to_string(&path)?;
@@ -317,7 +317,7 @@ mod tests {
     use cupti_audit::knowledge::Knowledge;
 
     #[test]
-    fn what_the_tables_lack_of_the_index_or_have_besides_is_told() {
+    fn every_difference_between_tables_and_index_is_listed() {
         let known = Knowledge::built_in().tables;
         let version = known.packages.pytorch.reference.trim_start_matches('v');
         let mut index = IndexListing {

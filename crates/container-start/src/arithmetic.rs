@@ -1,4 +1,4 @@
-//! Numbers that shells compute (POSIX shell, 2.6.4): known where all that they are made of is known.
+//! Shell arithmetic (POSIX shell, 2.6.4). A result is known only if all operands are.
 
 use shuck_ast::{ArithmeticBinaryOp as Binary, ArithmeticExpr as Expr, ArithmeticExprNode};
 
@@ -7,7 +7,7 @@ use crate::reader::Reader;
 use crate::state::{ShellValue, State};
 
 impl Reader<'_> {
-    /// The value of an expression; where it is not followed, all variables that it may assign become holes.
+    /// Evaluates an expression. If it is unsupported, every variable that it may assign becomes a hole.
     pub(crate) fn evaluate_number(&mut self, expression: &ArithmeticExprNode, state: &mut State) -> Option<i64> {
         match &expression.kind {
             Expr::Number(text) => plain_number(text.slice(&state.script.text)),
@@ -23,7 +23,7 @@ impl Reader<'_> {
                 let left = self.evaluate_number(left, state);
                 let right = self.evaluate_number(right, state);
                 if matches!(op, Binary::Divide | Binary::Modulo) && right.is_none_or(|right| right == 0) {
-                    // A division by zero ends the command.
+                    // Division by zero aborts the command.
                     self.assume_keeps("arithmetic", &state.place(expression.span));
                 }
                 compute(left?, *op, right?)
@@ -41,7 +41,7 @@ impl Reader<'_> {
     }
 }
 
-/// A decimal number; one with a leading zero is octal, and not read.
+/// Parses a decimal number. A leading zero means octal, which is not supported.
 fn plain_number(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_decimal = digits == "0" || !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());

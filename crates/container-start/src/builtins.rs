@@ -1,8 +1,8 @@
-//! What the shells run themselves (POSIX shell, 2.14; bash(1), "SHELL BUILTIN COMMANDS").
+//! Shell builtins (POSIX shell, 2.14; bash(1), "SHELL BUILTIN COMMANDS").
 
 use std::rc::Rc;
 
-use crate::commands::{Call, control, is_builtin, is_harmless};
+use crate::commands::{Call, has_no_effect, is_builtin, run_control_word};
 use crate::declarations::{Operand, is_name};
 use crate::fields::FieldSplitter;
 use crate::reader::{Reader, is_volatile, mentions_loader};
@@ -28,7 +28,7 @@ impl Reader<'_> {
                 state.finish(holds)
             }
             "[[" => state.finish(None),
-            "break" | "continue" | "return" | "exit" => control(name, words, state),
+            "break" | "continue" | "return" | "exit" => run_control_word(name, words, state),
             "echo" => self.echo(words, state, place),
             "printf" => self.printf(words, state, place),
             "pwd" => self.working_directory(words, state, place),
@@ -56,11 +56,11 @@ impl Reader<'_> {
             "shopt" => self.set_bash_options(words, state, place),
             "trap" => self.trap(words, state, place),
             "type" | "hash" => self.find_command(name, words, state, place),
-            "command" | "builtin" => self.pass_on(name, words, call, state),
+            "command" | "builtin" => self.skip_functions(name, words, call, state),
             "exec" => self.become_program(words, call, state),
             "eval" => self.evaluate(&words.join(" "), state, place),
             "." | "source" => self.source(words, state, place),
-            name if is_harmless(name) => state.finish(Some(true)),
+            name if has_no_effect(name) => state.finish(Some(true)),
             _ => self.run_program(call, state),
         }
     }
@@ -129,7 +129,7 @@ impl Reader<'_> {
         self.print(state, &(text + "\n"), Some(true))
     }
 
-    /// `read`: of a known standard input the next line, else what is not known.
+    /// `read`: the next line of a known standard input, otherwise unknown values.
     fn read_line(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
         let (mut names, mut options, mut words) = (Vec::new(), String::new(), words.iter());
         while let Some(word) = words.next() {
@@ -150,7 +150,7 @@ impl Reader<'_> {
         let is_read = |text: &String| is_plain && !is_open(text) && (options == "r" || !text.contains('\\'));
         let input = state.input.take();
         let (Some(input), Some(separators)) = (input.clone().filter(is_read), state.separators()) else {
-            // What is left of a known input is not counted.
+            // How much `read` consumed is unknown.
             state.input = input.map(|_| self.hole(place, "the rest of the standard input"));
             return self.set_all_unknown(names, state, place);
         };
@@ -164,8 +164,8 @@ impl Reader<'_> {
     }
 
     fn alias(&mut self, words: &[String], state: State, place: &str) -> Vec<State> {
-        let is_heard = state.shell != Shell::Bash || state.has(ShellOption::ExpandAliases);
-        if is_heard && words.iter().any(|word| is_open(word) || mentions_loader(word)) {
+        let aliases_are_expanded = state.shell != Shell::Bash || state.has(ShellOption::ExpandAliases);
+        if aliases_are_expanded && words.iter().any(|word| is_open(word) || mentions_loader(word)) {
             self.assume_keeps("alias", place);
         }
         state.finish(Some(true))
@@ -181,7 +181,7 @@ impl Reader<'_> {
             } else if !is_name(name) {
                 self.set_unknown(name, &mut state, place);
             } else if let Some(mut variable) = variable.filter(|variable| !variable.is_readonly) {
-                // A local variable of bash stays local, and what it is exported as.
+                // In bash, `unset` of a local variable keeps its local scope and export attribute.
                 let is_local = state.frames.last().is_some_and(|frame| frame.contains_key(name));
                 variable.value = None;
                 state.restore(name, Some(variable).filter(|_| is_local && state.shell.is_bash()));
@@ -204,21 +204,25 @@ impl Reader<'_> {
         let path = state.absolute(&target);
         let resolved = self.files.resolve(&path);
         let failed = state.clone().finish(Some(false));
-        // What the image has not may be mounted or made.
-        let may_come = self.is_given || is_volatile(&path) || state.is_touched(&path);
+        // A missing directory may be mounted or created.
+        let may_come = self.provides_missing || is_volatile(&path) || state.is_touched(&path);
         if resolved.is_none() && !may_come {
             return failed;
         }
-        let is_sure = resolved.is_some();
+        let match_is_certain = resolved.is_some();
         let is_physical = words.iter().any(|word| word == "-P");
         state.directory = resolved.filter(|_| is_physical).unwrap_or(path);
         let moved = state.finish(Some(true));
-        if is_sure { moved } else { [moved, failed].concat() }
+        if match_is_certain {
+            moved
+        } else {
+            [moved, failed].concat()
+        }
     }
 
     fn shift(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
         let count = words.first().map_or(Some(1), |word| word.parse::<usize>().ok());
-        // A hole alone may stand for any number of words.
+        // A word of holes only may be any number of words.
         let is_uncertain = state.arguments.iter().skip(1).any(|word| is_all_hole(word));
         let Some(count) = count.filter(|_| !is_uncertain) else {
             self.lose_arguments(&mut state, place);
@@ -247,7 +251,7 @@ impl Reader<'_> {
                         continue;
                     }
                     ('B', _) => {
-                        // Without braces, words are others.
+                        // `set +B` turns off brace expansion, which is not modelled.
                         self.assume_keeps("construct", place);
                         continue;
                     }
@@ -296,7 +300,7 @@ impl Reader<'_> {
         state.finish(Some(true))
     }
 
-    /// `command -v`, `type`, `which`, `hash`: where a command is.
+    /// `command -v`, `type`, `which`, `hash`: locates a command.
     pub(crate) fn find_command(&mut self, asked_by: &str, words: &[String], state: State, place: &str) -> Vec<State> {
         let name = words
             .iter()
@@ -305,12 +309,12 @@ impl Reader<'_> {
         if state.functions.contains_key(name) || is_builtin(name, state.shell) && asked_by != "which" {
             return self.print(state, &format!("{name}\n"), Some(true));
         }
-        let is_drivers = self.launchers.is_driver_tool(name);
+        let is_driver_tool = self.launchers.is_driver_tool(name);
         match self.find_program(name, &state).filter(|_| !is_open(name)) {
             Some(path) => self.print(state, &format!("{path}\n"), Some(true)),
-            None if is_drivers || is_open(name) || state.text("PATH").is_some_and(is_open) => {
+            None if is_driver_tool || is_open(name) || state.text("PATH").is_some_and(is_open) => {
                 let hole = self.output_hole(place, asked_by);
-                let hole = if is_drivers {
+                let hole = if is_driver_tool {
                     self.given_hole(place, &format!("`{name}`, which the driver may bring"))
                 } else {
                     hole
@@ -321,8 +325,8 @@ impl Reader<'_> {
         }
     }
 
-    /// `command` and `builtin`: functions do not count.
-    fn pass_on(&mut self, name: &str, words: &[String], call: &Call, state: State) -> Vec<State> {
+    /// `command` and `builtin`: skips functions.
+    fn skip_functions(&mut self, name: &str, words: &[String], call: &Call, state: State) -> Vec<State> {
         let words = match words {
             [option, rest @ ..] if name == "command" && matches!(option.as_str(), "-v" | "-V") => {
                 return self.find_command(name, rest, state, &call.place);
@@ -341,7 +345,7 @@ impl Reader<'_> {
     }
 }
 
-/// What `printf` prints of strings and plain escapes; `None` for other formats.
+/// The output of `printf` for `%s` and simple escapes; `None` for other formats.
 fn formatted(format: &str, words: &[String]) -> Option<String> {
     let (mut text, mut words) = (String::new(), words.iter());
     loop {
@@ -363,7 +367,7 @@ fn formatted(format: &str, words: &[String]) -> Option<String> {
                 (letter, _) => text.push(letter),
             }
         }
-        // The format serves for all words.
+        // printf reuses the format until all words are consumed.
         if words.len() == 0 || words.len() == before {
             return Some(text).filter(|_| !is_open(format));
         }

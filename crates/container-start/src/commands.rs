@@ -1,4 +1,4 @@
-//! Simple commands: assignments, functions, and what stands in front of a builtin or a program.
+//! Simple commands: assignments, then a function, a builtin or a program.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -14,18 +14,18 @@ use crate::value::is_open;
 use crate::words::is_absent;
 use crate::{LOADER_VARIABLES, Rank};
 
-/// Builtins that keep the variables in front of them (POSIX shell, 2.14), but not in bash.
-const SPECIAL: &str = ": eval export set unset shift trap readonly . return break continue times exec";
-/// The other builtins of all shells.
-const PLAIN: &str = "[ test true false echo printf pwd read alias getopts cd type hash command exit local";
-/// Builtins of bash alone; busybox has `source` and `let` as well.
-const OF_BASH: &str = "mapfile readarray builtin source shopt declare typeset let pushd popd";
-const OF_BUSYBOX: &str = "source let [[";
-/// Builtins that change nothing which is followed.
-const HARMLESS: &str = "unalias wait ulimit umask kill jobs fg bg disown times enable complete compopt bind history help \
+/// POSIX special builtins (2.14). Assignments in front of them persist, except in bash.
+const SPECIAL_BUILTINS: &str = ": eval export set unset shift trap readonly . return break continue times exec";
+/// Regular builtins of all shells.
+const REGULAR_BUILTINS: &str = "[ test true false echo printf pwd read alias getopts cd type hash command exit local";
+/// Builtins of bash only. busybox also has `source` and `let`.
+const BASH_BUILTINS: &str = "mapfile readarray builtin source shopt declare typeset let pushd popd";
+const BUSYBOX_BUILTINS: &str = "source let [[";
+/// Builtins without an effect on the tracked state.
+const BUILTINS_WITHOUT_EFFECT: &str = "unalias wait ulimit umask kill jobs fg bg disown times enable complete compopt bind history help \
     caller dirs suspend logout newgrp chdir";
 
-/// The variables in front of a command.
+/// The assignments in front of a command.
 pub(crate) type Prefix = BTreeMap<String, ShellValue>;
 
 /// A command with its words expanded.
@@ -49,13 +49,13 @@ impl Reader<'_> {
         let bytes: usize = words.iter().map(|word| word.len() + 1).sum();
         self.bytes += bytes;
         if self.is_spent() || bytes > VALUE_LENGTH {
-            // Nothing is known of what so many words do.
+            // The effect of so many words is unknown.
             self.lose_variables(&mut state, &place, "more words than are followed");
             self.lose_arguments(&mut state, &place);
             return state.finish(None);
         }
         let before = Rc::clone(&state.variables);
-        let prefix = self.put_assignments(&command.assignments, &mut state);
+        let prefix = self.apply_assignments(&command.assignments, &mut state);
         if words.is_empty() {
             return vec![state];
         }
@@ -64,8 +64,8 @@ impl Reader<'_> {
         self.dispatch(Call { words, prefix, place }, state)
     }
 
-    /// Carries out the assignments in front of a command, each of which sees those before it.
-    pub(crate) fn put_assignments(&mut self, assignments: &[Assignment], state: &mut State) -> Prefix {
+    /// Applies assignments from left to right. Later ones see earlier ones.
+    pub(crate) fn apply_assignments(&mut self, assignments: &[Assignment], state: &mut State) -> Prefix {
         let mut prefix = Prefix::new();
         for assignment in assignments {
             match self.assignment_value(assignment, state) {
@@ -82,7 +82,7 @@ impl Reader<'_> {
     fn command_words(&mut self, command: &SimpleCommand, state: &mut State) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         for word in [&command.name].into_iter().chain(&command.args) {
-            // dash and busybox do not split the assignments of a declaration, however it is called.
+            // dash and busybox do not split the assignments of a declaration builtin, even behind `command`.
             let first = words.iter().find(|word| *word != "command").map_or("", String::as_str);
             let declares = matches!(first, "export" | "readonly" | "local") && state.shell != Shell::Bash;
             let source = word.span.slice(&state.script.text);
@@ -107,7 +107,7 @@ impl Reader<'_> {
             BuiltinCommand::Exit(command) => ("exit", &command.code),
         };
         let words = self.all_fields(number, &mut state);
-        control(name, &words, state)
+        run_control_word(name, &words, state)
     }
 
     /// Runs a command: a function, a builtin or a program.
@@ -119,21 +119,21 @@ impl Reader<'_> {
         }
     }
 
-    /// Runs a command that is no function: what `command` and `builtin` call.
+    /// Runs a builtin or a program, skipping functions, as `command` and `builtin` do.
     pub(crate) fn dispatch_past_functions(&mut self, call: &Call, mut state: State) -> Vec<State> {
         let name = call.words.first().map_or("", String::as_str);
         if !is_builtin(name, state.shell) {
             return self.run_program(call, state);
         }
-        if has_word(SPECIAL, name) && state.shell != Shell::Bash {
+        if has_word(SPECIAL_BUILTINS, name) && state.shell != Shell::Bash {
             for (name, value) in &call.prefix {
                 state.set(name, value.clone());
                 state.variable_mut(name).is_exported |= state.shell == Shell::BashPosix;
             }
             return self.run_builtin(call, state);
         }
-        // Elsewhere they hold for the builtin alone.
-        let old = put_prefix(&call.prefix, &mut state);
+        // For regular builtins, and in bash, the assignments last for this command only.
+        let old = apply_prefix(&call.prefix, &mut state);
         let mut states = self.run_builtin(call, state);
         states.iter_mut().for_each(|state| restore_all(state, &old));
         states
@@ -148,7 +148,7 @@ impl Reader<'_> {
             return state.finish(None);
         }
         let (arguments, script) = (state.arguments.clone(), Rc::clone(&state.script));
-        let saved = put_prefix(&call.prefix, &mut state);
+        let saved = apply_prefix(&call.prefix, &mut state);
         state.set_arguments(call.words.into_iter().skip(1));
         state.frames.push(saved);
         state.script = Rc::clone(&function.script);
@@ -170,7 +170,7 @@ impl Reader<'_> {
         self.join(states)
     }
 
-    /// A program: what it prints, which files it may change, and what it starts.
+    /// Runs a program: its output, the files it may change and the programs it starts.
     pub(crate) fn run_program(&mut self, call: &Call, mut state: State) -> Vec<State> {
         let Some(called) = call.words.first() else {
             return state.finish(Some(true));
@@ -192,17 +192,18 @@ impl Reader<'_> {
         state.touch(self.written.iter().cloned());
         self.written.extend(before);
         let is_absent = !is_open(called) && !is_open_path && self.find_program(called, &state).is_none();
-        let is_drivers = self.launchers.is_driver_tool(name);
-        let may_come = is_drivers || self.is_given || state.touched.iter().any(|path| base_name(path) == name);
+        let is_driver_tool = self.launchers.is_driver_tool(name);
+        let may_come =
+            is_driver_tool || self.provides_missing || state.touched.iter().any(|path| base_name(path) == name);
         if is_absent && !may_come {
-            // It is nowhere in the image, and prints nothing.
+            // It is not in the image: exit status 127, no output.
             return state.finish(Some(false));
         }
         let output = self.output_hole(&call.place, name);
         self.print(state, &output, None)
     }
 
-    /// `exec`: the shell becomes the program.
+    /// `exec`: replaces the shell with the program.
     pub(crate) fn become_program(&mut self, words: &[String], call: &Call, mut state: State) -> Vec<State> {
         let mut environment = state.environment(&call.prefix);
         let mut words = words;
@@ -241,8 +242,8 @@ impl Reader<'_> {
     }
 }
 
-/// Carries out `break`, `continue`, `return` and `exit`.
-pub(crate) fn control(name: &str, words: &[String], mut state: State) -> Vec<State> {
+/// Executes `break`, `continue`, `return` or `exit`.
+pub(crate) fn run_control_word(name: &str, words: &[String], mut state: State) -> Vec<State> {
     let number = words.first();
     let levels = number.and_then(|word| word.parse().ok()).unwrap_or(1);
     let is_inside = !state.frames.is_empty() || state.sourced > 0;
@@ -250,7 +251,7 @@ pub(crate) fn control(name: &str, words: &[String], mut state: State) -> Vec<Sta
         "break" => Flow::Break(levels),
         "continue" => Flow::Continue(levels),
         "return" if is_inside => Flow::Return,
-        // bash says so and goes on.
+        // bash reports an error and continues.
         "return" if state.shell.is_bash() => return state.finish(Some(false)),
         _ => Flow::Exit,
     };
@@ -262,20 +263,21 @@ pub(crate) fn control(name: &str, words: &[String], mut state: State) -> Vec<Sta
     vec![state]
 }
 
-/// Whether a shell runs a name itself.
+/// Whether the shell has a builtin with this name.
 pub(crate) fn is_builtin(name: &str, shell: Shell) -> bool {
-    let lists = [SPECIAL, PLAIN, HARMLESS];
-    let is_own = shell.is_bash() && has_word(OF_BASH, name) || shell == Shell::Busybox && has_word(OF_BUSYBOX, name);
+    let lists = [SPECIAL_BUILTINS, REGULAR_BUILTINS, BUILTINS_WITHOUT_EFFECT];
+    let is_own =
+        shell.is_bash() && has_word(BASH_BUILTINS, name) || shell == Shell::Busybox && has_word(BUSYBOX_BUILTINS, name);
     is_own || lists.iter().any(|list| has_word(list, name))
 }
 
-/// Whether a builtin changes nothing that is followed.
-pub(crate) fn is_harmless(name: &str) -> bool {
-    has_word(HARMLESS, name)
+/// Whether a builtin has no effect on the tracked state.
+pub(crate) fn has_no_effect(name: &str) -> bool {
+    has_word(BUILTINS_WITHOUT_EFFECT, name)
 }
 
-/// Sets and exports the variables in front of a command; what they were before.
-fn put_prefix(prefix: &Prefix, state: &mut State) -> BTreeMap<String, Option<Variable>> {
+/// Sets and exports the assignments in front of a command. Returns the previous variables.
+fn apply_prefix(prefix: &Prefix, state: &mut State) -> BTreeMap<String, Option<Variable>> {
     let mut old = BTreeMap::new();
     for (name, value) in prefix {
         old.insert(name.clone(), state.variables.get(name).cloned());

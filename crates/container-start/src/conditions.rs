@@ -1,4 +1,4 @@
-//! What `test`, `[` and `[[` decide, as far as the image's files and known text decide it.
+//! Evaluates `test`, `[` and `[[`; `None` if the image's files and the known text do not decide.
 
 use std::cmp::Ordering;
 
@@ -11,7 +11,7 @@ use crate::script::Shell;
 use crate::state::State;
 use crate::value::{is_all_hole, is_open};
 
-/// What both sides of `-a` or `&&` come to.
+/// Three-valued logical AND.
 fn both(left: Option<bool>, right: Option<bool>) -> Option<bool> {
     match (left, right) {
         (Some(false), _) | (_, Some(false)) => Some(false),
@@ -55,7 +55,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The expression of `[[ ]]`.
+    /// Evaluates the expression inside `[[ ]]`.
     pub(crate) fn decide_expression(&mut self, expression: &ConditionalExpr, state: &mut State) -> Option<bool> {
         match expression {
             ConditionalExpr::Parenthesized(inner) => self.decide_expression(&inner.expr, state),
@@ -105,7 +105,7 @@ impl Reader<'_> {
 
     fn decide_unary(&mut self, operator: &str, word: &str, state: &State) -> Option<bool> {
         match operator {
-            // What is a hole alone may be empty.
+            // A word of holes only may be empty.
             "-z" | "-n" => Some(word.is_empty() == (operator == "-z")).filter(|_| !is_all_hole(word)),
             _ if is_open(word) => None,
             "-v" => match self.parameter(word, state) {
@@ -125,16 +125,16 @@ impl Reader<'_> {
             operator,
             "-d" | "-f" | "-e" | "-a" | "-x" | "-r" | "-s" | "-w" | "-L" | "-h"
         );
-        if !is_known || may_change || stat.is_none() && self.is_of_driver(&path) {
+        if !is_known || may_change || stat.is_none() && self.is_driver_file(&path) {
             return None;
         }
         if matches!(operator, "-L" | "-h") {
             return Some(self.files.is_link(&path));
         }
         let Some(stat) = stat else {
-            // What the image has not may be mounted, beside the distribution's own files.
+            // A missing path may be mounted, except in a directory that the distribution owns.
             let folder = path.rsplit_once('/').map_or("/", |(folder, _)| folder);
-            return Some(false).filter(|_| !self.is_given || self.files.is_packaged(folder));
+            return Some(false).filter(|_| !self.provides_missing || self.files.is_packaged(folder));
         };
         let is_root = state.user.uid == "0";
         let may = |bits: u32| match stat.mode & bits {
@@ -158,7 +158,7 @@ impl Reader<'_> {
         let number = |text: &str| text.trim().parse::<i64>().ok();
         let compare = || Some(number(left)?.cmp(&number(right)?));
         match operator {
-            // dash ends such a `test` with an error.
+            // dash's `test` has no `==`; it fails with an error.
             "==" if state.shell == Shell::Dash => Some(false),
             "=" | "==" => self.match_text(left, pattern, state),
             "!=" => self.match_text(left, pattern, state).map(|holds| !holds),

@@ -1,4 +1,4 @@
-//! Branches and loops: what is decided, and what forks.
+//! Conditionals and loops: decided conditions run one branch, undecided ones fork.
 
 use shuck_ast::{CaseCommand, CaseTerminator, ForCommand, IfCommand, Span, StmtSeq};
 
@@ -7,12 +7,13 @@ use crate::reader::{ROUNDS, Reader};
 use crate::state::{Flow, State};
 use crate::value::is_open;
 
-/// The branches of one `if` or `case` that are followed.
+/// The maximum branches of one `if` or `case`.
 const BRANCHES: usize = 200;
 
 impl Reader<'_> {
-    /// Runs what a decided condition leads to; where that only ends the script, it is not believed, and `others` run.
-    pub(crate) fn disbelieve_end(
+    /// Runs the branch of a decided condition. If that branch only exits, runs `others` instead: a container script is
+    /// meant to reach its program.
+    pub(crate) fn run_unless_dead_end(
         &mut self,
         run: impl FnOnce(&mut Self) -> Vec<State>,
         others: impl FnOnce(&mut Self) -> Vec<State>,
@@ -81,8 +82,8 @@ impl Reader<'_> {
                     other(self, copy.branch(&place, false)),
                 ]
                 .concat(),
-                Some(true) => self.disbelieve_end(|it| then(it, state), |it| other(it, copy), &place),
-                Some(false) => self.disbelieve_end(|it| other(it, state), |it| then(it, copy), &place),
+                Some(true) => self.run_unless_dead_end(|it| then(it, state), |it| other(it, copy), &place),
+                Some(false) => self.run_unless_dead_end(|it| other(it, state), |it| then(it, copy), &place),
             });
         }
         states
@@ -97,7 +98,7 @@ impl Reader<'_> {
         }
         let place = state.place(command.span);
         let mut hits = Vec::new();
-        let mut is_sure = false;
+        let mut match_is_certain = false;
         for item in &command.cases {
             let mut holds = Some(false);
             for pattern in &item.patterns {
@@ -109,7 +110,7 @@ impl Reader<'_> {
                     holds.and(matches)
                 };
             }
-            // `;&` and `;;&` go on.
+            // `;&` and `;;&` continue with the next item.
             let goes_on = item.terminator != CaseTerminator::Break;
             if goes_on {
                 self.assume(
@@ -121,12 +122,12 @@ impl Reader<'_> {
             if holds != Some(false) {
                 hits.push(item);
             }
-            is_sure = holds == Some(true) && !goes_on;
-            if is_sure {
+            match_is_certain = holds == Some(true) && !goes_on;
+            if match_is_certain {
                 break;
             }
         }
-        if let (true, [only]) = (is_sure, &*hits) {
+        if let (true, [only]) = (match_is_certain, &*hits) {
             let copy = state.clone();
             let all = |reader: &mut Self| {
                 let bodies = command.cases.iter();
@@ -135,7 +136,7 @@ impl Reader<'_> {
                     .collect();
                 reader.join(states)
             };
-            return self.disbelieve_end(|reader| reader.run_list(&only.body, vec![state]), all, &place);
+            return self.run_unless_dead_end(|reader| reader.run_list(&only.body, vec![state]), all, &place);
         }
         let mut states = Vec::new();
         for item in &hits {
@@ -145,7 +146,7 @@ impl Reader<'_> {
                 .map_or_else(|| place.clone(), |first| state.place(first.span));
             states.extend(self.run_list(&item.body, vec![state.clone().branch(&place, true)]));
         }
-        if !is_sure {
+        if !match_is_certain {
             state.status = Some(true);
             states.push(if hits.is_empty() {
                 state
@@ -156,7 +157,7 @@ impl Reader<'_> {
         self.join(states)
     }
 
-    /// One round of a loop: the states that go on to the next, and those that have left.
+    /// Runs one iteration. Returns the states that continue with the next one, and those that left the loop.
     fn run_round(&mut self, body: &StmtSeq, states: Vec<State>) -> (Vec<State>, Vec<State>) {
         let states = self.run_list(body, states).into_iter().map(|mut state| {
             let (flow, goes_on) = match state.flow {
@@ -176,7 +177,7 @@ impl Reader<'_> {
         )
     }
 
-    /// A loop whose rounds are not known: none, one or two.
+    /// Runs a loop with an unknown number of iterations: zero, one or two.
     pub(crate) fn run_some_rounds(&mut self, body: &StmtSeq, state: State, span: Span) -> Vec<State> {
         let place = state.place(span);
         let (first, mut left) = self.run_round(body, vec![state.clone().branch(&place, true)]);
@@ -259,7 +260,7 @@ impl Reader<'_> {
             }
             let before = std::mem::replace(&mut states, self.join(going));
             states.iter_mut().for_each(|state| state.status = Some(true));
-            // What changes nothing goes on for ever.
+            // An iteration that changes nothing repeats forever.
             if states
                 .iter()
                 .all(|state| before.iter().any(|other| other.is_like(state)))

@@ -1,4 +1,4 @@
-//! Assignments, and the commands that declare variables: `export`, `local`, `readonly`, `declare`, `typeset`.
+//! Assignments and declaration builtins: `export`, `local`, `readonly`, `declare`, `typeset`.
 
 use shuck_ast::{ArrayElem, ArrayExpr, ArrayKind, Assignment, AssignmentValue, DeclClause, DeclOperand};
 
@@ -7,19 +7,19 @@ use crate::script::Shell;
 use crate::state::{ShellValue, State};
 use crate::value::is_open;
 
-/// One operand of a declaration, its words expanded.
+/// One operand of a declaration, expanded.
 #[derive(Debug, Clone)]
 pub(crate) enum Operand {
     /// Options: `-x`, `+x`.
     Flags(String),
-    /// A name, and its value if one is given.
+    /// A name and an optional value.
     Name(String, Option<ShellValue>),
-    /// A name that is not known.
+    /// A name that is not a valid or known identifier.
     Unknown,
 }
 
 impl Operand {
-    /// What a word of a declaration stands for.
+    /// Parses an expanded word of a declaration.
     pub(crate) fn of_word(word: &str, state: &State) -> Self {
         if word.starts_with(['-', '+']) && word.len() > 1 {
             return Self::Flags(word.to_owned());
@@ -40,16 +40,16 @@ impl Operand {
     }
 }
 
-/// Whether a word is the name of a variable.
+/// Whether a word is a valid variable name.
 pub(crate) fn is_name(word: &str) -> bool {
     let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     !word.is_empty() && word.chars().all(is_letter) && !word.starts_with(|letter: char| letter.is_ascii_digit())
 }
 
 impl Reader<'_> {
-    /// The value that an assignment gives; `None` where the shell does not take it for one.
+    /// The value of an assignment; `None` if the shell does not treat it as one.
     pub(crate) fn assignment_value(&mut self, assignment: &Assignment, state: &mut State) -> Option<ShellValue> {
-        // dash and busybox take `A+=x` for the name of a command.
+        // dash and busybox treat `A+=x` as a command name.
         if assignment.append && !state.shell.is_bash() {
             return None;
         }
@@ -82,7 +82,7 @@ impl Reader<'_> {
         Some(value.unwrap_or_else(|| ShellValue::Text(self.hole(&place, &format!("{name}, an array")))))
     }
 
-    /// The elements of an array without keys.
+    /// The elements of an indexed array; `None` for keyed ones.
     fn array(&mut self, array: &ArrayExpr, before: Option<ShellValue>, state: &mut State) -> Option<Vec<String>> {
         let mut list = match before {
             Some(ShellValue::List(list)) => list,
@@ -105,10 +105,10 @@ impl Reader<'_> {
     pub(crate) fn run_declaration(&mut self, declaration: &DeclClause, mut state: State) -> Vec<State> {
         self.begin_statement(&state, declaration.span);
         if state.shell != Shell::Bash {
-            self.put_assignments(&declaration.assignments, &mut state);
+            self.apply_assignments(&declaration.assignments, &mut state);
         }
         let mut operands = Vec::new();
-        // All words are expanded before the first is assigned.
+        // The shell expands all words before the first assignment.
         for operand in &declaration.operands {
             match operand {
                 DeclOperand::Flag(word) => operands.push(Operand::Flags(self.word_text(word, &mut state))),
@@ -116,7 +116,7 @@ impl Reader<'_> {
                 DeclOperand::Assignment(assignment) => {
                     let name = &assignment.target.name;
                     let mut value = self.assignment_value(assignment, &mut state);
-                    // bash makes several words of an operand with braces.
+                    // bash expands braces in an operand into several words.
                     if state.shell.is_bash()
                         && matches!(&assignment.value, AssignmentValue::Scalar(word) if word.has_active_brace_expansion())
                     {
@@ -136,14 +136,14 @@ impl Reader<'_> {
         self.declare(&declaration.variant, operands, state, &place)
     }
 
-    /// Carries out a declaration; its status is that of the declaration, not of its substitutions.
+    /// Executes a declaration. Its exit status replaces that of its substitutions.
     pub(crate) fn declare(&mut self, kind: &str, operands: Vec<Operand>, mut state: State, place: &str) -> Vec<State> {
-        let is_bashs = matches!(kind, "declare" | "typeset");
-        if is_bashs && !state.shell.is_bash() || kind == "local" && state.frames.is_empty() {
+        let is_bash_only = matches!(kind, "declare" | "typeset");
+        if is_bash_only && !state.shell.is_bash() || kind == "local" && state.frames.is_empty() {
             return state.finish(Some(false));
         }
         if operands.iter().all(|operand| matches!(operand, Operand::Flags(_))) {
-            // It lists what there is.
+            // Without a name, it lists variables.
             let output = self.output_hole(place, kind);
             return self.print(state, &output, Some(true));
         }
@@ -156,7 +156,7 @@ impl Reader<'_> {
                 Operand::Name(name, _) if flags.contains('f') => self.declare_function(kind, &name, &flags, &mut state),
                 Operand::Name(name, value) => {
                     if flags.starts_with('-') && flags.contains(['i', 'u', 'l', 'A']) {
-                        // What is assigned to a variable with a type becomes something else.
+                        // bash converts values assigned to typed variables.
                         self.assume_keeps("typed", place);
                         let hole = self.hole(place, &format!("{name}, which has a type"));
                         declare_variable(kind, &name, value.map(|_| ShellValue::Text(hole)), &flags, &mut state);
@@ -169,7 +169,7 @@ impl Reader<'_> {
         state.finish(Some(true))
     }
 
-    /// `export -f NAME`: child shells know the function.
+    /// `export -f NAME`: passes the function to child shells.
     fn declare_function(&mut self, kind: &str, name: &str, flags: &str, state: &mut State) {
         let exports = (kind == "export" || flags.contains('x')) && !flags.contains('n') && state.shell.is_bash();
         if let Some(function) = state.functions.get(name).cloned().filter(|_| exports) {
@@ -180,7 +180,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Sets a variable whose name is a word to what is not known.
+    /// Sets the named variable to a hole.
     pub(crate) fn set_unknown(&mut self, name: &str, state: &mut State, place: &str) {
         let name = name.split('[').next().unwrap_or_default();
         if is_open(name) || !is_name(name) {

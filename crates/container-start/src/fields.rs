@@ -1,4 +1,4 @@
-//! From expanded words to fields: splitting, braces and file names (POSIX shell, 2.6.5 and 2.6.6).
+//! Turns expanded words into fields: splitting, braces and file names (POSIX shell, 2.6.5 and 2.6.6).
 
 use crate::image_files::FileKind;
 use crate::pattern::{escape_pattern, has_wildcard, unescape_pattern};
@@ -7,20 +7,20 @@ use crate::state::{ShellOption, State, is_below};
 use crate::value::is_open;
 use crate::words::Piece;
 
-/// The names that one pattern may match.
-const MATCHES: usize = 256;
-/// The words that braces may make of one.
-const BRACE_WORDS: usize = 256;
+/// The maximum names that one pattern may match.
+const MAX_MATCHES: usize = 256;
+/// The maximum words that one brace expansion may produce.
+const MAX_BRACE_WORDS: usize = 256;
 
-/// Puts text together to fields.
+/// Builds fields from text and separators.
 pub(crate) struct FieldSplitter<'s> {
     separators: &'s str,
-    /// The letters that a backslash is put in front of, where what is split becomes a pattern.
+    /// The characters to escape in split text, because the fields are used as patterns.
     escaped: &'static str,
     fields: Vec<String>,
     field: String,
-    is_begun: bool,
-    is_after_white: bool,
+    field_has_started: bool,
+    is_after_whitespace: bool,
 }
 
 impl<'s> FieldSplitter<'s> {
@@ -31,18 +31,18 @@ impl<'s> FieldSplitter<'s> {
             escaped,
             fields,
             field,
-            is_begun: false,
-            is_after_white: false,
+            field_has_started: false,
+            is_after_whitespace: false,
         }
     }
 
-    /// The fields that `read` makes of a line: the last of `count` takes the rest, without white space at its ends.
+    /// Splits a line as `read` does: the last of `count` fields takes the rest, trimmed of IFS whitespace.
     pub(crate) fn read(line: &str, separators: &'s str, count: usize) -> Vec<String> {
         let mut splitter = Self::new(separators, "");
         let is_white = |letter: char| letter.is_ascii_whitespace() && separators.contains(letter);
         for (at, letter) in line.char_indices() {
-            let is_end = separators.contains(letter) && splitter.is_after_white;
-            if splitter.fields.len() + 1 == count && !splitter.is_begun && !is_white(letter) && !is_end {
+            let is_end = separators.contains(letter) && splitter.is_after_whitespace;
+            if splitter.fields.len() + 1 == count && !splitter.field_has_started && !is_white(letter) && !is_end {
                 splitter.push(line.get(at..).unwrap_or_default().trim_end_matches(is_white));
                 break;
             }
@@ -51,37 +51,37 @@ impl<'s> FieldSplitter<'s> {
         splitter.finish()
     }
 
-    /// Adds text that does not split.
+    /// Adds text without splitting it.
     fn push(&mut self, text: &str) {
         self.field += text;
-        (self.is_begun, self.is_after_white) = (true, false);
+        (self.field_has_started, self.is_after_whitespace) = (true, false);
     }
 
     fn end_field(&mut self) {
         self.fields.push(std::mem::take(&mut self.field));
-        self.is_begun = false;
+        self.field_has_started = false;
     }
 
-    /// Adds a letter, or ends a field at a separator.
+    /// Adds one character, or ends the field at a separator.
     fn split_at(&mut self, letter: char) {
         if !self.separators.contains(letter) {
             let begin = if self.escaped.contains(letter) { "\\" } else { "" };
             self.push(begin);
             self.field.push(letter);
         } else if letter.is_ascii_whitespace() {
-            if self.is_begun {
+            if self.field_has_started {
                 self.end_field();
-                self.is_after_white = true;
+                self.is_after_whitespace = true;
             }
-        } else if self.is_after_white {
-            self.is_after_white = false;
+        } else if self.is_after_whitespace {
+            self.is_after_whitespace = false;
         } else {
             self.end_field();
         }
     }
 
     fn finish(mut self) -> Vec<String> {
-        if self.is_begun {
+        if self.field_has_started {
             self.end_field();
         }
         self.fields
@@ -89,7 +89,7 @@ impl<'s> FieldSplitter<'s> {
 }
 
 impl Reader<'_> {
-    /// The fields of pieces, with braces and file names expanded.
+    /// Splits pieces into fields and expands braces and file names.
     pub(crate) fn piece_fields(&mut self, pieces: &[Piece], state: &State) -> Vec<String> {
         let separators = state.separators();
         let mut splitter = FieldSplitter::new(separators.as_deref().unwrap_or_default(), r"\{},");
@@ -104,7 +104,7 @@ impl Reader<'_> {
                 }
                 Piece::Expanded(text) => text.chars().for_each(|letter| splitter.split_at(letter)),
             }
-            splitter.is_begun |= *piece == Piece::Break;
+            splitter.field_has_started |= *piece == Piece::Break;
         }
         let mut fields = Vec::new();
         for pattern in splitter.finish() {
@@ -124,7 +124,7 @@ impl Reader<'_> {
         fields
     }
 
-    /// The files that a pattern matches, or itself.
+    /// The files that match a pattern; the pattern itself if there are none.
     fn expand_files(&mut self, pattern: &str, state: &State) -> Vec<String> {
         let text = unescape_pattern(pattern);
         if !has_wildcard(pattern) || state.has(ShellOption::NoGlob) || is_open(&text) {
@@ -138,15 +138,15 @@ impl Reader<'_> {
         let mut parts = pattern.split('/').filter(|part| has_wildcard(part));
         let is_unknown = parts.any(|part| self.patterns.compile(part, [true, true]).is_none());
         let matches = self.matching_files(pattern, state);
-        if is_unknown || matches.len() > MATCHES || state.touched.iter().any(|touched| is_below(touched, &folder)) {
+        if is_unknown || matches.len() > MAX_MATCHES || state.touched.iter().any(|touched| is_below(touched, &folder)) {
             return vec![self.hole(place, &reason)];
         }
         if !matches.is_empty() {
             return matches;
         }
-        // The driver's files are there or not.
-        let is_drivers = self.is_of_driver(&state.absolute(&text.replace(['*', '?'], "")));
-        if is_drivers || self.is_given && text.starts_with('/') && place != "config" {
+        // The driver's files may be mounted.
+        let is_driver_file = self.is_driver_file(&state.absolute(&text.replace(['*', '?'], "")));
+        if is_driver_file || self.provides_missing && text.starts_with('/') && place != "config" {
             return vec![self.given_hole(place, &reason)];
         }
         if state.has(ShellOption::NullGlob) {
@@ -176,9 +176,9 @@ impl Reader<'_> {
                 let names = self.files.list(&state.absolute(&folder)).into_iter();
                 let names = names.filter(|name| is_hidden || !name.starts_with('.'));
                 let names = names.filter(|name| self.patterns.matches(part, name) == Some(true));
-                next.extend(names.map(|name| format!("{folder}{slash}{name}")).take(MATCHES + 1));
+                next.extend(names.map(|name| format!("{folder}{slash}{name}")).take(MAX_MATCHES + 1));
             }
-            next.truncate(MATCHES + 1);
+            next.truncate(MAX_MATCHES + 1);
             found = next;
         }
         found.retain(|path| {
@@ -190,7 +190,7 @@ impl Reader<'_> {
     }
 }
 
-/// Adds the words that braces make of a pattern, the first expression first; whether they are known and few enough.
+/// Adds the words of a brace expansion, leftmost brace first. Returns false if they are unknown or too many.
 fn push_braces(pattern: &str, words: &mut Vec<String>) -> bool {
     let mut letters = pattern.char_indices();
     while let Some((begin, letter)) = letters.next() {
@@ -206,10 +206,10 @@ fn push_braces(pattern: &str, words: &mut Vec<String>) -> bool {
         }
     }
     words.push(pattern.to_owned());
-    words.len() <= BRACE_WORDS
+    words.len() <= MAX_BRACE_WORDS
 }
 
-/// The items of the brace expression that begins behind its `{`, and what follows its end.
+/// The items of a brace expression, starting behind its `{`, and the text behind its `}`.
 fn brace_items(text: &str) -> Option<(Vec<String>, &str)> {
     let (mut depth, mut begin, mut items) = (0_usize, 0, Vec::new());
     let mut letters = text.char_indices();
@@ -226,7 +226,7 @@ fn brace_items(text: &str) -> Option<(Vec<String>, &str)> {
         }
         if letter == '}' && begin == at + 1 {
             if let [only] = &*items {
-                // The items of `{1..3}` are not made.
+                // Ranges such as `{1..3}` are not expanded.
                 only.find("..")?;
                 items.clear();
             }
@@ -241,7 +241,7 @@ mod tests {
     use super::{FieldSplitter, push_braces};
 
     #[test]
-    fn a_line_is_split_as_read_splits_it() {
+    fn a_line_splits_like_read() {
         let read = |line, separators, count| FieldSplitter::read(line, separators, count).join("|");
         assert_eq!(read("  a b  c ", " \t\n", 2), "a|b  c");
         assert_eq!(read("a=b=c", "=", 2), "a|b=c");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn braces_make_the_words_that_bash_makes() {
+    fn braces_expand_like_bash() {
         let cases = [
             ("a{b,c}d{e,f}", "abde abdf acde acdf"),
             ("{a,{b,c}}", "a b c"),

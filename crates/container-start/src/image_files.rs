@@ -1,9 +1,9 @@
-//! The image's files, as whoever reads a container's start has to provide them.
+//! Access to the image's files. Callers implement it.
 
-/// What a path leads to.
+/// The type of the file at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// A regular file that begins as an ELF object does.
+    /// A regular file with the ELF magic.
     Object,
     /// Any other regular file.
     Regular,
@@ -16,7 +16,7 @@ pub enum FileKind {
 /// The facts of a file that scripts test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStat {
-    /// What it is, links followed.
+    /// The type, after following links.
     pub kind: FileKind,
     /// The permission bits.
     pub mode: u32,
@@ -24,23 +24,23 @@ pub struct FileStat {
     pub bytes: u64,
 }
 
-/// The merged file system of an image. Paths are absolute; links are followed as the kernel follows them.
+/// The merged file system of an image. Paths are absolute. Links are followed as the kernel follows them.
 pub trait ImageFiles {
-    /// The path without links; `None` where nothing is there.
+    /// The canonical path; `None` if nothing exists there.
     fn resolve(&self, path: &str) -> Option<String>;
 
-    /// The facts of what the path leads to.
+    /// The facts of the file at the path, after following links.
     fn stat(&self, path: &str) -> Option<FileStat>;
 
-    /// Whether the last part of the path is a symbolic link.
+    /// Whether the last component of the path is a symbolic link.
     fn is_link(&self, path: &str) -> bool;
 
-    /// The content of a regular file; `None` where it is not there, or not at hand.
+    /// The content of a regular file; `None` if it is missing or was not kept.
     fn read(&self, path: &str) -> Option<&[u8]>;
 
-    /// The names in a directory, sorted; none where it is no directory.
+    /// The sorted names in a directory; empty if it is not a directory.
     fn list(&self, path: &str) -> Vec<String>;
 
-    /// Whether the file belongs to a package of the distribution.
+    /// Whether the distribution's package manager owns the file.
     fn is_packaged(&self, path: &str) -> bool;
 }

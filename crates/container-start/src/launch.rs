@@ -1,4 +1,4 @@
-//! From the words of a program to what it starts.
+//! From the words of a command to the programs it starts.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use crate::state::{State, Variable, base_name};
 use crate::value::is_open;
 use crate::{Environment, Rank, StartedProgram};
 
-/// The launchers and scripts that start each other.
-const CHAIN: usize = 24;
+/// The maximum length of a chain of launchers and scripts.
+const CHAIN_LENGTH: usize = 24;
 /// The names of shells.
 const SHELLS: [&str; 5] = ["sh", "bash", "dash", "ash", "rbash"];
-/// Where programs are searched without PATH.
+/// The search path if PATH is unset.
 pub(crate) const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// The bits by which a program takes on the user or group of its file.
+/// The set-user-ID and set-group-ID bits.
 const SET_ID: u32 = 0o6000;
-/// The bytes of a file in which a loader variable is looked for.
+/// The maximum bytes of a file that are searched for a loader variable.
 const MENTION_BYTES: usize = 64 << 10;
 
 pub(crate) type ProcessEnvironment = BTreeMap<String, String>;
 
-/// A process on its way to its program.
+/// A process before its final exec.
 #[derive(Debug, Clone)]
 pub(crate) struct Process {
     pub words: Vec<String>,
     pub environment: ProcessEnvironment,
     pub is_loader_argument: bool,
-    /// Where it is started.
+    /// The place that starts it.
     pub place: String,
 }
 
@@ -41,7 +41,7 @@ impl Process {
         }
     }
 
-    /// The name that it is called by, without folders.
+    /// The base name of argv[0].
     pub(crate) fn name(&self) -> &str {
         self.words.first().map_or("", |name| base_name(name))
     }
@@ -50,7 +50,7 @@ impl Process {
         self.environment.insert(name.to_owned(), value.into());
     }
 
-    /// Takes the words `NAME=VALUE` in front.
+    /// Removes leading `NAME=VALUE` words and sets them.
     pub(crate) fn take_variables(&mut self, words: &mut Vec<String>) {
         let is_known = |name: &str| !name.contains('/') && !is_open(name);
         let is_assignment = |word: &String| word.split_once('=').is_some_and(|(name, _)| is_known(name));
@@ -62,19 +62,19 @@ impl Process {
     }
 }
 
-/// Whether a program is a shell by its name.
+/// Whether a program name is that of a shell.
 pub(crate) fn is_shell(called: &str) -> bool {
     SHELLS.contains(&base_name(called))
 }
 
-/// Whether a name is that of a Python.
+/// Whether a program name is that of a Python interpreter.
 fn is_python(name: &str) -> bool {
     let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
     matches!(bare, "python" | "pypy")
 }
 
 impl Reader<'_> {
-    /// Follows a process to the programs that come of it.
+    /// Follows a process to its final programs.
     pub(crate) fn launch(&mut self, mut process: Process, state: &State) {
         let mut state = State {
             output: None,
@@ -84,7 +84,7 @@ impl Reader<'_> {
             return self.assume_keeps("depth", &process.place);
         }
         self.depth += 1;
-        let is_ended = (0..CHAIN).any(|_| !self.step() || !self.launch_once(&mut process, &mut state));
+        let is_ended = (0..CHAIN_LENGTH).any(|_| !self.step() || !self.launch_once(&mut process, &mut state));
         self.depth -= 1;
         if !is_ended {
             self.assume_keeps("launcher", &process.place);
@@ -92,7 +92,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One link of the chain; whether another follows.
+    /// Follows one link of the chain. Returns whether another link follows.
     fn launch_once(&mut self, process: &mut Process, state: &mut State) -> bool {
         let Some(called) = process.words.first().cloned() else {
             return false;
@@ -110,20 +110,20 @@ impl Reader<'_> {
             return false;
         }
         if name == "find"
-            && let Some(found) = self.found_words(process)
+            && let Some(found) = self.find_exec_words(process)
         {
             process.words = found;
             return true;
         }
         let launchers = self.launchers;
         match launchers.find(name, process.words.get(1).map(String::as_str)) {
-            Some(launcher) => self.pass_launcher(launcher, process, state),
-            None => self.reach_file(&called, process, state),
+            Some(launcher) => self.apply_launcher(launcher, process, state),
+            None => self.start_file(&called, process, state),
         }
     }
 
-    /// A file that the kernel starts.
-    fn reach_file(&mut self, called: &str, process: &mut Process, state: &State) -> bool {
+    /// Resolves a file as execve(2) does: an object ends the chain, a script continues with its interpreter.
+    fn start_file(&mut self, called: &str, process: &mut Process, state: &State) -> bool {
         let name = base_name(called);
         let found = self.find_program(called, state);
         let wanted = found.clone().unwrap_or_else(|| state.absolute(called));
@@ -141,7 +141,7 @@ impl Reader<'_> {
         let (is_object, is_packaged) = (stat.kind == FileKind::Object, self.is_packaged(&path));
         if (is_object || is_packaged) && self.may_start_others(name, process, state) {
             if stat.mode & SET_ID != 0 {
-                // What it starts is executed securely, or not.
+                // Whether its children run in secure-execution mode is unknown.
                 self.lose_environment(process);
             }
             let snippet = if self.snippet.is_empty() { called } else { &self.snippet };
@@ -151,11 +151,11 @@ impl Reader<'_> {
         let text = self.file_text(state, &path).filter(|_| !is_object);
         let first_line = text.as_deref().and_then(|text| text.strip_prefix("#!"));
         let first_line = first_line.map(|text| text.split('\n').next().unwrap_or_default().trim());
-        let is_pythons = first_line.is_some_and(|line| line.contains("python") || line.contains("pypy"));
-        let is_followed = process.place == "config" || is_pythons || text.as_deref().is_some_and(mentions_loader);
+        let is_python_script = first_line.is_some_and(|line| line.contains("python") || line.contains("pypy"));
+        let is_followed = process.place == "config" || is_python_script || text.as_deref().is_some_and(mentions_loader);
         if is_object || text.is_none() || is_packaged && !is_followed {
             if text.is_none() && !is_object && (!is_packaged || is_followed) {
-                // Its content is not at hand: a script of it would be read by its interpreter.
+                // The content was not kept. It may be a script.
                 self.assume_keeps("program", &process.place);
             }
             self.note_program(Some(path), process, state);
@@ -175,7 +175,7 @@ impl Reader<'_> {
         self.files.is_packaged(path) || real.is_some_and(|real| self.files.is_packaged(&real))
     }
 
-    /// Whether a program starts others that its words do not show, or show in a way that no table knows.
+    /// Whether a program may start others in a way that neither its words nor the launcher table shows.
     fn may_start_others(&self, name: &str, process: &Process, state: &State) -> bool {
         let content = |word: &str| self.files.read(&state.absolute(word)).unwrap_or_default();
         let mentions = |word: &str| {
@@ -196,14 +196,14 @@ impl Reader<'_> {
         };
         let mut words = process.words.iter().skip(1);
         if is_python(name) {
-            // Its source is not followed; one that names a loader variable may start a program with another one.
+            // Python code is not followed. If it names a loader variable, it may start a program with a changed one.
             return words.any(|word| !is_open(word) && !word.starts_with('-') && mentions(word));
         }
         !self.launchers.is_utility(name) && (self.launchers.is_starter(name) || words.any(|word| names_program(word)))
     }
 
-    /// What `find -exec` starts.
-    fn found_words(&mut self, process: &Process) -> Option<Vec<String>> {
+    /// The command of `find -exec`.
+    fn find_exec_words(&mut self, process: &Process) -> Option<Vec<String>> {
         let is_exec = |word: &&String| matches!(word.as_str(), "-exec" | "-execdir" | "-ok");
         let mut words = process.words.iter().skip_while(|word| !is_exec(word));
         words.next()?;
@@ -212,7 +212,7 @@ impl Reader<'_> {
         Some(command.map(|word| word.replace("{}", &hole)).collect())
     }
 
-    /// Remembers a program that starts.
+    /// Records a started program.
     pub(crate) fn note_program(&mut self, path: Option<String>, process: &Process, state: &State) {
         let name = process.name();
         self.note_changes(name, process, state);
@@ -244,13 +244,13 @@ impl Reader<'_> {
         });
     }
 
-    /// Notes the files of the image that a program may change.
+    /// Records the image files that a program may change.
     fn note_changes(&mut self, name: &str, process: &Process, state: &State) {
         let own = process.words.iter().skip(1);
         let has = |asked: &[&str]| own.clone().any(|word| asked.contains(&word.as_str()));
         let mut change = |path: &str| self.changed.insert((path.to_owned(), process.place.clone()));
         if name == "ldconfig" && !has(&["-p", "--print-cache"]) {
-            // Folders of its own, or another configuration.
+            // Other directories or another configuration than the default.
             if own.clone().any(|word| word != "-v" && word != "-X") {
                 change("/etc/ld.so.conf");
             }
@@ -264,7 +264,7 @@ impl Reader<'_> {
         let is_changer = self.launchers.is_utility(name);
         for word in own.filter(|word| !word.starts_with('-')) {
             if is_open(word) && is_changer {
-                // What it is given may be any file.
+                // An unknown argument may be any file.
                 change("/");
             } else if word.contains(['/', '.']) && !is_open(word) {
                 let path = state.absolute(word);
@@ -276,7 +276,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The path of a program as execvp(3) finds it.
+    /// Locates a program as execvp(3) does.
     pub(crate) fn find_program(&self, name: &str, state: &State) -> Option<String> {
         if name.contains('/') {
             let path = state.absolute(name);

@@ -4,144 +4,144 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// All that is known of programs that start other programs, and of those that do not.
+/// Known programs, by whether they start other programs.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LauncherTable {
-    /// Programs whose words name the program that they start.
+    /// Programs whose words name the program to start.
     pub launchers: Vec<Launcher>,
     /// Programs that start what their own files or other processes name.
     pub starters: Vec<String>,
-    /// Programs that start nothing.
+    /// Programs that start no other program.
     pub utilities: Vec<String>,
-    /// Those among them that change the files which their words name.
+    /// The utilities that change the files named by their words.
     pub writers: Vec<String>,
-    /// Programs whose output or hooks set variables in the shell that asks them.
+    /// Programs whose output or hooks set variables in the calling shell.
     pub activators: Vec<String>,
-    /// Programs that the driver brings.
+    /// Programs that the driver provides.
     pub driver_tools: Vec<String>,
-    /// Shell patterns of paths that the driver brings.
+    /// Shell patterns of the paths that the driver provides.
     pub driver_files: Vec<String>,
 }
 
-/// A program whose words name the program that it starts, with its options as getopt(3) reads them.
+/// A program whose words name the program to start. Its options follow getopt(3).
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Launcher {
-    /// What it is called.
+    /// The program's names.
     pub names: Vec<String>,
-    /// The first word that makes it a launcher: `run` of `conda run`.
+    /// A required first word, such as `run` in `conda run`.
     pub command: Option<String>,
-    /// The options that take no word.
+    /// The options without an argument.
     pub flags: Vec<String>,
-    /// The options that take a word.
+    /// The options with one argument.
     pub valued: Vec<String>,
-    /// The options that take two words.
+    /// The options with two arguments.
     pub paired: Vec<String>,
-    /// What options do, beside those that do nothing to the program.
+    /// The effects of options on the started program. Options without one are omitted.
     pub effects: BTreeMap<String, OptionEffect>,
-    /// What its own words are that stand in front of the program.
+    /// The operands in front of the program.
     pub operands: Operands,
     /// Whether long options may begin with one dash.
     pub has_short_dashes: bool,
-    /// What it does to the environment beside its options.
+    /// The effect on the environment, apart from options.
     pub environment: LaunchEnvironment,
 }
 
-/// What an option does to the program that is started.
+/// The effect of an option on the started program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OptionEffect {
     /// Empties the environment.
     Clear,
-    /// Removes the variable that it names.
+    /// Removes the named variable.
     Unset,
-    /// Sets the variable `NAME=VALUE`.
+    /// Sets a variable from `NAME=VALUE`.
     Set,
-    /// Sets the variable of its first word to its second.
+    /// Sets a variable from two arguments: name and value.
     SetPair,
-    /// Passes the variables of a list, with or without values; `ALL` for all others.
+    /// Passes the listed variables, with or without values. `ALL` passes the rest, too.
     Export,
     /// Changes the working directory.
     Directory,
     /// Changes the user.
     User,
-    /// Changes the group of the user.
+    /// Changes the group.
     Group,
-    /// Makes the user's own environment.
+    /// Replaces the environment by the user's default one.
     Reset,
-    /// Splits its word into further words.
+    /// Splits its argument into further words.
     Split,
     /// Preloads libstdbuf.
     PreloadStdbuf,
-    /// Puts unknown words in the place of its word.
+    /// Replaces occurrences of its argument with unknown words.
     Replace,
-    /// Hands its word to a shell.
+    /// Passes its argument to a shell.
     Code,
     /// Starts the user's login shell.
     Login,
     /// Starts the user's shell.
     Shell,
-    /// Keeps the environment where it would be made anew.
+    /// Keeps the environment that would otherwise be reset.
     Keep,
-    /// Keeps the variables of a list where the environment is made anew.
+    /// Keeps the listed variables when the environment is reset.
     KeepList,
-    /// Makes an environment that nobody knows.
+    /// Makes the environment unknown.
     Unknown,
-    /// The loader's own `LD_LIBRARY_PATH`.
+    /// The loader's `--library-path`.
     LibraryPath,
-    /// The loader's own `LD_PRELOAD`.
+    /// The loader's `--preload`.
     Preload,
 }
 
-/// The words of a launcher in front of the program.
+/// The operands of a launcher in front of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Operands {
     /// None.
     #[default]
     None,
-    /// One that says nothing of the program.
+    /// One, without an effect on the program.
     One,
     /// A user.
     User,
-    /// A user, whose HOME is set.
+    /// A user, for whom HOME is set.
     UserWithHome,
-    /// Variables, `NAME=VALUE`.
+    /// Variables as `NAME=VALUE`.
     Variables,
-    /// A folder with a file for each variable.
+    /// A directory with one file for each variable.
     VariableFolder,
     /// A new root directory.
     Root,
-    /// A file, behind which `-c` hands a word to a shell.
+    /// A file, optionally followed by `-c CODE`.
     FileOrCode,
-    /// None, and unknown words follow those of the program.
+    /// None; unknown words follow those of the program.
     More,
 }
 
-/// What a launcher does to the environment.
+/// The effect of a launcher on the environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LaunchEnvironment {
-    /// Nothing.
+    /// Unchanged.
     #[default]
     Kept,
-    /// Nothing, as far as is known.
+    /// Assumed unchanged.
     Assumed,
-    /// What sudo(8) keeps of it.
+    /// Reset as sudo(8) does.
     Sudo,
-    /// What su(1) and runuser(1) keep of it.
+    /// Reset as su(1) and runuser(1) do.
     Account,
-    /// Nothing: the dynamic loader, told what to run (ld.so(8)).
+    /// Unchanged. The launcher is the dynamic loader (ld.so(8)).
     Loader,
-    /// Programs of the project's `.venv` come first.
+    /// The project's `.venv` comes first in PATH.
     Project,
     /// Hooks of a named environment set variables.
     Activated,
 }
 
 impl LauncherTable {
-    /// Adds the rows of another table; of launchers with one name the last counts.
+    /// Adds the rows of another table. Its launchers override earlier ones of the same name.
     pub fn add(&mut self, more: Self) {
         self.launchers.splice(0..0, more.launchers);
         self.starters.extend(more.starters);
@@ -152,7 +152,7 @@ impl LauncherTable {
         self.driver_files.extend(more.driver_files);
     }
 
-    /// The launcher that these words call.
+    /// The launcher that matches these words.
     pub(crate) fn find(&self, name: &str, next: Option<&str>) -> Option<&Launcher> {
         self.launchers.iter().find(|launcher| {
             let is_called = launcher.names.iter().any(|known| match known.strip_suffix('*') {
@@ -167,7 +167,7 @@ impl LauncherTable {
         is_listed(&self.starters, name)
     }
 
-    /// Whether a program, which a version may follow, starts no other.
+    /// Whether a program, with an optional version suffix, starts no other program.
     pub fn is_utility(&self, name: &str) -> bool {
         is_listed(&self.utilities, name)
     }
@@ -186,27 +186,27 @@ impl LauncherTable {
     }
 }
 
-/// Whether a list has a name, which a version may follow.
+/// Whether a list contains a name, with an optional version suffix.
 fn is_listed(list: &[String], name: &str) -> bool {
     let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
     list.iter().any(|known| known == name || known == bare)
 }
 
-/// The options of a launcher as they stand in its words.
+/// The options in a launcher's words.
 #[derive(Debug, Default)]
 pub(crate) struct GivenOptions {
-    /// What each option with an effect does, and its word or words, joined by NUL.
+    /// Each option with an effect, and its arguments joined by NUL.
     pub effects: Vec<(OptionEffect, String)>,
     /// The words behind the options.
     pub rest: Vec<String>,
-    /// The first option that is not known.
+    /// The first unknown option.
     pub unknown: Option<String>,
     /// Whether `--` ended the options.
     pub is_ended: bool,
 }
 
 impl Launcher {
-    /// Reads the options behind the first word, up to the first word that is none, or to one that splits.
+    /// Reads the options behind the program name. Stops at the first operand, or behind an option that splits.
     pub(crate) fn read_options(&self, words: &[String]) -> GivenOptions {
         let mut given = GivenOptions::default();
         let mut words = words.iter().skip(1).peekable();
@@ -245,7 +245,7 @@ impl Launcher {
         given
     }
 
-    /// Short options in one word: `-xvf FILE`, `-ofile`.
+    /// Reads short options in one word: `-xvf FILE`, `-ofile`.
     fn read_letters<'w>(&self, word: &str, words: &mut impl Iterator<Item = &'w String>, given: &mut GivenOptions) {
         let is_number = word.bytes().skip(1).all(|byte| byte.is_ascii_digit());
         for (at, letter) in word.char_indices().skip(1) {
@@ -267,20 +267,21 @@ impl Launcher {
         }
     }
 
-    /// How many words an option takes; `None` if it is not known.
+    /// The number of arguments an option takes; `None` if it is unknown.
     fn takes(&self, option: &str) -> Option<usize> {
         let lists = [&self.flags, &self.valued, &self.paired];
         lists.iter().position(|list| list.iter().any(|known| known == option))
     }
 
-    /// The whole name of a long option, which may be shortened to what no other begins with.
+    /// The full name of a long option. A unique prefix is enough.
     fn long_name(&self, name: &str) -> Option<String> {
-        // Python's programs know a long option by `_` and by `-`.
+        // Python programs treat `_` and `-` in long options alike.
         let name = name.replace('_', "-");
         let name = name.trim_start_matches('-');
         let own = || [&self.flags, &self.valued, &self.paired].into_iter().flatten();
-        let mut begun = own().filter(|option| option.len() > 2 && option.trim_start_matches('-').starts_with(name));
-        let only = begun.next().filter(|_| begun.next().is_none());
+        let mut candidates =
+            own().filter(|option| option.len() > 2 && option.trim_start_matches('-').starts_with(name));
+        let only = candidates.next().filter(|_| candidates.next().is_none());
         own()
             .find(|option| option.trim_start_matches('-') == name)
             .or(only)
@@ -289,7 +290,7 @@ impl Launcher {
 }
 
 impl GivenOptions {
-    /// Notes an option with its value; one that is not known is noted as it stands.
+    /// Records an option and its value. An unknown option is recorded as written.
     fn note(&mut self, launcher: &Launcher, option: Option<&str>, word: &str, value: &str) {
         match option {
             None => drop(self.unknown.get_or_insert_with(|| word.to_owned())),
@@ -299,7 +300,7 @@ impl GivenOptions {
         }
     }
 
-    /// The word of the last option with an effect.
+    /// The argument of the last option with this effect.
     pub(crate) fn value_of(&self, effect: OptionEffect) -> Option<&str> {
         let mut effects = self.effects.iter().rev();
         effects

@@ -1,4 +1,4 @@
-//! Programs that start the program in their own words: what they make of its environment, user and directory.
+//! Programs that start the program named by their words, and their effect on environment, user and directory.
 
 use crate::launch::{DEFAULT_PATH, Process, is_shell};
 use crate::launcher_table::{GivenOptions, LaunchEnvironment, Launcher, Operands, OptionEffect};
@@ -6,12 +6,12 @@ use crate::reader::Reader;
 use crate::state::{State, base_name};
 use crate::value::is_open;
 
-/// Where coreutils has the library that stdbuf preloads.
+/// The directories of `libstdbuf.so` in coreutils.
 const STDBUF_FOLDERS: [&str; 3] = ["/usr/libexec/coreutils", "/usr/lib/coreutils", "/usr/lib64/coreutils"];
 
 impl Reader<'_> {
-    /// Passes a launcher; whether the words behind it start another.
-    pub(crate) fn pass_launcher(&mut self, launcher: &Launcher, process: &mut Process, state: &mut State) -> bool {
+    /// Applies a launcher. Returns whether the remaining words start another program.
+    pub(crate) fn apply_launcher(&mut self, launcher: &Launcher, process: &mut Process, state: &mut State) -> bool {
         let name = process.words.first().cloned().unwrap_or_default();
         let tool = base_name(&name);
         if self.find_program(&name, state).is_none() {
@@ -34,7 +34,7 @@ impl Reader<'_> {
                 self.assume_option(tool, option, &process.place);
             }
             let Some((_, text)) = split else { break };
-            // The words of `env -S` are read again with what follows.
+            // `env -S` re-parses its words together with the words that follow.
             let plain = Some(text).filter(|text| !is_open(text) && !text.contains(['$', '\\']));
             let words = plain.and_then(|text| shlex::split(&text));
             let words = words.unwrap_or_else(|| vec![self.hole(&process.place, "the words of `env -S`")]);
@@ -49,21 +49,21 @@ impl Reader<'_> {
             LaunchEnvironment::Kept | LaunchEnvironment::Account | LaunchEnvironment::Loader => {}
             LaunchEnvironment::Project => {
                 let folder = format!("{}/.venv/bin", state.directory.trim_end_matches('/'));
-                self.put_first(&folder, process);
+                self.prepend_to_path(&folder, process);
             }
             LaunchEnvironment::Activated => {
                 let reason = format!("LD_LIBRARY_PATH, which hooks of `{tool}` may set");
                 let hole = self.hole(&process.place, &reason);
                 process.set("LD_LIBRARY_PATH", hole);
                 if let Some(folder) = self.environment_folder(&given, &name, state) {
-                    self.put_first(&folder, process);
+                    self.prepend_to_path(&folder, process);
                 }
             }
         }
         self.take_operands(launcher, &given, rest, process, state)
     }
 
-    /// Starts the program that the dynamic loader itself is told to run, if it is one.
+    /// Starts a program through the dynamic loader (`ld.so PROGRAM`). Returns false if the words do not name one.
     fn start_by_loader(
         &mut self,
         given: &GivenOptions,
@@ -71,7 +71,7 @@ impl Reader<'_> {
         process: &mut Process,
         state: &State,
     ) -> bool {
-        // For what a shell or launcher starts itself the options do not hold.
+        // The loader's options do not apply to programs that a shell or launcher starts.
         let is_last = |word: &&String| !is_shell(word) && self.launchers.find(base_name(word), None).is_none();
         let Some(path) = words
             .first()
@@ -91,7 +91,7 @@ impl Reader<'_> {
         true
     }
 
-    /// The words in front of the program.
+    /// Consumes the operands between the launcher's options and the program.
     fn take_operands(
         &mut self,
         launcher: &Launcher,
@@ -139,7 +139,7 @@ impl Reader<'_> {
                 if root.trim_matches('/').is_empty() && !root.is_empty() {
                     "/".clone_into(&mut state.directory);
                 } else {
-                    // In another root nothing of what is known counts.
+                    // In another root directory, nothing known applies.
                     self.lose_environment(process);
                 }
             }
@@ -186,7 +186,7 @@ impl Reader<'_> {
                 }
                 OptionEffect::PreloadStdbuf => self.preload_stdbuf(process),
                 OptionEffect::Unknown => self.lose_environment(process),
-                // The others are asked for where they count.
+                // Other effects are handled by their own launcher.
                 _ => {}
             }
         }
@@ -213,14 +213,14 @@ impl Reader<'_> {
         }
     }
 
-    fn put_first(&self, folder: &str, process: &mut Process) {
+    fn prepend_to_path(&self, folder: &str, process: &mut Process) {
         if self.files.stat(folder).is_some() {
             let path = process.environment.get("PATH").map_or(DEFAULT_PATH, String::as_str);
             process.set("PATH", format!("{folder}:{path}"));
         }
     }
 
-    /// The programs of the environment that `conda run -n NAME` or `-p FOLDER` names.
+    /// The `bin` directory of the environment that `conda run -n NAME` or `-p FOLDER` selects.
     fn environment_folder(&self, given: &GivenOptions, tool: &str, state: &State) -> Option<String> {
         if let Some(folder) = given.value_of(OptionEffect::Directory) {
             return Some(format!("{folder}/bin"));
@@ -231,7 +231,7 @@ impl Reader<'_> {
     }
 }
 
-/// `srun --export` and `mpirun -x`: `ALL` keeps the others.
+/// `srun --export` and `mpirun -x`. `ALL` keeps all other variables.
 fn export_list(list: &str, process: &mut Process) {
     let names: Vec<&str> = list.split(',').collect();
     if !is_open(list) && !names.iter().any(|name| matches!(*name, "ALL" | "")) {

@@ -1,11 +1,11 @@
 //! Which programs a container's command starts, and with which environments, read from the image's files.
 //!
-//! Nothing is executed. [`read_start`] follows shells, scripts and launchers from the words of the image's config to the
-//! programs that they start. It forks where a condition is not known, so that a program has a *set* of environments; what
-//! it cannot follow becomes a hole in a value or an [`Assumption`], never nothing. It does not ask whether a script comes
-//! to its end.
+//! Nothing is executed. [`read_start`] starts from the command in the image config and follows shells, scripts and
+//! launchers to the programs they start. An undecidable condition forks the state, so a program has a *set* of
+//! environments. Unknown text becomes a hole in a value, and a construct that is not followed becomes an
+//! [`Assumption`]. Scripts are assumed to reach their programs.
 //!
-//! The crate knows no library and touches no host: files come through [`ImageFiles`], launchers through
+//! The crate knows no library and performs no I/O. Files come through [`ImageFiles`], launchers through
 //! [`LauncherTable`].
 
 #![expect(clippy::needless_for_each, reason = "one line for what is done to each state")]
@@ -46,46 +46,46 @@ pub use value::{Hole, Value, ValuePiece};
 /// The variables that the dynamic loader reads.
 pub const LOADER_VARIABLES: [&str; 4] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "GLIBC_TUNABLES"];
 
-/// What an engine is told to start.
+/// The command and process settings that an engine passes to a container.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ContainerCommand {
     /// Entrypoint and Cmd, as the engine hands them to execve(2).
     pub words: Vec<String>,
-    /// `Env` of the image config with what the engine sets over it.
+    /// `Env` of the image config, overridden by the engine's own variables.
     pub environment: BTreeMap<String, String>,
-    /// `User` of the image config: a name or number, with a group behind a colon if any; empty for root.
+    /// `User` of the image config: a name or number, optionally followed by `:group`; empty for root.
     pub user: String,
     /// The absolute working directory.
     pub directory: String,
-    /// What `uname -m` prints: `x86_64`, `aarch64`; empty where it is not known.
+    /// The output of `uname -m`, such as `x86_64` or `aarch64`; empty if unknown.
     pub machine: String,
 }
 
-/// What a container starts.
+/// The programs that a container starts, and the side effects of its scripts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ContainerStart {
-    /// The programs, the highest rank first and in the order of their start within a rank.
+    /// The programs, highest rank first; within a rank in start order.
     pub programs: Vec<StartedProgram>,
-    /// The same where the engine passes variables and mounts files that the scripts test and the image has not.
+    /// The programs if the engine provides variables and mounts that the scripts test for but the image lacks.
     pub when_given: Vec<StartedProgram>,
     /// The files of the image that scripts change before or beside the programs.
     pub changed_files: Vec<ChangedFile>,
-    /// Where ldconfig runs before or beside the programs.
+    /// The place that runs ldconfig before or beside the programs.
     pub ldconfig: Option<String>,
-    /// Whether the budget ended before the scripts did: programs may be missing.
+    /// Whether the budget ran out before the scripts ended. If so, programs may be missing.
     pub is_cut_short: bool,
 }
 
-/// A program with everything that its loader sees.
+/// A program together with the inputs of its dynamic loader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartedProgram {
-    /// The absolute path as it is called; `None` where the program is not in the image or its name is not known.
+    /// The absolute path used to call it; `None` if it is missing from the image or its name is unknown.
     pub path: Option<String>,
-    /// The words that it is started with, the name first.
+    /// The argument vector, including the name.
     pub words: Vec<Value>,
-    /// The environments that it may have, one to eight.
+    /// The possible environments, one to eight.
     pub environments: Vec<Environment>,
-    /// The user, as [`ContainerCommand::user`] has it.
+    /// The user, in the form of [`ContainerCommand::user`].
     pub user: Value,
     /// The working directory.
     pub directory: Value,
@@ -93,53 +93,53 @@ pub struct StartedProgram {
     pub rank: Rank,
     /// Whether it is an argument of the dynamic loader itself (`ld.so PROGRAM`).
     pub is_loader_argument: bool,
-    /// Where it is started, `/entry.sh:12`, or `config`.
+    /// The place that starts it: `/entry.sh:12`, or `config`.
     pub place: String,
-    /// What was assumed on the way.
+    /// The assumptions on the path to it.
     pub assumptions: Vec<Assumption>,
 }
 
-/// The environment that a program may have.
+/// One possible environment of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment {
     /// The exported variables.
     pub variables: BTreeMap<String, Value>,
-    /// The last undecided conditions that lead to it.
+    /// The last undecided conditions on the path to it.
     pub branches: Vec<Branch>,
 }
 
-/// How closely a program belongs to the container's main process; the highest rank of a container answers for it.
+/// How closely a program is tied to the container's main process. The highest rank represents the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// Part of the distribution, or the end of a script that starts nothing.
+    /// A distribution program, or the shell at the end of a script that starts nothing.
     Distribution,
-    /// Started inside a condition or a substitution.
+    /// Started inside a condition or a command substitution.
     Inside,
-    /// Started before the main process goes on, or at its end.
+    /// Started while the main process waits for it, or as its last command.
     Started,
-    /// What the main process becomes by exec.
+    /// The main process itself, after exec.
     Main,
 }
 
-/// Something that was taken for granted on the way to a program.
+/// Something assumed on the path to a program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Assumption {
-    /// What kind it is and where, stable for one text: `source@/entry.sh:12`.
+    /// Kind and place, stable for the same text: `source@/entry.sh:12`.
     pub id: String,
     /// The script, or `config`.
     pub path: String,
-    /// The line, counted from one; 0 where the whole file is meant.
+    /// The line, counted from one; 0 for the whole file.
     pub line: usize,
-    /// What is assumed, the end of a sentence that begins with the place: "`source $CONF` keeps LD_LIBRARY_PATH".
+    /// The assumption as a predicate that follows the place: "`source $CONF` keeps LD_LIBRARY_PATH".
     pub text: String,
-    /// The loader variables that it is about.
+    /// The affected loader variables.
     pub variables: Vec<String>,
-    /// The variables that are not set and decide it: whoever passes them settles it.
+    /// The unset variables that decide it. Setting them resolves the assumption.
     pub unset: Vec<String>,
 }
 
 impl Assumption {
-    /// What is taken for granted at a place such as `/entry.sh:12`, of no variable in particular.
+    /// An assumption at a place such as `/entry.sh:12` that affects no particular variable.
     pub fn at(id: String, place: &str, text: String) -> Self {
         let (path, line) = split_place(place);
         Self {
@@ -156,13 +156,13 @@ impl Assumption {
 /// A file of the image that a script changes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChangedFile {
-    /// The absolute path; a directory stands for all that lies below it.
+    /// The absolute path. A directory stands for everything below it.
     pub path: String,
-    /// Where it is changed: `/entry.sh:12`.
+    /// The place of the change: `/entry.sh:12`.
     pub place: String,
 }
 
-/// The path and the line of a place.
+/// Splits a place into path and line.
 pub(crate) fn split_place(place: &str) -> (&str, usize) {
     match place.rsplit_once(':') {
         Some((path, line)) if let Ok(line) = line.parse() => (path, line),

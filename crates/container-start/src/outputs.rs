@@ -1,4 +1,4 @@
-//! What some programs print whose output is the image's alone to decide.
+//! The output of programs that depends only on the image.
 
 use regex_automata::meta::Regex;
 
@@ -6,15 +6,15 @@ use crate::reader::{Reader, is_volatile};
 use crate::state::{State, base_name};
 use crate::value::is_open;
 
-/// The bytes of a file that `cat` gives a value.
+/// The maximum bytes of a file that `cat` turns into a value.
 const FILE_BYTES: usize = 4096;
 
 impl Reader<'_> {
-    /// The text that a program prints; `None` where it is not followed.
+    /// The output of a program; `None` if it is not modelled.
     pub(crate) fn program_output(&self, words: &[String], state: &State) -> Option<String> {
         let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--").collect();
         let (name, words) = words.split_first()?;
-        // Nothing is printed by what is not there.
+        // A missing program prints nothing.
         self.find_program(name, state)?;
         let is_plain = words.iter().all(|word| !is_open(word)) && !is_open(name);
         let input = state.input.as_deref().filter(|text| !is_open(text));
@@ -77,7 +77,7 @@ impl Reader<'_> {
         (!is_option).then_some(line + "\n")
     }
 
-    /// `grep [-v] PATTERN [FILE]` of patterns that basic and extended expressions read alike.
+    /// `grep [-v] PATTERN [FILE]`, for patterns that mean the same as basic and as extended expressions.
     fn filter_lines(&self, words: &[&str], state: &State) -> Option<String> {
         let (is_kept, words) = match words {
             ["-v" | "-vE" | "-Ev", rest @ ..] => (false, rest),
@@ -115,7 +115,7 @@ mod tests {
     use super::directory_name;
 
     #[test]
-    fn the_folder_of_a_path_is_what_dirname_prints() {
+    fn directory_name_equals_dirname() {
         for (path, folder) in [("/a/b", "/a"), ("/a", "/"), ("a", "."), ("/", "/"), ("a//b/", "a")] {
             assert_eq!(directory_name(path), folder, "{path}");
         }

@@ -15,7 +15,7 @@ use crate::state::{ShellOption, ShellValue, State};
 use crate::value::{is_all_hole, is_open};
 use crate::words::{Context, Piece, joined_text};
 
-/// A parameter and what is to be made of its value.
+/// A parameter and the operation on its value.
 pub(crate) struct Expansion<'a> {
     name: &'a str,
     subscript: Option<&'a Subscript>,
@@ -27,9 +27,9 @@ enum Form<'a> {
     Length,
     Slice(&'a Word, Option<&'a Word>),
     Operation(&'a Op, Option<&'a Word>, bool),
-    /// The value of the parameter that the value names.
+    /// `${!NAME}`: the value of the parameter that NAME names.
     Indirect,
-    /// Keys, names, transformations: what is not followed.
+    /// Unsupported: keys, name prefixes, transformations.
     Unknown,
 }
 
@@ -94,10 +94,10 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// The bytes of a value that is trimmed.
+/// The maximum bytes of a value that `#` and `%` trim.
 const TRIMMED_BYTES: usize = 4096;
-/// The parameters whose values only the shell that runs knows.
-const OF_SHELL: &str = "RANDOM SRANDOM SECONDS LINENO PPID OSTYPE HOSTTYPE MACHTYPE HOSTNAME FUNCNAME SHLVL REPLY PIPESTATUS \
+/// Parameters that only the running shell knows.
+const SHELL_PARAMETERS: &str = "RANDOM SRANDOM SECONDS LINENO PPID OSTYPE HOSTTYPE MACHTYPE HOSTNAME FUNCNAME SHLVL REPLY PIPESTATUS \
     DIRSTACK GROUPS MAPFILE OPTIND OPTARG OPTERR COLUMNS LINES PS1 PS2 PS3 PS4 TERM _ OLDPWD ? $ ! EPOCHSECONDS EPOCHREALTIME \
     COPROC COPROC_PID SHELL";
 
@@ -115,7 +115,7 @@ impl Reader<'_> {
             "-" => option_letters(state),
             "UID" | "EUID" if is_bash => state.user.uid.clone(),
             _ if let Ok(number) = name.parse::<usize>() => {
-                // A hole among them stands for any number of words.
+                // A hole before it may stand for any number of words.
                 let is_moved = state
                     .arguments
                     .iter()
@@ -131,12 +131,12 @@ impl Reader<'_> {
             "BASH_SOURCE" if is_bash => return Some(ShellValue::List(vec![state.script.path.clone()])),
             "SHELL" if !is_bash => return None,
             _ if name.starts_with("BASH") && !is_bash => return None,
-            _ if name.starts_with("BASH") || has_word(OF_SHELL, name) => self.hole(place, &format!("${name}")),
+            _ if name.starts_with("BASH") || has_word(SHELL_PARAMETERS, name) => self.hole(place, &format!("${name}")),
             _ if LOADER_VARIABLES.contains(&name) => return None,
-            _ if state.has(ShellOption::Clouded) => {
+            _ if state.has(ShellOption::UnknownCodeRan) => {
                 self.hole(place, &format!("${name}, which an unknown text may set"))
             }
-            _ if self.is_given && self.conditions > 0 => {
+            _ if self.provides_missing && self.conditions > 0 => {
                 self.given_hole(place, &format!("${name}, which the image does not set"))
             }
             _ => {
@@ -149,7 +149,7 @@ impl Reader<'_> {
         Some(ShellValue::Text(text))
     }
 
-    /// The pieces that an expansion gives: a hole where it is not followed.
+    /// Expands a parameter; a hole if the form is not supported.
     pub(crate) fn expand_parameter(
         &mut self,
         expansion: &Expansion<'_>,
@@ -177,7 +177,7 @@ impl Reader<'_> {
         let unset = self.unset.len();
         let mut value = self.parameter(expansion.name, state);
         if let Form::Indirect = expansion.form {
-            // Passing the variable settles nothing: its value names another one.
+            // Do not blame the outer variable: its value only names another one.
             self.unset.truncate(unset);
             let Some(ShellValue::Text(name)) = &value else {
                 return None;
@@ -197,7 +197,7 @@ impl Reader<'_> {
             (Some(ShellValue::List(list)), None) => list.first().cloned(),
             (Some(ShellValue::List(list)), Some(subscript)) => list.get(self.index_of(subscript, state)?).cloned(),
             (Some(ShellValue::Text(text)), Some(subscript)) if selector.is_none() && !is_open(&text) => {
-                // Of what is no list there is the first element alone.
+                // A scalar has only element 0.
                 Some(text)
                     .filter(|_| subscript.text.slice(&state.script.text).trim() == "0")
                     .map(Some)?
@@ -223,7 +223,7 @@ impl Reader<'_> {
         Some(vec![context.piece(text)])
     }
 
-    /// The pieces of a whole list.
+    /// Expands `$@`, `$*` or a whole array.
     fn list_pieces(
         &mut self,
         expansion: &Expansion<'_>,
@@ -240,7 +240,7 @@ impl Reader<'_> {
                 return is_known.then(|| vec![Piece::Quoted(list.len().to_string())]);
             }
             Form::Slice(offset, length) => {
-                // Of the parameters, 0 counts.
+                // Slices of `$@` and `$*` count from `$0`.
                 let zeroth = state
                     .arguments
                     .first()
@@ -285,7 +285,7 @@ impl Reader<'_> {
         self.word_text(subscript.word_ast()?, state).parse().ok()
     }
 
-    /// What `OFFSET:LENGTH` takes of so many letters or elements.
+    /// The range that `OFFSET:LENGTH` selects from `count` characters or elements.
     fn slice_range(
         &mut self,
         count: usize,
@@ -336,7 +336,7 @@ impl Reader<'_> {
                 text
             }
             Op::Error if is_blank => {
-                // The script ends here, or a run sets the variable.
+                // Without the variable the script ends here, so assume that it is set.
                 let place = state.place(span);
                 self.assume("given", &place, format!("${name} is set when the container starts"));
                 self.given_hole(&place, &format!("`{}`", state.script.snippet(span)))
@@ -349,7 +349,7 @@ impl Reader<'_> {
         Some(vec![context.piece(text)])
     }
 
-    /// Trims, replaces or changes the letters of known text.
+    /// Trims, replaces or changes the case of known text.
     fn edit(&mut self, value: &str, operator: &Op, state: &mut State) -> Option<String> {
         let (pattern, is_prefix, is_long) = match operator {
             Op::UpperAll => return Some(value.to_uppercase()),
@@ -380,7 +380,7 @@ impl Reader<'_> {
             .compile(&pattern, [true, true])
             .filter(|_| value.len() <= TRIMMED_BYTES)?;
         let mut cuts: Vec<usize> = value.char_indices().map(|(at, _)| at).chain([value.len()]).collect();
-        // From the cut that takes least to the one that takes most, or the other way.
+        // From the shortest cut to the longest, or the reverse.
         if is_prefix == is_long {
             cuts.reverse();
         }
@@ -393,7 +393,7 @@ impl Reader<'_> {
         Some(cut.unwrap_or_else(|| value.to_owned()))
     }
 
-    /// `${NAME/PATTERN/BY}`: the longest match at the first place, or at each.
+    /// `${NAME/PATTERN/BY}`: the longest match at the first position, or at every position.
     fn replace(&mut self, value: &str, pattern: &str, by: &str, is_all: bool) -> Option<String> {
         let (pattern, anchors) = match pattern.chars().next() {
             Some('#') if !is_all => (pattern.get(1..)?, [true, false]),
@@ -401,7 +401,7 @@ impl Reader<'_> {
             Some(_) => (pattern, [false, false]),
             None => return Some(value.to_owned()),
         };
-        // bash 5.2 puts what was matched in the place of an `&`; of alternatives not the longest would be found.
+        // bash 5.2 replaces `&` by the match. For alternatives the regex finds the first match, not the longest.
         if is_open(by) || by.contains('&') || pattern.contains('|') && has_wildcard(pattern) {
             return None;
         }
@@ -417,7 +417,7 @@ impl Reader<'_> {
     }
 }
 
-/// `$-`, as far as scripts ask for its letters.
+/// `$-`, limited to the letters that scripts test for.
 fn option_letters(state: &State) -> String {
     let letters = [
         (ShellOption::AllExport, 'a'),

@@ -1,6 +1,6 @@
 //! Shell patterns (POSIX shell, 2.13), matched without backtracking.
 //!
-//! In a pattern a backslash takes the meaning from what follows; quoted text is put into one by [`escape_pattern`].
+//! A backslash in a pattern makes the next character literal. [`escape_pattern`] adds such backslashes to quoted text.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,10 +9,10 @@ use regex_automata::meta::Regex;
 
 use crate::value::is_open;
 
-/// The bytes of a pattern that is compiled.
+/// The maximum bytes of a pattern that is compiled.
 const PATTERN_BYTES: usize = 4096;
 
-/// Text as a pattern that matches it alone.
+/// A pattern that matches exactly this text.
 pub(crate) fn escape_pattern(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -24,7 +24,7 @@ pub(crate) fn escape_pattern(text: &str) -> String {
     escaped
 }
 
-/// The text that a pattern stands for where its wildcards are letters.
+/// Removes the backslashes of a pattern; wildcards become plain characters.
 pub(crate) fn unescape_pattern(pattern: &str) -> String {
     let mut text = String::with_capacity(pattern.len());
     let mut letters = pattern.chars();
@@ -53,19 +53,19 @@ pub(crate) fn has_wildcard(pattern: &str) -> bool {
     false
 }
 
-/// Compiled patterns by their text, and whether they are anchored at the beginning and at the end.
+/// Compiled patterns, keyed by text and by whether they are anchored at the start and at the end.
 #[derive(Default)]
 pub(crate) struct PatternCache {
     compiled: HashMap<(String, [bool; 2]), Option<Rc<Regex>>>,
 }
 
 impl PatternCache {
-    /// Whether the whole text matches; `None` for a pattern that is not understood.
+    /// Whether the whole text matches; `None` for an unsupported pattern.
     pub(crate) fn matches(&mut self, pattern: &str, text: &str) -> Option<bool> {
         self.compile(pattern, [true, true]).map(|regex| regex.is_match(text))
     }
 
-    /// The compiled pattern, which takes as much as it can.
+    /// Compiles a pattern to a greedy regex.
     pub(crate) fn compile(&mut self, pattern: &str, [at_begin, at_end]: [bool; 2]) -> Option<Rc<Regex>> {
         let key = (pattern.to_owned(), [at_begin, at_end]);
         let compile = || {
@@ -80,7 +80,7 @@ impl PatternCache {
 
 type Letters<'p> = std::iter::Peekable<std::str::Chars<'p>>;
 
-/// The regular expression of a pattern; `None` for bash's extended ones.
+/// Translates a pattern to a regular expression; `None` for bash's extended patterns.
 fn regex_source(pattern: &str) -> Option<String> {
     let mut source = String::new();
     let mut letters = pattern.chars().peekable();
@@ -100,7 +100,7 @@ fn regex_source(pattern: &str) -> Option<String> {
     Some(source)
 }
 
-/// A bracket expression after its `[`; `None`, and nothing taken, where no `]` ends it.
+/// Reads a bracket expression behind its `[`. Without a closing `]`, returns `None` and consumes nothing.
 fn class_source(letters: &mut Letters<'_>) -> Option<String> {
     let mut rest = letters.clone();
     let mut class = String::from("[");
@@ -138,7 +138,7 @@ mod tests {
     use super::{PatternCache, escape_pattern, has_wildcard, unescape_pattern};
 
     #[test]
-    fn patterns_match_as_the_shell_has_them() {
+    fn patterns_match_like_the_shell() {
         let mut patterns = PatternCache::default();
         let cases = [
             ("*.so", "a.so", Some(true)),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_text_matches_itself_alone() {
+    fn quoted_text_matches_only_itself() {
         for text in ["a*b", "[x]", r"c\d", "{a,b}", "(x|y)"] {
             let pattern = escape_pattern(text);
             assert_eq!(unescape_pattern(&pattern), text);

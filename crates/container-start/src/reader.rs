@@ -1,4 +1,4 @@
-//! One reading of a container's start: what all its shells share, and how states are joined.
+//! The state shared by all shells of one reading, and how shell states are joined.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -13,78 +13,78 @@ use crate::state::{Flow, Function, ShellValue, State, User, Variable, is_below};
 use crate::value::{HoleKind, HoleTable, clean_text, is_open};
 use crate::{Assumption, LOADER_VARIABLES, StartedProgram};
 
-/// The states that are followed side by side.
+/// The maximum number of states followed in parallel.
 pub(crate) const WIDTH: usize = 8;
-/// The rounds of a loop that are followed one by one.
+/// The maximum number of loop iterations that are executed exactly.
 pub(crate) const ROUNDS: usize = 64;
-/// The statements that one reading follows.
+/// The maximum number of statements in one reading.
 const STEPS: usize = 20_000;
-/// The bytes of values that one reading makes.
+/// The maximum number of value bytes that one reading creates.
 const VALUE_BYTES: usize = 64 << 20;
-/// The bytes of one value; the kernel takes 128 KiB (`MAX_ARG_STRLEN`).
+/// The maximum bytes of one value. The kernel allows 128 KiB (`MAX_ARG_STRLEN`).
 pub(crate) const VALUE_LENGTH: usize = 128 << 10;
-/// The scripts, functions and substitutions within each other.
+/// The maximum nesting of scripts, functions and substitutions.
 pub(crate) const DEPTH: usize = 30;
-/// The folders whose files belong to a host or a run, not to the image.
+/// Directories whose content comes from the host or from run time.
 const VOLATILE: [&str; 7] = ["/proc", "/sys", "/dev", "/tmp", "/run", "/var/run", "/mnt"];
 
 /// A reading in progress.
 pub(crate) struct Reader<'f> {
     pub files: &'f dyn ImageFiles,
     pub launchers: &'f LauncherTable,
-    /// Whether variables and files that the image has not may be there: the second reading.
-    pub is_given: bool,
-    /// What `uname -m` prints.
+    /// Whether the engine may provide variables and files that the image lacks. True in the second reading.
+    pub provides_missing: bool,
+    /// The output of `uname -m`.
     pub machine: &'f str,
     pub holes: HoleTable,
     pub patterns: PatternCache,
-    /// The programs, each with the one environment of its path.
+    /// The programs, each with the single environment of its path.
     pub programs: Vec<StartedProgram>,
     pub assumptions: BTreeMap<String, Assumption>,
-    /// The files that commands change, with the places.
+    /// The files that commands change, each with the place of the change.
     pub changed: BTreeSet<(String, String)>,
-    /// Where ldconfig runs.
+    /// The first place that runs ldconfig.
     pub ldconfig: Option<String>,
-    /// How deep scripts and functions lie in each other.
+    /// The current nesting of scripts and functions.
     pub depth: usize,
-    /// How many conditions are being evaluated.
+    /// The number of conditions under evaluation.
     pub conditions: usize,
-    /// The scripts that are running, to end those that start themselves again.
+    /// The running scripts. A script that starts itself again with equal inputs is cut off.
     pub running: Vec<RunningScript>,
-    /// The paths that processes of their own have written to.
+    /// The paths written by child processes.
     pub written: BTreeSet<String>,
-    /// The functions that `export -f` hands to shells, by the names of their variables.
+    /// The functions exported by `export -f`, keyed by their environment variable.
     pub exported_functions: BTreeMap<String, Rc<Function>>,
-    /// The statement that is being read, for the words of assumptions.
+    /// The text of the current statement, quoted by assumptions.
     pub snippet: String,
-    /// The unset variables that its words name.
+    /// The unset variables that the current statement names.
     pub unset: Vec<String>,
     pub steps: usize,
     pub bytes: usize,
 }
 
-/// What tells a script that starts itself again: its path, text, user, arguments and environment.
+/// The identity of a running script: path, text, user, arguments and environment. Equal ones mean endless recursion.
 pub(crate) type RunningScript = (String, String, User, Vec<String>, BTreeMap<String, String>);
 
 impl Reader<'_> {
-    /// Whether the budget has ended.
+    /// Whether the budget is exhausted.
     pub(crate) fn is_spent(&self) -> bool {
         self.steps > STEPS || self.bytes > VALUE_BYTES
     }
 
-    /// Takes a step; whether the budget has room for it.
+    /// Counts one step. Returns whether the budget still has room.
     pub(crate) fn step(&mut self) -> bool {
         self.steps += 1;
         !self.is_spent()
     }
 
-    /// Begins a statement, whose text assumptions quote.
+    /// Starts a statement. Assumptions quote its text.
     pub(crate) fn begin_statement(&mut self, state: &State, span: Span) {
         self.snippet = state.script.snippet(span);
         self.unset.clear();
     }
 
-    /// Counts the bytes of a new value; one that is too long becomes a hole.
+    /// Counts the bytes of a new value. A value over the limit becomes a hole.
     pub(crate) fn bounded(&mut self, state: &State, text: String) -> String {
         self.bytes += text.len();
         let fits = text.len() <= VALUE_LENGTH;
@@ -103,7 +103,7 @@ impl Reader<'_> {
         self.holes.add(HoleKind::Given, place, reason)
     }
 
-    /// The output of a program, which only a run can tell.
+    /// A hole for a program's output.
     pub(crate) fn output_hole(&mut self, place: &str, program: &str) -> String {
         self.holes.add(
             HoleKind::Output(program.to_owned()),
@@ -112,12 +112,12 @@ impl Reader<'_> {
         )
     }
 
-    /// Notes that the statement which is being read is taken to keep the loader variables.
+    /// Records the assumption that the current statement keeps the loader variables.
     pub(crate) fn assume_keeps(&mut self, kind: &str, place: &str) {
         self.assume(kind, place, format!("`{}` keeps the loader variables", self.snippet));
     }
 
-    /// Notes that a program is there which the image has not.
+    /// Records the assumption that a program missing from the image is provided at run time.
     pub(crate) fn assume_present(&mut self, name: &str, place: &str) {
         self.assume(
             "missing",
@@ -126,7 +126,7 @@ impl Reader<'_> {
         );
     }
 
-    /// Notes what is taken for granted at a place; `text` follows the place.
+    /// Records an assumption. `text` is a predicate that follows the place.
     pub(crate) fn assume(&mut self, kind: &str, place: &str, text: String) {
         let id = format!("{kind}@{place}");
         self.assumptions.entry(id.clone()).or_insert_with(|| Assumption {
@@ -136,30 +136,30 @@ impl Reader<'_> {
         });
     }
 
-    /// Whether the kinds of a text's holes include one that a run gives.
+    /// Whether a text has a hole that the engine may fill.
     pub(crate) fn is_given_text(&self, text: &str) -> bool {
         self.holes.kinds(text).any(|kind| *kind == HoleKind::Given)
     }
 
-    /// Whether the file is a part of the driver, or of the folders where it is mounted.
-    pub(crate) fn is_of_driver(&mut self, path: &str) -> bool {
+    /// Whether the path belongs to the driver or to the directories where the driver is mounted.
+    pub(crate) fn is_driver_file(&mut self, path: &str) -> bool {
         let mut patterns = self.launchers.driver_files.iter();
         patterns.any(|pattern| self.patterns.matches(pattern, path) == Some(true))
     }
 
-    /// The text of a file; nothing of a file that a command may have changed.
+    /// The text of a file; `None` if a command may have changed it.
     pub(crate) fn file_text(&self, state: &State, path: &str) -> Option<String> {
         let is_known = !is_open(path) && !state.touched.contains(path);
         let content = is_known.then(|| self.files.read(path)).flatten()?;
         (content.len() <= SCRIPT_BYTES && !content.starts_with(b"\x7fELF")).then(|| clean_text(content))
     }
 
-    /// The states that go on, joined where they cannot be told apart, at most [`WIDTH`] of them.
+    /// Joins indistinguishable states and reduces the rest to at most [`WIDTH`].
     pub(crate) fn join(&mut self, states: Vec<State>) -> Vec<State> {
         let is_over = |state: &State| matches!(state.flow, Flow::Exit | Flow::Replaced);
         let all_over = states.iter().all(is_over);
         let mut joined: Vec<State> = Vec::new();
-        // A path with a trap still has something to run.
+        // A state with an EXIT trap still has commands to run.
         for state in states
             .into_iter()
             .filter(|state| !is_over(state) || all_over || state.exit_trap.is_some())
@@ -173,7 +173,7 @@ impl Reader<'_> {
             joined = self.merge(joined, |one, other| one.loader_key() == other.loader_key());
         }
         if joined.len() > WIDTH {
-            // What the loader sees is not known.
+            // Still too many: join all of them, and the loader variables that differ become holes.
             let goes_on = joined.iter().any(|state| state.flow == Flow::Next);
             joined = self.merge(joined, |_, _| true);
             for state in &mut joined {
@@ -184,7 +184,7 @@ impl Reader<'_> {
         joined
     }
 
-    /// Makes one state of those that are alike, which forgets in what they differ.
+    /// Merges states that are alike. Values that differ become holes.
     fn merge(&mut self, states: Vec<State>, are_alike: fn(&State, &State) -> bool) -> Vec<State> {
         let mut groups: Vec<State> = Vec::new();
         for state in states {
@@ -196,7 +196,7 @@ impl Reader<'_> {
         groups
     }
 
-    /// Makes holes of what differs between a state and another one.
+    /// Turns the differences between two states into holes.
     fn forget_difference(&mut self, state: &mut State, other: &State) {
         let place = state.script.path.clone();
         let names: BTreeSet<&String> = state.variables.keys().chain(other.variables.keys()).collect();
@@ -221,7 +221,7 @@ impl Reader<'_> {
         state.merge_touched(std::slice::from_ref(other));
     }
 
-    /// After the budget: the loader variables are not known.
+    /// Makes the loader variables unknown, for example after the budget ran out.
     pub(crate) fn lose_variables(&mut self, state: &mut State, place: &str, reason: &str) {
         let hole = self.hole(place, reason);
         for name in LOADER_VARIABLES {
@@ -229,7 +229,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Makes a hole of the search path, because of what may set it.
+    /// Makes LD_LIBRARY_PATH unknown, because `setter` may set it.
     pub(crate) fn lose_search_path(&mut self, state: &mut State, place: &str, setter: &str, kind: HoleKind) {
         let hole = self
             .holes
@@ -242,7 +242,7 @@ impl Reader<'_> {
         state.set_arguments([hole]);
     }
 
-    /// Writes to descriptor 1.
+    /// Writes to standard output, if it is captured.
     pub(crate) fn print(&mut self, mut state: State, text: &str, status: Option<bool>) -> Vec<State> {
         if let Some(output) = state.output.take() {
             state.output = Some(self.bounded(&state, output + text));
@@ -250,7 +250,7 @@ impl Reader<'_> {
         state.finish(status)
     }
 
-    /// The one text of several; a hole where they differ.
+    /// The common text, or a hole if the texts differ.
     pub(crate) fn only_text<'t>(
         &mut self,
         texts: impl IntoIterator<Item = &'t str>,
@@ -267,17 +267,17 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a file under this path is the host's or a run's to bring.
+/// Whether the file at this path comes from the host or from run time.
 pub(crate) fn is_volatile(path: &str) -> bool {
     VOLATILE.iter().any(|folder| is_below(path, folder))
 }
 
-/// Whether a text names a variable of the loader.
+/// Whether a text names a loader variable.
 pub(crate) fn mentions_loader(text: &str) -> bool {
     LOADER_VARIABLES.iter().any(|name| text.contains(name))
 }
 
-/// Whether a list of words has one.
+/// Whether a space-separated list contains a word.
 pub(crate) fn has_word(list: &str, word: &str) -> bool {
     list.split(' ').any(|known| known == word)
 }

@@ -28,23 +28,23 @@ impl Shell {
 pub(crate) struct Script {
     /// The path of its file, or `config` for the image config.
     pub path: String,
-    /// The line of all its statements, where it is no file: that of the command that holds it.
+    /// A fixed line for all statements of text that is not a file: the line of the command that contains it.
     line: Option<usize>,
-    /// The text that the tree's spans are of.
+    /// The source text that spans refer to.
     pub text: String,
     pub body: StmtSeq,
-    /// Whether the shell's own grammar refuses it, and it was read by bash's.
+    /// Whether the shell's own grammar rejects it and bash's was used.
     pub is_foreign: bool,
 }
 
-/// The bytes of a script that are parsed.
+/// The maximum bytes of a script that is parsed.
 pub(crate) const SCRIPT_BYTES: usize = 1 << 20;
-/// The expansions within each other that are parsed: the parser takes twice as long for each.
+/// The maximum nesting of expansions. Parse time doubles with each level.
 const NESTING: usize = 40;
-/// The characters of a statement that an assumption quotes.
+/// The maximum characters of a statement that an assumption quotes.
 const SNIPPET: usize = 60;
 
-/// A script without statements, for what the config starts itself.
+/// An empty script, for commands of the image config.
 impl Default for Script {
     fn default() -> Self {
         let stmts = StmtSeq {
@@ -64,12 +64,12 @@ impl Default for Script {
 }
 
 impl Script {
-    /// The tree of a text; `None` if it does not parse.
+    /// Parses a text; `None` if it has a syntax error or exceeds a limit.
     pub(crate) fn parse(path: &str, line: Option<usize>, text: String, shell: Shell) -> Option<Rc<Self>> {
         if text.len() > SCRIPT_BYTES || nesting(&text) > NESTING {
             return None;
         }
-        // busybox knows `[[`, `function` and more of bash's grammar.
+        // busybox accepts `[[`, `function` and other bash syntax.
         let own = (shell == Shell::Dash)
             .then(|| parse_as(&text, ShellDialect::Posix))
             .flatten();
@@ -90,7 +90,7 @@ impl Script {
         self.line.unwrap_or(span.start.line())
     }
 
-    /// Where a node stands: `/entry.sh:12`.
+    /// The place of a node: `/entry.sh:12`.
     pub(crate) fn place_of(&self, span: Span) -> String {
         match self.line_of(span) {
             0 => self.path.clone(),
@@ -98,7 +98,7 @@ impl Script {
         }
     }
 
-    /// The first line of a node's text, shortened.
+    /// The first line of a node's source, truncated.
     pub(crate) fn snippet(&self, span: Span) -> String {
         let text = span.slice(&self.text).lines().next().unwrap_or_default().trim();
         match text.char_indices().nth(SNIPPET) {
@@ -108,7 +108,7 @@ impl Script {
     }
 }
 
-/// How deep `${` and `$(` lie within each other, at most.
+/// The deepest nesting of `${` and `$(`.
 fn nesting(text: &str) -> usize {
     let (mut depth, mut deepest, mut before) = (0_usize, 0, ' ');
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! The one function that starts a shell, and reads what that shell reads first (bash(1), "INVOCATION"; dash(1)).
+//! Starts a shell and runs its startup files first (bash(1), "INVOCATION"; dash(1)).
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::state::{Flow, ShellOption, State, Variable, base_name};
 use crate::value::is_open;
 use crate::{Rank, split_place};
 
-/// The options of a shell in front of its script.
+/// The options in front of a shell's script.
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 struct ShellOptions {
@@ -20,30 +20,30 @@ struct ShellOptions {
     reads_input: bool,
     reads_no_files: bool,
     reads_no_profile: bool,
-    /// The file of an interactive bash.
+    /// The argument of `--rcfile`.
     startup: Option<String>,
-    /// What `set` would switch on.
+    /// The options that `set` would turn on.
     set: BTreeSet<ShellOption>,
 }
 
-/// A script and what its shell gives it.
+/// A script and the settings of its shell.
 struct ShellStart {
     path: String,
     line: Option<usize>,
     text: String,
-    /// `$0` and what follows.
+    /// `$0` and the positional parameters.
     arguments: Vec<String>,
     shell: Shell,
-    /// What the shell reads before.
+    /// The startup files, in order.
     files: Vec<String>,
     options: BTreeSet<ShellOption>,
 }
 
-/// The letters that shells take for options.
-const LETTERS: &str = "abcdefhiklmnoprstuvxBCDEHIOPT";
+/// The option letters of the supported shells.
+const OPTION_LETTERS: &str = "abcdefhiklmnoprstuvxBCDEHIOPT";
 
 impl Reader<'_> {
-    /// Starts a shell by its words: `sh [OPTION]… [-c CODE | FILE] [WORD]…`.
+    /// Starts a shell: `sh [OPTION]… [-c CODE | FILE] [WORD]…`.
     pub(crate) fn start_shell(&mut self, process: &Process, state: &State) {
         let place = &process.place;
         let called = process.words.first().map_or("", String::as_str);
@@ -101,7 +101,7 @@ impl Reader<'_> {
         self.run_script(&start, process, state);
     }
 
-    /// The shell that lies in the image under a name.
+    /// Which shell the image provides under a name.
     fn dialect(&self, called: &str, state: &State) -> Shell {
         let name = base_name(called);
         let path = self
@@ -143,7 +143,7 @@ impl Reader<'_> {
                     options
                         .set
                         .extend(letters.contains('i').then_some(ShellOption::Interactive));
-                    if !letters.chars().all(|letter| LETTERS.contains(letter)) {
+                    if !letters.chars().all(|letter| OPTION_LETTERS.contains(letter)) {
                         self.assume_option(name, word, &process.place);
                     }
                 }
@@ -154,7 +154,7 @@ impl Reader<'_> {
         (options, words.cloned().collect())
     }
 
-    /// The files that the shell reads before its script, as far as they are in the image or may be written.
+    /// The startup files that exist in the image or that a command may have written.
     fn startup_files(
         &mut self,
         options: &ShellOptions,
@@ -198,7 +198,7 @@ impl Reader<'_> {
         files
     }
 
-    /// Runs a script as a process of its own.
+    /// Runs a script in a new process.
     fn run_script(&mut self, start: &ShellStart, process: &Process, state: &State) {
         let place = &process.place;
         let known = Some(start.text.clone()).filter(|text| !is_open(text));
@@ -221,7 +221,7 @@ impl Reader<'_> {
             own,
             environment,
         );
-        // A script that starts itself again, with what it has, comes to nothing new.
+        // A script that starts itself with equal inputs recurses forever.
         if self.running.contains(&running) {
             return;
         }
@@ -266,7 +266,7 @@ impl Reader<'_> {
         }
     }
 
-    /// No program from this one on has a higher rank.
+    /// Limits the rank of all programs from index `from` on.
     fn cap_rank(&mut self, from: usize, highest: Rank) {
         self.programs
             .iter_mut()
@@ -274,7 +274,7 @@ impl Reader<'_> {
             .for_each(|program| program.rank = program.rank.min(highest));
     }
 
-    /// A new shell with the environment of its process.
+    /// The initial state of a shell, with the environment of its process.
     fn shell_state(&self, start: &ShellStart, script: &Rc<Script>, process: &Process, state: &State) -> State {
         let variables = process
             .environment

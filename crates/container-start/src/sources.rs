@@ -1,4 +1,4 @@
-//! Text that runs in the same shell: `eval`, `.`, and what activation tools print.
+//! Code that runs in the current shell: `eval`, `.`, and the output of activation tools.
 
 use std::rc::Rc;
 
@@ -9,20 +9,20 @@ use crate::state::{Flow, ShellOption, State, base_name};
 use crate::value::{HoleKind, is_open};
 
 impl Reader<'_> {
-    /// `eval`, and what a trap runs.
+    /// Runs `eval`, or the action of a trap.
     pub(crate) fn evaluate(&mut self, text: &str, mut state: State, place: &str) -> Vec<State> {
-        self.lose_to_given(text, &mut state, place);
+        self.forget_search_path_if_unset(text, &mut state, place);
         let (path, line) = split_place(place);
         let known = (!is_open(text)).then(|| text.to_owned());
         let parsed = known.and_then(|text| Script::parse(path, Some(line), text, state.shell));
         let Some(script) = parsed.filter(|_| self.depth <= DEPTH) else {
-            self.meet_unknown_text("eval", text, &mut state, place);
+            self.handle_unknown_code("eval", text, &mut state, place);
             return state.finish(None);
         };
         self.run_in_place(&script, state)
     }
 
-    /// Runs another script in this shell.
+    /// Runs another script in the current shell.
     fn run_in_place(&mut self, script: &Rc<Script>, mut state: State) -> Vec<State> {
         let outer = std::mem::replace(&mut state.script, Rc::clone(script));
         self.depth += 1;
@@ -32,16 +32,17 @@ impl Reader<'_> {
         states
     }
 
-    /// Where nothing is evaluated or sourced, a variable that only a run sets may name something.
-    fn lose_to_given(&mut self, text: &str, state: &mut State, place: &str) {
-        if self.is_given && text.trim().is_empty() && !self.unset.is_empty() {
+    /// If the text is empty because a variable is unset, the engine may set it to code that sets the search path.
+    fn forget_search_path_if_unset(&mut self, text: &str, state: &mut State, place: &str) {
+        if self.provides_missing && text.trim().is_empty() && !self.unset.is_empty() {
             let setter = format!("`{}`", self.snippet);
             self.lose_search_path(state, place, &setter, HoleKind::Given);
         }
     }
 
-    /// Text that is not known is evaluated: hooks of activation tools are looked at, other text is assumed to be harmless.
-    fn meet_unknown_text(&mut self, kind: &str, text: &str, state: &mut State, place: &str) {
+    /// Handles code that is unknown. Checks the hooks of activation tools; other code is assumed not to touch the
+    /// loader variables.
+    fn handle_unknown_code(&mut self, kind: &str, text: &str, state: &mut State, place: &str) {
         let programs = self.holes.kinds(text).filter_map(|kind| match kind {
             HoleKind::Output(program) => Some(base_name(program)),
             _ => None,
@@ -60,10 +61,10 @@ impl Reader<'_> {
         if text.contains("set ") || kind == "source" {
             self.lose_arguments(state, place);
         }
-        state.options.insert(ShellOption::Clouded);
+        state.options.insert(ShellOption::UnknownCodeRan);
     }
 
-    /// An activation tool sets variables by its hooks: where none of them names a loader variable, that is assumed of all.
+    /// Checks the hooks of an activation tool. If none names a loader variable, assumes that activation keeps them.
     fn activate(&mut self, tools: &[String], state: &mut State, place: &str) {
         let named = ["CONDA_DIR", "CONDA_PREFIX", "MAMBA_ROOT_PREFIX"]
             .iter()
@@ -97,42 +98,42 @@ impl Reader<'_> {
         }
     }
 
-    /// `.` and `source`: another file runs in this shell.
+    /// `.` and `source`: runs another file in the current shell.
     pub(crate) fn source(&mut self, words: &[String], mut state: State, place: &str) -> Vec<State> {
         let Some(name) = words.first() else {
-            self.lose_to_given("", &mut state, place);
+            self.forget_search_path_if_unset("", &mut state, place);
             return state.finish(Some(false));
         };
         if is_open(name) {
-            self.meet_unknown_text("source", name, &mut state, place);
+            self.handle_unknown_code("source", name, &mut state, place);
             return state.finish(None);
         }
         let path = self.sourced_path(name, &state);
         let is_touched = state.touched.contains(&path);
         let Some(text) = self.file_text(&state, &path) else {
-            let kind = if self.is_given {
+            let kind = if self.provides_missing {
                 HoleKind::Given
             } else {
                 HoleKind::Other
             };
             let is_there = self.files.stat(&path).is_some();
-            if is_touched || self.is_given && !is_volatile(&path) {
+            if is_touched || self.provides_missing && !is_volatile(&path) {
                 self.lose_search_path(&mut state, place, &path, kind);
             } else if is_volatile(&path) || is_there {
-                // A run writes it, or its content is not at hand.
+                // It is written at run time, or its content was not kept.
                 let kind = if is_there { "source" } else { "written" };
-                self.meet_unknown_text(kind, "", &mut state, place);
+                self.handle_unknown_code(kind, "", &mut state, place);
             }
             let may_be_there = is_touched || is_there || is_volatile(&path);
             return state.finish(if may_be_there { None } else { Some(false) });
         };
         let script = Script::parse(&path, None, text, state.shell).filter(|_| self.depth <= DEPTH);
         let Some(script) = script else {
-            self.meet_unknown_text("unparsed", "", &mut state, place);
+            self.handle_unknown_code("unparsed", "", &mut state, place);
             return state.finish(None);
         };
         let arguments = state.arguments.clone();
-        // dash takes no arguments here.
+        // dash ignores arguments here.
         let has_own = words.len() > 1 && state.shell != Shell::Dash;
         if has_own {
             state.set_arguments(words.iter().skip(1).cloned());

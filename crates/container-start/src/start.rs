@@ -1,4 +1,4 @@
-//! The whole reading, and what the caller gets of it.
+//! The entry point: runs one reading and collects its result.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use crate::{
 
 /// Reads which programs a container's command starts.
 ///
-/// Never fails: what cannot be followed is a hole or an assumption of the programs, and the end of the budget is
+/// Never fails. Unknown parts become holes or assumptions of the programs. An exhausted budget sets
 /// [`ContainerStart::is_cut_short`].
 pub fn read_start(command: &ContainerCommand, files: &dyn ImageFiles, launchers: &LauncherTable) -> ContainerStart {
     let mut start = read_once(command, files, launchers, false);
@@ -31,13 +31,13 @@ fn read_once(
     command: &ContainerCommand,
     files: &dyn ImageFiles,
     launchers: &LauncherTable,
-    is_given: bool,
+    provides_missing: bool,
 ) -> ContainerStart {
     let clean = |text: &String| clean_text(text.as_bytes());
     let mut reader = Reader {
         files,
         launchers,
-        is_given,
+        provides_missing,
         machine: &command.machine,
         holes: HoleTable::default(),
         patterns: PatternCache::default(),
@@ -61,7 +61,7 @@ fn read_once(
         .map(|(name, text)| (name.clone(), clean(text)));
     let mut environment: BTreeMap<String, String> = environment.collect();
     if let Some(account) = reader.account(if command.user.is_empty() { "root" } else { &command.user }) {
-        // An engine sets HOME where nothing else does.
+        // Engines set HOME only if nothing else did.
         environment.entry("HOME".to_owned()).or_insert(account.home);
     }
     let state = State {
@@ -92,11 +92,11 @@ fn read_once(
     }
 }
 
-/// The programs with the sets of their environments.
+/// Merges equal programs and collects their environments.
 fn collect_programs(seen: Vec<StartedProgram>, assumptions: &BTreeMap<String, Assumption>) -> Vec<StartedProgram> {
     let mut programs: Vec<StartedProgram> = Vec::new();
     for mut one in seen {
-        // What the engine starts and nothing follows is the main process itself.
+        // If the engine starts a program directly, that program is the main process.
         if one.place == "config" && one.rank == Rank::Started {
             one.rank = Rank::Main;
         }
@@ -118,7 +118,7 @@ fn collect_programs(seen: Vec<StartedProgram>, assumptions: &BTreeMap<String, As
     programs
 }
 
-/// Adds an environment to a set of at most eight; the last one forgets the loader variables where they would be more.
+/// Adds an environment, up to the limit. Beyond it, the loader variables of the last one become unknown.
 fn add_environment(set: &mut Vec<Environment>, environment: Environment) {
     let loader = |environment: &Environment| LOADER_VARIABLES.map(|name| environment.variables.get(name).cloned());
     if set.iter().any(|known| known.variables == environment.variables) {

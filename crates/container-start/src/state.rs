@@ -1,4 +1,4 @@
-//! What one run of a shell may look like at a statement.
+//! The state of one shell at a statement.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -17,7 +17,7 @@ pub(crate) enum ShellValue {
     List(Vec<String>),
 }
 
-/// A variable of a shell; one without a value is unset, and may be exported once it is set.
+/// A shell variable. One without a value is unset but may carry the export attribute.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Variable {
     pub value: Option<ShellValue>,
@@ -26,7 +26,7 @@ pub(crate) struct Variable {
 }
 
 impl Variable {
-    /// A variable as processes get them.
+    /// An exported variable.
     pub(crate) fn exported(text: &str) -> Self {
         let value = Some(ShellValue::Text(text.to_owned()));
         Self {
@@ -37,23 +37,23 @@ impl Variable {
     }
 }
 
-/// A function with the script that its body is of.
+/// A function and the script that defines it.
 #[derive(Debug)]
 pub(crate) struct Function {
     pub script: Rc<Script>,
     pub body: StmtSeq,
 }
 
-/// Who a process runs as.
+/// The user of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct User {
-    /// A name or number with a group behind a colon, as the image config has it.
+    /// A name or number, optionally followed by `:group`, as in the image config.
     pub name: String,
     /// The number, which may be a hole.
     pub uid: String,
 }
 
-/// Where a list of statements goes on.
+/// How execution continues after a list of statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Flow {
     #[default]
@@ -62,11 +62,11 @@ pub(crate) enum Flow {
     Continue(usize),
     Return,
     Exit,
-    /// The shell became another program, or goes round a loop for ever.
+    /// The shell was replaced by exec, or loops forever.
     Replaced,
 }
 
-/// An option of `set` or `shopt`, or a state that a shell has once come to.
+/// An option of `set` or `shopt`, or a sticky property of the shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ShellOption {
     AllExport,
@@ -77,20 +77,20 @@ pub(crate) enum ShellOption {
     NoCaseMatch,
     ExpandAliases,
     Interactive,
-    /// Unknown text was evaluated: what was unset may be set.
-    Clouded,
+    /// Unknown code ran, so unset variables may be set.
+    UnknownCodeRan,
 }
 
-/// A side of a condition that was not decided.
+/// One side of an undecided condition.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Branch {
-    /// Where the condition stands: `/entry.sh:12`.
+    /// The place of the condition: `/entry.sh:12`.
     pub place: String,
-    /// Whether this is the side on which it holds.
+    /// Whether the condition is true on this side.
     pub holds: bool,
 }
 
-/// One way that a shell may have come.
+/// One possible state of a shell.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
     pub variables: Rc<BTreeMap<String, Variable>>,
@@ -101,31 +101,31 @@ pub(crate) struct State {
     pub user: User,
     pub shell: Shell,
     pub script: Rc<Script>,
-    /// For each running function, what its local variables were before.
+    /// For each active function, the values that its local variables shadow.
     pub frames: Vec<BTreeMap<String, Option<Variable>>>,
     pub flow: Flow,
-    /// Whether the last command succeeded, if that is known.
+    /// Whether the last command succeeded; `None` if unknown.
     pub status: Option<bool>,
-    /// What was written to descriptor 1, where that is collected.
+    /// The captured standard output; `None` if it is not captured.
     pub output: Option<String>,
-    /// The standard input, where it is known.
+    /// The standard input; `None` if unknown.
     pub input: Option<String>,
-    /// How many files are being sourced.
+    /// The nesting of `source`.
     pub sourced: usize,
     pub options: BTreeSet<ShellOption>,
     /// The paths that commands may have changed.
     pub touched: Rc<BTreeSet<String>>,
     /// The last conditions that were not decided.
     pub branches: Vec<Branch>,
-    /// What `trap … EXIT` runs.
+    /// The argument of `trap … EXIT`.
     pub exit_trap: Option<String>,
-    /// Whether it runs for a substitution's output.
+    /// Whether it is a command substitution.
     pub is_substitution: bool,
-    /// Whether the main process goes on beside it.
+    /// Whether it is a child process, so that the main process continues.
     pub is_copy: bool,
 }
 
-/// The conditions that a state remembers.
+/// The maximum number of conditions that a state remembers.
 const BRANCHES: usize = 6;
 
 impl State {
@@ -149,7 +149,7 @@ impl State {
         self.variables.get(name).and_then(|variable| variable.value.as_ref())
     }
 
-    /// The text of a variable that is no array.
+    /// The text of a scalar variable.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         match self.value(name)? {
             ShellValue::Text(text) => Some(text),
@@ -157,7 +157,7 @@ impl State {
         }
     }
 
-    /// What separates fields; `None` if it is not known.
+    /// The value of IFS; `None` if unknown.
     pub(crate) fn separators(&self) -> Option<String> {
         match self.value("IFS") {
             None => Some(" \t\n".to_owned()),
@@ -191,7 +191,7 @@ impl State {
         }
     }
 
-    /// The words behind `$0` become others.
+    /// Replaces the positional parameters.
     pub(crate) fn set_arguments(&mut self, words: impl IntoIterator<Item = String>) {
         self.arguments.truncate(1);
         self.arguments.extend(words);
@@ -201,7 +201,7 @@ impl State {
         Rc::make_mut(&mut self.touched).extend(paths);
     }
 
-    /// Whether a command may have changed the path, something below it or a folder above.
+    /// Whether a command may have changed the path, its parents or anything below it.
     pub(crate) fn is_touched(&self, path: &str) -> bool {
         self.touched
             .iter()
@@ -216,7 +216,7 @@ impl State {
         }
     }
 
-    /// The same shell as a process of its own.
+    /// The same shell, forked.
     pub(crate) fn copied(&self) -> Self {
         Self {
             is_copy: true,
@@ -229,7 +229,7 @@ impl State {
         vec![self]
     }
 
-    /// The same on one side of a condition.
+    /// The same state on one side of a condition.
     pub(crate) fn branch(mut self, place: &str, holds: bool) -> Self {
         if self.branches.len() >= BRANCHES {
             self.branches.remove(0);
@@ -239,7 +239,7 @@ impl State {
         self
     }
 
-    /// The path from the root of a word, which a leading hole leaves as it is.
+    /// The absolute path of a word. A word that starts with a hole stays as it is.
     pub(crate) fn absolute(&self, path: &str) -> String {
         if path.starts_with('/') || path.starts_with(is_hole) {
             normalize(path)
@@ -248,10 +248,10 @@ impl State {
         }
     }
 
-    /// The environment that its programs get, with the variables in front of a command.
+    /// The environment that child processes get, including the assignments in front of the command.
     pub(crate) fn environment(&self, prefix: &BTreeMap<String, ShellValue>) -> BTreeMap<String, String> {
         let mut environment = BTreeMap::new();
-        // `local X` without a value leaves the children the outer one, but in dash, where it keeps the value itself.
+        // bash: after `local X` without a value, children still get the outer exported X. dash keeps the value in X itself.
         let frames = self.frames.iter().flatten().filter(|_| self.shell.is_bash());
         let outer = frames.filter(|(name, _)| LOADER_VARIABLES.contains(&name.as_str()) && self.value(name).is_none());
         let outer = outer.filter_map(|(name, variable)| Some((name, variable.as_ref()?)));
@@ -271,13 +271,13 @@ impl State {
         environment
     }
 
-    /// What the loader may see of it.
+    /// The part of the state that decides what the loader sees.
     pub(crate) fn loader_key(&self) -> impl PartialEq + use<> {
         let variables = LOADER_VARIABLES.map(|name| self.variables.get(name).cloned());
         (variables, self.flow, self.status, self.output.clone())
     }
 
-    /// Whether two states go on alike.
+    /// Whether two states continue identically.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let same_words =
             self.arguments == other.arguments && self.directory == other.directory && self.user == other.user;
@@ -288,18 +288,18 @@ impl State {
     }
 }
 
-/// Whether a path is a folder or lies below it.
+/// Whether a path is a directory or below it.
 pub(crate) fn is_below(path: &str, folder: &str) -> bool {
     let rest = path.strip_prefix(folder);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || folder.ends_with('/'))
 }
 
-/// The last part of a path.
+/// The last component of a path.
 pub(crate) fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// A path without `.`, `..` and empty parts, as os.path.normpath has it.
+/// A path without `.`, `..` and empty components (Python's `os.path.normpath`).
 pub(crate) fn normalize(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

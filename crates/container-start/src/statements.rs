@@ -13,18 +13,18 @@ use crate::state::{Flow, Function, ShellOption, State};
 use crate::value::is_open;
 use crate::words::is_absent;
 
-/// What the redirections of a command come to.
+/// The effect of a command's redirections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Redirection {
     Plain,
     /// They set the standard input.
     Input,
-    /// A file is not there, so that the command does not run.
+    /// An input file is missing, so the command does not run.
     Failed,
 }
 
 impl Reader<'_> {
-    /// Runs a list in each of these states.
+    /// Runs a list of statements in each state.
     pub(crate) fn run_list(&mut self, list: &StmtSeq, mut states: Vec<State>) -> Vec<State> {
         for statement in list.iter() {
             let mut next = Vec::new();
@@ -37,23 +37,25 @@ impl Reader<'_> {
             states = self.join(next);
         }
         if self.is_spent() {
-            // Loops within loops end with the budget, too.
-            states.iter_mut().for_each(|state| self.lose_rest(list.span, state));
+            // Nested loops stop here when the budget is exhausted.
+            states
+                .iter_mut()
+                .for_each(|state| self.forget_loader_variables(list.span, state));
         }
         states
     }
 
-    fn lose_rest(&mut self, span: Span, state: &mut State) {
+    fn forget_loader_variables(&mut self, span: Span, state: &mut State) {
         let place = state.place(span);
         self.lose_variables(state, &place, "the script is too long to be followed");
     }
 
     pub(crate) fn run_statement(&mut self, statement: &Stmt, mut state: State) -> Vec<State> {
         if !self.step() {
-            self.lose_rest(statement.span, &mut state);
+            self.forget_loader_variables(statement.span, &mut state);
             return vec![state];
         }
-        // Without a redirection nothing puts it back.
+        // Only a redirection replaces the input, so only then must it be restored.
         let has_redirects = !statement.redirects.is_empty();
         let input = has_redirects.then(|| state.input.clone()).flatten();
         let redirection = self.redirect(&statement.redirects, &mut state);
@@ -62,14 +64,14 @@ impl Reader<'_> {
             return state.finish(Some(false));
         }
         let has_input = redirection == Redirection::Input;
-        // bash prints the file of `$(<FILE)`.
+        // bash prints the file for `$(<FILE)`.
         let is_bare = matches!(&statement.command, Command::Simple(simple) if is_absent(&simple.name) && simple.assignments.is_empty());
         if has_input && is_bare && state.shell.is_bash() && state.output.is_some() {
             let text = state.input.take().unwrap_or_default();
             state.input = input;
             return self.print(state, &text, Some(true));
         }
-        // dash reads `cmd &> FILE` as `cmd & > FILE`.
+        // dash parses `cmd &> FILE` as `cmd & > FILE`.
         let is_cut = state.shell == Shell::Dash
             && statement
                 .redirects
@@ -79,7 +81,7 @@ impl Reader<'_> {
             let ended = self.run_command(&statement.command, state.copied());
             state.merge_touched(&ended);
             state.finish(Some(true))
-        } else if statement.redirects.iter().any(leaves_output) {
+        } else if statement.redirects.iter().any(redirects_stdout) {
             let collected = state.output.take();
             let mut ended = self.run_command(&statement.command, state);
             ended.iter_mut().for_each(|state| state.output.clone_from(&collected));
@@ -98,7 +100,7 @@ impl Reader<'_> {
         states
     }
 
-    /// Notes what the redirections read and write.
+    /// Applies input redirections and records written files.
     fn redirect(&mut self, redirects: &[Redirect], state: &mut State) -> Redirection {
         let mut redirection = Redirection::Plain;
         for redirect in redirects {
@@ -121,7 +123,8 @@ impl Reader<'_> {
                     redirection = Redirection::Input;
                 }
                 RedirectKind::Input => {
-                    let may_come = self.is_given || is_volatile(&path) || is_open(&text) || state.is_touched(&path);
+                    let may_come =
+                        self.provides_missing || is_volatile(&path) || is_open(&text) || state.is_touched(&path);
                     if !may_come && self.files.stat(&path).is_none() {
                         return Redirection::Failed;
                     }
@@ -204,7 +207,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A construct that is not followed.
+    /// Skips an unsupported construct and records an assumption.
     pub(crate) fn skip(&mut self, span: Span, state: State) -> Vec<State> {
         self.snippet = state.script.snippet(span);
         self.assume_keeps("construct", &state.place(span));
@@ -246,7 +249,7 @@ impl Reader<'_> {
                 Some(holds) if holds == stop => states.push(state),
                 Some(_) => {
                     let run = |reader: &mut Self| reader.run_statement(&command.right, state);
-                    states.extend(self.disbelieve_end(run, |_| vec![skipped], &place));
+                    states.extend(self.run_unless_dead_end(run, |_| vec![skipped], &place));
                 }
                 None => {
                     states.push(skipped.branch(&place, false));
@@ -257,7 +260,7 @@ impl Reader<'_> {
         states
     }
 
-    /// The left side's output is the right side's input; each runs as a process of its own.
+    /// Runs both sides in subshells and passes the output of the left to the right.
     fn run_pipeline(&mut self, command: &BinaryCommand, mut state: State) -> Vec<State> {
         let place = state.place(command.span);
         let texts = |states: &[State]| {
@@ -314,8 +317,8 @@ fn define_function(function: &FunctionDef, mut state: State) -> Vec<State> {
     state.finish(Some(true))
 }
 
-/// Whether a redirection takes descriptor 1 away.
-fn leaves_output(redirect: &Redirect) -> bool {
+/// Whether a redirection diverts standard output.
+fn redirects_stdout(redirect: &Redirect) -> bool {
     let kinds = [
         RedirectKind::Output,
         RedirectKind::Clobber,

@@ -13,11 +13,11 @@ pub(crate) struct Account {
     pub shell: String,
 }
 
-/// The user that a name without an account stands for.
+/// The user ID for a name without an account.
 const NOBODY: &str = "65534";
 
 impl Reader<'_> {
-    /// The account of a name or number; a group behind a colon does not count.
+    /// The account of a name or number, ignoring a `:group` suffix.
     pub(crate) fn account(&self, user: &str) -> Option<Account> {
         let user = user.split(':').next().unwrap_or_default();
         let accounts = self.files.read("/etc/passwd").map(clean_text)?;
@@ -35,7 +35,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A user as processes run as; an empty name is root.
+    /// The user of a process. An empty name means root.
     pub(crate) fn user(&self, name: &str) -> User {
         let short = name.split(':').next().unwrap_or_default();
         let is_number = !short.is_empty() && short.bytes().all(|byte| byte.is_ascii_digit());
@@ -49,7 +49,7 @@ impl Reader<'_> {
         User { name, uid }
     }
 
-    /// The home of `~NAME`, or of `~` alone.
+    /// The home directory of `~NAME`, or of `~` alone.
     pub(crate) fn home_of(&mut self, name: &str, state: &State) -> String {
         if name.is_empty() {
             return state.text("HOME").unwrap_or("/root").to_owned();
@@ -58,7 +58,7 @@ impl Reader<'_> {
         home.unwrap_or_else(|| self.hole(&state.script.path, &format!("the home of {name}")))
     }
 
-    /// The home and shell of a user that a process becomes.
+    /// The home and shell of an account that a process switches to.
     pub(crate) fn home_and_shell(&mut self, user: &str, place: &str) -> (String, String) {
         let shell = "/bin/sh".to_owned();
         match self.account(user) {
@@ -69,11 +69,11 @@ impl Reader<'_> {
         }
     }
 
-    /// `su` and `runuser` (util-linux): what they start, and with which environment.
+    /// Starts the command of `su` or `runuser` (util-linux) with its new environment.
     pub(crate) fn switch_user(&mut self, launcher: &Launcher, process: &Process, state: &mut State) {
         let place = &process.place;
         let name = process.words.first().map_or("", String::as_str);
-        let (given, mut own) = read_between(launcher, &process.words);
+        let (given, mut own) = read_interleaved(launcher, &process.words);
         if let Some(option) = &given.unknown {
             self.assume_option(name, option, place);
         }
@@ -116,7 +116,7 @@ impl Reader<'_> {
         self.launch(next, state);
     }
 
-    /// What `sudo` keeps of the environment (sudoers(5), `env_reset`): of the loader's variables nothing.
+    /// Applies the environment reset of `sudo` (sudoers(5), `env_reset`). It removes all loader variables.
     pub(crate) fn become_root(&mut self, process: &mut Process, state: &mut State) {
         process.environment.retain(|name, _| !name.starts_with("LD_"));
         for (name, value) in &mut process.environment {
@@ -127,7 +127,7 @@ impl Reader<'_> {
         state.user = self.user("root");
     }
 
-    /// What `sudo` starts: a command with variables in front, or a shell.
+    /// The words that `sudo` starts: a command with optional variables in front, or a shell.
     pub(crate) fn sudo_words(
         &mut self,
         given: &GivenOptions,
@@ -162,8 +162,8 @@ fn shell_words(shell: String, is_login: bool, code: Option<&str>) -> Vec<String>
     [shell].into_iter().chain(words).collect()
 }
 
-/// Options and words in any order, up to `--`.
-fn read_between(launcher: &Launcher, words: &[String]) -> (GivenOptions, Vec<String>) {
+/// Reads options and operands in any order, up to `--`.
+fn read_interleaved(launcher: &Launcher, words: &[String]) -> (GivenOptions, Vec<String>) {
     let (mut all, mut own, mut rest) = (GivenOptions::default(), Vec::new(), words.to_vec());
     loop {
         let given = launcher.read_options(&rest);

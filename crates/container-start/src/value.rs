@@ -1,35 +1,35 @@
-//! Values whose parts may be unknown.
+//! Values with unknown parts.
 //!
-//! Inside the crate a value is a `String`: each hole in it is one character of a private plane, the number of its record
-//! in the [`HoleTable`]. Text of the image never holds such a character ([`clean_text`]).
+//! Inside the crate a value is a `String`. Each hole is one private-use character that encodes its index in the
+//! [`HoleTable`]. Text from the image never contains such a character ([`clean_text`]).
 
 /// The value of a variable or a word: known text with holes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Value {
-    /// The parts in order; no two texts stand side by side.
+    /// The parts in order. Adjacent texts are merged.
     pub pieces: Vec<ValuePiece>,
 }
 
 /// A part of a value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ValuePiece {
-    /// What is known.
+    /// Known text.
     Text(String),
-    /// What only a run can tell.
+    /// A part that depends on run time.
     Hole(Hole),
 }
 
-/// Why a part of a value is not known.
+/// Why a part of a value is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hole {
-    /// Where it comes from: `/entry.sh:12`.
+    /// The place of its origin: `/entry.sh:12`.
     pub place: String,
-    /// What it is: "the output of `nvidia-smi`".
+    /// The origin in words: "the output of `nvidia-smi`".
     pub reason: String,
 }
 
 impl Value {
-    /// The whole text; `None` if a part of it is not known.
+    /// The whole text; `None` if it has a hole.
     pub fn text(&self) -> Option<&str> {
         match &*self.pieces {
             [] => Some(""),
@@ -46,7 +46,7 @@ impl Value {
         })
     }
 
-    /// The text with `by` in the place of each hole.
+    /// The text with each hole replaced by `by`.
     pub fn filled(&self, by: &str) -> String {
         let texts = self.pieces.iter().map(|piece| match piece {
             ValuePiece::Text(text) => text,
@@ -64,18 +64,18 @@ impl From<&str> for Value {
     }
 }
 
-/// What an unknown part stands for, as far as a reader goes on by it.
+/// The origin of an unknown part. Later decisions depend on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HoleKind {
-    /// A variable or file that only a run brings.
+    /// A variable or file that the engine may provide.
     Given,
-    /// The output of a program by this name.
+    /// The output of the program with this name.
     Output(String),
     /// Anything else.
     Other,
 }
 
-/// The records of all holes of one reading.
+/// All holes of one reading.
 #[derive(Debug, Default)]
 pub(crate) struct HoleTable {
     records: Vec<(Hole, HoleKind)>,
@@ -86,13 +86,13 @@ const FIRST: u32 = 0xF_0000;
 const LAST: u32 = 0xF_FFFD;
 
 impl HoleTable {
-    /// The text of a hole; the same reason at the same place is the same hole.
+    /// The text of a hole. Equal records share one hole.
     pub(crate) fn add(&mut self, kind: HoleKind, place: &str, reason: &str) -> String {
         let (place, reason) = (place.to_owned(), reason.to_owned());
         let record = (Hole { place, reason }, kind);
         let known = self.records.iter().position(|other| *other == record);
         let number = known.unwrap_or_else(|| {
-            // Beyond the last character the last record serves for all.
+            // If all characters are used, the last record serves for the rest.
             if self.records.len() <= (LAST - FIRST) as usize {
                 self.records.push(record);
             }
@@ -111,7 +111,7 @@ impl HoleTable {
             .map(|(_, kind)| kind)
     }
 
-    /// The text as the caller sees it.
+    /// Converts the internal form into a public value.
     pub(crate) fn value(&self, text: &str) -> Value {
         let mut value = Value::default();
         for letter in text.chars() {
@@ -134,20 +134,20 @@ pub(crate) fn is_hole(letter: char) -> bool {
     (FIRST..=LAST).contains(&(letter as u32))
 }
 
-/// Whether a part of the text is not known.
+/// Whether the text has a hole.
 pub(crate) fn is_open(text: &str) -> bool {
     text.contains(is_hole)
 }
 
-/// Whether nothing of the text is known, so that it may be empty, or several words.
+/// Whether the text is only holes. Such a text may be empty or several words.
 pub(crate) fn is_all_hole(text: &str) -> bool {
     !text.is_empty() && text.chars().all(is_hole)
 }
 
-/// Bytes of the image as text in which no character stands for a hole; what is not UTF-8 becomes U+FFFD.
+/// Decodes bytes from the image. Invalid UTF-8 and characters reserved for holes become U+FFFD.
 pub(crate) fn clean_text(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).into_owned();
-    // The holes' characters begin with this byte.
+    // The UTF-8 form of every reserved character starts with 0xF3, so most texts skip the scan.
     let may_have_hole = bytes.contains(&0xF3);
     if may_have_hole {
         text.replace(is_hole, "\u{FFFD}")

@@ -15,19 +15,19 @@ use crate::value::is_open;
 /// A part of a word after its expansion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Text that neither splits nor matches files.
+    /// Quoted text: neither split nor matched against files.
     Quoted(String),
-    /// Text of the script itself: it does not split, and its wildcards match files.
+    /// Unquoted text of the script: not split, but its wildcards match files.
     Literal(String),
-    /// What an unquoted expansion gave: it splits, and its wildcards match files.
+    /// The result of an unquoted expansion: split, and its wildcards match files.
     Expanded(String),
-    /// Where one field ends and the next begins: between the parameters of `"$@"`.
+    /// A field boundary between the parameters of `"$@"`.
     Break,
-    /// What `"$@"` is without parameters: no field of its own.
+    /// `"$@"` without parameters: produces no field.
     Nothing,
 }
 
-/// What stands around the parts of a word.
+/// The quoting around the parts of a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Context {
     Plain,
@@ -39,7 +39,7 @@ pub(crate) enum Context {
 }
 
 impl Context {
-    /// Text of an expansion in this context.
+    /// Wraps the result of an expansion in this context.
     pub(crate) fn piece(self, text: String) -> Piece {
         if self == Self::Plain {
             Piece::Expanded(text)
@@ -48,7 +48,7 @@ impl Context {
         }
     }
 
-    /// The letters from which a backslash takes the meaning.
+    /// The characters that a backslash escapes here.
     fn special(self) -> &'static str {
         match self {
             Self::Plain | Self::Heredoc => "$`\\",
@@ -58,7 +58,7 @@ impl Context {
     }
 }
 
-/// Removes the backslashes before special letters and, with it, before the end of a line.
+/// Removes backslashes before `special` characters, and line continuations.
 fn unescape_some(source: &str, special: &str) -> String {
     let mut text = String::with_capacity(source.len());
     let mut letters = source.chars().peekable();
@@ -72,7 +72,7 @@ fn unescape_some(source: &str, special: &str) -> String {
     text
 }
 
-/// The pieces as one text, quoted text as `quote` has it.
+/// Joins pieces into one text, with `quote` applied to quoted text.
 fn joined(pieces: &[Piece], quote: fn(&str) -> String) -> String {
     let texts = pieces.iter().map(|piece| match piece {
         Piece::Quoted(text) => quote(text),
@@ -83,12 +83,12 @@ fn joined(pieces: &[Piece], quote: fn(&str) -> String) -> String {
     texts.collect()
 }
 
-/// The pieces as one text.
+/// Joins pieces into one text.
 pub(crate) fn joined_text(pieces: &[Piece]) -> String {
     joined(pieces, str::to_owned)
 }
 
-/// Whether a word stands for none: the name of a command that only assigns.
+/// Whether the parser inserted this word for a missing command name (assignments only).
 pub(crate) fn is_absent(word: &Word) -> bool {
     matches!(&*word.parts, [WordPartNode { kind: WordPart::Literal(LiteralText::Owned(text)), .. }] if text.is_empty())
 }
@@ -103,18 +103,18 @@ impl Reader<'_> {
         words.into_iter().flat_map(|word| self.fields(word, state)).collect()
     }
 
-    /// The fields of a word: split, with braces and file names expanded.
+    /// Expands a word into fields, including braces and file names.
     pub(crate) fn fields(&mut self, word: &Word, state: &mut State) -> Vec<String> {
         let pieces = self.word_pieces(word, state);
         self.piece_fields(&pieces, state)
     }
 
-    /// The text of a word that makes one field.
+    /// Expands a word without splitting.
     pub(crate) fn word_text(&mut self, word: &Word, state: &mut State) -> String {
         joined_text(&self.word_pieces(word, state))
     }
 
-    /// A word as a pattern, in which what is quoted matches itself alone.
+    /// Expands a word into a pattern. Its quoted parts match literally.
     pub(crate) fn word_pattern(&mut self, word: &Word, state: &mut State) -> String {
         joined(&self.word_pieces(word, state), escape_pattern)
     }
@@ -123,7 +123,7 @@ impl Reader<'_> {
         self.pieces(&word.parts, state, Context::Plain)
     }
 
-    /// The pieces of parts in a context.
+    /// Expands the parts of a word in a context.
     pub(crate) fn pieces(&mut self, parts: &[WordPartNode], state: &mut State, context: Context) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let is_quoted = context != Context::Plain;
@@ -142,7 +142,7 @@ impl Reader<'_> {
                 WordPart::SingleQuoted { value, dollar } => {
                     let text = value.slice(&state.script.text);
                     pieces.push(Piece::Quoted(match (dollar, state.shell) {
-                        // In quotes they are letters, and what is between them is expanded.
+                        // Inside double quotes, single quotes are literal and their content is expanded.
                         (false, _) if is_quoted && text.contains(['$', '`', '\\']) => {
                             self.hole(&place, "a text in quotes within quotes")
                         }
@@ -189,7 +189,7 @@ impl Reader<'_> {
         pieces
     }
 
-    /// A literal without quotes: backslashes quote, a tilde at its beginning is a home.
+    /// Expands an unquoted literal: backslash escapes and a leading tilde.
     fn literal_pieces(&mut self, text: &str, is_first: bool, is_whole: bool, state: &State, pieces: &mut Vec<Piece>) {
         let mut rest = text;
         if is_first && let Some((home, behind)) = self.split_home(text, is_whole, state) {
@@ -214,7 +214,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The home at the beginning of a text with a tilde, and what follows it.
+    /// The home directory for a leading `~` or `~NAME`, and the rest of the text.
     fn split_home<'t>(&mut self, text: &'t str, is_whole: bool, state: &State) -> Option<(String, &'t str)> {
         let after = text.strip_prefix('~')?;
         let end = after.find(['/', ':']).unwrap_or(after.len());
@@ -222,14 +222,14 @@ impl Reader<'_> {
             .split_at_checked(end)
             .filter(|(_, behind)| is_whole || !behind.is_empty())?;
         let home = self.home_of(name, state);
-        // busybox drops what follows an unknown user.
+        // busybox drops the text behind an unknown user.
         let behind = if is_open(&home) { "" } else { behind };
         Some((home, behind))
     }
 
-    /// The value of an assignment: nothing splits, and a tilde behind a colon is a home.
+    /// The value of an assignment: no splitting, and `~` is also expanded behind a colon.
     pub(crate) fn assigned_text(&mut self, word: &Word, state: &mut State) -> String {
-        // HACK: shuck-parser 0.2.8 misplaces what follows `\"` in the value of an assignment.
+        // HACK: shuck-parser 0.2.8 assigns wrong spans behind `\"` in the value of an assignment.
         if word.span.slice(&state.script.text).contains("\\\"") {
             return self.hole(&state.place(word.span), "a value with a quoted quote");
         }
@@ -249,7 +249,7 @@ impl Reader<'_> {
         self.bounded(state, text)
     }
 
-    /// A pattern of `case` or of an expansion.
+    /// Expands a pattern of `case` or of a parameter expansion.
     pub(crate) fn case_pattern(&mut self, pattern: &Pattern, state: &mut State) -> String {
         let mut text = String::new();
         for part in &pattern.parts {
@@ -265,7 +265,7 @@ impl Reader<'_> {
         text
     }
 
-    /// Whether a text matches a pattern, if that is known.
+    /// Whether a text matches a pattern; `None` if unknown.
     pub(crate) fn match_text(&mut self, text: &str, pattern: &str, state: &State) -> Option<bool> {
         if pattern == "*" {
             return Some(true);
@@ -274,7 +274,7 @@ impl Reader<'_> {
         is_known.then(|| self.patterns.matches(pattern, text)).flatten()
     }
 
-    /// The body of a heredoc as the command reads it.
+    /// The body of a heredoc after expansion.
     pub(crate) fn heredoc_text(&mut self, heredoc: &Heredoc, state: &mut State) -> String {
         let mut text = String::new();
         for part in &heredoc.body.parts {
@@ -302,14 +302,14 @@ impl Reader<'_> {
         text
     }
 
-    /// A number that is computed, or a hole.
+    /// The result of an arithmetic expansion, or a hole.
     fn computed_text(&mut self, expression: Option<&ArithmeticExprNode>, span: Span, state: &mut State) -> String {
         let number = expression.and_then(|expression| self.evaluate_number(expression, state));
         let text = number.map(|number| number.to_string());
         text.unwrap_or_else(|| self.hole(&state.place(span), "a number that is computed"))
     }
 
-    /// What a list prints, without the newlines at its end.
+    /// The output of a command substitution, without trailing newlines.
     fn substitute(
         &mut self,
         list: &StmtSeq,
@@ -318,7 +318,7 @@ impl Reader<'_> {
         state: &mut State,
     ) -> String {
         let place = state.place(span);
-        // The tree of a list in backticks is of its raw text: the shell takes some backslashes away before it parses it.
+        // The parser reads backticks without removing their backslashes first, so its tree would be wrong.
         let is_raw = syntax == CommandSubstitutionSyntax::Backtick && span.slice(&state.script.text).contains('\\');
         if is_raw {
             self.assume_keeps("unparsed", &place);

@@ -1,12 +1,12 @@
-//! `ldd` for an image: what its own dynamic loader would load for an object, without running anything.
+//! `ldd` for an image: lists what the image's dynamic loader would load for an object, without running anything.
 //!
 //! ```text
 //! cargo run -p image-linkage --example image_ldd -- OBJECT ROOT
 //! cargo run -p image-linkage --example image_ldd -- OBJECT LAYER.tar.gz...
 //! ```
 //!
-//! `OBJECT` is a path in the image, `ROOT` a folder with an unpacked root file system; layers are tar files, the lowest
-//! first, plain or compressed by gzip or zstd.
+//! `OBJECT` is a path in the image, and `ROOT` a folder with an unpacked root file system. Layers are tar files, lowest
+//! first, plain or compressed with gzip or zstd.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -36,7 +36,7 @@ fn main() -> Result<(), AnyError> {
     Ok(())
 }
 
-/// The lines that are printed for the object at the path `object`.
+/// The output lines for the object at the path `object`.
 pub fn image_ldd(object: &[u8], layers: &[PathBuf]) -> Result<Vec<String>, AnyError> {
     let indexes = layers
         .iter()
@@ -46,7 +46,7 @@ pub fn image_ldd(object: &[u8], layers: &[PathBuf]) -> Result<Vec<String>, AnyEr
     resolve_object(&rootfs, object).map_err(|why| format!("{}: {why}", escape_bytes(object)).into())
 }
 
-/// A layer, or a folder, which is packed while it is read: nothing is written anywhere.
+/// Reads a layer file, or a folder, which is packed in memory.
 fn read_layer(path: &Path) -> Result<LayerIndex, AnyError> {
     let name = path.display().to_string();
     let (expected, options) = (ExpectedBlob::default(), IndexOptions::default());
@@ -61,7 +61,7 @@ fn read_layer(path: &Path) -> Result<LayerIndex, AnyError> {
             tar.append_dir_all(".", path).and_then(|()| tar.finish())
         });
         let index = index_layer(&name, reader, &expected, &options);
-        // What cannot be packed explains a tar that was cut short better than the tar does.
+        // A packing error explains a truncated tar better than the tar reader does.
         packed.join().map_err(|_panic| "the folder cannot be packed")??;
         Ok(index?)
     })
@@ -81,7 +81,7 @@ fn resolve_object(rootfs: &Rootfs, object: &[u8]) -> Result<Vec<String>, &'stati
         cpu,
         from_driver: &|_| false,
     };
-    // As `ldd` does it: the object is an argument of the loader, so that libraries can be asked about, too.
+    // Like `ldd`: the object is an argument of the loader, so that libraries work too.
     let found = SimulatedProcess::new(&setup).start(object, StartMode::Listed);
     let loaded = found.objects.iter().skip(1).map(|it| {
         let (name, path) = (escape_bytes(&it.name), escape_bytes(&it.path));

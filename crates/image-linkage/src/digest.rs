@@ -1,4 +1,4 @@
-//! Digests, and bytes checked against the digest and size that name them.
+//! Digests, and readers that verify bytes against a digest and a size.
 
 use crate::escape::escape_bytes;
 use std::fmt;
@@ -8,20 +8,20 @@ use std::str::FromStr;
 use sha2::digest::DynDigest;
 use sha2::{Sha256, Sha384, Sha512};
 
-/// The algorithms that image-spec registers (descriptor.md, "Registered Algorithms"), and the hexadecimal digits of
-/// a digest by each of them.
+/// The algorithms registered by image-spec (descriptor.md, "Registered Algorithms"), each with its number of
+/// hexadecimal digits.
 const REGISTERED: [(&str, usize); 3] = [("sha256", 64), ("sha384", 96), ("sha512", 128)];
 
-/// A digest as a descriptor writes it, `algorithm:encoded` (image-spec, descriptor.md, "Digests").
+/// A digest as in a descriptor, `algorithm:encoded` (image-spec, descriptor.md, "Digests").
 ///
-/// A digest by a registered algorithm is always lowercase hexadecimal of the algorithm's length, so that it may become
-/// part of a file name. One by another algorithm is text of the specification's grammar and can be compared with
-/// another, but not computed: an index may list images that nobody asks for.
+/// A digest with a registered algorithm is lowercase hexadecimal of the right length, so it is safe in a file name.
+/// Other algorithms are accepted and compared as text but cannot be computed: an index may list images with them that
+/// are never read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(Box<str>);
 
 impl Digest {
-    /// The digest of `bytes` by SHA-256, the one algorithm that every client must know (image-spec, descriptor.md).
+    /// The SHA-256 digest of `bytes`. Every client must support SHA-256 (image-spec, descriptor.md).
     pub fn of(bytes: &[u8]) -> Self {
         let mut hasher = DigestHasher::default();
         hasher.update(bytes);
@@ -33,23 +33,23 @@ impl Digest {
         self.parts().0
     }
 
-    /// What stands behind the colon: hexadecimal digits for a registered algorithm.
+    /// The part behind the colon: hexadecimal digits for a registered algorithm.
     pub fn digest(&self) -> &str {
         self.parts().1
     }
 
     fn parts(&self) -> (&str, &str) {
-        self.0.split_once(':').expect("what is parsed holds a colon")
+        self.0.split_once(':').expect("a parsed digest contains a colon")
     }
 }
 
 impl FromStr for Digest {
-    /// What is wrong with the text.
+    /// Why the text is not a digest.
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (algorithm, encoded) = text.split_once(':').ok_or("missing ':' in digest")?;
-        // The grammar of descriptor.md: components of lowercase letters and digits, one separator between two.
+        // Grammar of descriptor.md: components of lowercase letters and digits, joined by single separators.
         for part in algorithm.split(['+', '.', '_', '-']) {
             if part.is_empty() {
                 return Err("Empty algorithm component".to_owned());
@@ -68,13 +68,13 @@ impl FromStr for Digest {
         if !encoded.bytes().all(is_encoded) {
             return Err(format!("Invalid encoded value {}", escape_bytes(encoded.as_bytes())));
         }
-        // Digests with an unknown algorithm pass if they keep to the grammar (image-spec, descriptor.md, "Digests").
+        // Unknown algorithms pass if they follow the grammar (image-spec, descriptor.md, "Digests").
         if let Some((_, expected)) = REGISTERED.iter().find(|(name, _)| *name == algorithm) {
             let found = encoded.len();
             if found != *expected {
                 return Err(format!("Invalid digest length {found} expected {expected}"));
             }
-            // Digests are compared as text, so that uppercase would be another digest of the same bytes.
+            // Digests are compared as text, so uppercase digits would make equal digests differ.
             if !encoded.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
                 return Err(format!("Invalid non-hexadecimal character in digest: {encoded}"));
             }
@@ -115,7 +115,7 @@ pub struct DigestHasher {
 }
 
 impl Default for DigestHasher {
-    /// SHA-256, which every engine and registry knows.
+    /// SHA-256, the default of every engine and registry.
     fn default() -> Self {
         Self {
             algorithm: "sha256",
@@ -125,9 +125,9 @@ impl Default for DigestHasher {
 }
 
 impl DigestHasher {
-    /// A hasher for the algorithm of `digest`; SHA-256 when there is nothing to compare with.
+    /// A hasher for the algorithm of `digest`; SHA-256 if there is no digest.
     ///
-    /// Errors: The algorithm, when it is not one of the registered ones.
+    /// Errors: The name of an unregistered algorithm.
     pub fn new(digest: Option<&Digest>) -> Result<Self, String> {
         let (algorithm, hasher): (_, Box<dyn DynDigest + Send>) = match digest.map_or("sha256", Digest::algorithm) {
             "sha256" => return Ok(Self::default()),
@@ -138,18 +138,18 @@ impl DigestHasher {
         Ok(Self { algorithm, hasher })
     }
 
-    /// Takes in the next bytes.
+    /// Hashes the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
     }
 
-    /// The digest of everything taken in.
+    /// The digest of all bytes so far.
     pub fn finish(self) -> Digest {
         Digest(format!("{}:{}", self.algorithm, to_hex(&self.hasher.finalize())).into())
     }
 }
 
-/// The bytes in lowercase hexadecimal, two digits each.
+/// Lowercase hexadecimal, two digits for each byte.
 pub fn to_hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes
@@ -160,7 +160,7 @@ pub fn to_hex(bytes: &[u8]) -> String {
         })
 }
 
-/// Hashes and counts the bytes that are read through it, and refuses the first byte past `limit`.
+/// Hashes and counts the bytes read through it. Fails at the first byte past `limit`.
 pub(crate) struct HashingReader<R> {
     inner: R,
     hasher: DigestHasher,
@@ -169,7 +169,7 @@ pub(crate) struct HashingReader<R> {
 }
 
 impl<R> HashingReader<R> {
-    /// Reads from `inner`; more than `limit` bytes are an error at the first surplus byte.
+    /// Reads from `inner`. The first byte past `limit` is an error.
     pub(crate) fn new(inner: R, hasher: DigestHasher, limit: Option<u64>) -> Self {
         Self {
             inner,
@@ -181,7 +181,7 @@ impl<R> HashingReader<R> {
 
     fn check(&self) -> io::Result<()> {
         match self.limit {
-            // One byte too many is enough: a source that sends without end is not read to its end.
+            // Stop at the first extra byte; the source may never end.
             Some(limit) if self.read > limit => Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
                 format!("more than the expected {limit} bytes"),
@@ -190,7 +190,7 @@ impl<R> HashingReader<R> {
         }
     }
 
-    /// The digest and the number of the bytes read.
+    /// The digest and number of the bytes read.
     pub(crate) fn finish(self) -> (Digest, u64) {
         (self.hasher.finish(), self.read)
     }
@@ -205,7 +205,7 @@ impl<R: Read> Read for HashingReader<R> {
     }
 }
 
-/// Reads to the end and fails there unless the bytes are those that a digest and a size name.
+/// Reads to the end, then fails unless digest and size match.
 pub struct VerifiedReader<R> {
     inner: Option<HashingReader<R>>,
     what: String,
@@ -214,9 +214,9 @@ pub struct VerifiedReader<R> {
 }
 
 impl<R: Read> VerifiedReader<R> {
-    /// Reads `inner`, named `what` in errors, whose bytes are to be those of `digest`.
+    /// Verifies the bytes of `inner` against `digest` and `size`. Errors call it `what`.
     ///
-    /// Errors: The algorithm, when it is not one of the registered ones.
+    /// Errors: The name of an unregistered algorithm.
     pub fn new(inner: R, what: String, digest: Digest, size: u64) -> Result<Self, String> {
         let hasher = DigestHasher::new(Some(&digest))?;
         Ok(Self {
@@ -228,7 +228,7 @@ impl<R: Read> VerifiedReader<R> {
     }
 
     fn compare(&mut self) -> io::Result<usize> {
-        // Taken out: who asks again behind the end gets the end again, not a digest of nothing.
+        // Taken, so that another read after the end returns 0 again instead of hashing nothing.
         let Some(inner) = self.inner.take() else {
             return Ok(0);
         };
@@ -252,7 +252,7 @@ impl<R: Read> Read for VerifiedReader<R> {
             return Ok(0);
         };
         match inner.read(buf)? {
-            // A read into an empty buffer gives 0 as well, and is not the end.
+            // A read into an empty buffer also returns 0.
             0 if !buf.is_empty() => self.compare(),
             n => Ok(n),
         }
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_those_of_the_digest_are_an_error_at_the_end() {
+    fn a_digest_mismatch_is_an_error_at_the_end() {
         assert_eq!(read(b"content", b"content"), Ok(b"content".to_vec()));
         assert_eq!(read(b"", b""), Ok(Vec::new()));
         for other in [&b"c0ntent"[..], b"conten", b""] {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_specification_allows_is_a_digest() {
+    fn digests_follow_the_specification() {
         let hex = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         let parsed = |text: &str| text.parse::<Digest>();
         let digest = parsed(&format!("sha256:{hex}")).unwrap();

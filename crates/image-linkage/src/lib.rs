@@ -1,8 +1,8 @@
-//! What the dynamic loader would do in a container image, worked out from the image's bytes.
+//! Predicts what the dynamic loader does in a container image, from the image's bytes.
 //!
-//! The flow is one way: a layer is read once as a stream into an index of facts ([`layer`], [`elf`]), the indexes are
-//! applied to one file system ([`rootfs`]), and the dynamic loader's search is followed on it ([`loader`]). Nothing here
-//! knows a particular library, touches the network or the host's files, or executes anything.
+//! Data flows one way. A layer is streamed once into an index of facts ([`layer`], [`elf`]). The indexes are applied to
+//! one file system ([`rootfs`]), and the dynamic loader's search is simulated on it ([`loader`]). The crate knows no
+//! particular library, does no network or host file access, and executes nothing.
 
 pub mod digest;
 pub mod elf;

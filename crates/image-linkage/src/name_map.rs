@@ -1,23 +1,23 @@
-//! A map of the names in one folder that takes little more memory than the names: an image can have millions of files,
-//! and a map of owned strings takes four times as much.
+//! A compact map for the names in one folder. Images can have millions of files, and a map with owned strings uses four
+//! times the memory.
 
 use std::fmt;
 
-/// The names in one chunk, at most: what an insertion has to move.
+/// The maximum names in one chunk. An insertion moves at most this many.
 const CHUNK: usize = 256;
 
-/// Values by name, sorted by the bytes of the names.
+/// Values by name, sorted by the bytes of the name.
 #[derive(Clone)]
 pub struct NameMap<V> {
-    /// Sorted, none of them empty, and each with names that are all less than those of the next.
+    /// Sorted, non-empty and disjoint: all names of a chunk are less than those of the next.
     chunks: Vec<NameChunk<V>>,
 }
 
 #[derive(Clone)]
 struct NameChunk<V> {
-    /// The bytes of the names, in the order in which they came; those that were removed are still there.
+    /// The bytes of the names in insertion order, including removed ones.
     bytes: Vec<u8>,
-    /// Where each name lies in the bytes, and its value, sorted by name.
+    /// The position of each name in the bytes and its value, sorted by name.
     items: Vec<NamedItem<V>>,
 }
 
@@ -29,14 +29,14 @@ struct NamedItem<V> {
 }
 
 impl<V> NameMap<V> {
-    /// The value of a name, with the name as it is held.
+    /// The value of a name, and the stored name.
     pub(crate) fn get(&self, name: &[u8]) -> Option<(&[u8], &V)> {
         let chunk = self.chunks.get(self.chunk_of(name))?;
         let item = chunk.items.get(chunk.find(name).ok()?)?;
         Some((chunk.name(item), &item.value))
     }
 
-    /// The value of a name, to be changed.
+    /// A mutable reference to the value of a name.
     pub(crate) fn get_mut(&mut self, name: &[u8]) -> Option<&mut V> {
         let at = self.chunk_of(name);
         let chunk = self.chunks.get_mut(at)?;
@@ -44,12 +44,12 @@ impl<V> NameMap<V> {
         chunk.items.get_mut(at).map(|item| &mut item.value)
     }
 
-    /// Sets the value of a name and returns the one that it had.
+    /// Inserts a value. Returns the previous one.
     pub(crate) fn insert(&mut self, name: &[u8], value: V) -> Option<V> {
         if self.chunks.is_empty() {
             self.chunks.push(NameChunk::default());
         }
-        // Names mostly come in their order: nothing has to be searched for those.
+        // Names usually arrive in order, so try the end first.
         let last = self.chunks.last().and_then(NameChunk::last_name);
         let (at, place) = if last.is_none_or(|last| last < name) {
             let at = self.chunks.len() - 1;
@@ -71,7 +71,7 @@ impl<V> NameMap<V> {
             chunk.put(place, name, value);
             return None;
         }
-        // A chunk that is cut in half where names come in their order would stay half empty.
+        // If names arrive in order, start an empty chunk; halving would leave every chunk half empty.
         let kept = if is_last && place == CHUNK { CHUNK } else { CHUNK / 2 };
         let behind = chunk.split_off(kept);
         self.chunks.insert(at + 1, behind);
@@ -84,7 +84,7 @@ impl<V> NameMap<V> {
         None
     }
 
-    /// Removes a name and returns its value.
+    /// Removes a name. Returns its value.
     pub(crate) fn remove(&mut self, name: &[u8]) -> Option<V> {
         let at = self.chunk_of(name);
         let chunk = self.chunks.get_mut(at)?;
@@ -99,18 +99,18 @@ impl<V> NameMap<V> {
         self.chunks.clear();
     }
 
-    /// Whether there is no name.
+    /// Whether the map is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
 
-    /// The names with their values, sorted.
+    /// The names and values, sorted.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], &V)> {
         let items = |chunk| NameChunk::iter(chunk);
         self.chunks.iter().flat_map(items)
     }
 
-    /// The chunk that holds a name, or would.
+    /// The index of the chunk for a name.
     fn chunk_of(&self, name: &[u8]) -> usize {
         let starts_behind = |chunk: &NameChunk<V>| chunk.iter().next().is_some_and(|(first, _)| first <= name);
         self.chunks.partition_point(starts_behind).saturating_sub(1)
@@ -136,14 +136,14 @@ impl<V> NameChunk<V> {
     }
 
     fn put(&mut self, place: usize, name: &[u8], value: V) {
-        // What an image calls a file has no more than 4 GiB: `Limits::path_bytes`.
+        // A name is far below 4 GiB: `Limits::path_bytes`.
         let number = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         let (start, length) = (number(self.bytes.len()), number(name.len()));
         self.bytes.extend_from_slice(name);
         self.items.insert(place, NamedItem { start, length, value });
     }
 
-    /// Takes the items from the `kept`th on away; both sides let go of bytes that are not theirs.
+    /// Splits the chunk at index `kept`. Both halves drop the bytes of removed names.
     fn split_off(&mut self, kept: usize) -> Self {
         let from = std::mem::take(&mut self.bytes);
         let behind = self.items.split_off(kept);
@@ -179,7 +179,7 @@ impl<V> Default for NameChunk<V> {
 
 impl<V: PartialEq> PartialEq for NameMap<V> {
     fn eq(&self, other: &Self) -> bool {
-        // Where the chunks end is by the order of insertion.
+        // Chunk boundaries depend on insertion order.
         self.iter().eq(other.iter())
     }
 }
@@ -203,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_says_what_a_map_of_strings_says(steps in prop::collection::vec((0..900_u32, prop::bool::weighted(0.7)), 0..2000)) {
+        fn behaves_like_a_map_of_strings(steps in prop::collection::vec((0..900_u32, prop::bool::weighted(0.7)), 0..2000)) {
             let (mut map, mut known) = (NameMap::default(), BTreeMap::new());
             for (at, (name, is_new)) in steps.into_iter().enumerate() {
                 let name = name.to_string().into_bytes();
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_their_order_fill_the_chunks() {
+    fn names_in_order_fill_the_chunks() {
         let mut map = NameMap::default();
         for at in 0..10 * CHUNK {
             map.insert(format!("{at:05}").as_bytes(), ());

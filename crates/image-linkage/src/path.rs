@@ -1,4 +1,4 @@
-//! A path inside an image.
+//! Paths inside an image.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -7,19 +7,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::escape;
 
-/// A normalised path inside an image's root, kept as bytes without the leading `/`; the root is empty.
+/// A normalized path inside an image, stored as bytes without the leading `/`. The root is empty.
 ///
-/// It holds no `.`, no `..`, no empty component and no NUL. It is never a path of the host.
+/// It contains no `.`, no `..`, no empty component and no NUL. It never is a host path.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct RootPath(Box<[u8]>);
 
 impl RootPath {
-    /// Returns the path that the name of a tar member, or a path inside the image, stands for. `..` goes up
-    /// and stops at the root, as it does after `chroot`.
+    /// Normalizes a path or the name of a tar member. `..` stops at the root, as after `chroot`.
     pub fn new(name: &[u8]) -> Self {
         let mut parts: Vec<&[u8]> = Vec::new();
         for part in split_components(name) {
-            // By text alone: where links count, `Rootfs::lookup` goes by the path as written.
+            // Purely textual. `Rootfs::lookup` takes the raw path and follows links.
             if part == b".." {
                 parts.pop();
             } else {
@@ -29,9 +28,9 @@ impl RootPath {
         Self(parts.join(&b'/').into_boxed_slice())
     }
 
-    /// Whether `name` would leave the root: `..` at a point where nothing is left to go up from.
+    /// Whether `name` leaves the root: it has a `..` with no parent.
     pub(crate) fn leaves_root(name: &[u8]) -> bool {
-        // This is only for a word to the user: `new` keeps such a name inside the root, whatever comes out here.
+        // Only used to warn the user; `new` keeps such a name inside the root.
         let mut depth = 0_usize;
         split_components(name).any(|part| {
             let up = part == b"..";
@@ -41,45 +40,45 @@ impl RootPath {
         })
     }
 
-    /// The path's bytes, without a leading `/`.
+    /// The bytes of the path, without the leading `/`.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The path's bytes with the leading `/`.
+    /// The bytes of the path, with the leading `/`.
     pub fn absolute(&self) -> Vec<u8> {
         [b"/", &*self.0].concat()
     }
 
-    /// The components, from the root down.
+    /// The components, outermost first.
     pub fn split_components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
-        // The root is empty, and splitting it gives one empty part.
+        // Splitting the empty root yields one empty part.
         self.0.split(|&b| b == b'/').filter(|part| !part.is_empty())
     }
 
     /// The last component; empty for the root.
     pub fn name(&self) -> &[u8] {
-        // No component is empty, and every file of a layer is asked several times.
+        // No component is empty, so the simple split suffices. This runs several times per file.
         self.0.rsplit(|&b| b == b'/').next().unwrap_or_default()
     }
 
-    /// The path without its last component; the root is its own parent.
+    /// The parent directory. The root is its own parent.
     #[must_use]
     pub fn parent(&self) -> Self {
         let cut = self.0.iter().rposition(|&b| b == b'/').unwrap_or(0);
         Self(self.0.get(..cut).unwrap_or_default().into())
     }
 
-    /// The folders that it lies in, the innermost first, without the root.
+    /// The parent directories, innermost first, without the root.
     pub fn folders(&self) -> impl Iterator<Item = Self> + use<> {
         let below_root = |path: Self| (path != Self::default()).then_some(path);
         std::iter::successors(below_root(self.parent()), move |folder| below_root(folder.parent()))
     }
 
-    /// This path with `name`, a single component or a relative path, below it.
+    /// Appends `name`, a single component or a relative path.
     #[must_use]
     pub fn join(&self, name: &[u8]) -> Self {
-        // Taken apart at each of two thousand levels, the paths below a deep folder would cost time by the square of the depth.
+        // Skip normalization in the common case: repeated at each of two thousand levels, it would take quadratic time.
         let is_plain = !name.contains(&b'/') && !matches!(name, b"" | b"." | b"..");
         if is_plain && !self.0.is_empty() {
             return Self([self.as_bytes(), b"/", name].concat().into_boxed_slice());
@@ -87,7 +86,7 @@ impl RootPath {
         Self::new(&[self.as_bytes(), b"/", name].concat())
     }
 
-    /// This path with `name`, one component, below it.
+    /// Appends `name`, a single component.
     #[must_use]
     pub(crate) fn child(&self, name: &[u8]) -> Self {
         if self.0.is_empty() {
@@ -96,23 +95,24 @@ impl RootPath {
         Self([self.as_bytes(), b"/", name].concat().into_boxed_slice())
     }
 
-    /// Whether this path is `other` or lies below it, by components.
+    /// Whether this path equals `other` or is below it, compared by components.
     pub fn starts_with(&self, other: &Self) -> bool {
         self.0
             .strip_prefix(other.as_bytes())
-            // `usr/lib64` begins with the bytes of `usr/lib` and does not lie below it.
+            // `usr/lib64` starts with the bytes of `usr/lib` but is not below it.
             .is_some_and(|rest| other.0.is_empty() || rest.first().is_none_or(|&b| b == b'/'))
     }
 }
 
-/// The components of a path as written: empty ones and `.` left out.
+/// The components of a raw path, without empty ones and `.`.
 pub fn split_components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&b| b == b'/')
         .filter(|part| !part.is_empty() && *part != b".")
 }
 
-/// Whether a pattern takes all units, bytes of a name or components of a path. Only the last wildcard is ever tried again, longer by one unit: what an earlier
-/// one could take instead, the last one can take as well. So the time is bounded by the product of the lengths.
+/// Whether a pattern matches all units, which are the bytes of a name or the components of a path. Only the last
+/// wildcard is retried, one unit longer each time: it can absorb whatever an earlier one could. So time is bounded by
+/// the product of the lengths.
 pub(crate) fn matches_wildcards<P, U>(
     pattern: &[P],
     units: &[U],
@@ -170,12 +170,12 @@ impl Serialize for RootPath {
 
 impl<'de> Deserialize<'de> for RootPath {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        // Through `new`, so that no bytes make a path that breaks the invariant.
+        // Normalize, so that malicious bytes cannot break the invariant.
         <&[u8]>::deserialize(from).map(Self::new)
     }
 }
 
-// Maps by path are searched with plain bytes: order and hash are those of the bytes, as `Borrow` asks.
+// Allows lookups by plain bytes. `Borrow` requires equal order and hash, which derive from the bytes.
 impl Borrow<[u8]> for RootPath {
     fn borrow(&self) -> &[u8] {
         &self.0
@@ -187,7 +187,7 @@ mod tests {
     use super::RootPath;
 
     #[test]
-    fn every_spelling_of_a_member_name_is_one_path() {
+    fn all_spellings_of_a_member_name_give_one_path() {
         for name in [
             "usr/lib/x",
             "./usr/lib/x",

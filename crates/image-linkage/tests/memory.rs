@@ -1,4 +1,4 @@
-//! How much memory does a huge layer take? Each question is asked of a process of its own.
+//! How much memory does a huge layer need? Each question runs in its own process.
 
 #![allow(
     clippy::disallowed_methods,
@@ -20,10 +20,10 @@ use image_linkage::rootfs;
 use raw::{BLOCK, Header};
 use testkit::elf::Elf;
 
-/// Names the test that a process shall run as the one that is measured.
+/// The variable that names the test to measure in a child process.
 const MEASURED: &str = "CUPTI_AUDIT_MEASURED";
 
-/// Runs `work` in a process of its own and returns the most memory that it held, in MiB.
+/// Runs `work` in a child process. Returns its peak memory in MiB.
 fn peak_mib(test: &str, work: fn()) -> u64 {
     if std::env::var_os(MEASURED).is_some_and(|measured| measured == test) {
         work();
@@ -69,11 +69,11 @@ fn index(tar: impl Read + Send) -> LayerIndex {
     layer::index_layer("L", blob, &ExpectedBlob::default(), &options).unwrap()
 }
 
-/// What lies between the first tables and the dynamic section of a large library.
+/// The gap between the first tables and the dynamic section of a large library.
 const GAP: u64 = 1 << 30;
 
-/// A library like the real `libtorch_cuda.so`: the symbols at the start, the dynamic section a gigabyte behind
-/// them, and the string table, moved by patchelf, behind that one.
+/// A library like the real `libtorch_cuda.so`: symbols at the start, the dynamic section a gigabyte later, and behind
+/// it the string table, moved by patchelf.
 fn library() -> (impl Read + Send, u64) {
     let mut bytes = Elf::library("libtorch_cuda.so")
         .needed("libcupti.so.12")
@@ -91,7 +91,7 @@ fn library() -> (impl Read + Send, u64) {
         let moved = field(bytes, at) + GAP;
         bytes[at..at + 8].copy_from_slice(&moved.to_le_bytes());
     };
-    // What lies from the dynamic section on moves in the file and in memory, and its segment grows by the gap.
+    // Everything from the dynamic section on moves in file and memory, and its segment grows by the gap.
     for header in bytes[headers].chunks_mut(56).filter(|header| header[0] != 0x51) {
         let (start, held) = (field(header, 8), field(header, 32));
         if start >= dynamic {
@@ -130,7 +130,7 @@ fn library() -> (impl Read + Send, u64) {
     (stream, size)
 }
 
-/// Text without end, so that there is something to compress.
+/// Endless compressible text.
 struct Text(usize);
 
 impl Read for Text {
@@ -188,7 +188,7 @@ fn a_library_of_a_gigabyte_takes_less_than_128_mib() {
 
 const FILES: usize = 300_000;
 
-/// The headers of empty files, in folders of a hundred, with names of the length of those in a Python package.
+/// The headers of empty files, a hundred per directory, with names as long as in a Python package.
 struct Files {
     template: [u8; BLOCK],
     sum: u32,

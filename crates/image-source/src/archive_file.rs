@@ -1,4 +1,4 @@
-//! An archive of images: a file, or standard input.
+//! Image archives: a file or standard input.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use crate::platform::Platform;
 use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage};
 use crate::source_kind::SourceKind;
 
-/// An image in a tar archive, compressed or not, by `docker save`, `podman save`, skopeo or `docker buildx`.
+/// An image in a tar archive, optionally compressed, from `docker save`, `podman save`, skopeo or `docker buildx`.
 #[derive(Debug, Clone)]
 pub struct ArchiveFile {
-    /// The reference as the user wrote it.
+    /// The reference as written by the user.
     pub reference: String,
-    /// A path of the host.
+    /// The host path.
     pub file: PathBuf,
-    /// The name, tag, digest or id of the image; needed only when there are several.
+    /// The name, tag, digest or ID of the image. Needed only if there are several.
     pub name: Option<String>,
-    /// Some tools write archives that are of both forms.
+    /// The preferred document, because some tools write both formats.
     pub first: PreferredDocument,
 }
 
@@ -34,7 +34,7 @@ impl ArchiveFile {
 }
 
 impl ImageSource for ArchiveFile {
-    /// Scans the file and opens layers where they lie; a compressed file is read in one pass.
+    /// Scans the file and opens layers in place. A compressed file is read in one pass.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         archive::open_file(&self.file, &self.wanted(), request)
     }
@@ -60,7 +60,7 @@ const STDIN: WantedImage<'static> = WantedImage {
 };
 
 impl ImageSource for StdinArchive {
-    /// Reads standard input to its end, in one pass.
+    /// Reads standard input to its end in one pass.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         archive::open_stream("standard input", io::stdin(), &STDIN, request)
     }
@@ -73,7 +73,7 @@ impl ImageSource for StdinArchive {
     }
 
     fn open_reopenable(&self, request: &OpenRequest<'_>, keep: KeepFile<'_>) -> Result<OpenedImage, ImageError> {
-        // Kept decompressed: a compressed file could again be read in one pass only.
+        // Stored decompressed: a compressed file would still be a one-pass archive.
         let kept = keep(&mut DecompressedArchive::new(io::stdin(), request.limits()))?;
         archive::open_file(&kept, &STDIN, request)
     }

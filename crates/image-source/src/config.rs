@@ -1,4 +1,4 @@
-//! The image config: what the container's process would start with (image-spec, config.md).
+//! The image config: how a container starts (image-spec, config.md).
 
 use std::collections::BTreeMap;
 
@@ -10,68 +10,68 @@ use crate::platform::Platform;
 use image_linkage::digest::Digest;
 use image_linkage::rootfs::FileCredentials;
 
-/// The parts of an image config that decide what the loader does.
+/// The parts of an image config that affect the loader.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ImageConfig {
-    /// The environment as `KEY` and value, in the order of the config; the last of a key wins.
+    /// The environment as key and value, in config order. The last value of a key wins.
     pub env: Vec<(String, String)>,
-    /// The working directory of the process; `None` means `/`.
+    /// The working directory; `None` means `/`.
     pub working_dir: Option<String>,
     /// The entry point followed by the command.
     pub command: Vec<String>,
-    /// The user, by name or number; `None` means root.
+    /// The user name or ID; `None` means root.
     pub user: Option<String>,
     /// The digests of the uncompressed layers, lowest first.
     pub diff_ids: Vec<Digest>,
-    /// What made each layer, one per layer; shorter than the layers where the history is incomplete.
+    /// The history entry of each layer. Shorter than the layers if the history is incomplete.
     pub created_by: Vec<String>,
-    /// Of a container that runs: who its process is, in place of what the config would make of it.
+    /// The credentials of a running container's process. Overrides the config's user.
     pub running: Option<FileCredentials>,
-    /// What the loader does not care for, and an image made of this one has to keep.
+    /// Settings without effect on the loader, which a derived image must keep.
     pub settings: ContainerSettings,
 }
 
-/// The rest of an image config's `config`.
+/// The remaining fields of an image config's `config`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ContainerSettings {
     /// `Entrypoint`: the program and its first arguments.
     pub entrypoint: Vec<String>,
-    /// `Cmd`: the arguments that a user may replace, or the whole command.
+    /// `Cmd`: default arguments, or the whole command.
     pub cmd: Vec<String>,
-    /// `Labels`, those with text as their value.
+    /// `Labels` with string values.
     pub labels: BTreeMap<String, String>,
     /// The keys of `ExposedPorts`.
     pub ports: Vec<String>,
     /// The keys of `Volumes`.
     pub volumes: Vec<String>,
-    /// `StopSignal`: a name or a number.
+    /// `StopSignal`: a name or number.
     pub stop_signal: Option<String>,
-    /// `Shell` (Docker's): what the shell form of an instruction is given to.
+    /// `Shell` (Docker): the shell for the shell form of instructions.
     pub shell: Vec<String>,
-    /// `Healthcheck` (Docker's); `None` where an image inherits that of its base.
+    /// `Healthcheck` (Docker); `None` if inherited from the base.
     pub healthcheck: Option<Healthcheck>,
-    /// `OnBuild` (Docker's): instructions that a build on this image runs first.
+    /// `OnBuild` (Docker): instructions that run first in builds based on this image.
     pub on_build: Vec<String>,
 }
 
-/// How an engine asks whether a container is well (Docker's image specification 1.2, `Healthcheck`).
+/// A health check (Docker image specification 1.2, `Healthcheck`).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Healthcheck {
-    /// `NONE`, `CMD` and the words of a program, or `CMD-SHELL` and a line for the shell.
+    /// `NONE`, `CMD` and the words of a program, or `CMD-SHELL` and a shell command.
     pub test: Vec<String>,
-    /// The nanoseconds between two; 0 where the engine chooses.
+    /// Nanoseconds between checks; 0 for the engine's default.
     pub interval: u64,
-    /// The nanoseconds that one may take.
+    /// Nanoseconds after which a check fails.
     pub timeout: u64,
-    /// The nanoseconds that a container has to start.
+    /// Nanoseconds a container has to start.
     pub start_period: u64,
-    /// The failures in a row that count.
+    /// The number of consecutive failures that make it unhealthy.
     pub retries: u32,
 }
 
 impl ImageConfig {
-    /// The value that a process would see for `key`.
+    /// The value of `key` in a process.
     pub fn env(&self, key: &str) -> Option<&str> {
         self.env
             .iter()
@@ -80,14 +80,14 @@ impl ImageConfig {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Gives a variable a value in place of the one that it has, as `ENV` does.
+    /// Sets a variable, replacing its old value, as `ENV` does.
     pub fn set_env(&mut self, key: &str, value: String) {
         self.env.retain(|(name, _)| name != key);
         self.env.push((key.to_owned(), value));
     }
 }
 
-/// Only the fields that are used, all optional: engines accept configs that a strict reading would refuse.
+/// Only the used fields, all optional: engines accept configs that strict parsing would reject.
 #[derive(Deserialize)]
 struct ConfigDocument {
     architecture: Option<String>,
@@ -111,10 +111,9 @@ struct ExecutionConfig {
 }
 
 impl ExecutionConfig {
-    /// The settings, those left out that are not of the type that they should be.
+    /// The settings. Fields of a wrong type are ignored.
     fn settings(&self) -> ContainerSettings {
-        // One by one from plain values: engines start an image of which one such field is of another type, and
-        // so it is read.
+        // Parsed field by field, because engines start images with a field of a wrong type.
         let value = |key: &str| self.rest.get(key);
         let text = |key: &str| value(key).and_then(Value::as_str).map(str::to_owned);
         let keys = |key: &str| {
@@ -124,7 +123,7 @@ impl ExecutionConfig {
         let labels = value("Labels").and_then(Value::as_object).into_iter().flatten();
         let labels = labels.filter_map(|(key, label)| Some((key.clone(), label.as_str()?.to_owned())));
         let check = value("Healthcheck")
-            // serde would take a list for a struct, too, and its items for the fields in their order.
+            // serde would also accept a list and assign its items to the fields.
             .filter(|check| check.is_object())
             .cloned();
         ContainerSettings {
@@ -158,22 +157,22 @@ struct HistoryEntry {
     empty_layer: Option<bool>,
 }
 
-/// Reads an image config: its platform and what matters of the rest.
+/// Parses an image config: its platform and the used fields.
 ///
-/// Errors: [`ImageError::NotAnImage`] when the document is no JSON object, or has no `rootfs`, as the config of an
-/// artifact such as a Helm chart.
+/// Errors: [`ImageError::NotAnImage`] if the document is not a JSON object or has no `rootfs`, like the config of a
+/// Helm chart.
 pub fn read_image_config(what: &str, bytes: &[u8]) -> Result<(Platform, ImageConfig), ImageError> {
     let not_an_image = |reason: String| ImageError::not_an_image(what, reason);
     let document: ConfigDocument =
         serde_json::from_slice(bytes).map_err(|error| not_an_image(format!("its config cannot be read: {error}")))?;
-    // Charts, signatures and other artifacts have configs, too, and none has layers of a root file system.
+    // Charts, signatures and other artifacts have configs without a root file system.
     let Some(diff_ids) = document.rootfs.and_then(|rootfs| rootfs.diff_ids) else {
         return Err(not_an_image("its config has no rootfs.diff_ids".to_owned()));
     };
     let platform = Platform {
         os: document
             .os
-            // Hand-made and early images leave it out, and an engine takes them for images of its own system.
+            // Handmade and early images omit it. Engines assume their own system.
             .filter(|os| !os.is_empty())
             .unwrap_or_else(|| "linux".to_owned()),
         architecture: document.architecture.unwrap_or_default(),
@@ -207,15 +206,15 @@ pub fn read_image_config(what: &str, bytes: &[u8]) -> Result<(Platform, ImageCon
     Ok((platform, config))
 }
 
-/// Splits `KEY=VALUE` at the first `=`; a pair without one has an empty value.
+/// Splits `KEY=VALUE` at the first `=`. Without one, the value is empty.
 pub fn split_env(pair: &str) -> (String, String) {
     let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
     (key.to_owned(), value.to_owned())
 }
 
-/// What made a layer; `None` for a history entry that made none.
+/// The history text of a layer; `None` for an entry without a layer.
 fn layer_history(history: HistoryEntry) -> Option<String> {
-    // An `ENV` or `CMD` step changes the config alone.
+    // `ENV` and `CMD` steps change only the config.
     if history.empty_layer == Some(true) {
         return None;
     }
@@ -224,7 +223,7 @@ fn layer_history(history: HistoryEntry) -> Option<String> {
         .filter(|text| !text.is_empty())
         // `docker import` leaves `created_by` empty and writes "Imported from -" as the comment.
         .or(history.comment);
-    // An entry without words still stands for a layer: without it, all later ones would get the words of others.
+    // Keep an empty text for a layer; otherwise later texts would shift.
     Some(text.unwrap_or_default())
 }
 

@@ -1,7 +1,7 @@
-//! Images of a local engine, over the HTTP API of Docker's engine, which Podman serves too.
+//! Images of a local engine, through Docker's HTTP API, which Podman also serves.
 //!
-//! Where an engine listens comes from its environment variables and the usual places; Docker contexts are
-//! not read: `DOCKER_HOST` names another engine.
+//! The engine's address comes from environment variables and default sockets. Docker contexts are not read;
+//! `DOCKER_HOST` selects another engine.
 
 mod connection;
 mod image_load;
@@ -31,24 +31,24 @@ use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedIm
 use crate::verify;
 use image_linkage::digest::Digest;
 
-/// An image of an engine on this machine, or of one that `DOCKER_HOST` or `CONTAINER_HOST` names.
+/// An image of a local engine, or of the one that `DOCKER_HOST` or `CONTAINER_HOST` names.
 #[derive(Debug, Clone)]
 pub struct EngineImage {
-    /// The reference as the user wrote it.
+    /// The reference as written by the user.
     pub reference: String,
-    /// The image's name or id.
+    /// The image's name or ID.
     pub name: String,
-    /// Which sockets are tried, and what errors advise.
+    /// Selects default sockets and the advice in errors.
     pub brand: EngineKind,
-    /// Where engines are looked for.
+    /// The environment variables that locate engines.
     pub environment: EngineEnvironment,
 }
 
 impl ImageSource for EngineImage {
-    /// Asks for the image, then reads what `docker save` would write, in one pass.
+    /// Inspects the image, then reads the stream of `docker save` in one pass.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         let (connection, facts) = self.connect(request)?;
-        // The wrong platform is refused here, and not after the engine has written all layers to its disk.
+        // Reject a wrong platform now, before the engine writes all layers to its disk.
         facts.expect_platform(&self.reference, request.platform)?;
         let mut opened = self.open_inspected(&connection, &facts, request)?;
         opened.image.repo_digests = facts.repo_digests.unwrap_or_default();
@@ -58,7 +58,7 @@ impl ImageSource for EngineImage {
     fn list_platforms(&self, request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError> {
         let (connection, facts) = self.connect(request)?;
         let platform = facts.platform();
-        // Of an index an engine describes one image only; for which platforms there are others, its archive says.
+        // For an index, an engine describes only one image. The saved archive lists all platforms.
         if !facts.is_index() && !platform.architecture.is_empty() {
             return Ok(vec![platform]);
         }
@@ -73,7 +73,7 @@ impl ImageSource for EngineImage {
 }
 
 impl EngineImage {
-    /// An image of the engine that the environment of this process names.
+    /// An image of the engine selected by this process's environment.
     pub fn new(brand: EngineKind, name: &str) -> Self {
         Self {
             reference: format!("{}:{name}", brand.kind().scheme()),
@@ -86,8 +86,7 @@ impl EngineImage {
     fn wanted(&self) -> WantedImage<'_> {
         WantedImage {
             reference: &self.reference,
-            // The engine was asked for one image, and its archive may write the name
-            // otherwise: `localhost/app:latest` for `app`.
+            // The engine returns one image, possibly under another name: `localhost/app:latest` for `app`.
             name: None,
             docker: self.brand.kind(),
             first: PreferredDocument::DockerManifest,
@@ -109,7 +108,7 @@ impl EngineImage {
         }
         let saved = self.save(connection, facts, request)?;
         let opened = self.open_saved(saved, request)?;
-        // The name may stand for another image by now.
+        // The name may refer to another image by now.
         if let Some((cache, id)) = request.cache.zip(id)
             && self.inspect(connection, request)?.id == facts.id
         {
@@ -118,14 +117,15 @@ impl EngineImage {
         Ok(opened)
     }
 
-    /// The image in an archive as this engine saves it or is sent it.
+    /// Opens an image from an archive in this engine's format.
     ///
-    /// Errors: What is wrong with the archive, or why it cannot be read.
+    /// Errors: Problems of the archive or of reading it.
     pub fn open_saved(&self, saved: impl Read + Send, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         archive::open_stream(&self.reference, saved, &self.wanted(), request)
     }
 
-    /// The image from the folder of an engine on this machine; nothing where that cannot be read, or is no such folder.
+    /// Opens the image from the storage directory of a local engine; `None` if it is unreadable or has an unknown
+    /// layout.
     fn find_unpacked(
         &self,
         connection: &EngineConnection,
@@ -152,7 +152,7 @@ impl EngineImage {
             image: Image {
                 reference: self.reference.clone(),
                 source: self.brand.kind(),
-                // The engine makes a manifest only for an archive.
+                // The engine creates a manifest only for an archive.
                 digest: None,
                 repo_digests: Vec::new(),
                 platform,
@@ -168,7 +168,7 @@ impl EngineImage {
         })
     }
 
-    /// The image where all of it is known from an earlier run: no `docker save` is asked for.
+    /// Opens the image from the cache if all of it is known; `docker save` is not needed then.
     fn find_known(&self, id: &Digest, request: &OpenRequest<'_>) -> Option<OpenedImage> {
         let cache = request.cache?;
         let known = cache.find_image(id)?;
@@ -194,7 +194,7 @@ impl EngineImage {
         })
     }
 
-    /// What `docker save` would write of the image.
+    /// The stream of `docker save`.
     fn open_save_stream(&self, request: &OpenRequest<'_>) -> Result<Response, ImageError> {
         let (connection, facts) = self.connect(request)?;
         facts.expect_platform(&self.reference, request.platform)?;
@@ -225,7 +225,7 @@ impl EngineImage {
 
     fn inspect(&self, connection: &EngineConnection, request: &OpenRequest<'_>) -> Result<InspectedImage, ImageError> {
         let response = connection.get(&format!("images/{}/json", self.name))?;
-        // Nothing is pulled on the user's behalf: an audit must not change what the engine holds.
+        // Never pull: an audit must not change the engine's images.
         if response.status() == StatusCode::NOT_FOUND {
             let (name, brand) = (&self.name, self.brand);
             return Err(ImageError::NotFound(format!(
@@ -247,18 +247,18 @@ impl EngineImage {
     }
 }
 
-/// What an engine says of an image.
+/// The engine's description of an image.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct InspectedImage {
-    /// The digest of the config, or of what the name stands for in containerd's store.
+    /// The config digest, or with the containerd store the digest of the named object.
     id: Option<String>,
     os: Option<String>,
     architecture: Option<String>,
     variant: Option<String>,
     repo_tags: Option<Vec<String>>,
     repo_digests: Option<Vec<String>>,
-    /// What the image's name stands for, in engines with containerd's store.
+    /// The object that the name refers to, with the containerd store.
     descriptor: Option<InspectedDescriptor>,
 }
 
@@ -269,32 +269,31 @@ struct InspectedDescriptor {
 }
 
 impl InspectedImage {
-    /// By what the image is kept in the cache: engines name an image by a digest over all of it.
+    /// The cache key of the image. Engines identify an image by a digest of its whole content.
     fn kept_id(&self, brand: EngineKind, platform: Option<&Platform>) -> Option<Digest> {
         let platform = platform.map(ToString::to_string).unwrap_or_default();
         let text = format!("{} {} {platform}", brand.kind().scheme(), self.id.as_ref()?);
         Some(Digest::of(text.as_bytes()))
     }
 
-    /// Whether the name stands for images of several platforms, of which the engine describes one.
+    /// Whether the name refers to a multi-platform image, of which the engine describes one.
     fn is_index(&self) -> bool {
         let described = self.descriptor.as_ref();
         let media_type = described.and_then(|descriptor| descriptor.media_type.as_deref());
-        // OCI's type says "index", Docker's "manifest.list".
+        // OCI's media type contains "index", Docker's "manifest.list".
         media_type.is_some_and(|it| it.contains("index") || it.contains("list"))
     }
 
     fn platform(&self) -> Platform {
         Platform {
-            // Engines leave out what an old image's config does not say, and an image is for linux
-            // unless it says otherwise.
+            // Engines omit fields that old configs lack. The default is linux.
             os: self.os.clone().unwrap_or_else(|| "linux".to_owned()),
             architecture: self.architecture.clone().unwrap_or_default(),
             variant: self.variant.clone().filter(|variant| !variant.is_empty()),
         }
     }
 
-    /// Checks the platform before gigabytes are sent.
+    /// Checks the platform before gigabytes are transferred.
     fn expect_platform(&self, what: &str, wanted: Option<&Platform>) -> Result<(), ImageError> {
         if self.is_index() {
             return Ok(());
@@ -302,10 +301,10 @@ impl InspectedImage {
         manifest::expect_platform(what, &self.platform(), wanted)
     }
 
-    /// The name to save by. A name without a tag would save all tags of the repository.
+    /// The name to save. Without a tag, all tags of the repository would be saved.
     fn one_image(&self, name: &str) -> String {
         let tagged = format!("{name}:latest");
-        // Podman lists `localhost/app:latest` for what the user calls `app`, and finds it by both.
+        // Podman lists `localhost/app:latest` for `app` and accepts both.
         let below = format!("/{tagged}");
         let tags = self.repo_tags.iter().flatten();
         if tags.into_iter().any(|tag| *tag == tagged || tag.ends_with(&below)) {
@@ -316,10 +315,10 @@ impl InspectedImage {
     }
 }
 
-/// Refuses what could not stand in the path of a URL as one name.
+/// Rejects a name that would change the meaning of the URL.
 fn check_name(reference: &str, name: &str) -> Result<(), ImageError> {
     let known = |b: u8| b.is_ascii_alphanumeric() || b"._-/:@+".contains(&b);
-    // `../containers` would make another question of it, and one that is not about images.
+    // `../containers` would address another API endpoint.
     let steps = name.split('/').any(|part| matches!(part, "" | "." | ".."));
     if name.bytes().all(known) && !steps {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What lies at a path of the host, told by its content.
+//! Detects the kind of a host path by its content.
 #![expect(clippy::disallowed_methods, reason = "the command line names paths of the host")]
 
 use std::collections::BTreeSet;
@@ -12,14 +12,14 @@ use crate::reference::PathKind;
 use crate::sif_file::is_sif;
 use image_linkage::limits::Limits;
 
-/// Says what lies at `path`; `None` where nothing does. A file that cannot be read is [`PathKind::Other`].
+/// The kind of `path`; `None` if it does not exist. An unreadable file is [`PathKind::Other`].
 ///
-/// In a compressed archive, where passing over a layer means to decompress it, the first blob tells: what
-/// has both documents, or only an `index.json`, is opened by the same code.
+/// In a compressed archive, skipping a layer requires decompressing it, so the first blob decides. An archive with both
+/// documents and one with only `index.json` are opened by the same code.
 pub fn path_kind(path: &str) -> Option<PathKind> {
     let metadata = fs::metadata(path).ok()?;
     if metadata.is_dir() {
-        // A link by this name is not followed: it could lead out of the folder, and a layout's own file is no link.
+        // Do not follow a link, which could lead out of the directory. A real layout has a file.
         let layout = Path::new(path).join("oci-layout");
         return Some(match fs::symlink_metadata(layout) {
             Ok(file) if file.is_file() => PathKind::OciLayout,
@@ -27,7 +27,7 @@ pub fn path_kind(path: &str) -> Option<PathKind> {
         });
     }
     if !metadata.is_file() {
-        // Reading a pipe here would take its bytes away.
+        // Reading a pipe would consume its bytes.
         return Some(PathKind::Other);
     }
     let archive = archive_kind(path, metadata.len());
@@ -44,7 +44,7 @@ fn archive_kind(path: &str, bytes: u64) -> Option<PathKind> {
     let compressed = is_compressed(&mut file).ok()?;
     file.rewind().ok()?;
     if compressed {
-        // The bounds of an archive that is opened hold here, too: to look at its names is to decompress it.
+        // The limits for opening an archive also apply here: listing its names requires decompressing it.
         let stream = SkipStream::new(DecompressedArchive::new(file, &limits), limits.layer_bytes);
         told_by_members(ArchiveMembers::new(path, stream, &limits), DecidingMember::FirstBlob).ok()
     } else {
@@ -56,25 +56,25 @@ fn archive_kind(path: &str, bytes: u64) -> Option<PathKind> {
     }
 }
 
-/// Folders at the top of a root file system (hier(7)).
+/// Top-level directories of a root file system (hier(7)).
 const ROOT_FOLDERS: [&str; 8] = ["bin", "etc", "lib", "opt", "root", "sbin", "usr", "var"];
 
-/// Which member is enough to tell.
+/// Which member suffices to decide.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DecidingMember {
     Document,
     FirstBlob,
 }
 
-/// The first member that tells decides: both documents mean that Docker wrote the archive, and its
-/// `manifest.json` may follow its `oci-layout`.
+/// Reads members until one decides. If both documents exist, Docker wrote the archive, and its `manifest.json` may
+/// follow `oci-layout`.
 fn told_by_members<R: SkipRead>(mut members: ArchiveMembers<R>, at: DecidingMember) -> Result<PathKind, ImageError> {
     let mut kind = PathKind::Other;
     let mut folders: BTreeSet<&str> = BTreeSet::new();
     loop {
         match members.next() {
             Ok(Some(member)) => match member.name.as_bytes() {
-                // Nothing that may follow changes what this means.
+                // Later members do not change the result.
                 b"manifest.json" => return Ok(PathKind::DockerArchive),
                 b"oci-layout" => kind = PathKind::OciArchive,
                 name if at == DecidingMember::FirstBlob && kind == PathKind::Other && is_blob(name) => {
@@ -83,7 +83,7 @@ fn told_by_members<R: SkipRead>(mut members: ArchiveMembers<R>, at: DecidingMemb
                 name if kind == PathKind::Other => {
                     let first = name.split(|&byte| byte == b'/').next();
                     folders.extend(ROOT_FOLDERS.iter().find(|folder| first == Some(folder.as_bytes())));
-                    // No image archive has several of them at its top, and to look for its document is to read it all.
+                    // No image archive has several of them, and searching on would read all of it.
                     if folders.len() >= 3 {
                         return Ok(PathKind::RootfsArchive);
                     }
@@ -91,14 +91,14 @@ fn told_by_members<R: SkipRead>(mut members: ArchiveMembers<R>, at: DecidingMemb
                 _ => {}
             },
             Ok(None) => return Ok(kind),
-            // Cut short: opening it will say so, and where.
+            // Truncated: opening it reports where.
             Err(_) if kind != PathKind::Other => return Ok(kind),
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Whether a member's name is that of a layer in an image archive.
+/// Whether a member's name is that of a layer.
 fn is_blob(name: &[u8]) -> bool {
     name.starts_with(b"blobs/sha256/") || name.ends_with(b"/layer.tar")
 }

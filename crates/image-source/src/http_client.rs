@@ -1,14 +1,14 @@
-//! What all HTTP clients of this crate have in common: who does the cryptography, and that redirects are ours to follow.
+//! Common settings of all HTTP clients: the crypto provider, and manual redirects.
 
 use reqwest::blocking::ClientBuilder;
 use reqwest::redirect;
 
-/// A client with TLS by ring, which hands redirects back as answers.
+/// A client builder with TLS by ring that returns redirects as responses.
 pub fn client_builder() -> ClientBuilder {
-    // The provider is the process's, and reqwest panics without one. Where a program above chose another before, that
-    // one stays, and this call is the error of being second.
+    // The provider is process-wide, and reqwest panics without one. Ignore the error if the program has installed
+    // another.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    // A redirect may lead to another host, which must not get the credentials, or to one that is not to be asked at all:
-    // `registry/transport.rs` looks at each step.
+    // A redirect may lead to another host, which must not get credentials, or to a forbidden one.
+    // `registry/transport.rs` checks each step.
     ClientBuilder::new().redirect(redirect::Policy::none())
 }

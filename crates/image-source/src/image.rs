@@ -1,4 +1,4 @@
-//! An image as its manifest and its config describe it.
+//! An image as described by manifest and config.
 
 use image_linkage::digest::Digest;
 use serde::{Deserialize, Serialize};
@@ -7,43 +7,43 @@ use crate::config::ImageConfig;
 use crate::platform::Platform;
 use crate::source_kind::SourceKind;
 
-/// What a manifest and a config say of an image.
+/// The description of an image in manifest and config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// The reference as the user wrote it.
+    /// The reference as written by the user.
     pub reference: String,
-    /// Where it was read from.
+    /// The source.
     pub source: SourceKind,
-    /// The digest of the platform's manifest; `None` where the source has no manifest of its own (a folder,
-    /// an archive of Docker before 25).
+    /// The digest of the platform's manifest; `None` if the source has none (a directory, an archive of Docker before
+    /// 25).
     pub digest: Option<Digest>,
-    /// The names by digest that registries have the image under, as far as an engine knows.
+    /// The image's names by digest in registries, as known to the engine.
     pub repo_digests: Vec<String>,
-    /// The platform that was chosen, by the config where it says one.
+    /// The chosen platform, according to the config if it says one.
     pub platform: Platform,
-    /// What a container's process would start with.
+    /// How a container starts.
     pub config: ImageConfig,
-    /// The layers in the order in which they are applied, lowest first.
+    /// The layers, lowest first.
     pub layers: Vec<LayerDescriptor>,
 }
 
-/// One layer as the manifest and the config describe it.
+/// One layer as described by manifest and config.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerDescriptor {
-    /// The digest of the blob as stored, usually compressed; `None` in an archive of Docker before 25.
+    /// The digest of the stored blob; `None` in an archive of Docker before 25.
     pub digest: Option<Digest>,
-    /// The digest of the uncompressed tar; `None` only for a folder.
+    /// The digest of the uncompressed tar; `None` only for a directory.
     pub diff_id: Option<Digest>,
-    /// The media type as written in the manifest.
+    /// The media type in the manifest.
     pub media_type: String,
-    /// The size of the blob as stored, in bytes, where the source declares it.
+    /// The size of the stored blob in bytes, if declared.
     pub size: Option<u64>,
-    /// The history entry that made the layer.
+    /// The history entry of the layer.
     pub created_by: Option<String>,
 }
 
 impl Image {
-    /// An image that is a root file system and no more: one layer, and a config that says nothing.
+    /// An image for a bare root file system: one layer and an empty config.
     pub(crate) fn of_root(reference: &str, source: SourceKind, platform: Platform) -> Self {
         let layer = LayerDescriptor {
             digest: None,
@@ -65,10 +65,10 @@ impl Image {
 }
 
 impl LayerDescriptor {
-    /// Whether the layer is foreign by its media type (image-spec, layer.md, "Non-Distributable Layers"): its bytes may
-    /// not be in the registry.
+    /// Whether the media type marks a foreign layer (image-spec, layer.md, "Non-Distributable Layers"), whose bytes may
+    /// be missing in the registry.
     pub fn is_foreign(&self) -> bool {
-        // OCI says `nondistributable` and Docker `foreign`, in the middle of types that end in the compression.
+        // OCI types contain `nondistributable`, Docker's contain `foreign`.
         self.media_type.contains("nondistributable") || self.media_type.contains("foreign")
     }
 }

@@ -1,4 +1,5 @@
-//! What the layers of one image may come to together: each of a thousand small layers may be a bomb.
+//! Limits the total size and entry count of all layers of one image. A limit per layer alone does not stop a thousand
+//! small decompression bombs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +8,7 @@ use image_linkage::limits::Limits;
 
 use crate::image_error::ImageError;
 
-/// The layers of one image, counted as they are read by several threads.
+/// The running totals of one image's layers, shared by the threads that read them.
 pub(crate) struct ImageBudget<'l> {
     limits: &'l Limits,
     room: AtomicU64,
@@ -18,7 +19,7 @@ pub(crate) struct ImageBudget<'l> {
 }
 
 impl<'l> ImageBudget<'l> {
-    /// For layers that are `stored` bytes together; `None` where that shows at their end only.
+    /// `stored` is the compressed size of all layers together, or `None` if the source knows it only at the end.
     pub(crate) fn new(limits: &'l Limits, stored: Option<u64>) -> Self {
         let by_ratio = stored.map_or(u64::MAX, |stored| stored.saturating_mul(limits.layer_ratio));
         let by_ratio = by_ratio.max(limits.ratio_from.saturating_mul(2));
@@ -32,16 +33,16 @@ impl<'l> ImageBudget<'l> {
         }
     }
 
-    /// How the next layer is indexed: within the uncompressed bytes that are left for it.
+    /// The options for the next layer, with its size limit lowered to what the image has left.
     pub(crate) fn next_options(&self, index: &IndexOptions) -> IndexOptions {
         let mut options = index.clone();
         options.limits.layer_bytes = self.limits.layer_bytes.min(self.room.load(Ordering::Relaxed));
         options
     }
 
-    /// Counts a layer of `image` that was read.
+    /// Adds a layer of `image` to the totals.
     ///
-    /// Errors: [`ImageError::NotAnImage`], when the layers so far come to more than they may; with the name of the limit.
+    /// Errors: [`ImageError::NotAnImage`] with the name of the limit that the layers so far exceed.
     pub(crate) fn count(&self, image: &str, layer: &LayerIndex) -> Result<(), ImageError> {
         let take = |room: u64| Some(room.saturating_sub(layer.bytes));
         let _ = self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);

@@ -1,14 +1,14 @@
-//! Why an image cannot be had or read, in words that say what to do.
+//! Why an image could not be opened or read.
 
 use std::{fmt, io};
 
 use image_linkage::digest::Digest;
 use image_linkage::layer::LayerError;
 
-/// Why an image could not be opened. Each text is one sentence fragment that says what, where, and what to do.
+/// Why an image could not be opened. Each text says what failed, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    /// The reference cannot be understood.
+    /// The reference has no valid form.
     #[error("invalid reference {reference:?}: {reason}")]
     Reference {
         /// The reference as written.
@@ -16,21 +16,21 @@ pub enum ImageError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The host could not be read: a file, a folder, a socket.
+    /// A file, a folder or a socket of the host could not be read.
     #[error("{what}: {source}")]
     Io {
         /// The file or socket.
         what: String,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A registry or an engine answered with a refusal, or could not be reached.
+    /// A registry or an engine refused the request, or could not be reached.
     #[error("{0}")]
     Remote(String),
-    /// The image, or the tag of it, is not there.
+    /// The image, or its tag, does not exist.
     #[error("{0}")]
     NotFound(String),
-    /// What was read is not a container image.
+    /// The bytes are not a container image.
     #[error("{what} is not a container image: {reason}")]
     NotAnImage {
         /// The document or file.
@@ -41,37 +41,37 @@ pub enum ImageError {
     /// The index has no image for the platform.
     #[error(
         "no image for platform {wanted} in {what}; it offers {}; choose one with --platform",
-        few(offered)
+        join_names(offered)
     )]
     Platform {
         /// The reference or index.
         what: String,
-        /// The platform asked for.
+        /// The requested platform.
         wanted: String,
-        /// The platforms the index lists.
+        /// The platforms in the index.
         offered: Vec<String>,
     },
-    /// Bytes differ from the digest that names them.
+    /// The bytes do not match their digest.
     #[error("{what}: expected digest {expected}, found {found}; the source is damaged or was tampered with")]
     Digest {
-        /// The blob or document, and where it lies.
+        /// The blob or document, and its location.
         what: String,
         /// The digest in the descriptor.
         expected: Digest,
         /// The digest of the bytes.
         found: String,
     },
-    /// More or fewer bytes than the descriptor says.
+    /// There are more or fewer bytes than the descriptor states.
     #[error("{what}: expected {expected} bytes, read {found}; the source is damaged or was cut short")]
     Size {
-        /// The blob or document, and where it lies.
+        /// The blob or document, and its location.
         what: String,
         /// The size in the descriptor.
         expected: u64,
-        /// The bytes read until the end, or until one too many.
+        /// The bytes read before the end, or before the first surplus byte.
         found: u64,
     },
-    /// A document is larger than its limit.
+    /// A document exceeds its size limit.
     #[error("{what} is larger than the limit of {limit} bytes (document)")]
     TooLarge {
         /// The document, or several together.
@@ -79,13 +79,13 @@ pub enum ImageError {
         /// The limit in bytes.
         limit: u64,
     },
-    /// A layer that passed in one pass could not be read.
+    /// A layer of a stream could not be read.
     #[error(transparent)]
     Layer(#[from] LayerError),
 }
 
-/// The first of the names, and how many there are besides.
-fn few(names: &[String]) -> String {
+/// Joins the first 16 names, and counts the rest.
+fn join_names(names: &[String]) -> String {
     const SHOWN: usize = 16;
     let shown = names
         .iter()
@@ -115,7 +115,7 @@ impl ImageError {
         }
     }
 
-    /// What is wrong with a name that a user wrote.
+    /// The user's name for an image is invalid.
     pub fn reference(reference: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Reference {
             reference: reference.into(),

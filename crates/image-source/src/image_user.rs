@@ -1,12 +1,12 @@
-//! Who the process of a container is, from the `User` of the config and the image's own files, as engines find it
-//! (moby/sys/user, `GetExecUser`, which runc, Docker, Podman and containerd follow).
+//! Which user a container runs as, from `User` of the config and the image's `/etc/passwd` and `/etc/group`. Follows
+//! `GetExecUser` of moby/sys/user, which runc, Docker, Podman and containerd use.
 
 use image_linkage::escape;
 use image_linkage::rootfs::FileCredentials;
 
-/// The user that `spec` names, as a name or a number, and `:group` behind it or not; nothing is root.
+/// Reads `USER[:GROUP]`, each a name or a number. An empty `spec` is root.
 ///
-/// Errors: Why an engine would not start a container.
+/// Errors: Why an engine refuses to start the container.
 pub fn find_user(spec: &str, passwd: &[u8], group: &[u8]) -> Result<FileCredentials, String> {
     let mut parts = spec.split(':');
     let (user_part, group_part) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -42,7 +42,7 @@ pub fn find_user(spec: &str, passwd: &[u8], group: &[u8]) -> Result<FileCredenti
         uid: identity(uid)?,
         gid: identity(gid)?,
         groups: groups.into_iter().filter_map(|gid| identity(gid).ok()).collect(),
-        // Engines leave `CAP_DAC_OVERRIDE` to root, and nothing to others.
+        // Engines keep `CAP_DAC_OVERRIDE` only for root.
         reads_all: uid == 0,
         name: name
             .filter(|name| name.len() <= NAME)
@@ -75,14 +75,14 @@ impl<'f> Account<'f> {
     }
 }
 
-/// The lines of a file without blanks at their ends, and without empty ones.
+/// The nonempty lines of a file, trimmed.
 fn lines(file: &[u8]) -> impl Iterator<Item = &[u8]> {
     file.split(|&byte| byte == b'\n')
         .map(<[u8]>::trim_ascii)
         .filter(|line| !line.is_empty())
 }
 
-/// The groups in whose lists a user stands.
+/// The groups that list the user as a member.
 fn groups_of(name: &[u8], group: &[u8]) -> Vec<i64> {
     let member = |line: &&[u8]| {
         let list = line.split(|&byte| byte == b':').nth(3).unwrap_or_default();
@@ -91,10 +91,10 @@ fn groups_of(name: &[u8], group: &[u8]) -> Vec<i64> {
     lines(group).filter(member).map(group_number).take(GROUPS).collect()
 }
 
-/// The supplementary groups of a process (`NGROUPS_MAX` of Linux).
+/// The maximum number of supplementary groups (`NGROUPS_MAX` of Linux).
 const GROUPS: usize = 65_536;
 
-/// The group that is asked for, by its number or its name; a number needs no line.
+/// The requested group, by number or name. A number needs no line in `/etc/group`.
 fn named_group(asked: &str, group: &[u8]) -> Option<i64> {
     let number = decimal(asked);
     number.or_else(|| {
@@ -110,12 +110,12 @@ fn group_number(line: &[u8]) -> i64 {
         .unwrap_or_default()
 }
 
-/// The number in a field; what is none counts as 0 (`parseParts`).
+/// The number in a field; 0 if it is not a number (`parseParts`).
 fn field_number(field: &[u8]) -> i64 {
     std::str::from_utf8(field).ok().and_then(decimal).unwrap_or_default()
 }
 
-/// A decimal number with or without a sign (Go's `strconv.Atoi`).
+/// A decimal number with an optional sign (Go's `strconv.Atoi`).
 fn decimal(text: &str) -> Option<i64> {
     text.parse().ok()
 }
@@ -141,20 +141,20 @@ mod tests {
         check("app", Ok("app (1000:1001) in the group 44 and others [44, 45] false"));
         check("1000", Ok("app (1000:1001) in the group 44 and others [44, 45] false"));
         check("+1000", Ok("app (1000:1001) in the group 44 and others [44, 45] false"));
-        // With a group of its own there are no others.
+        // An explicit group drops the supplementary groups.
         check("app:video", Ok("app (1000:44) [] false"));
         check("app:9", Ok("app (1000:9) [] false"));
         check("app:", Ok("app (1000:1001) in the group 44 and others [44, 45] false"));
         check(":video", Ok("root (0:44) [] true"));
         check("2000", Ok("2000:0 [] false"));
         check("2000:2000", Ok("2000:2000 [] false"));
-        // A number is never a name, and a field that is no number is 0.
+        // A number never matches a name, and a field that is not a number reads as 0.
         check("77", Ok("77:0 [] false"));
         check("odd", Ok("odd (0:0) [] true"));
     }
 
     #[test]
-    fn who_is_not_there_starts_no_container() {
+    fn an_unknown_user_or_group_starts_no_container() {
         let unknown = "unable to find user nobody: no matching entries in passwd file";
         check("nobody", Err(unknown));
         check(

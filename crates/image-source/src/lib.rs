@@ -1,7 +1,7 @@
-//! Images and the places they come from.
+//! Images and the sources they come from.
 //!
-//! Every source gives the same view: an [`Image`], and either blobs that can be opened in any order or, where
-//! the source can be read only once, layers that were indexed while they passed.
+//! Every source gives an [`Image`]. A source with random access also gives blobs in any order; one that can be read
+//! only once gives layers that were indexed on the way.
 
 mod archive;
 mod archive_file;

@@ -1,6 +1,6 @@
-//! Numbers of binary files, read where they lie.
+//! Little-endian numbers in binary files.
 
-/// The number of `N` bytes at `at`, lowest byte first; `None` where `bytes` ends before.
+/// The `N`-byte number at offset `at`, or `None` past the end of `bytes`.
 pub(crate) fn number_at<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> {
     let field = bytes.get(at..at.checked_add(N)?)?;
     let mut number = [0; 8];
@@ -8,7 +8,7 @@ pub(crate) fn number_at<const N: usize>(bytes: &[u8], at: usize) -> Option<u64> 
     Some(u64::from_le_bytes(number))
 }
 
-/// The same as a place or a count in memory.
+/// Same, as an offset or a count in memory.
 pub(crate) fn size_at<const N: usize>(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(number_at::<N>(bytes, at)?).ok()
 }

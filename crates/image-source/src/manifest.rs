@@ -1,4 +1,4 @@
-//! Manifests and indexes: OCI image-spec (manifest.md, image-index.md) and Docker's schema 2.
+//! Manifests and indexes of the OCI image-spec (manifest.md, image-index.md) and of Docker's schema 2.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -13,11 +13,11 @@ use crate::platform::Platform;
 use image_linkage::digest::Digest;
 use image_linkage::limits::Limits;
 
-/// What a manifest says that is read here. Who writes the image again starts from the document's bytes: there all fields
-/// and annotations stand, known or not, in the order in which they were written.
+/// The fields of a manifest that this crate uses. Writing an image again starts from the original bytes instead, which
+/// keep unknown fields, annotations and order.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct ImageManifest {
-    /// Required by image-spec; what it is does not matter, as Docker's schema 1 is told by its fields.
+    /// Required by image-spec. The value is unused: schema 1 is recognized by its fields.
     #[serde(rename = "schemaVersion")]
     _schema_version: u32,
     pub config: Descriptor,
@@ -31,38 +31,38 @@ struct ImageIndex {
     manifests: Vec<Descriptor>,
 }
 
-/// What names a blob (image-spec, descriptor.md).
+/// A reference to a blob (image-spec, descriptor.md).
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Descriptor {
     pub media_type: String,
     pub digest: Digest,
-    /// Bytes of the blob as stored.
+    /// The stored size in bytes.
     pub size: u64,
     pub platform: Option<Platform>,
     pub annotations: Option<BTreeMap<String, String>>,
 }
 
-/// A manifest that was found, with its bytes as they are stored.
+/// A manifest and its original bytes.
 pub(crate) struct FoundManifest {
     pub digest: Digest,
     pub manifest: ImageManifest,
     pub bytes: Vec<u8>,
-    /// Those of the entry of `index.json` that led to it.
+    /// The annotations of its entry in `index.json`.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What a manifest document turned out to be.
+/// The two kinds of manifest document.
 pub(crate) enum ManifestDocument {
-    /// One image, of one platform.
+    /// One image for one platform.
     Manifest(ImageManifest),
-    /// Images for several platforms, or an index of indexes.
+    /// Images for several platforms, or nested indexes.
     Index(Vec<Descriptor>),
 }
 
-/// Reads a manifest or an index by its shape; the media type a server sends is not believed.
+/// Reads a manifest or an index, told apart by its fields; a server's media type may be wrong.
 ///
-/// Errors: [`ImageError::NotAnImage`] for a document that is both (CVE-2021-41190), or neither, or Docker's schema 1.
+/// Errors: [`ImageError::NotAnImage`] if a document is both (CVE-2021-41190), neither, or Docker's schema 1.
 pub(crate) fn read_manifest(what: &str, bytes: &[u8]) -> Result<ManifestDocument, ImageError> {
     let not_an_image = |reason: String| ImageError::not_an_image(what, reason);
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| {
@@ -72,8 +72,8 @@ pub(crate) fn read_manifest(what: &str, bytes: &[u8]) -> Result<ManifestDocument
         ))
     })?;
     let has = |key: &str| value.get(key).is_some_and(|value| !value.is_null());
-    // A document that is both was read as one by one client and as the other by the next, so that what one checked was
-    // not what another ran (CVE-2021-41190).
+    // Clients disagree about a document that is both: one checks the manifest and another runs the index
+    // (CVE-2021-41190).
     let is_index = has("manifests");
     let is_manifest = has("config") || has("layers");
     if is_index && is_manifest {
@@ -81,7 +81,7 @@ pub(crate) fn read_manifest(what: &str, bytes: &[u8]) -> Result<ManifestDocument
             "its manifest is also an index, and no one can say which is meant".to_owned(),
         ));
     }
-    // Told by its fields or its number, as the media type that a registry sends with it is not believed.
+    // Decided by the fields or the version, because a registry's media type may be wrong.
     if has("fsLayers") || value.get("schemaVersion").and_then(serde_json::Value::as_u64) == Some(1) {
         return Err(not_an_image(
             "it has a manifest of Docker's schema 1, which registries no longer serve; push it again".to_owned(),
@@ -98,12 +98,12 @@ pub(crate) fn read_manifest(what: &str, bytes: &[u8]) -> Result<ManifestDocument
     Ok(ManifestDocument::Manifest(manifest))
 }
 
-/// Whether the manifest's config is that of an image, not of a chart, a signature or another artifact.
+/// Checks that the config is an image's, and not a chart's, a signature's or another artifact's.
 fn is_image_config(manifest: &ImageManifest) -> Result<(), String> {
     match manifest.config.media_type.as_str() {
         "application/vnd.oci.image.config.v1+json"
         | "application/vnd.docker.container.image.v1+json"
-        // Early pushes of schema 2 named their configs so (docker/distribution 1621), and Docker still takes them.
+        // Early pushes of schema 2 used this type for configs (docker/distribution 1621); Docker still accepts it.
         | "application/octet-stream" => Ok(()),
         other => Err(format!("its config is of media type {other:?}")),
     }
@@ -113,31 +113,31 @@ fn begin(bytes: &[u8]) -> String {
     image_linkage::escape::escape_bytes(bytes.get(..bytes.len().min(60)).unwrap_or_default())
 }
 
-/// Chooses the image for `wanted` from an index, or the only image there is when nothing was asked for.
+/// Chooses the image for `wanted` from an index, or for the host's platform if none was requested.
 ///
-/// Attestations, which `BuildKit` lists with the platform `unknown/unknown`, are no images. An entry without
-/// a platform is taken when it is the only one.
+/// Skips attestations, which `BuildKit` lists as platform `unknown/unknown`. An entry without a platform matches if it
+/// is the only one.
 ///
-/// Errors: [`ImageError::Platform`] with what the index offers.
+/// Errors: [`ImageError::Platform`] with the platforms in the index.
 pub(crate) fn choose_manifest<'a>(
     what: &str,
     index: &'a [Descriptor],
     wanted: Option<&Platform>,
 ) -> Result<&'a Descriptor, ImageError> {
     let images = images_of_index(index);
-    // Not always amd64: a verdict on an image that the user's machine would never run misleads.
+    // Not always amd64: a verdict on an image that the user's machine never runs would mislead.
     let host = Platform::host();
     let wish = wanted.unwrap_or(&host);
     let is = |fits: &dyn Fn(&Platform) -> bool| {
         let mut images = images.iter().copied();
         images.find(|descriptor| descriptor.platform.as_ref().is_some_and(fits))
     };
-    // A wish without a variant takes any, but one without before all others.
+    // A request without a variant accepts any, and prefers an image without one.
     if let Some(found) = is(&|offered| offered == wish).or_else(|| is(&|offered| wish.accepts(offered))) {
         return Ok(found);
     }
     match images.as_slice() {
-        // One image that does not fit the host is still the one that was meant, where no platform was asked for.
+        // A single image is accepted even if it does not fit the host, unless a platform was requested.
         [only] if wanted.is_none() || only.platform.is_none() => Ok(only),
         _ => Err(ImageError::Platform {
             what: what.to_owned(),
@@ -158,13 +158,13 @@ pub(crate) fn choose_manifest<'a>(
 pub(crate) fn images_of_index(index: &[Descriptor]) -> Vec<&Descriptor> {
     let is_image = |descriptor: &&Descriptor| {
         let platform = descriptor.platform.as_ref();
-        // Attestations are told by their platform: the annotation that names them is BuildKit's own.
+        // The platform identifies an attestation; its annotation is specific to BuildKit.
         platform.is_none_or(|platform| platform.os != "unknown")
     };
     index.iter().filter(is_image).collect()
 }
 
-/// What an index says of its platforms: all that it names, or the only image, which alone can tell.
+/// The platforms in an index; or its only image, if the index gives no platform and the config must.
 pub(crate) fn index_platforms(index: &[Descriptor]) -> ControlFlow<Vec<Platform>, Descriptor> {
     let images = images_of_index(index);
     match images.as_slice() {
@@ -176,24 +176,24 @@ pub(crate) fn index_platforms(index: &[Descriptor]) -> ControlFlow<Vec<Platform>
     }
 }
 
-/// The platform of a single image; none where its config does not say it.
+/// The platform of a single image; empty if its config does not state it.
 pub(crate) fn known_platform(platform: Platform) -> Vec<Platform> {
     let is_known = !platform.architecture.is_empty();
     is_known.then_some(platform).into_iter().collect()
 }
 
-/// Checks that the platform of a single image is the one that was asked for.
+/// Checks that a single image has the requested platform.
 ///
-/// Errors: [`ImageError::Platform`] naming the image's own platform.
+/// Errors: [`ImageError::Platform`] with the image's own platform.
 pub(crate) fn expect_platform(what: &str, found: &Platform, wanted: Option<&Platform>) -> Result<(), ImageError> {
     match wanted {
-        // A config without an architecture is that of an old or hand-made image, and cannot be told to be another.
+        // Old and hand-made configs lack the architecture, so nothing contradicts the request.
         Some(wanted) if !found.architecture.is_empty() && !wanted.accepts(found) => Err(ImageError::Platform {
             what: what.to_owned(),
             wanted: wanted.to_string(),
             offered: vec![found.to_string()],
         }),
-        // Who asks for none asks for what engines run: no loader of these reads a file of Windows.
+        // Without a request, any Linux platform is accepted. Windows images have no loader that this crate simulates.
         None if !found.os.is_empty() && found.os != "linux" => Err(ImageError::Platform {
             what: what.to_owned(),
             wanted: "linux".to_owned(),
@@ -203,10 +203,10 @@ pub(crate) fn expect_platform(what: &str, found: &Platform, wanted: Option<&Plat
     }
 }
 
-/// Joins the manifest's layers with the config's diff ids and history.
+/// Combines the manifest's layers with the config's diff ids and history.
 ///
-/// Errors: [`ImageError::NotAnImage`] when manifest and config name different numbers of layers, when there are more
-/// than the limit, or when a layer is of a media type that is no file system.
+/// Errors: [`ImageError::NotAnImage`] if manifest and config differ in the number of layers, if there are too many
+/// layers, or if a layer's media type is not a file system's.
 pub(crate) fn describe_layers(
     what: &str,
     manifest: &ImageManifest,
@@ -214,14 +214,14 @@ pub(crate) fn describe_layers(
     limits: &Limits,
 ) -> Result<Vec<LayerDescriptor>, ImageError> {
     let not_an_image = |reason: String| ImageError::not_an_image(what, reason);
-    // Build caches and damaged images have fewer diff ids than layers; taking what is there would leave layers unread.
+    // Build caches and damaged images have fewer diff ids than layers. Pairing what exists would leave layers unread.
     let (in_manifest, in_config) = (manifest.layers.len(), config.diff_ids.len());
     if in_manifest != in_config {
         return Err(not_an_image(format!(
             "its manifest has {in_manifest} layers and its config {in_config}"
         )));
     }
-    // Before anything is fetched: each layer costs a request and an index in memory.
+    // Checked before any download: each layer costs a request and an index in memory.
     if in_manifest > limits.layers {
         return Err(not_an_image(format!(
             "it has {in_manifest} layers, more than the limit of {} (layers)",
@@ -234,7 +234,7 @@ pub(crate) fn describe_layers(
         .zip(&config.diff_ids)
         .enumerate()
         .map(|(index, (layer, diff_id))| {
-            // ocicrypt puts this behind the type (containers/ocicrypt, spec.go).
+            // ocicrypt appends this suffix to the type (containers/ocicrypt, spec.go).
             if layer.media_type.ends_with("+encrypted") {
                 return Err(not_an_image(format!(
                     "its layer {index} is encrypted ({:?}), and what is in it cannot be read",
@@ -258,16 +258,16 @@ pub(crate) fn describe_layers(
         .collect()
 }
 
-/// Whether a media type is that of a layer: a tar in any compression, of OCI or of Docker.
+/// Whether a media type is a layer's: an OCI or Docker tar in any compression.
 fn is_layer(media_type: &str) -> bool {
-    // By its beginning: what follows names the compression, which the bytes tell for themselves.
+    // Only the prefix counts: the suffix names the compression, which the bytes show themselves.
     media_type.starts_with("application/vnd.oci.image.layer.")
         || media_type.starts_with("application/vnd.docker.image.rootfs.")
 }
 
-/// The digest that `text` states.
+/// Parses a digest.
 ///
-/// Errors: [`ImageError::Reference`] when `text` is not `algorithm:hex`.
+/// Errors: [`ImageError::Reference`] if `text` is not `algorithm:hex`.
 pub(crate) fn parse_digest(text: &str) -> Result<Digest, ImageError> {
     text.parse()
         .map_err(|error| ImageError::reference(text, format!("not a digest of the form algorithm:hex ({error})")))
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_gives_the_wanted_platform_or_says_what_it_has() {
+    fn an_index_gives_the_requested_platform_or_lists_its_own() {
         let entry = |os: &str, arch: &str| {
             format!(
                 r#"{{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"{DIGEST}","size":1,"platform":{{"os":"{os}","architecture":"{arch}"}}}}"#

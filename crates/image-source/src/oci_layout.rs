@@ -16,14 +16,14 @@ use crate::source::{BlobStore, ImageSource, KeepFile, OpenRequest, OpenedImage, 
 use crate::source_kind::SourceKind;
 use image_linkage::path::RootPath;
 
-/// An image in a folder.
+/// An image in an OCI layout folder.
 #[derive(Debug, Clone)]
 pub struct OciLayout {
     /// The reference as the user wrote it.
     pub reference: String,
-    /// A path of the host, where `oci-layout` lies.
+    /// The host folder that contains `oci-layout`.
     pub dir: PathBuf,
-    /// The tag, name or digest of the image; needed only when there are several.
+    /// The tag, name or digest of the image; required if the layout has several.
     pub tag: Option<String>,
 }
 
@@ -46,7 +46,7 @@ impl OciLayout {
 }
 
 impl ImageSource for OciLayout {
-    /// Reads the documents; blobs are opened where they lie.
+    /// Reads the documents. Blobs are opened later, in place.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         let folder = self.folder();
         let chosen = choose_layout_image(&folder, SourceKind::Oci, &self.wanted(), request)?;
@@ -72,21 +72,21 @@ impl ImageSource for OciLayout {
     }
 }
 
-/// The folder of a layout, as errors call it.
+/// The folder of a layout, and its name in errors.
 struct LayoutFolder {
-    /// What errors call it.
+    /// The name in errors.
     what: String,
-    /// A path of the host, where `blobs` lies.
+    /// The host folder that contains `blobs`.
     dir: PathBuf,
 }
 
 impl LayoutFolder {
-    /// Opens a regular file below the folder, and no other: a symbolic link may lead anywhere on the host.
-    /// The name consists of fixed words and hexadecimal digits.
+    /// Opens a regular file below the folder. Rejects symbolic links, which could lead anywhere on the host. `name`
+    /// consists of fixed words and hexadecimal digits.
     fn file(&self, name: &RootPath) -> Result<Option<(File, u64)>, ImageError> {
         match regular_file(&self.dir, name) {
             Ok(file) => Ok(Some(file)),
-            // Where the folder itself is missing, that is the error, and not a document that it lacks.
+            // If the folder itself is missing, report that and not a missing document.
             Err(error) if error.kind() == io::ErrorKind::NotFound && self.dir.is_dir() => Ok(None),
             Err(error) if !self.dir.is_dir() => Err(ImageError::io(self.dir.display())(error)),
             Err(error) => Err(ImageError::io(name_member(self, name))(error)),
@@ -95,12 +95,11 @@ impl LayoutFolder {
 }
 
 fn regular_file(dir: &Path, name: &RootPath) -> io::Result<(File, u64)> {
-    // Each folder on the way is looked at by itself: `blobs` could be a link, too.
+    // Each parent folder is checked too: `blobs` could be a symbolic link.
     let mut path = dir.to_owned();
     let mut components = name.split_components().peekable();
     while let Some(component) = components.next() {
-        // Fixed words and hexadecimal digits come out as they are; any other byte could not become
-        // part of a host's path.
+        // Escaping leaves fixed words and hexadecimal digits unchanged, and keeps any other byte out of a host path.
         path.push(image_linkage::escape::escape_bytes(component));
         let kind = fs::symlink_metadata(&path)?.file_type();
         let fits = match components.peek() {

@@ -1,4 +1,4 @@
-//! From a reference to the source that it names: the one place that knows all sources.
+//! Chooses the source of a reference. Only this module knows all sources.
 
 use crate::archive_file::{ArchiveFile, StdinArchive};
 use crate::engine::EngineImage;
@@ -15,7 +15,7 @@ use crate::source::{ImageSource, KeepFile, OpenRequest, OpenedImage};
 
 /// Opens the image that the user wrote as `written`.
 ///
-/// Errors: [`ImageError::Reference`] for what names no source, else as the source says.
+/// Errors: [`ImageError::Reference`] if it names no source; else the source's own errors.
 pub fn open_image(
     written: &str,
     registry: &RegistryOptions,
@@ -24,10 +24,10 @@ pub fn open_image(
     find_source(written, registry)?.open(request)
 }
 
-/// Opens the image so that its blobs can be opened again and again: what can be read only once is given to `keep`, whose
-/// file is read in its place.
+/// Opens the image so that its blobs can be read repeatedly. A source that can be read only once goes through `keep`,
+/// which gives a file to read instead.
 ///
-/// Errors: As [`open_image`], and what `keep` gives.
+/// Errors: As [`open_image`], and those of `keep`.
 pub fn open_reopenable_image(
     written: &str,
     registry: &RegistryOptions,
@@ -37,10 +37,10 @@ pub fn open_reopenable_image(
     find_source(written, registry)?.open_reopenable(request, keep)
 }
 
-/// The platforms that the image is for, in the order of its index and each once; none where the source does not
-/// know, as a folder.
+/// The platforms of an image, in index order and without duplicates; empty if the source does not know, such as a
+/// folder.
 ///
-/// Errors: As [`open_image`], and for standard input, which can be read only once.
+/// Errors: As [`open_image`]; also for standard input, which can be read only once.
 pub fn list_platforms(
     written: &str,
     registry: &RegistryOptions,
@@ -48,7 +48,7 @@ pub fn list_platforms(
 ) -> Result<Vec<Platform>, ImageError> {
     let mut platforms: Vec<Platform> = Vec::new();
     for platform in find_source(written, registry)?.list_platforms(request)? {
-        // A list and not a set: the index's order is the one in which the platforms are audited.
+        // A list and not a set: platforms are audited in index order.
         if !platforms.contains(&platform) {
             platforms.push(platform);
         }

@@ -1,34 +1,34 @@
-//! Platforms: what was asked for, what the host is, and which image of an index fits.
+//! Platforms: parsing, the host's own, and whether an offered one matches.
 
 use std::fmt;
 
 use serde::Deserialize;
 
-/// An operating system and architecture, in the words of Go that image-spec uses (`linux/arm64/v8`).
+/// An operating system and an architecture, in Go's names as image-spec uses them (`linux/arm64/v8`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Platform {
     /// GOOS, such as `linux`.
     pub os: String,
-    /// GOARCH, such as `amd64`; empty where a source does not say.
+    /// GOARCH, such as `amd64`; empty if the source does not state it.
     pub architecture: String,
     /// The variant, such as `v7` of `arm`.
     pub variant: Option<String>,
 }
 
 impl Platform {
-    /// Linux on the architecture of the machine this runs on.
+    /// Linux on the architecture of this machine.
     pub fn host() -> Self {
         Self {
-            // On macOS and Windows, too, engines run containers in a virtual machine with linux.
+            // On macOS and Windows, engines run containers in a Linux virtual machine.
             os: "linux".to_owned(),
             architecture: goarch(std::env::consts::ARCH).to_owned(),
             variant: None,
         }
     }
 
-    /// Reads `os/architecture[/variant]`, or an architecture alone, which means linux.
+    /// Parses `os/architecture[/variant]`, or an architecture alone, which implies linux.
     ///
-    /// Errors: What is wrong with the text, and what would do.
+    /// Errors: What is wrong with the text, and the expected form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let parts: Vec<&str> = text.split('/').collect();
         let (os, architecture, variant) = match *parts.as_slice() {
@@ -50,8 +50,8 @@ impl Platform {
         })
     }
 
-    /// Whether an image for `offered` serves this wish. A variant counts only where the wish names one;
-    /// `v8` of arm64 is the same as none (image-spec, image-index.md, "Platform Variants").
+    /// Whether an image for `offered` matches this request. Variants are compared only if the request has one; `v8` of
+    /// arm64 equals none (image-spec, image-index.md, "Platform Variants").
     pub(crate) fn accepts(&self, offered: &Self) -> bool {
         let plain = |platform: &Self| {
             platform
@@ -59,8 +59,7 @@ impl Platform {
                 .clone()
                 .filter(|variant| !(platform.architecture == "arm64" && variant == "v8"))
         };
-        // A wish for `arm/v7` does not take v6, which it could run: the index may offer both, and
-        // names are matched exactly.
+        // A request for `arm/v7` does not accept v6, although it could run: the index may have both.
         self.os == offered.os
             && self.architecture == offered.architecture
             && (self.variant.is_none() || plain(self) == plain(offered))
@@ -71,13 +70,13 @@ fn expected(text: &str) -> String {
     format!("invalid platform {text:?}: expected os/architecture[/variant], such as linux/amd64 or linux/arm64")
 }
 
-/// The name Go has for an architecture that Rust or uname names otherwise.
+/// Go's name of an architecture that Rust or uname names differently.
 fn goarch(name: &str) -> &str {
     match name {
         "x86_64" | "x86-64" => "amd64",
         "aarch64" => "arm64",
         "x86" | "i686" | "i386" => "386",
-        // Rust has one name for both byte orders, and images are built for the little-endian one.
+        // Rust uses one name for both byte orders; images exist for little-endian.
         "powerpc64" | "ppc64el" => "ppc64le",
         "loongarch64" => "loong64",
         other => other,
@@ -91,7 +90,7 @@ impl fmt::Display for Platform {
         } else {
             &self.architecture
         };
-        // An index may say anything here.
+        // An index may contain any bytes here.
         let escaped = |part: &str| image_linkage::escape::escape_bytes(part.as_bytes());
         write!(f, "{}/{}", escaped(&self.os), escaped(architecture))?;
         match &self.variant {

@@ -1,4 +1,4 @@
-//! The layers of an opened image, read several at a time.
+//! Reads the layers of an opened image in parallel.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,23 +10,23 @@ use crate::image_error::ImageError;
 use crate::source::{BlobStore, OpenRequest, ProgressReader};
 use crate::work_pool::in_parallel;
 
-/// The layers that are read at a time. Each takes three threads, of which one decompresses.
+/// How many layers are read at a time. Each takes three threads, one of which decompresses.
 const WORKERS: usize = 2;
 
-/// A layer that was not read, and why that is no error.
+/// A layer that was skipped on purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadLayer {
-    /// The layer by its digest.
+    /// The layer's digest.
     pub what: String,
-    /// Why its bytes were not asked for.
+    /// Why it was not downloaded.
     pub why: String,
 }
 
 type ReadLayer = Result<LayerIndex, UnreadLayer>;
 
-/// Reads the layers, several at a time, in the order of the image. The first failure ends the run.
+/// Reads the layers in parallel and returns them in image order. Stops at the first failure.
 ///
-/// Errors: What is wrong with a blob, or why it cannot be had.
+/// Errors: What is wrong with a blob, or why it cannot be read.
 pub fn read_layers(
     image: &Image,
     blobs: &dyn BlobStore,
@@ -36,7 +36,7 @@ pub fn read_layers(
     let budget = ImageBudget::new(request.limits(), stored);
     let has_failed = AtomicBool::new(false);
     let read = |&(number, layer): &(usize, &LayerDescriptor)| -> Option<Result<ReadLayer, ImageError>> {
-        // The other worker ends the layer it has begun, and takes no further one.
+        // The other worker finishes its layer and takes no new one.
         if has_failed.load(Ordering::Relaxed) {
             return None;
         }
@@ -50,7 +50,7 @@ pub fn read_layers(
         Some(result)
     };
     let numbered: Vec<_> = image.layers.iter().enumerate().collect();
-    // Of two failures that of the lower layer is told, as if they were read one by one.
+    // If two layers fail, the lower one is reported, as in a sequential read.
     in_parallel(&numbered, WORKERS, read).into_iter().flatten().collect()
 }
 
@@ -67,7 +67,7 @@ fn read_layer(
         .or(layer.diff_id.as_ref())
         .map_or_else(|| number.to_string(), ToString::to_string);
     if layer.is_foreign() {
-        let why = "a foreign layer: its bytes are not in the registry, and where they are was not asked";
+        let why = "a foreign layer: its bytes are not in the registry, and no other host was contacted";
         return Ok(Err(UnreadLayer {
             what: format!("layer {name}"),
             why: why.to_owned(),
@@ -77,7 +77,7 @@ fn read_layer(
         blobs.find(layer)?;
         return Ok(Ok(index));
     }
-    // Before the blob is opened: a registry may take long to answer, and the user sees which layer is waited for.
+    // Reported before opening: a registry may answer slowly, and the user should see which layer it is.
     request.progress.start(number, layer.size);
     let counted = ProgressReader {
         inner: blobs.open(layer)?,

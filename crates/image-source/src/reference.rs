@@ -1,4 +1,4 @@
-//! What the user wrote, read into the source that it names.
+//! Parses a user's image reference and finds its source.
 
 use std::path::PathBuf;
 
@@ -16,22 +16,22 @@ const SHA256_DIGITS: usize = 64;
 pub(crate) enum ImageReference {
     /// An image in a registry, with Docker Hub's defaults filled in.
     Registry(RegistryReference),
-    /// An image of an engine, by name or id.
+    /// An engine's image, by name or id.
     Engine(EngineKind, String),
     /// The output of `docker save`, or an OCI image layout in a tar archive.
     Archive {
-        /// A path of the host.
+        /// A path on the host.
         file: PathBuf,
-        /// The image in it, by a name or a tag; needed only when there are several.
+        /// A name or tag of the image; required if the archive has several.
         name: Option<String>,
-        /// Which of the two is meant where a file is both.
+        /// Which format to prefer if the file is valid as both.
         first: PreferredDocument,
     },
     /// The output of `docker save` on standard input.
     Stdin,
     /// An OCI image layout in a folder.
     Oci {
-        /// A path of the host, where `oci-layout` lies.
+        /// The host folder that contains `oci-layout`.
         dir: PathBuf,
         /// The tag (`org.opencontainers.image.ref.name`) in `index.json`.
         tag: Option<String>,
@@ -40,16 +40,16 @@ pub(crate) enum ImageReference {
     Rootfs(PathBuf),
     /// A root file system in a tar archive.
     RootfsArchive(PathBuf),
-    /// An image of Apptainer.
+    /// An Apptainer image.
     Sif(PathBuf),
 }
 
-/// What a path on the host turned out to be, by its content.
+/// The kind of a path on the host, by its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathKind {
     /// A folder with an `oci-layout` file.
     OciLayout,
-    /// A folder without one, read as a root file system.
+    /// Any other folder, read as a root file system.
     Folder,
     /// A tar archive with a `manifest.json`.
     DockerArchive,
@@ -57,18 +57,18 @@ pub enum PathKind {
     OciArchive,
     /// A tar archive with the folders of a root file system.
     RootfsArchive,
-    /// An image of Apptainer or Singularity.
+    /// An Apptainer or Singularity image.
     Sif,
-    /// A file that is none of them.
+    /// A file of any other kind.
     Other,
 }
 
-/// Reads a reference. `look` says what lies at a path of the host, `None` where nothing does.
+/// Parses a reference. `find_path` gives the kind of a path on the host, or `None` if it does not exist.
 ///
-/// Errors: [`ImageError::Reference`] with what is wrong and what would do.
+/// Errors: [`ImageError::Reference`] with what is wrong and what to write instead.
 pub(crate) fn parse_reference(
     text: &str,
-    look: impl Fn(&str) -> Option<PathKind>,
+    find_path: impl Fn(&str) -> Option<PathKind>,
 ) -> Result<ImageReference, ImageError> {
     let invalid = |reason: &str| ImageError::reference(text, reason);
     if text.is_empty() {
@@ -78,23 +78,23 @@ pub(crate) fn parse_reference(
         return Ok(ImageReference::Stdin);
     }
     if text.trim() != text {
-        return Err(invalid("a space stands before or behind it"));
+        return Err(invalid("it has a space before or after it"));
     }
-    // Before the schemes with a colon alone, as `docker` is one of them and may be a host's name, too.
+    // Checked before the schemes with a bare colon: `docker` is one of those too, and may be a host name.
     if let Some(name) = text.strip_prefix("docker://") {
         return registry(text, name);
     }
     if let Some((scheme, rest)) = text.split_once(':')
-        // A scheme comes before a file of that name; `./oci:x` means the file.
-        && let Some(target) = schemed(scheme, rest, &look)
+        // A scheme wins over a file of that name; `./oci:x` names the file.
+        && let Some(target) = read_scheme(scheme, rest, &find_path)
     {
         return match rest.strip_prefix(scheme) {
-            _ if rest.is_empty() => Err(invalid("nothing stands after the scheme")),
-            Some(path) if path.starts_with(':') && look(rest).is_none() => {
-                Err(invalid(&format!("the scheme stands twice; is {rest} meant?")))
+            _ if rest.is_empty() => Err(invalid("nothing follows the scheme")),
+            Some(path) if path.starts_with(':') && find_path(rest).is_none() => {
+                Err(invalid(&format!("the scheme is written twice; did you mean {rest}?")))
             }
-            // Else the system would say that it is no folder.
-            _ if matches!(target, ImageReference::Oci { .. }) && look(rest) == Some(PathKind::Other) => {
+            // The system's error would only say that it is not a folder.
+            _ if matches!(target, ImageReference::Oci { .. }) && find_path(rest) == Some(PathKind::Other) => {
                 Err(invalid(why_no_image(rest)))
             }
             _ => Ok(target),
@@ -107,8 +107,8 @@ pub(crate) fn parse_reference(
             first,
         })
     };
-    // What lies on the disk comes before what a registry may have; `docker://` asks for the latter.
-    match look(text) {
+    // A local path wins over a registry; `docker://` forces the registry.
+    match find_path(text) {
         Some(PathKind::OciLayout) => Ok(ImageReference::Oci {
             dir: text.into(),
             tag: None,
@@ -119,23 +119,23 @@ pub(crate) fn parse_reference(
         Some(PathKind::RootfsArchive) => Ok(ImageReference::RootfsArchive(text.into())),
         Some(PathKind::Sif) => Ok(ImageReference::Sif(text.into())),
         Some(PathKind::Other) => Err(invalid(why_no_image(text))),
-        // A mistyped path must not become a question to Docker Hub, which would learn of it.
+        // A mistyped path must not turn into a request to Docker Hub, which would disclose it.
         None if is_path(text) => Err(invalid("no such file or folder")),
         None if is_of_containerd(text) => Err(invalid(
             "containerd's images are read from standard input: ctr images export - NAME | cupti-audit -",
         )),
-        None if let Some(meant) = meant_scheme(text) => Err(invalid(&format!(
-            "there is no such scheme; is {meant} meant? (docker://{text} is the image of that name in Docker Hub)"
+        None if let Some(meant) = guess_scheme(text) => Err(invalid(&format!(
+            "unknown scheme; did you mean {meant}? (docker://{text} is the image of that name in Docker Hub)"
         ))),
         None => registry(text, text),
     }
 }
 
-/// Why a file of the host is no image, by its name where that tells.
+/// Why a host file is not an image, if its name shows it.
 fn why_no_image(file: &str) -> &'static str {
     let name = file.rsplit('/').next().unwrap_or_default();
     if ["Dockerfile", "Containerfile"].iter().any(|of| name.contains(of)) {
-        return "a Dockerfile is no image yet: the command check reads it, and an image is named that was built of it";
+        return "this is a Dockerfile: read it with the command check, or name the image that was built from it";
     }
     if ["index.json", "oci-layout", "manifest.json"].contains(&name) {
         return "the file is a part of an image: name the folder or archive that holds it";
@@ -143,9 +143,9 @@ fn why_no_image(file: &str) -> &'static str {
     "the file is neither an archive of docker save, OCI or a root file system, nor a SIF; docker://… names a registry's image"
 }
 
-fn schemed(scheme: &str, rest: &str, look: &impl Fn(&str) -> Option<PathKind>) -> Option<ImageReference> {
+fn read_scheme(scheme: &str, rest: &str, find_path: &impl Fn(&str) -> Option<PathKind>) -> Option<ImageReference> {
     let archive = |first| {
-        let (file, name) = split_tag(rest, look);
+        let (file, name) = split_tag(rest, find_path);
         let file = file.into();
         Some(ImageReference::Archive { file, name, first })
     };
@@ -156,7 +156,7 @@ fn schemed(scheme: &str, rest: &str, look: &impl Fn(&str) -> Option<PathKind>) -
         SourceKind::Podman => Some(ImageReference::Engine(EngineKind::Podman, rest.to_owned())),
         SourceKind::DockerArchive => archive(PreferredDocument::DockerManifest),
         SourceKind::Oci => {
-            let (dir, tag) = split_tag(rest, look);
+            let (dir, tag) = split_tag(rest, find_path);
             Some(ImageReference::Oci { dir: dir.into(), tag })
         }
         SourceKind::OciArchive => archive(PreferredDocument::OciIndex),
@@ -166,39 +166,39 @@ fn schemed(scheme: &str, rest: &str, look: &impl Fn(&str) -> Option<PathKind>) -
     }
 }
 
-/// Whether the scheme names containerd or one of its command lines.
+/// Whether the scheme names containerd or one of its commands.
 fn is_of_containerd(text: &str) -> bool {
     let scheme = text.split_once(':').map(|(scheme, _)| scheme);
     matches!(scheme, Some("containerd" | "ctr" | "nerdctl"))
 }
 
-/// What is meant by what stands before the colon, where that is not the name of an image with its tag.
-fn meant_scheme(text: &str) -> Option<String> {
+/// The scheme that a mistyped prefix probably means; `None` if the text is an image name with a tag.
+fn guess_scheme(text: &str) -> Option<String> {
     let (scheme, rest) = text.split_once(':')?;
-    // `docker:24-dind` is an official image, and `docker:5000/x` one on a host of that name.
+    // `docker:24-dind` is an official image, and `docker:5000/x` an image on the host `docker`.
     let is_tag = rest.starts_with(|first: char| first.is_ascii_digit());
     SourceKind::meant_by(scheme).filter(|_| !is_tag)
 }
 
-/// Splits `PATH[:TAG]` at the first colon, as skopeo does; a path that exists as a whole, colons and all, is a path.
-fn split_tag<'a>(rest: &'a str, look: &impl Fn(&str) -> Option<PathKind>) -> (&'a str, Option<String>) {
-    if look(rest).is_some() {
+/// Splits `PATH[:TAG]` at the first colon, as skopeo does. A path that exists with its colons is a path.
+fn split_tag<'a>(rest: &'a str, find_path: &impl Fn(&str) -> Option<PathKind>) -> (&'a str, Option<String>) {
+    if find_path(rest).is_some() {
         return (rest, None);
     }
     match rest.split_once(':') {
         Some((path, tag)) if !tag.is_empty() => (path, Some(tag.to_owned())),
-        // `oci:DIR:` is what a script writes whose variable for the tag is empty.
+        // A script with an empty tag variable writes `oci:DIR:`.
         Some((path, _)) => (path, None),
         None => (rest, None),
     }
 }
 
-/// Whether a text can only be meant as a path.
+/// Whether a text can only be a path.
 fn is_path(text: &str) -> bool {
     text.starts_with('/')
         || text.starts_with("./")
         || text.starts_with("../")
-        // A shell leaves it as it is within quotes; no registry's name begins so.
+        // A quoted `~` reaches us unexpanded, and no registry name starts with it.
         || text.starts_with('~')
 }
 
@@ -237,7 +237,7 @@ fn registry(text: &str, name: &str) -> Result<ImageReference, ImageError> {
 mod tests {
     use super::{ImageReference, PathKind, parse_reference};
 
-    fn look(path: &str) -> Option<PathKind> {
+    fn find_path(path: &str) -> Option<PathKind> {
         match path {
             "layout" | "a:b" => Some(PathKind::OciLayout),
             "/rootfs" => Some(PathKind::Folder),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     fn check(text: &str, expected: &str) {
-        let found = match parse_reference(text, look) {
+        let found = match parse_reference(text, find_path) {
             Ok(ImageReference::Registry(reference)) => format!("registry {reference}"),
             Ok(target) => format!("{target:?}"),
             Err(error) => error.to_string(),
@@ -294,20 +294,20 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_meant_is_one_sentence() {
+    fn an_invalid_reference_is_explained_in_one_sentence() {
         check(
             "",
             "invalid reference \"\": it is empty; name an image, such as ubuntu:22.04 or oci:DIR",
         );
         check("./missing", "invalid reference \"./missing\": no such file or folder");
-        check("oci:", "invalid reference \"oci:\": nothing stands after the scheme");
+        check("oci:", "invalid reference \"oci:\": nothing follows the scheme");
         check(
             "docker:app",
-            "invalid reference \"docker:app\": there is no such scheme; is docker-daemon:NAME for the engine's image, docker://NAME for a registry's meant? (docker://docker:app is the image of that name in Docker Hub)",
+            "invalid reference \"docker:app\": unknown scheme; did you mean docker-daemon:NAME for the engine's image, docker://NAME for a registry's? (docker://docker:app is the image of that name in Docker Hub)",
         );
         check(
             "dockerdaemon:app",
-            "invalid reference \"dockerdaemon:app\": there is no such scheme; is docker-daemon:… meant? (docker://dockerdaemon:app is the image of that name in Docker Hub)",
+            "invalid reference \"dockerdaemon:app\": unknown scheme; did you mean docker-daemon:…? (docker://dockerdaemon:app is the image of that name in Docker Hub)",
         );
         check(
             "containerd:app",
@@ -322,10 +322,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_a_slip_in_a_name() {
+    fn a_typo_in_a_reference_gets_a_suggestion() {
         for (text, why) in [
-            (" ubuntu", "a space stands before or behind it"),
-            ("oci:oci:there", "the scheme stands twice; is oci:there meant?"),
+            (" ubuntu", "it has a space before or after it"),
+            ("oci:oci:there", "the scheme is written twice; did you mean oci:there?"),
             (
                 "https://ghcr.io/x/y:1",
                 "names in registries begin with the host; is ghcr.io/x/y:1 meant?",
@@ -333,7 +333,7 @@ mod tests {
             ("ubuntu@sha256:abc", "its digest has 3 digits and not 64"),
             (
                 "src/Dockerfile",
-                "a Dockerfile is no image yet: the command check reads it, and an image is named that was built of it",
+                "this is a Dockerfile: read it with the command check, or name the image that was built from it",
             ),
             (
                 "oci:layout/index.json",

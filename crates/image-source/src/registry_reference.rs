@@ -1,15 +1,15 @@
-//! The name of an image in a registry, `[REGISTRY/]NAME[:TAG][@DIGEST]`, as Docker and containerd read it.
+//! The name of an image in a registry, `[REGISTRY/]NAME[:TAG][@DIGEST]`, as Docker and containerd parse it.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The registry of a name that states none.
+/// The default registry.
 const DOCKER_HUB: &str = "docker.io";
 
-/// Bytes of a repository's name (distribution-spec allows registries to take no more than 255).
+/// The maximum length of a repository name in bytes (distribution-spec lets registries limit it to 255).
 const MAX_NAME: usize = 255;
 
-/// Characters of a tag (distribution-spec, "Pulling manifests").
+/// The maximum length of a tag in characters (distribution-spec, "Pulling manifests").
 const MAX_TAG: usize = 128;
 
 /// An image in a registry, with Docker Hub's defaults filled in.
@@ -22,32 +22,32 @@ pub struct RegistryReference {
 }
 
 impl RegistryReference {
-    /// The host of the registry, with its port where one is written.
+    /// The host of the registry, with the port if one is written.
     pub fn registry(&self) -> &str {
         &self.registry
     }
 
-    /// The repository; an official image of Docker Hub begins with `library/`.
+    /// The repository; an official image of Docker Hub starts with `library/`.
     pub fn repository(&self) -> &str {
         &self.repository
     }
 
-    /// The tag; `None` only where there is a digest.
+    /// The tag; `None` only if there is a digest.
     pub(crate) fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 
-    /// The digest as `algorithm:hex`, of the length of its algorithm.
+    /// The digest as `algorithm:hex`, with the length of its algorithm.
     pub fn digest(&self) -> Option<&str> {
         self.digest.as_deref()
     }
 }
 
 impl FromStr for RegistryReference {
-    /// The rule that the text breaks.
+    /// The violated rule.
     type Err = &'static str;
 
-    /// Reads a name as it is written; without tag and digest it means the tag `latest`.
+    /// Parses a name. Without tag and digest, the tag is `latest`.
     fn from_str(text: &str) -> Result<Self, &'static str> {
         if text.is_empty() {
             return Err("repository name must have at least one component");
@@ -57,21 +57,21 @@ impl FromStr for RegistryReference {
             None => (text, None),
         };
         let (name, tag) = split_tag(named);
-        // In the order in which Docker's parser looks (distribution/reference), and mostly in its words.
+        // The checks follow the order of Docker's parser (distribution/reference), and mostly its words.
         if !is_name(name) || !tag.is_none_or(is_tag) || !digest.is_none_or(has_digest_form) {
             return Err("invalid reference format");
         }
         let (registry, repository) = split_registry(name);
-        // The upper-case letters of a first component that turns out to be no host.
+        // Catches upper-case letters in a first component that is not a host.
         if !repository.split('/').all(is_component) {
             return Err("invalid reference format");
         }
-        // The registry's host is not counted, the `library/` that was added is.
+        // The limit excludes the registry's host, and includes an added `library/`.
         if repository.len() > MAX_NAME {
             return Err("repository name must not be more than 255 characters");
         }
         digest.map_or(Ok(()), check_digest_length)?;
-        // A digest says all: with `latest` beside it, the name would claim what nobody asked for.
+        // With a digest, a default `latest` would claim what nobody requested.
         let latest = (tag.is_none() && digest.is_none()).then_some("latest");
         Ok(Self {
             registry: registry.to_owned(),
@@ -95,7 +95,7 @@ impl fmt::Display for RegistryReference {
     }
 }
 
-/// Splits off the tag. A colon before the last slash is that of the registry's port.
+/// Splits off the tag. A colon before the last slash belongs to the registry's port.
 fn split_tag(named: &str) -> (&str, Option<&str>) {
     let last = named.rfind('/').map_or(0, |slash| slash + 1);
     match named.get(last..).and_then(|part| part.find(':')) {
@@ -107,28 +107,28 @@ fn split_tag(named: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Whether a name is of the form that Docker reads: components of a path, of which the first may be a host.
+/// Whether a name has Docker's form: path components, the first of which may be a host.
 fn is_name(name: &str) -> bool {
     match name.split_once('/') {
         // A host alone names no repository, so a name without slashes is a component.
         None => is_component(name),
         Some((first, path)) => {
-            // An upper-case letter is allowed in a host and nowhere else in a name.
+            // Upper-case letters are allowed only in a host.
             (is_host(first) || is_component(first)) && path.split('/').all(is_component)
         }
     }
 }
 
-/// Whether a part of a repository's name is lower-case letters and digits, with one `.`, one or two `_`, or any number
-/// of `-` between them.
+/// Whether a component is lower-case letters and digits, separated by one `.`, one or two `_`, or any number of `-`.
 fn is_component(part: &str) -> bool {
     let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_separator = |run: &str| matches!(run, "" | "." | "_" | "__") || run.bytes().all(|byte| byte == b'-');
-    // What stands between the words are the separators: `a__b` and `a---b` are names, `a..b` and `a___b` are not.
+    // Splitting at the words leaves the separators: `a__b` and `a---b` are names, `a..b` and `a___b` are not.
     part.starts_with(is_word) && part.ends_with(is_word) && part.split(is_word).all(is_separator)
 }
 
-/// Whether a text can be a registry: labels of letters, digits and inner hyphens, and a port. An address of IPv6 cannot.
+/// Whether a text can be a registry: labels of letters, digits and inner hyphens, and a port. IPv6 addresses are not
+/// supported.
 fn is_host(text: &str) -> bool {
     let (host, port) = match text.split_once(':') {
         Some((host, port)) => (host, Some(port)),
@@ -151,7 +151,8 @@ fn is_tag(tag: &str) -> bool {
         && tag.bytes().all(|byte| is_word(byte) || matches!(byte, b'.' | b'-'))
 }
 
-/// Whether a text looks like a digest: words joined by `-`, `_`, `+` or `.`, a colon, and at least 32 hexadecimal digits.
+/// Whether a text looks like a digest: words joined by `-`, `_`, `+` or `.`, a colon, and at least 32 hexadecimal
+/// digits.
 fn has_digest_form(text: &str) -> bool {
     let Some((algorithm, hex)) = text.split_once(':') else {
         return false;
@@ -160,8 +161,8 @@ fn has_digest_form(text: &str) -> bool {
         word.starts_with(|c: char| c.is_ascii_alphabetic()) && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
     };
     algorithm.split(['-', '_', '+', '.']).all(is_word)
-        // The shortest that the grammar of distribution/reference takes; the length for its algorithm is checked
-        // afterwards, in words of its own.
+        // The minimum in distribution/reference's grammar; the length for the algorithm is checked later, with its own
+        // error.
         && hex.len() >= 32
         && hex.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
@@ -181,14 +182,14 @@ fn check_digest_length(digest: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Tells the registry from the repository, as Docker does: the first component is a host only where nothing else can be
-/// meant, so `user/app` is of Docker Hub and `localhost/app` is not.
+/// Separates registry and repository as Docker does. The first component is a host only if it has a `.` or `:`, or is
+/// `localhost`: `user/app` is on Docker Hub.
 fn split_registry(name: &str) -> (&str, String) {
     let (registry, path) = match name.split_once('/') {
         Some((first, path)) if first.contains(['.', ':']) || first == "localhost" => (first, path),
         _ => (DOCKER_HUB, name),
     };
-    // The name that Docker Hub had at first; credentials are still kept under it.
+    // Docker Hub's original name; credentials are still stored under it.
     let registry = match registry {
         "index.docker.io" => DOCKER_HUB,
         other => other,
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_told_from_a_repository_and_a_port_from_a_tag() {
+    fn hosts_and_repositories_ports_and_tags_are_told_apart() {
         for (text, expected) in [
             ("busybox", "docker.io/library/busybox:latest"),
             ("test.com:tag", "docker.io/library/test.com:tag"),
@@ -230,7 +231,7 @@ mod tests {
             ("foo/foo_bar.com:8080", "docker.io/foo/foo_bar.com:8080"),
             ("localhost/a__b/c---d", "localhost/a__b/c---d:latest"),
             ("index.docker.io/ubuntu", "docker.io/library/ubuntu:latest"),
-            // A first component in upper case can be a host, and is then found to be none: skopeo refuses it, too.
+            // An upper-case first component could be a host, but is not one; skopeo refuses it too.
             ("FOO/bar", "invalid reference format"),
             ("FOO:80/bar", "FOO:80/bar:latest"),
         ] {
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_stands_beside_a_tag_or_in_its_place() {
+    fn a_reference_may_have_a_tag_a_digest_or_both() {
         let sha256 = format!("sha256:{}", "f".repeat(64));
         let sha512 = format!("sha512:{}", "F".repeat(128));
         check(&format!("a.b/c:1@{sha256}"), &format!("a.b/c:1@{sha256}"));
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_engine_takes_is_refused_with_the_rule() {
+    fn a_name_that_no_engine_accepts_is_refused_with_the_violated_rule() {
         check("", "repository name must have at least one component");
         let long = "repository name must not be more than 255 characters";
         check(&format!("a.b/{}", "c".repeat(256)), long);

@@ -1,24 +1,24 @@
-//! The index of a root file system that is no tar, as it is filled.
+//! Builds the index of a root file system that is not a tar.
 
 use crate::image_error::ImageError;
 use image_linkage::layer::{FileFacts, KeptFiles, LayerEntry, LayerIndex, LayerProblem, ProblemKind};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
-/// Problems that are listed; the others are counted.
+/// The maximum number of listed problems; the rest is counted.
 const PROBLEMS: usize = 200;
 
-/// An index under way.
+/// An unfinished index.
 pub(crate) struct RootIndex {
     index: LayerIndex,
-    /// What its files came to so far.
+    /// The size of the kept files so far.
     files: KeptFiles,
 }
 
 impl Default for RootIndex {
     fn default() -> Self {
         Self {
-            // Without a blob its digests are those of no bytes.
+            // There is no blob, so the digests are those of zero bytes.
             index: LayerIndex::empty(),
             files: KeptFiles::default(),
         }
@@ -26,12 +26,12 @@ impl Default for RootIndex {
 }
 
 impl RootIndex {
-    /// Enters what lies at `path`.
+    /// Adds an entry.
     pub(crate) fn insert(&mut self, path: &RootPath, entry: LayerEntry) {
         self.index.entries.insert(path, entry);
     }
 
-    /// Enters a file, without its content where that is too large to be kept; returns what was entered.
+    /// Adds a file, without its content if that is too large to keep. Returns the entry.
     pub(crate) fn enter_file(
         &mut self,
         path: &RootPath,
@@ -48,27 +48,27 @@ impl RootIndex {
         entry
     }
 
-    /// Tells that something was not read.
+    /// Records something that could not be read.
     pub(crate) fn unread(&mut self, path: RootPath, what: String) {
         let kind = ProblemKind::Unread;
         self.index.problems.push(LayerProblem { path, what, kind });
     }
 
-    /// The index, its problems in the order of their paths, which the host's order does not touch.
+    /// The finished index. Problems are sorted by path, because the host's directory order is arbitrary.
     pub(crate) fn finish(mut self) -> LayerIndex {
         let problems = &mut self.index.problems;
         problems.sort_by(|one, other| one.path.cmp(&other.path));
-        // Cut after they were sorted, so that every run lists the same ones.
+        // Cut after sorting, so that every run lists the same ones.
         let more = problems.len().saturating_sub(PROBLEMS);
         problems.truncate(PROBLEMS);
         if more > 0 {
-            self.unread(RootPath::default(), format!("{more} more oddities are not listed"));
+            self.unread(RootPath::default(), format!("{more} more problems are not listed"));
         }
         self.index
     }
 }
 
-/// The error for a root file system of more entries than are read.
+/// The error for a root file system with too many entries.
 pub(crate) fn too_many_entries(what: &str, limit: usize) -> ImageError {
     ImageError::not_an_image(
         what,

@@ -1,4 +1,4 @@
-//! A root file system in a tar archive, as `docker export` and debootstrap's `mmdebstrap` write it, read as one layer.
+//! A root file system in a tar archive, as written by `docker export` or `mmdebstrap`, read as one layer.
 #![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
 
 use std::fs::File;
@@ -13,29 +13,29 @@ use crate::source::{BlobStore, ImageDocuments, ImageSource, KeepFile, OpenReques
 use crate::source_kind::SourceKind;
 use image_linkage::layer::{Compression, is_tar};
 
-/// A root file system in an archive, compressed or not. It has no config: neither variables nor a user nor a command.
+/// A root file system in an archive, compressed or not. It has no config, so no variables, user or command.
 #[derive(Debug, Clone)]
 pub(crate) struct RootfsArchive {
     /// The reference as the user wrote it.
     pub reference: String,
-    /// A path of the host.
+    /// A path on the host.
     pub file: PathBuf,
 }
 
 impl ImageSource for RootfsArchive {
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         let blob = ArchiveBlob(self.file.clone());
-        // Said now, where the reference is known: the layer is opened by a thread of its own.
+        // Checked here, where the reference is known: another thread opens the layer.
         let file = blob.open_file()?;
-        // Of a pipe, such as `docker export` into /dev/stdin, what is read here would be gone.
+        // Bytes read from a pipe, such as `docker export` into /dev/stdin, would be lost.
         if file.metadata().is_ok_and(|it| it.is_file()) && !begins_as_tar(file).unwrap_or(true) {
             return Err(ImageError::not_an_image(
                 self.file.display().to_string(),
-                "it is no tar archive",
+                "it is not a tar archive",
             ));
         }
         Ok(OpenedImage {
-            // Nothing in it says for which it is.
+            // The archive does not state its platform.
             image: Image::of_root(
                 &self.reference,
                 SourceKind::RootfsArchive,
@@ -56,24 +56,24 @@ impl ImageSource for RootfsArchive {
     }
 }
 
-/// The bytes that tell a tar, or a compressed one, from other files: a header.
+/// How many bytes identify a tar or a compressed one: a header.
 const START: u64 = 512;
 
-/// Whether a file begins as a tar, compressed or not, or as an empty one.
+/// Whether a file starts like a tar, compressed or not, or an empty tar.
 fn begins_as_tar(file: File) -> io::Result<bool> {
     let mut start = Vec::new();
     file.take(START).read_to_end(&mut start)?;
     Ok(Compression::of(&start) != Compression::None || is_tar(&start) || start.iter().all(|&byte| byte == 0))
 }
 
-/// The archive itself, which is the only blob.
+/// The archive itself, as the only blob.
 struct ArchiveBlob(PathBuf);
 
 impl ArchiveBlob {
     fn open_file(&self) -> Result<File, ImageError> {
         let file = File::open(&self.0).map_err(ImageError::io(self.0.display()))?;
         let found = file.metadata().map_err(ImageError::io(self.0.display()))?;
-        // No bytes are no archive: whoever was to write it has failed. A device has no end.
+        // An empty file means that its writer failed. A device has no end.
         if found.is_file() && found.len() == 0 || found.file_type().is_char_device() {
             let what = self.0.display().to_string();
             return Err(ImageError::not_an_image(what, "it is empty, or a device"));

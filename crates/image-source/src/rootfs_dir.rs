@@ -1,4 +1,4 @@
-//! An unpacked root file system in a folder of the host, read as one layer.
+//! An unpacked root file system in a host folder, read as one layer.
 #![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
 
 use std::collections::BTreeSet;
@@ -23,18 +23,18 @@ use image_linkage::layer::{
 };
 use image_linkage::path::RootPath;
 
-/// A root file system in a folder. Links are recorded and never followed; file systems of the kernel at
-/// `/proc`, `/sys` and `/dev` are left out where they are mounted.
+/// A root file system in a folder. Links are recorded and never followed. Skips kernel file systems mounted at `/proc`,
+/// `/sys` and `/dev`.
 #[derive(Debug, Clone)]
 pub struct RootfsDir {
     /// The reference as the user wrote it.
     pub reference: String,
-    /// A path of the host, which is `/` of the image.
+    /// The host path of the image's `/`.
     pub dir: PathBuf,
 }
 
 impl ImageSource for RootfsDir {
-    /// Walks the whole folder. What cannot be read is a problem of the layer.
+    /// Walks the whole folder. Whatever cannot be read becomes a problem of the layer.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError> {
         request.progress.start(0, None);
         let index = walk(&self.dir, &FolderView::default(), request)?;
@@ -56,10 +56,10 @@ impl ImageSource for RootfsDir {
     }
 }
 
-/// The file system of the container that this process runs in, as its own user sees it: what that may not read is not
-/// there for what it starts either. The folders `passed_over` are not entered.
+/// The root file system of the container that this process runs in. What its user may not read is also unreadable for
+/// the programs that it starts, so that counts as absent. Skips the folders `passed_over`.
 ///
-/// Errors: As of a folder.
+/// Errors: As for a folder.
 pub fn open_running_root(
     config: ImageConfig,
     passed_over: BTreeSet<PathBuf>,
@@ -80,22 +80,22 @@ pub fn open_running_root(
     })
 }
 
-/// What is seen of a folder.
+/// What to include in a walk.
 #[derive(Default)]
 struct FolderView {
-    /// Folders below it that are not entered.
+    /// Subfolders to skip.
     passed_over: BTreeSet<PathBuf>,
-    /// Whether this process asks for itself: what is denied to it is as good as not there, and no gap.
+    /// Whether this process asks for itself. Then an unreadable path counts as absent, and not as a gap.
     is_own: bool,
 }
 
-/// Walks `dir` and all folders below it.
+/// Walks `dir` and all its subfolders.
 fn walk(dir: &Path, view: &FolderView, request: &OpenRequest<'_>) -> Result<LayerIndex, ImageError> {
     let io_error = ImageError::io(dir.display());
     let limit = request.limits().layer_entries;
     let mut walk = FolderWalk {
         root: RootIndex::default(),
-        // A list and no recursion: how deep folders lie in each other is up to who made them.
+        // A list and not recursion: the image decides how deep the folders are.
         pending: vec![(dir.to_owned(), RootPath::default())],
         device: fs::metadata(dir).map_err(&io_error)?.dev(),
         files: Vec::new(),
@@ -107,7 +107,7 @@ fn walk(dir: &Path, view: &FolderView, request: &OpenRequest<'_>) -> Result<Laye
     while let Some((folder, at)) = walk.pending.pop() {
         let entries = match entries(&folder) {
             Ok(entries) => entries,
-            // Without its root there is no image; a folder below it that cannot be read is a gap in one.
+            // An unreadable root is an error; an unreadable subfolder is a gap.
             Err(error) if at == RootPath::default() => return Err(io_error(error)),
             Err(error) => {
                 walk.unreadable(at, &error);
@@ -130,47 +130,47 @@ fn walk(dir: &Path, view: &FolderView, request: &OpenRequest<'_>) -> Result<Laye
 }
 
 fn entries(folder: &Path) -> io::Result<Vec<DirEntry>> {
-    // All names at once: a folder that breaks off half-way is unreadable as a whole, not shorter than it is.
+    // Collects all names first: a folder that fails half-way is unreadable as a whole, and not shorter.
     let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
-    // Which file is one too many for a limit must not be up to the file system.
+    // Sorted, so that the file system's order does not decide which file exceeds a limit.
     entries.sort_unstable_by_key(DirEntry::file_name);
     Ok(entries)
 }
 
-/// A walk under way.
+/// An unfinished walk.
 struct FolderWalk<'a> {
     root: RootIndex,
-    /// Folders to be read, and what they are called in the image.
+    /// Folders to read, with their paths in the image.
     pending: Vec<(PathBuf, RootPath)>,
-    /// The file system of the root.
+    /// The device number of the root's file system.
     device: u64,
-    /// Files that were found and are not read yet, in their order.
+    /// Files found but not read yet, in order.
     files: Vec<FoundFile>,
-    /// The bytes that may be kept of them.
+    /// The bytes of them that may be kept.
     keepable: u64,
-    /// The names found so far.
+    /// How many names were found so far.
     found: usize,
     view: &'a FolderView,
     request: &'a OpenRequest<'a>,
 }
 
-/// A regular file that is to be read.
+/// A regular file to read.
 struct FoundFile {
     path: RootPath,
-    /// Where it lies on the host.
+    /// Its path on the host.
     place: PathBuf,
     metadata: Metadata,
 }
 
-/// The files that are read together.
+/// How many files are read as one batch.
 const TOGETHER: usize = 1024;
-/// The bytes that may be kept of them, before it is seen whether there is room for all.
+/// How many bytes of a batch may be kept, before the total is checked.
 const KEEPABLE: u64 = 64 << 20;
-/// The files that are read at a time: each may hold the start of an object, which has up to 24 MiB.
+/// How many files are read in parallel: each may hold the start of an object, up to 24 MiB.
 const READERS: usize = 4;
 
 impl FoundFile {
-    /// What its entry in the folder says alone.
+    /// The facts from its directory entry alone.
     fn facts_without_content(&self) -> FileFacts {
         let access = access(&self.metadata);
         FileFacts {
@@ -182,12 +182,12 @@ impl FoundFile {
         }
     }
 
-    /// Reads it; the second value says that it was to be kept but is too large.
+    /// Reads it. The second value is true if it is too large to keep.
     fn read(&self, request: &OpenRequest<'_>) -> io::Result<(FileFacts, bool)> {
         let file = File::open(&self.place)?;
         let access = access(&self.metadata);
         let bytes = self.metadata.len();
-        // A hole costs nothing to make and minutes to read: it is bounded as what a layer inflates to is.
+        // A sparse file is cheap to make and takes minutes to read. The ratio limit of a layer applies to it too.
         let (limits, stored) = (request.limits(), self.metadata.blocks().saturating_mul(512));
         let most = stored.saturating_mul(limits.layer_ratio).max(limits.ratio_from);
         let mut read = file.take(most);
@@ -197,7 +197,7 @@ impl FoundFile {
         }
         let file = read.into_inner();
         (facts.uid, facts.gid) = (access.uid, access.gid);
-        // What nobody may execute gives nobody anything.
+        // Capabilities only matter on an executable file.
         facts.capabilities = (access.mode & 0o111 != 0).then(|| capabilities(&file)).flatten();
         facts.access_list = access_list(&self.place);
         request.progress.advance(0, facts.bytes);
@@ -206,14 +206,14 @@ impl FoundFile {
 }
 
 impl FolderWalk<'_> {
-    /// Enters what lies at one name.
+    /// Adds the entry of one name.
     fn enter(&mut self, entry: &DirEntry, path: &RootPath) -> io::Result<()> {
-        // Of the entry itself: a link is recorded, as its target is one of the image and not of this host.
+        // Metadata of the entry itself: a link is recorded, because its target is in the image and not on this host.
         let metadata = entry.metadata()?;
         let kind = metadata.file_type();
         let found = if kind.is_dir() {
-            // A root file system that is in use has them mounted: endless, and nothing of the image.
-            if is_kernels(path) && metadata.dev() != self.device {
+            // A root file system in use has these mounted: endless, and not part of the image.
+            if is_kernel_mount(path) && metadata.dev() != self.device {
                 return Ok(());
             }
             if self.view.passed_over.contains(&entry.path()) {
@@ -232,7 +232,7 @@ impl FolderWalk<'_> {
             });
             return Ok(());
         } else {
-            // It is not opened: a FIFO would wait for its writer for ever, and a device has no end.
+            // Not opened: a FIFO would wait for its writer forever, and a device has no end.
             LayerEntry::Special
         };
         self.root.insert(path, found);
@@ -249,7 +249,7 @@ impl FolderWalk<'_> {
         }
     }
 
-    /// Reads the files that wait, several at a time, and enters them in their order.
+    /// Reads the pending files in parallel, and adds them in order.
     fn read_files(&mut self) {
         let (files, request) = (std::mem::take(&mut self.files), self.request);
         self.keepable = 0;
@@ -273,7 +273,8 @@ impl FolderWalk<'_> {
     }
 
     fn unreadable(&mut self, path: RootPath, error: &io::Error) {
-        // A process of its own may be gone before it is read, and what is denied here is denied to it.
+        // A process of this container may have ended before its files are read. Files that deny access here deny it to
+        // the container's programs too.
         let is_denied = matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound);
         if self.view.is_own && is_denied {
             return;
@@ -282,8 +283,8 @@ impl FolderWalk<'_> {
     }
 }
 
-/// The owner and the mode, with the setuid and setgid bits, by which the loader ignores `LD_LIBRARY_PATH`, as ld.so(8)
-/// has it under "Secure-execution mode".
+/// The owner and the mode, including setuid and setgid: with those the loader ignores `LD_LIBRARY_PATH` (ld.so(8),
+/// "Secure-execution mode").
 fn access(metadata: &Metadata) -> NodeAccess {
     NodeAccess {
         mode: u16::try_from(metadata.mode() & 0o7777).unwrap_or_default(),
@@ -292,7 +293,7 @@ fn access(metadata: &Metadata) -> NodeAccess {
     }
 }
 
-/// The attribute `security.capability` of a file; nothing where there is none, or where this host does not show it.
+/// The attribute `security.capability` of a file; `None` if it is absent or hidden by this host.
 fn capabilities(file: &File) -> Option<FileCapabilities> {
     let mut value = [0; ATTRIBUTE];
     let length = rustix::fs::fgetxattr(file, "security.capability", &mut value).ok()?;
@@ -301,7 +302,7 @@ fn capabilities(file: &File) -> Option<FileCapabilities> {
 
 /// The attribute `system.posix_acl_access` of a file or folder, likewise.
 fn access_list(path: &Path) -> Option<Arc<AccessList>> {
-    // Without room it is asked for its size, which is 0 of nearly all.
+    // An empty buffer queries the size, which is 0 for nearly all files.
     let bytes = rustix::fs::lgetxattr(path, LIST, &mut [0_u8; 0]).ok()?;
     let mut value = vec![0; bytes];
     let length = rustix::fs::lgetxattr(path, LIST, &mut value).ok()?;
@@ -310,11 +311,11 @@ fn access_list(path: &Path) -> Option<Arc<AccessList>> {
 
 /// The name of the attribute.
 const LIST: &str = "system.posix_acl_access";
-/// The bytes of that of capabilities, and some more: `struct vfs_ns_cap_data` has 24.
+/// The buffer for capabilities; `struct vfs_ns_cap_data` has 24 bytes.
 const ATTRIBUTE: usize = 64;
 
-/// Whether the kernel mounts a file system of its own here.
-fn is_kernels(path: &RootPath) -> bool {
+/// Whether the kernel usually mounts its own file system at this path.
+fn is_kernel_mount(path: &RootPath) -> bool {
     matches!(path.as_bytes(), b"proc" | b"sys" | b"dev")
 }
 
@@ -392,9 +393,9 @@ mod tests {
     }
 
     #[test]
-    fn of_a_file_that_is_no_object_no_more_than_the_start_is_read() {
+    fn only_the_start_of_a_file_that_is_not_an_object_is_read() {
         let dir = folder();
-        // A hole that it would take an hour to read.
+        // Reading this hole would take an hour.
         let large = fs::File::create(dir.path().join("large.bin")).unwrap();
         large.set_len(4 << 40).unwrap();
         let index = open(dir.path(), Limits::default()).unwrap();
@@ -404,7 +405,7 @@ mod tests {
     #[test]
     fn capabilities_of_a_file_are_read_from_its_attribute() {
         let dir = folder();
-        // cap_net_raw, effective, as setcap writes it; only root may.
+        // cap_net_raw, effective, as written by setcap; only root can set it.
         let mut attribute = [0; 20];
         (attribute[0], attribute[3], attribute[5]) = (1, 2, 0x20);
         let none = rustix::fs::XattrFlags::empty();

@@ -1,5 +1,5 @@
-//! Images of Apptainer and Singularity (sif, `pkg/sif/sif.go`, `descriptor.go`): a file with a squashfs in it, and the
-//! config of the container image that it was built from.
+//! Apptainer and Singularity images (sif, `pkg/sif/sif.go`, `descriptor.go`): a file with a squashfs, and the config of
+//! the container image it was built from.
 #![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
 
 mod squashfs;
@@ -24,34 +24,34 @@ use crate::platform::Platform;
 use crate::source::{ImageDocuments, ImageSource, KeepFile, OpenRequest, OpenedImage, OpenedLayers};
 use crate::source_kind::SourceKind;
 
-/// What stands behind the line by which the file starts itself.
+/// Follows the line that makes the file executable.
 const MAGIC: &[u8] = b"SIF_MAGIC\0";
 const MAGIC_AT: usize = 32;
 const HEADER: usize = 128;
-/// The bytes of an object's description, and how many are looked at: an honest file has four to ten.
+/// The size of an object descriptor, and how many are read: a genuine file has four to ten.
 const DESCRIPTOR: usize = 585;
 const DESCRIPTORS: usize = 1024;
-/// The kinds of data objects that are looked for.
+/// The data object types that are used.
 const PARTITION: u64 = 0x4004;
 const JSON: u64 = 0x4006;
 const OCI_INDEX: u64 = 0x400a;
-/// Kinds of partitions, and of their file systems.
+/// Partition types, and file system types.
 const PRIMARY: u64 = 2;
 const OVERLAY: u64 = 4;
 const SQUASHFS: u64 = 1;
 
-/// The architectures by their numbers, from 1 (`pkg/sif/arch.go`).
+/// The architectures by number, from 1 (`pkg/sif/arch.go`).
 const ARCHITECTURES: [&str; 13] = [
     "386", "amd64", "arm", "arm64", "ppc64", "ppc64le", "mips", "mipsle", "mips64", "mips64le", "s390x", "riscv64",
     "loong64",
 ];
 
-/// An image in one file. A squashfs alone is one, too, such as that of enroot.
+/// An image in one file. A bare squashfs, such as enroot's, counts too.
 #[derive(Debug, Clone)]
 pub(crate) struct SifFile {
     /// The reference as the user wrote it.
     pub reference: String,
-    /// A path of the host.
+    /// A path on the host.
     pub file: PathBuf,
 }
 
@@ -96,15 +96,15 @@ impl ImageSource for SifFile {
     }
 }
 
-/// How such a file can be read all the same.
+/// How to read such a file anyway.
 const UNPACK: &str = "unpack it with apptainer build --sandbox DIR FILE, and name rootfs:DIR";
 
-/// What a file says of its image.
+/// The image inside the file.
 struct FoundSquashfs {
-    /// Where it lies: its place and its bytes.
+    /// The offset and size of the squashfs.
     partition: (u64, u64),
     platform: Option<Platform>,
-    /// The config of the image that the file was built from.
+    /// The config of the original container image.
     config: Option<ImageConfig>,
 }
 
@@ -155,8 +155,8 @@ impl SifFile {
         })
     }
 
-    /// The config of the image that the file was built from: `.singularity.d/env/10-docker2singularity.sh` sets the same
-    /// variables. Its user is not looked at: a process is run by whoever starts it.
+    /// The config of the original container image: `.singularity.d/env/10-docker2singularity.sh` sets the same
+    /// variables. Its user is ignored, because a process runs as whoever starts it.
     fn read_config(&self, file: &File, json: &SifObject, request: &OpenRequest<'_>) -> Result<ImageConfig, ImageError> {
         let what = format!("oci-config.json in {}", self.file.display());
         let limit = request.limits().document;
@@ -174,13 +174,13 @@ impl SifFile {
     }
 }
 
-/// An object of the file.
+/// An object in the file.
 struct SifObject {
     kind: u64,
     offset: u64,
     bytes: u64,
     name: Vec<u8>,
-    /// Of a partition: its file system, what it is for, and the number of its architecture.
+    /// For a partition: its file system, its role and its architecture number.
     file_system: u64,
     role: u64,
     architecture: [u8; 2],
@@ -195,7 +195,7 @@ impl SifObject {
     }
 }
 
-/// The objects that the file lists; a list that ends early is shorter.
+/// Reads the list of objects; a truncated list is shorter.
 fn read_objects(file: &File, header: &[u8]) -> io::Result<Vec<SifObject>> {
     let place = number_at::<8>(header, 96).unwrap_or_default();
     let count = size_at::<8>(header, 88).unwrap_or_default().min(DESCRIPTORS);
@@ -219,7 +219,7 @@ fn read_object(bytes: &[u8]) -> Option<SifObject> {
     })
 }
 
-/// Whether a file is one of these, by its start.
+/// Whether a file is a sif or a squashfs, by its first bytes.
 pub(crate) fn is_sif(file: &mut File) -> bool {
     let mut start = [0; MAGIC_AT + MAGIC.len()];
     file.read_exact(&mut start).is_ok() && (start.starts_with(squashfs::MAGIC) || start.ends_with(MAGIC))
@@ -236,7 +236,7 @@ mod tests {
     use image_linkage::layer::{IndexOptions, LayerEntry, LayerIndex};
     use image_linkage::limits::Limits;
 
-    /// What `mksquashfs -b 4096 -all-root -no-exports` writes of nine names.
+    /// Output of `mksquashfs -b 4096 -all-root -no-exports` for nine names.
     const SMALL: &[u8] = include_bytes!("../testdata/small.squashfs");
 
     fn open(bytes: &[u8], limits: Limits) -> Result<LayerIndex, ImageError> {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_a_squashfs_hold() {
+    fn a_squashfs_is_indexed_with_links_holes_and_modes() {
         let index = open(SMALL, Limits::default()).unwrap();
         let shown = |entry: &LayerEntry| match entry {
             LayerEntry::Directory(access, _) => format!("{:o} {}:{}", access.mode, access.uid, access.gid),
@@ -287,7 +287,7 @@ mod tests {
                 "/usr 755 0:0",
                 "/usr/lib 755 0:0",
                 "/usr/lib/blocks.bin 10240 bytes 644 kept None",
-                // The bit for its owner's rights is none under Apptainer.
+                // The setuid bit has no effect under Apptainer.
                 "/usr/lib/hole.bin 20000 bytes 755 kept None",
                 "/usr/lib/twin.bin 10240 bytes 644 kept None",
             ]
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_anywhere_is_an_error_or_a_problem_and_never_the_end() {
+    fn damage_anywhere_is_an_error_or_a_problem_and_never_a_panic() {
         for at in 0..SMALL.len() {
             for flip in [0x01, 0x80, 0xff] {
                 let mut bytes = SMALL.to_vec();

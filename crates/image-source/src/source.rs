@@ -1,4 +1,4 @@
-//! The one trait that all image sources implement, and what they hand over.
+//! The trait of all image sources, and its results.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -14,40 +14,39 @@ use image_linkage::digest::Digest;
 use image_linkage::layer::{IndexOptions, LayerIndex};
 use image_linkage::limits::Limits;
 
-/// A place an image comes from.
+/// A source of images.
 pub trait ImageSource {
-    /// Reads the manifest and the config of the image that `request` asks for, verified against their
-    /// digests, and says how its layers can be had.
+    /// Reads the manifest and the config of the requested image, verifies them against their digests, and returns
+    /// access to its layers.
     fn open(&self, request: &OpenRequest<'_>) -> Result<OpenedImage, ImageError>;
 
-    /// The platforms that the source would choose from, with nothing read beyond what choosing takes. None, where it
-    /// holds one image that does not say its platform.
+    /// The platforms to choose from; reads only what that takes. Empty if the source has one image without a platform.
     fn list_platforms(&self, request: &OpenRequest<'_>) -> Result<Vec<Platform>, ImageError>;
 
-    /// Opens the image so that its layers can be opened more than once: a source that can be read only once gives its
-    /// bytes to `keep` and is read from there.
+    /// Opens the image so that its layers can be opened repeatedly. A source that can be read only once passes its
+    /// bytes to `keep` and reads the resulting file.
     fn open_reopenable(&self, request: &OpenRequest<'_>, keep: KeepFile<'_>) -> Result<OpenedImage, ImageError>;
 }
 
-/// Puts bytes into a file and says where it is.
+/// Writes bytes to a file and returns its path.
 pub(crate) type KeepFile<'a> = &'a mut dyn FnMut(&mut dyn Read) -> Result<PathBuf, ImageError>;
 
-/// What every source is asked with.
+/// The parameters of every source.
 #[derive(Clone, Copy)]
 pub struct OpenRequest<'a> {
-    /// The platform to choose from an index; `None` means linux on the host's architecture, and any
-    /// platform where the source holds only one.
+    /// The platform to choose from an index. `None` means linux on the host's architecture, and any platform if there
+    /// is only one.
     pub platform: Option<&'a Platform>,
-    /// The bounds on what is read, and what is looked for in layers that a source indexes itself.
+    /// The limits, and what to look for in layers.
     pub index: &'a IndexOptions,
-    /// Told of the bytes of layers that a one-pass source reads.
+    /// Receives the progress of a source that reads layers in one pass.
     pub progress: &'a dyn ReadProgress,
-    /// The indexes of layers that were read before with the same `index`; `None` reads every layer.
+    /// Layer indexes from earlier runs with the same `index` options; `None` reads every layer.
     pub cache: Option<&'a dyn KnownLayers>,
 }
 
 impl<'a> OpenRequest<'a> {
-    /// The bounds on what is read.
+    /// The limits on what is read.
     pub(crate) fn limits(&self) -> &'a Limits {
         &self.index.limits
     }
@@ -55,93 +54,92 @@ impl<'a> OpenRequest<'a> {
 
 /// An image and its layers.
 pub struct OpenedImage {
-    /// What the manifest and the config say.
+    /// The contents of the manifest and the config.
     pub image: Image,
-    /// The documents that say it.
+    /// The original documents.
     pub documents: ImageDocuments,
-    /// The layers' bytes, or what was read from them.
+    /// The layers' bytes or indexes.
     pub layers: OpenedLayers,
-    /// The name in a registry, of an image that is in one.
+    /// The registry name of an image in a registry.
     pub home: Option<RegistryReference>,
 }
 
-/// The documents of an image as they are stored, for who writes it again with something changed.
+/// The original documents of an image, for writing a changed copy.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct ImageDocuments {
     /// The image config; empty for a folder, which has none.
     pub config: Vec<u8>,
-    /// The manifest of the platform, where the source has one of its own.
+    /// The platform's manifest, if the source has one.
     pub manifest: Option<Vec<u8>>,
-    /// What the index of a layout says of the image beside its descriptor.
+    /// The image's annotations in the index of a layout.
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What was kept of layers and of an engine's images. What cannot be kept is no error: it is read again.
+/// A cache of layers and of engine images. A failure to store is not an error: the data is read again.
 pub trait KnownLayers: Sync {
-    /// The index of a layer that was read before: by its digest where the source states one, else by its diff id. One
-    /// that differs from the descriptor in anything is none, so that reading the layer tells what is wrong.
+    /// The cached index of a layer, by its digest if the source states one, else by its diff id. Any difference from
+    /// the descriptor is a miss, so that reading the layer reports what is wrong.
     fn find(&self, layer: &LayerDescriptor) -> Option<LayerIndex>;
 
-    /// Keeps the index of a layer that was read to its end.
+    /// Stores the index of a fully read layer.
     fn keep(&self, index: &LayerIndex);
 
-    /// What was kept of the image that an engine knows by `id`.
+    /// The cached image of an engine, by its `id`.
     fn find_image(&self, id: &Digest) -> Option<KnownImage>;
 
-    /// Keeps what the archive of an engine's image says, whose layers were kept.
+    /// Stores an engine's image whose layers are stored.
     fn keep_image(&self, id: &Digest, image: &Image, documents: &ImageDocuments);
 }
 
-/// What an engine's archive said of an image, beside its layers' bytes.
+/// An image in an engine's archive, without its layers' bytes.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct KnownImage {
-    /// The digest of the manifest, where the archive has one.
+    /// The digest of the manifest, if the archive has one.
     pub digest: Option<Digest>,
-    /// The documents as they were.
+    /// The original documents.
     pub documents: ImageDocuments,
-    /// The layers, the lowest first.
+    /// The layers, lowest first.
     pub layers: Vec<LayerDescriptor>,
 }
 
-/// How the layers of an opened image can be had.
+/// Access to the layers of an opened image.
 pub enum OpenedLayers {
-    /// Blobs can be opened in any order and from several threads.
+    /// Blobs that can be opened in any order and from several threads.
     Blobs(Box<dyn BlobStore>),
-    /// The source was read in one pass, and its layers indexed while they passed: one index per
-    /// [`Image::layers`], in that order.
+    /// The source was read in one pass. One index per [`Image::layers`], in that order.
     Indexed(Vec<LayerIndex>),
-    /// A folder of the host, which has no layers, and what it holds.
+    /// A host folder, which has no layers, and its index.
     Folder(PathBuf, Box<LayerIndex>),
 }
 
 /// Opens the blobs of one image.
 pub trait BlobStore: Send + Sync {
-    /// Opens the blob of `layer` at its start, bytes as stored. The bytes are not verified yet: who reads
-    /// them compares size and digest at the end ([`super::verify`]).
+    /// Opens the blob of `layer` at its start, as stored. The bytes are unverified: the reader must compare size and
+    /// digest at the end ([`super::verify`]).
     fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError>;
 
-    /// Looks for the blob of a layer whose bytes are known, where that costs no request.
+    /// Checks that the blob of a cached layer exists, if that needs no request.
     ///
-    /// Errors: As [`BlobStore::open`]: a folder that lacks a blob holds no image, whatever is known of the blob.
+    /// Errors: As [`BlobStore::open`]: a folder without a blob is not a complete image, even if the blob is cached.
     fn find(&self, _layer: &LayerDescriptor) -> Result<(), ImageError> {
         Ok(())
     }
 }
 
-/// Told what a long read has done so far. Layers are numbered from 0 in the order in which they apply, or
-/// in the order of arrival for a source that is read in one pass.
+/// Receives the progress of a long read. Layers are numbered from 0 in the order in which they apply, or in order of
+/// arrival if the source is read in one pass.
 pub trait ReadProgress: Sync {
-    /// Nothing comes for a while, because `what` is the case.
+    /// Nothing happens for a while; `what` says why.
     fn wait(&self, _what: &str) {}
-    /// A layer's blob is about to be read; `bytes` is its stored size, where it is known.
+    /// A layer is about to be read; `bytes` is its stored size, if known.
     fn start(&self, layer: usize, bytes: Option<u64>);
     /// `bytes` more bytes of the stored blob were read.
     fn advance(&self, layer: usize, bytes: u64);
-    /// The layer has been read to its end.
+    /// The layer was read to its end.
     fn finish(&self, layer: usize);
 }
 
-/// Tells of the bytes that are read through it.
+/// Reports the bytes that are read through it.
 pub(crate) struct ProgressReader<'a, R> {
     pub inner: R,
     pub number: usize,
@@ -156,7 +154,7 @@ impl<R: Read> Read for ProgressReader<'_, R> {
     }
 }
 
-/// Says nothing: for `--quiet`.
+/// Ignores all progress, for `--quiet`.
 impl ReadProgress for () {
     fn start(&self, _layer: usize, _bytes: Option<u64>) {}
     fn advance(&self, _layer: usize, _bytes: u64) {}

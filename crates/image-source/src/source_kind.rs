@@ -1,9 +1,9 @@
-//! The kinds of image sources, and all that differs between them by kind alone.
+//! The kinds of image sources, and all differences by kind.
 //!
-//! Every match names every kind: who adds one is led here by the compiler.
+//! Every match lists all kinds, so the compiler points a new kind to each place.
 #![warn(clippy::wildcard_enum_match_arm)]
 
-/// How an image is written, kind by kind, in lines for a help text.
+/// The forms of an image reference, for the help text.
 pub const REFERENCE_HELP: &str = "\
 Images:
   NAME[:TAG][@DIGEST]            in a registry (docker:// may stand before it)
@@ -14,7 +14,7 @@ Images:
   sif:FILE                       of Apptainer or Singularity
   An existing path without a scheme is recognised by its content.";
 
-/// Schemes that other tools have (skopeo, podman, syft, trivy, crane, apptainer), and what is the same here.
+/// Schemes of other tools (skopeo, podman, syft, trivy, crane, apptainer), and their equivalents here.
 const FOREIGN_SCHEMES: [(&str, &str); 9] = [
     (
         "docker",
@@ -36,10 +36,10 @@ const FOREIGN_SCHEMES: [(&str, &str); 9] = [
     ("tarball", "docker-archive:FILE"),
 ];
 
-/// The kind of source that an image was read from.
+/// The kind of source of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SourceKind {
-    /// A registry that speaks the OCI distribution specification.
+    /// A registry that implements the OCI distribution specification.
     Docker,
     /// The socket of a Docker Engine.
     DockerDaemon,
@@ -55,12 +55,12 @@ pub enum SourceKind {
     Rootfs,
     /// A root file system in a tar archive, such as the output of `docker export`.
     RootfsArchive,
-    /// An image of Apptainer or Singularity, or the squashfs of one.
+    /// An Apptainer or Singularity image, or a bare squashfs.
     Sif,
 }
 
 impl SourceKind {
-    /// Every kind, in the order in which the help lists them.
+    /// All kinds, in the order of the help.
     pub const ALL: [Self; 9] = [
         Self::Docker,
         Self::DockerDaemon,
@@ -73,7 +73,7 @@ impl SourceKind {
         Self::Sif,
     ];
 
-    /// What stands before the colon of a reference, and what reports call the kind.
+    /// The scheme before the colon of a reference; also the kind's name in reports.
     pub fn scheme(self) -> &'static str {
         match self {
             Self::Docker => "docker",
@@ -88,15 +88,15 @@ impl SourceKind {
         }
     }
 
-    /// The kind whose scheme is `scheme`.
+    /// The kind with the scheme `scheme`.
     pub(crate) fn from_scheme(scheme: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.scheme() == scheme)
     }
 
-    /// What would do in the place of a scheme of another tool, or of a slip of one of ours.
+    /// The suggestion for another tool's scheme, or for a typo in one of ours.
     pub(crate) fn meant_by(scheme: &str) -> Option<String> {
         let foreign = FOREIGN_SCHEMES.iter().find(|(name, _)| *name == scheme);
-        // Of a short word two letters leave too little: `postman:1` is an image with a tag.
+        // A short scheme allows no typo: `postman:1` is an image with a tag.
         let slips = |kind: &Self| match kind.scheme().len() {
             0..=4 => false,
             5..=8 => strsim::damerau_levenshtein(kind.scheme(), scheme) == 1,
@@ -111,13 +111,12 @@ impl SourceKind {
         foreign.map(|(_, words)| (*words).to_owned()).or_else(near)
     }
 
-    /// Whether what is read says nothing of itself: whatever a folder or an archive holds is taken for `/`.
+    /// Whether the source has no image config: a folder or an archive is read as `/`.
     pub fn is_bare_root(self) -> bool {
         matches!(self, Self::Rootfs | Self::RootfsArchive | Self::Sif)
     }
 
-    /// A reference of this kind without its scheme, where it is a name that means the same image to others; nothing for a
-    /// path of this host.
+    /// The reference without its scheme, if it names the same image for other users; `None` for a host path.
     pub fn shared_name(self, written: &str) -> Option<&str> {
         // Only a registry's scheme has slashes: `docker:5000/x` is a host with a port.
         let separator = match self {
@@ -131,10 +130,10 @@ impl SourceKind {
         Some(rest.and_then(|rest| rest.strip_prefix(separator)).unwrap_or(written))
     }
 
-    /// Whether layers lie uncompressed only because they are always saved so, whatever they were in a registry.
+    /// Whether layers are always saved uncompressed, even if they were compressed in a registry.
     pub fn saves_plain_layers(self) -> bool {
         match self {
-            // Engines keep layers unpacked, and pack them anew for `docker save`, without compression.
+            // Engines store layers unpacked, and `docker save` packs them again without compression.
             Self::DockerDaemon | Self::Podman | Self::DockerArchive => true,
             Self::Docker | Self::Oci | Self::OciArchive | Self::Rootfs | Self::RootfsArchive | Self::Sif => false,
         }
@@ -145,7 +144,7 @@ impl SourceKind {
 mod tests {
     use super::SourceKind;
 
-    /// A kind that is added has to be placed here, and so into [`SourceKind::ALL`].
+    /// The compiler requires a new kind here, which is a reminder to extend [`SourceKind::ALL`].
     fn place(kind: SourceKind) -> usize {
         match kind {
             SourceKind::Docker => 0,
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_name_has_lost_its_own_scheme_and_no_other() {
+    fn a_shared_name_drops_its_own_scheme_only() {
         for (kind, written, bare) in [
             (SourceKind::Docker, "docker://x/y:1", "x/y:1"),
             (SourceKind::Docker, "docker:5000/x", "docker:5000/x"),

@@ -1,4 +1,4 @@
-//! Documents checked against the digest and size that name them.
+//! Reads documents and checks them against their digest and size.
 
 use std::io::Read;
 
@@ -6,10 +6,10 @@ use image_linkage::digest::{Digest, DigestHasher};
 
 use crate::image_error::ImageError;
 
-/// Reads a whole small document and verifies it against `digest` and `size`, where they are given.
+/// Reads a small document and verifies it against `digest` and `size`, if given.
 ///
-/// Errors: [`ImageError::TooLarge`] past `limit` bytes, [`ImageError::Size`] and [`ImageError::Digest`] on a
-/// mismatch, [`ImageError::Io`] when reading fails.
+/// Errors: [`ImageError::TooLarge`] past `limit` bytes, [`ImageError::Size`] and [`ImageError::Digest`] on a mismatch,
+/// [`ImageError::Io`] if reading fails.
 pub(crate) fn read_document(
     what: &str,
     reader: impl Read,
@@ -18,7 +18,7 @@ pub(crate) fn read_document(
     limit: u64,
 ) -> Result<Vec<u8>, ImageError> {
     let mut bytes = Vec::new();
-    // One byte more than the limit tells a document that is too large from one that just fits.
+    // One byte past the limit separates a document that is too large from one that just fits.
     reader
         .take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
@@ -30,7 +30,7 @@ pub(crate) fn read_document(
             limit,
         });
     }
-    // The size first: a document that was cut short is told as that, and not as one that was tampered with.
+    // Checked before the digest, so that a truncated document is not reported as tampered with.
     if let Some(expected) = size.filter(|&expected| expected != found) {
         return Err(ImageError::Size {
             what: what.to_owned(),
@@ -44,11 +44,11 @@ pub(crate) fn read_document(
     Ok(bytes)
 }
 
-/// Compares `bytes` with the digest that names them.
+/// Compares `bytes` with their expected digest.
 ///
-/// Errors: [`ImageError::Digest`] on a mismatch, [`ImageError::NotAnImage`] for an algorithm nobody registered.
+/// Errors: [`ImageError::Digest`] on a mismatch, [`ImageError::NotAnImage`] for an unknown algorithm.
 pub(crate) fn check_digest(what: &str, bytes: &[u8], expected: &Digest) -> Result<(), ImageError> {
-    // An algorithm that cannot be computed is an error, and never a document that passes unchecked.
+    // An unsupported algorithm is an error, so that no document passes unchecked.
     let mut hasher = DigestHasher::new(Some(expected)).map_err(|algorithm| {
         ImageError::not_an_image(
             what,

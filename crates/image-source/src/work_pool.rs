@@ -1,15 +1,15 @@
-//! Work on several things at a time: layers, the files of a folder, the images of a fleet.
+//! Processes several items in parallel: layers, the files of a folder, the images of a fleet.
 
 use std::sync::{Mutex, PoisonError};
 
-/// What `work` makes of each item, in the order of the items; so many are worked on at a time.
+/// Applies `work` to each item with `at_a_time` threads; returns the results in the order of the items.
 pub fn in_parallel<T: Sync, R: Send>(items: &[T], at_a_time: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = Mutex::new(items.iter().enumerate());
     let done = Mutex::new(Vec::with_capacity(items.len()));
     std::thread::scope(|scope| {
         for _ in 0..at_a_time.min(items.len()) {
             scope.spawn(|| {
-                // The guard is gone before the work begins: a `while let` would hold it.
+                // The lock is released before the work starts; `while let` on the guard itself would hold it.
                 let take = || next.lock().unwrap_or_else(PoisonError::into_inner).next();
                 while let Some((number, item)) = take() {
                     let made = work(item);

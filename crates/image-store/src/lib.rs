@@ -1,7 +1,7 @@
-//! What is kept of images, by any number of processes at once.
+//! Stores image data on disk, shared by any number of processes.
 //!
-//! `layer_cache` keeps the indexes of layers between runs, `document_store` the results of fleets in a folder or a bucket,
-//! `unfinished_output` holds what is half written until it is whole.
+//! `layer_cache` keeps layer indexes between runs. `document_store` keeps fleet results in a folder or a bucket.
+//! `unfinished_output` holds partial output until it is complete.
 
 mod document_store;
 mod layer_cache;

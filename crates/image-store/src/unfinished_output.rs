@@ -1,6 +1,6 @@
-//! What is half written: it lies beside its place under a name of its own, is locked by the run that writes it, and is
-//! removed by the next run there where that run was killed.
-#![expect(clippy::disallowed_methods, reason = "what is half written lies on the host")]
+//! Temporary output. It has its own name next to its target and is locked by its writer. If the writer is killed, the
+//! next run in the same folder removes it.
+#![expect(clippy::disallowed_methods, reason = "partial output is on the host")]
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -10,25 +10,26 @@ use std::sync::{Mutex, PoisonError};
 
 use tempfile::{NamedTempFile, TempDir};
 
-/// How the names begin; [`RANDOM`] letters and digits follow.
+/// The prefix of the names; [`RANDOM`] letters and digits follow.
 const PREFIX: &str = ".image-unfinished-";
 const RANDOM: usize = 6;
 
-/// What this process made, for when it is interrupted. Names that are long gone stay here: nobody makes them again.
+/// Everything that this process created, for removal on an interrupt. Old names stay in the list: they are never
+/// reused.
 static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// A folder that goes with what is in it, unless it is moved away first.
+/// A folder that is deleted with its content, unless it is moved first.
 #[derive(Debug)]
 pub struct UnfinishedFolder {
     folder: TempDir,
-    /// Held as long as the folder is in use.
+    /// Held while the folder is in use.
     _lock: File,
 }
 
 impl UnfinishedFolder {
-    /// A folder of this run's own in `parent`.
+    /// A new folder for this run in `parent`.
     ///
-    /// Errors: What the host says.
+    /// Errors: The system's error.
     pub fn new(parent: &Path) -> io::Result<Self> {
         let made = create_locked(|| {
             let folder = named().tempdir_in(parent)?;
@@ -43,17 +44,17 @@ impl UnfinishedFolder {
         Ok(Self { folder, _lock: lock })
     }
 
-    /// The folder into which to write.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 }
 
-/// An empty file in `parent` that is gone unless it is given a name.
+/// An empty file in `parent`, deleted unless it gets a name.
 ///
-/// Errors: What the host says.
+/// Errors: The system's error.
 pub fn create_unfinished_file(parent: &Path, permissions: Option<Permissions>) -> io::Result<NamedTempFile> {
-    // A temporary file is the user's alone; one that is to stay is readable as the umask has it.
+    // A temporary file is private; one that will stay gets the umask's permissions.
     let permissions = permissions.unwrap_or(Permissions::from_mode(0o666));
     let made = create_locked(|| {
         let file = named().permissions(permissions.clone()).tempfile_in(parent)?;
@@ -66,11 +67,11 @@ pub fn create_unfinished_file(parent: &Path, permissions: Option<Permissions>) -
     Ok(file)
 }
 
-/// Removes whatever this process has half written, which from now on makes nothing more: it is about to end.
+/// Removes this process's partial output. It keeps the lock, so nothing new is created before the process ends.
 pub fn remove_on_interrupt() {
     let made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     for place in made.iter() {
-        // Who writes into a folder goes on until the end, and may put a file there once more.
+        // A thread may still write into the folder, so removal is tried three times.
         let _ = (0..3).find(|_| match fs::symlink_metadata(place) {
             Ok(there) if there.is_dir() => fs::remove_dir_all(place).is_ok(),
             Ok(_) => fs::remove_file(place).is_ok(),
@@ -102,17 +103,17 @@ impl OnDisk for NamedTempFile {
     }
 }
 
-/// Makes something and locks it. Before it was locked another run may have taken it for abandoned: it is made once more.
+/// Creates and locks something. Before the lock another run may remove it as abandoned; then it is created again.
 fn create_locked<T: OnDisk>(create: impl Fn() -> io::Result<Option<(T, File)>>) -> io::Result<(T, File)> {
     loop {
-        // Held until the name is known, so that there is no moment at which an interruption would not know it.
+        // Held until the name is recorded, so that an interrupt never misses it.
         let mut names = MADE.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((made, file)) = create()? else {
             continue;
         };
         names.push(made.place().to_owned());
         drop(names);
-        // Where locks cannot be had, no other run has one, and none removes anything.
+        // Without lock support no other run has a lock either, and none removes anything.
         let is_locked = file.lock().is_ok();
         let is_there = fs::symlink_metadata(made.place()).is_ok_and(|there| same_file(&there, &file));
         if is_there || !is_locked {
@@ -126,16 +127,16 @@ fn same_file(there: &fs::Metadata, lock: &File) -> bool {
     opened.is_ok_and(|opened| (opened.dev(), opened.ino()) == (there.dev(), there.ino()))
 }
 
-/// Whether a file or folder is called as one that is half written.
+/// Whether a name has the form of an unfinished file or folder.
 pub(crate) fn is_unfinished_name(name: &str) -> bool {
     let random = name.strip_prefix(PREFIX);
     random.is_some_and(|random| random.len() == RANDOM)
 }
 
-/// Removes what killed runs of the owner of `own` have left in a folder; nobody else's, and nothing that is in use.
+/// Removes what killed runs of `own`'s owner left in a folder. Skips other users' files, and anything in use.
 fn remove_abandoned(folder: &Path, own: &File) -> io::Result<()> {
     let user = own.metadata()?.uid();
-    // A folder that may be written and not be listed keeps what was left.
+    // A folder may be writable but not listable; then leftovers stay.
     let Ok(entries) = fs::read_dir(folder) else {
         return Ok(());
     };
@@ -150,9 +151,9 @@ fn remove_abandoned(folder: &Path, own: &File) -> io::Result<()> {
         }
         let path = entry.path();
         let lock = File::open(&path).ok().filter(|lock| lock.try_lock().is_ok());
-        // Held until it is gone: who makes one of that name in between sees that it is another one.
+        // The lock is held during removal. A run that reuses the name meanwhile sees another inode.
         if lock.as_ref().is_some_and(|lock| same_file(&found, lock)) {
-            // It may stay all the same: what was asked for does not hang on it.
+            // A failure is harmless to the requested output.
             let _ = if found.is_dir() {
                 fs::remove_dir_all(&path)
             } else {
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the test looks at what is there")]
-    fn what_a_killed_run_left_is_removed_and_what_a_living_one_holds_is_not() {
+    fn leftovers_of_a_killed_run_are_removed_and_those_of_a_running_one_are_not() {
         let parent = tempfile::tempdir().unwrap();
         let at = |name: &str| parent.path().join(name);
         let abandoned = at(&format!("{PREFIX}abcdef"));
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_begin_at_once_do_not_take_each_others_folders_away() {
+    fn concurrent_runs_do_not_remove_each_others_folders() {
         let parent = tempfile::tempdir().unwrap();
         let begin = || (0..200).map(|_| UnfinishedFolder::new(parent.path()));
         std::thread::scope(|scope| {

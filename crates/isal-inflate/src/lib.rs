@@ -1,7 +1,7 @@
-//! One gzip member (RFC 1952) as a reader: its header by flate2, its data and checksum by ISA-L.
+//! Reads one gzip member (RFC 1952): flate2 parses the header, ISA-L inflates the data and checks the checksum.
 //!
-//! The one place with unsafe code: the state of the C library stays on the heap from its making to its end, and it is lent
-//! the caller's slices for a single call, after which it points to nothing.
+//! The only crate with unsafe code. The C library's state stays on the heap for its lifetime. It borrows the caller's
+//! slices for a single call, and its pointers are null afterwards.
 
 use std::io::{self, BufRead, Read};
 use std::mem::MaybeUninit;
@@ -10,21 +10,21 @@ use flate2::GzHeader;
 use flate2::bufread::GzDecoder;
 use isal_sys::igzip_lib as isal;
 
-/// Reads what one gzip member holds, and leaves `inner` at the first byte behind the member.
+/// Inflates one gzip member, and leaves `inner` at the first byte after it.
 ///
-/// Errors: of the kind `InvalidData` where header, data or checksum are not as they should be, `UnexpectedEof` where the
-/// member is cut short, and those of `inner`.
+/// Errors: `InvalidData` for a wrong header, data or checksum, `UnexpectedEof` for a truncated member, and those of
+/// `inner`.
 pub struct MemberReader<R> {
     inner: R,
     state: State,
-    /// The header, or what was wrong with it.
+    /// The header, or its error.
     header: Result<GzHeader, (io::ErrorKind, String)>,
 }
 
 impl<R: BufRead> MemberReader<R> {
-    /// A reader of the member that begins with the next byte of `inner`.
+    /// A reader for the member at the next byte of `inner`.
     pub fn new(inner: R) -> Self {
-        // ISA-L takes reserved flags and fields of any length in a header. So headers are read as they are without it.
+        // ISA-L accepts reserved flags and header fields of any length, so flate2 parses the header.
         let mut member = GzDecoder::new(inner);
         let header = member.header().cloned().ok_or_else(|| {
             let failed = member.read(&mut []).err();
@@ -38,17 +38,17 @@ impl<R: BufRead> MemberReader<R> {
         }
     }
 
-    /// The header of the member, where it could be read.
+    /// The header of the member, if it is valid.
     pub fn header(&self) -> Option<&GzHeader> {
         self.header.as_ref().ok()
     }
 
-    /// What stands behind the member, once it was read to its end.
+    /// The input after the member, once that was read to its end.
     pub fn get_mut(&mut self) -> &mut R {
         &mut self.inner
     }
 
-    /// The reader of the stored bytes, where it stands.
+    /// The input at its current position.
     pub fn into_inner(self) -> R {
         self.inner
     }
@@ -87,15 +87,15 @@ impl<R: BufRead> Read for MemberReader<R> {
 
 struct State(Box<isal::inflate_state>);
 
-// SAFETY: the state owns all that it points to: outside of `State::inflate` its pointers are null.
+// SAFETY: the state owns everything it points to: outside of `State::inflate` its pointers are null.
 unsafe impl Send for State {}
 
 impl State {
     fn new() -> Self {
         let zeroed = Box::new(MaybeUninit::<isal::inflate_state>::zeroed());
-        // SAFETY: it consists of integers, arrays of these and raw pointers, for all of which zeros are a value.
+        // SAFETY: it consists of integers, arrays of integers and raw pointers; zero is valid for all of them.
         let mut state = unsafe { zeroed.assume_init() };
-        // SAFETY: the pointer is that of a whole state, which the call only writes to.
+        // SAFETY: the pointer refers to a whole state, and the call only writes to it.
         unsafe { isal::isal_inflate_init(&raw mut *state) };
         state.crc_flag = isal::ISAL_GZIP_NO_HDR_VER;
         Self(state)
@@ -105,7 +105,7 @@ impl State {
         self.0.block_state == isal::isal_block_state_ISAL_BLOCK_FINISH
     }
 
-    /// Bytes of `stored` that were taken, and of `plain` that were written.
+    /// Returns the bytes consumed from `stored` and written to `plain`.
     fn inflate(&mut self, stored: &[u8], plain: &mut [u8]) -> io::Result<(usize, usize)> {
         let state = &mut *self.0;
         let offered = u32::try_from(stored.len()).unwrap_or(u32::MAX);
@@ -114,8 +114,8 @@ impl State {
         state.avail_in = offered;
         state.next_out = plain.as_mut_ptr();
         state.avail_out = room;
-        // SAFETY: the state was initialised, its pointers are those of slices with at least as many bytes as it is told, and
-        // they outlive the call. What the library needs of them later it has copied into the state; it only reads `stored`.
+        // SAFETY: the state is initialised. Its pointers refer to slices with at least the stated lengths, and the
+        // slices outlive the call. The library copies what it needs later into the state, and only reads `stored`.
         let code = unsafe { isal::isal_inflate(state) };
         let (left, unused) = (state.avail_in, state.avail_out);
         state.next_in = std::ptr::null_mut();
@@ -128,7 +128,7 @@ impl State {
     }
 }
 
-/// What a code of the library says, by its `igzip_lib.h`.
+/// The meaning of the library's error code (`igzip_lib.h`).
 fn reason(code: i32) -> &'static str {
     match code {
         isal::ISAL_INCORRECT_CHECKSUM => "corrupt gzip stream does not have a matching checksum",

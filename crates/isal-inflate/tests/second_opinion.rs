@@ -1,4 +1,4 @@
-//! Is every member read as zlib-rs reads it, in whatever pieces, whole, cut and damaged?
+//! Compares the output with zlib-rs for members read in various pieces, complete, truncated and damaged.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use isal_inflate::MemberReader;
 
-/// A generator that gives the same numbers everywhere.
+/// A pseudo-random generator with the same sequence everywhere.
 struct Chance(u64);
 
 impl Chance {
@@ -26,7 +26,7 @@ impl Chance {
     }
 }
 
-/// Text that repeats itself at near and far distances, noise, and runs.
+/// Text with near and far repetitions, noise, and runs.
 fn plain(chance: &mut Chance) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..chance.below(30) {
@@ -50,7 +50,7 @@ fn member(plain: &[u8], level: usize) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// What a reader gives when it is asked for pieces of changing size, and what is left of its input.
+/// Reads the input in pieces of changing size.
 fn read_in_pieces(mut reader: impl Read, chance: &mut Chance) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     loop {
@@ -64,7 +64,7 @@ fn read_in_pieces(mut reader: impl Read, chance: &mut Chance) -> io::Result<Vec<
 }
 
 #[test]
-fn is_a_member_read_as_zlib_reads_it() {
+fn a_member_reads_as_with_zlib_rs() {
     let mut chance = Chance(1);
     for _ in 0..600 {
         let text = plain(&mut chance);
@@ -80,7 +80,7 @@ fn is_a_member_read_as_zlib_reads_it() {
 }
 
 #[test]
-fn is_a_header_read_as_zlib_reads_it() {
+fn a_header_reads_as_with_zlib_rs() {
     let body = &member(b"text", 6)[10..];
     let name = |length: usize| {
         [
@@ -121,7 +121,7 @@ fn read_to_end(mut reader: impl Read) -> io::Result<Vec<u8>> {
 }
 
 #[test]
-fn is_damage_told_wherever_zlib_tells_it() {
+fn damage_is_an_error_wherever_zlib_rs_reports_one() {
     let (mut chance, mut refused) = (Chance(2), 0);
     for _ in 0..3_000 {
         let text = plain(&mut chance);
@@ -130,7 +130,7 @@ fn is_damage_told_wherever_zlib_tells_it() {
             stored.truncate(chance.below(stored.len()));
         }
         for _ in 0..chance.below(3) {
-            // Half of them in the header, which has ten bytes.
+            // Half of the damage is in the header, which has ten bytes.
             let within = [stored.len(), 10][chance.below(2)];
             let at = chance.below(within.max(1));
             if let Some(byte) = stored.get_mut(at) {

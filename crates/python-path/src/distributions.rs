@@ -1,4 +1,4 @@
-//! The Python distributions of an image, by the metadata that pip leaves (Core metadata specifications).
+//! Finds the Python distributions of an image by pip's metadata (Core metadata specifications).
 
 use image_linkage::layer::FileFacts;
 use image_linkage::path::RootPath;
@@ -6,37 +6,37 @@ use image_linkage::path::RootPath;
 /// An installed Python distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PythonDistribution {
-    /// The name in its normal form: small letters, `-` between words.
+    /// The normalized name: lower case, with `-` between words.
     pub name: String,
-    /// The version as its metadata writes it.
+    /// The version as in its metadata.
     pub version: String,
-    /// The folder that it is installed into, such as `…/site-packages`.
+    /// The install folder, such as `…/site-packages`.
     pub site: RootPath,
     /// The path of its `METADATA`.
     pub metadata: RootPath,
     /// The layer of its metadata.
     pub layer: usize,
-    /// The exact versions that it asks for, `name==version`, by name.
+    /// Its exact requirements, `name==version`, as names and versions.
     pub pins: Vec<(String, String)>,
 }
 
-/// The distribution whose metadata a file is.
+/// The distribution of a `METADATA` file.
 pub fn read_distribution(path: &RootPath, facts: &FileFacts, layer: usize) -> Option<PythonDistribution> {
     let folder = path.parent();
-    // `~orch-2.8.0.dist-info` is what an upgrade by pip leaves where it cannot delete; pip and importlib pass over it.
+    // An upgrade by pip leaves `~orch-2.8.0.dist-info` when it cannot delete the folder; pip and importlib ignore it.
     let is_info = folder.name().ends_with(b".dist-info") && !folder.name().starts_with(b"~");
     let is_metadata = path.name() == b"METADATA" && is_info;
     let text = facts.kept.as_ref().filter(|_| is_metadata)?;
     read(&String::from_utf8_lossy(text), path, layer)
 }
 
-/// The name, in normal form, and the version of a distribution by the name of its metadata, as importlib.metadata finds it:
+/// The normalized name and the version of a distribution from its metadata's file name, as importlib.metadata reads it:
 /// `torch-2.8.0.dist-info`, `PyYAML-6.0-py3.11.egg-info`, `six.egg-info`, `mine.egg-link`.
 pub(crate) fn named_distribution(name: &[u8]) -> Option<(String, Option<String>)> {
     let name = std::str::from_utf8(name).ok().filter(|name| !name.starts_with('~'))?;
     let kinds = [".dist-info", ".egg-info", ".egg-link", ".egg"];
     let stem = kinds.iter().find_map(|kind| name.strip_suffix(kind))?;
-    // Eggs name the Python that they are of behind the version.
+    // In egg names the Python version follows the version.
     let is_egg = !name.ends_with(".dist-info");
     let stem = stem
         .split_once("-py")
@@ -49,7 +49,7 @@ pub(crate) fn named_distribution(name: &[u8]) -> Option<(String, Option<String>)
 }
 
 fn read(text: &str, path: &RootPath, layer: usize) -> Option<PythonDistribution> {
-    // The description begins after the first empty line, and may hold lines that look like fields.
+    // The description starts after the first empty line, and may contain lines that look like fields.
     let head = text.split("\n\n").next().unwrap_or_default();
     let value = |key: &str| head.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
     Some(PythonDistribution {
@@ -65,15 +65,15 @@ fn read(text: &str, path: &RootPath, layer: usize) -> Option<PythonDistribution>
     })
 }
 
-/// The normal form of the name of a distribution ("Names and normalization" of the packaging specifications).
+/// Normalizes the name of a distribution ("Names and normalization" of the packaging specifications).
 pub fn normal_name(name: &str) -> String {
     let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_lowercase()
 }
 
-/// A requirement of one exact version: `name (==1.2) ; marker` or `name==1.2; marker`.
+/// Parses a requirement of one exact version: `name (==1.2) ; marker` or `name==1.2; marker`.
 fn pin(requirement: &str) -> Option<(String, String)> {
-    // The marker is not evaluated: wheels ask for NVIDIA's packages on Linux alone, which an image is.
+    // The marker is ignored: wheels require NVIDIA's packages only on Linux, and images are Linux.
     let (what, _) = requirement.split_once(';').unwrap_or((requirement, ""));
     let (name, version) = what.split_once("==")?;
     let name = name.trim_end_matches(['(', ' ']);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_the_metadata_says_what_is_installed() {
+    fn the_name_of_the_metadata_gives_name_and_version() {
         let named = |name: &str| {
             let found = named_distribution(name.as_bytes());
             found.map(|(name, version)| format!("{name} {}", version.as_deref().unwrap_or("?")))

@@ -1,14 +1,14 @@
-//! The import hook that setuptools writes for a package that is installed in place (`pip install -e`): a module beside
-//! the `.pth` file that imports it, with a table of packages (`_FINDER_TEMPLATE` of its `editable_wheel.py`).
+//! Reads setuptools' import hook of an editable package (`pip install -e`). It is a module next to the `.pth` file that
+//! imports it, and contains a table of packages (`_FINDER_TEMPLATE` of `editable_wheel.py`).
 
-/// The packages and the folder of each, of `MAPPING: dict[str, str] = {'name': '/folder/name'}`.
+/// The packages and their folders in `MAPPING: dict[str, str] = {'name': '/folder/name'}`.
 pub fn read_mapping(hook: &[u8]) -> Vec<(String, String)> {
     let text = String::from_utf8_lossy(hook);
     let line = text.lines().find(|line| line.starts_with("MAPPING"));
     let table = line
         .and_then(|line| line.split_once('{'))
         .map_or("", |(_, table)| table);
-    // Quoted texts alone; a name or a folder with a quote in it is none that an image has.
+    // Reads quoted strings only. Names and folders with a quote do not occur in images.
     let mut texts = table.split('\'').skip(1).step_by(2);
     let mut pairs = Vec::new();
     while let (Some(name), Some(folder)) = (texts.next(), texts.next()) {

@@ -1,4 +1,4 @@
-//! The Pythons of an image and which of them imports an object.
+//! The Pythons of an image, and which of them imports an object.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -11,79 +11,79 @@ use crate::settings::PythonSettings;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, FileUse, Rootfs};
 
-/// The interpreters of one image that are looked at, at most.
+/// The maximum number of interpreters per image.
 const INTERPRETERS: usize = 64;
-/// The components of a package's file below its site that are tried behind links, at most.
+/// The maximum depth below a site folder at which links are tried.
 const DEPTH: usize = 8;
 
 /// The Pythons of an image.
 #[derive(Debug, Default)]
 pub struct PythonEnvironment {
-    /// The one that `PATH` leads to first, then the others by path; two that are the same but in name count once.
+    /// The first on `PATH`, then the others by path. Two names of the same interpreter count once.
     interpreters: Vec<PythonInterpreter>,
-    /// Those that cannot start.
+    /// The interpreters that cannot start.
     broken: Vec<BrokenPython>,
-    /// The folder of the script that is started, or the working directory.
+    /// The folder of the started script, or the working directory.
     start: Option<SearchedFolder>,
     /// The version of each distribution, by its site and name.
     distributions: BTreeMap<(RootPath, String), String>,
-    /// Who lists the folders.
+    /// The user whose permissions apply.
     user: FileCredentials,
-    /// The environment, for packages that look into it.
+    /// The environment, for packages that read it.
     variables: BTreeMap<String, String>,
-    /// What imports came to that were followed.
+    /// The imports followed so far.
     pub runs: Mutex<KnownRuns>,
 }
 
-/// Who imports an object.
+/// Which Python imports an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PythonUse {
-    /// A Python of the image does, as it starts.
+    /// A Python of the image does, in its default configuration.
     Imported {
-        /// The interpreter, by the path that it is called by.
+        /// The path of the interpreter, as called.
         interpreter: RootPath,
-        /// The folder of its path that the package lies in.
+        /// The folder of `sys.path` that contains the package.
         site: RootPath,
     },
-    /// None does, as it starts.
+    /// None does, in its default configuration.
     Unreachable {
-        /// The folder of packages.
+        /// The package folder.
         site: RootPath,
         /// The reason, as the end of a sentence.
         why: String,
     },
 }
 
-/// An object as an interpreter finds it.
+/// An object on an interpreter's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundObject {
-    /// The folder of its path that the object lies in.
+    /// The folder of `sys.path` that contains the object.
     pub site: RootPath,
-    /// The path by which Python opens it, absolute.
+    /// The absolute path that Python opens.
     pub path: Vec<u8>,
 }
 
-/// What becomes of a look for an object in one interpreter's path.
+/// The result of a search on one interpreter's path.
 enum ObjectSearch {
     Found(FoundObject),
-    /// Why the interpreter passes it over.
+    /// Why the interpreter skips it.
     PassedOver(String),
     NotThere,
 }
 
-/// Where ctypes is taken from.
+/// The source of the module ctypes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CtypesSource {
     /// The standard library.
     Own,
-    /// Another file, without links, which is found before it.
+    /// Another file, without links, that comes earlier on the path.
     Other(RootPath),
-    /// The standard library has none.
+    /// The standard library lacks it.
     Nowhere,
 }
 
 impl PythonEnvironment {
-    /// Reads the interpreters among `candidates`, the paths of files and links that are called as a Python is.
+    /// Reads the interpreters among `candidates`, which are files and links with the name of a Python.
     pub fn read(
         rootfs: &Rootfs,
         candidates: &[RootPath],
@@ -114,7 +114,7 @@ impl PythonEnvironment {
         }
         let start = settings.start.as_ref();
         let start = start.and_then(|path| Some((path, rootfs.lookup(&path.absolute()).ok()?)));
-        // At the root lies the whole image, and nobody installs packages there.
+        // The root contains the whole image, and no packages are installed there.
         let start = start.filter(|(_, found)| found.path != RootPath::default());
         let key = |dist: &PythonDistribution| ((dist.site.clone(), dist.name.clone()), dist.version.clone());
         Self {
@@ -133,7 +133,7 @@ impl PythonEnvironment {
         }
     }
 
-    /// The interpreter that imports an object, and how it finds it; `None` for what is no part of a package.
+    /// The interpreter that imports an object, and the path it uses; `None` if the object is not part of a package.
     pub fn find(
         &self,
         rootfs: &Rootfs,
@@ -153,7 +153,7 @@ impl PythonEnvironment {
         let script = || is_script.then(|| object.parent());
         let site = self.site_of(object).or_else(|| folder_of_module(rootfs, object));
         if let (None, Some(site), Some(first)) = (&site, script(), self.interpreters.first()) {
-            // A script is started by its path, wherever it lies.
+            // A script is started by its path, in any folder.
             let path = object.absolute();
             return Some(Ok((first, FoundObject { site, path })));
         }
@@ -162,7 +162,7 @@ impl PythonEnvironment {
         Some(Err(PythonUse::Unreachable { site, why }))
     }
 
-    /// Why no Python finds an object in a folder of packages.
+    /// Why no Python finds an object in a package folder.
     fn reason(&self, object: &RootPath, site: &RootPath) -> String {
         let is_of = |broken: &&BrokenPython| {
             let environment = broken.environment.as_ref();
@@ -181,7 +181,7 @@ impl PythonEnvironment {
         }
     }
 
-    /// Where an interpreter takes ctypes from. Of a standard library that is not there nothing is said.
+    /// The source of an interpreter's ctypes. Without a standard library the answer is `Own`.
     pub fn ctypes(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter) -> CtypesSource {
         let mut has_library = false;
         for folder in self.folders(interpreter) {
@@ -204,13 +204,13 @@ impl PythonEnvironment {
         }
     }
 
-    /// A variable of the environment that is not empty.
+    /// A nonempty environment variable.
     pub fn variable(&self, name: &str) -> Option<&str> {
         let value = self.variables.get(name).map(String::as_str);
         value.filter(|value| !value.is_empty())
     }
 
-    /// The version of the first distribution on the path whose name `is_it` takes.
+    /// The version of the first distribution on the path whose name satisfies `is_it`.
     pub fn version(&self, interpreter: &PythonInterpreter, is_it: impl Fn(&str) -> bool) -> Option<&str> {
         let mut folders = self.folders(interpreter);
         folders.find_map(|folder| {
@@ -220,13 +220,13 @@ impl PythonEnvironment {
         })
     }
 
-    /// The interpreters that start: the one that `PATH` leads to first, then the others by path.
+    /// The working interpreters: the first on `PATH`, then the others by path.
     pub fn interpreters(&self) -> &[PythonInterpreter] {
         &self.interpreters
     }
 
-    /// The distributions that an interpreter finds, by name, with the version of the first of each name, where the name of
-    /// its metadata has it.
+    /// The distributions that an interpreter finds, by name. The first of each name gives the version, if its
+    /// metadata's name contains one.
     pub fn installed(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter) -> BTreeMap<String, Option<String>> {
         let mut installed = BTreeMap::new();
         for folder in self.folders(interpreter) {
@@ -243,12 +243,12 @@ impl PythonEnvironment {
         installed
     }
 
-    /// The folders that an interpreter looks into, in order.
+    /// The folders that an interpreter searches, in order.
     pub fn folders<'e>(&'e self, interpreter: &'e PythonInterpreter) -> impl Iterator<Item = &'e SearchedFolder> {
         self.start.iter().chain(&interpreter.search_path)
     }
 
-    /// Whether an interpreter may find a module or a package of this name.
+    /// Whether an interpreter may find a module or package of this name.
     pub fn is_importable(&self, rootfs: &Rootfs, interpreter: &PythonInterpreter, top: &[u8]) -> bool {
         is_importable(rootfs, self.start.iter().chain(&interpreter.search_path), top)
     }
@@ -257,7 +257,7 @@ impl PythonEnvironment {
         let folders: Vec<&SearchedFolder> = self.folders(interpreter).collect();
         let site = self.site_of(object);
         let found = folders.iter().enumerate().find_map(|(number, folder)| {
-            // What lies in a folder of packages within this one is found by no name.
+            // No module name reaches into a package folder nested in this one.
             let inner = site.as_ref().filter(|site| **site != folder.real_path);
             if inner.is_some_and(|site| below(&folder.real_path, site).is_some()) {
                 return None;
@@ -270,7 +270,7 @@ impl PythonEnvironment {
             {
                 return None;
             }
-            // Much lies in other folders that no Python loads.
+            // Many objects are in folders that no Python imports from.
             let may_be = folder.is_site || self.is_package(rootfs, folder, &rest);
             may_be.then_some((number, *folder, rest))
         });
@@ -297,17 +297,18 @@ impl PythonEnvironment {
         })
     }
 
-    /// Whether an object below a folder is installed there, or is part of a package or a module by what lies there.
+    /// Whether an object below a folder is installed there, or is part of a package or module.
     fn is_package(&self, rootfs: &Rootfs, folder: &SearchedFolder, rest: &RootPath) -> bool {
         let mut parts = rest.split_components();
         let first = parts.next().unwrap_or_default();
         let package = folder.real_path.join(first).join(b"__init__.py").absolute();
         let is_module = parts.next().is_none() || rootfs.file(&package).is_some();
-        // In a working directory a name tells, too: who is started there need not be a Python. Elsewhere the name alone
-        // does: a folder without `__init__.py` is a package as well (PEP 420), but nobody means the folders of the root.
+        // In a working directory the object's name must also look like a module, because the command may not be a
+        // Python. Elsewhere a module name suffices: a folder without `__init__.py` is a package too (PEP 420). But
+        // nobody means the folders of the root.
         let is_named = module_tag(rest.name()).is_some() || is_source(rest.name());
-        let is_asked = self.start.as_ref() != Some(folder);
-        let is_part = if is_asked {
+        let is_on_path = self.start.as_ref() != Some(folder);
+        let is_part = if is_on_path {
             let is_namespace = folder.real_path != RootPath::default() && has_importable_folders(rest);
             is_module || is_named && is_namespace
         } else {
@@ -316,7 +317,7 @@ impl PythonEnvironment {
         self.has_distributions(&folder.real_path) || is_part
     }
 
-    /// The first file or folder on the way of an import to a module that the user may not read.
+    /// The first file or folder on the way to a module that the user may not read.
     fn unreadable(&self, rootfs: &Rootfs, folder: &SearchedFolder, rest: &RootPath) -> Option<String> {
         let mut package = folder.real_path.clone();
         let parts: Vec<&[u8]> = rest.split_components().collect();
@@ -326,14 +327,14 @@ impl PythonEnvironment {
             package = package.join(part);
             let init = package.join(b"__init__.py").absolute();
             let has_init = rootfs.lookup(&init).is_ok();
-            // What lies beside modules for the loader is listed by nobody.
+            // Libraries for the loader next to modules are never listed.
             if !has_init && !is_module {
                 return None;
             }
             if !may_list(rootfs, &package, &self.user) {
                 return Some(format!("{} may not list {package}", self.user));
             }
-            // Who may not pass the folders above is told so when the object is loaded.
+            // If the user cannot enter the parent folders, loading the object reports that.
             let gets_there = rootfs.lookup_as(&init, &self.user).is_ok();
             let is_denied = gets_there && rootfs.open_as(&init, &self.user, FileUse::Read).is_err();
             is_denied.then(|| format!("{} may not read {}", self.user, RootPath::new(&init)))
@@ -348,7 +349,7 @@ impl PythonEnvironment {
             .is_some_and(|((site, _), _)| site == folder)
     }
 
-    /// The folder of packages that an object lies in, whether or not a Python looks there.
+    /// The package folder that contains an object, even if no Python searches it.
     fn site_of(&self, object: &RootPath) -> Option<RootPath> {
         let mut folder = object.parent();
         while folder != RootPath::default() {
@@ -370,7 +371,7 @@ fn has_importable_folders(path: &RootPath) -> bool {
     folders.iter().all(|folder| folder.iter().all(is_letter))
 }
 
-/// The folder that Python would have to look into for a module that is one by its name.
+/// The folder that Python would have to search for a file with a module's name.
 fn folder_of_module(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
     let mut folder = object.parent();
     let is_module = module_tag(object.name()).is_some() || is_source(object.name()) && is_package(rootfs, &folder);
@@ -380,18 +381,18 @@ fn folder_of_module(rootfs: &Rootfs, object: &RootPath) -> Option<RootPath> {
     is_module.then_some(folder)
 }
 
-/// Whether a folder is a package by what lies there.
+/// Whether a folder is a regular package.
 fn is_package(rootfs: &Rootfs, folder: &RootPath) -> bool {
     rootfs.file(&folder.join(b"__init__.py").absolute()).is_some()
 }
 
-/// The path behind a folder, of what lies below it.
+/// The rest of a path below a folder.
 fn below(folder: &RootPath, path: &RootPath) -> Option<RootPath> {
     let rest = path.as_bytes().strip_prefix(folder.as_bytes())?;
     rest.starts_with(b"/").then(|| RootPath::new(rest))
 }
 
-/// The path of an object below a folder, also where links in the folder lead to it, as those of uv's cache do.
+/// The path of an object below a folder, also through links in the folder, such as those to uv's cache.
 fn below_folder(rootfs: &Rootfs, folder: &SearchedFolder, object: &RootPath) -> Option<RootPath> {
     if let Some(rest) = below(&folder.real_path, object) {
         return Some(rest);
@@ -405,8 +406,8 @@ fn below_folder(rootfs: &Rootfs, folder: &SearchedFolder, object: &RootPath) -> 
     })
 }
 
-/// The package or module that Python takes in the place of the module at `rest`, in the same folder: a package comes
-/// first, then extensions, those of one version before others, then modules of text (`FileFinder.find_spec`,
+/// The package or module that hides the module at `rest` in the same folder. Packages come first, then extension
+/// modules, version-specific ones before others, then source modules (`FileFinder.find_spec`,
 /// `_get_supported_file_loaders`).
 fn hidden_by(
     rootfs: &Rootfs,
@@ -441,7 +442,7 @@ fn hidden_by(
     })
 }
 
-/// What ends the names of modules, in the order in which they are looked for, and whether more may stand before `.so`.
+/// The suffixes of extension modules in search order, and whether more may precede `.so`.
 fn extension_suffixes(version: &str) -> [(String, bool); 4] {
     let tag = format!(".cpython-{}-", version.replace('.', ""));
     [
@@ -462,7 +463,7 @@ fn shadow<'f>(
     let first = rest.split_components().next()?;
     let is_file = |path: &RootPath| rootfs.file(&path.absolute()).is_some();
     let is_module = rest.split_components().nth(1).is_none();
-    // A folder without `__init__.py` is part of a namespace, of which every folder of the path may have one.
+    // A folder without `__init__.py` is part of a namespace package, which may span every folder of the path.
     if !is_module && !is_file(&folder.real_path.join(first).join(b"__init__.py")) {
         return None;
     }

@@ -1,11 +1,11 @@
-//! What the name of a file says to a Python.
+//! Reads interpreter, module and version names from file names.
 
-/// Whether a file of this name may be a Python.
+/// Whether the name can be a Python interpreter's.
 pub fn is_interpreter_name(name: &[u8]) -> bool {
     matches!(name, b"python" | b"python3") || version_of_name(name).is_some()
 }
 
-/// Whether a file is Python as text: a module, a script, or lines that run as an interpreter starts.
+/// Whether a file is Python source: a module, a script, or a `.pth` file, whose lines run at startup.
 pub fn is_source(name: &[u8]) -> bool {
     name.ends_with(b".py") || name.ends_with(b".pth")
 }
@@ -26,7 +26,7 @@ pub fn first_two_numbers(version: &str) -> Option<String> {
     version_of_name(format!("python{short}").as_bytes())
 }
 
-/// `311` of `_C.cpython-311-x86_64-linux-gnu.so`, `abi3` of `_C.abi3.so`.
+/// The tag: `311` of `_C.cpython-311-x86_64-linux-gnu.so`, `abi3` of `_C.abi3.so`.
 pub fn module_tag(name: &[u8]) -> Option<&[u8]> {
     let stem = name.strip_suffix(b".so")?;
     let tag = stem
@@ -43,11 +43,11 @@ pub fn module_tag(name: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Whether an interpreter of this version loads a module of this file name (`importlib.machinery.EXTENSION_SUFFIXES`).
+/// Whether an interpreter of this version loads a module file of this name (`importlib.machinery.EXTENSION_SUFFIXES`).
 pub fn fits_version(name: &[u8], version: &str) -> bool {
     match module_tag(name) {
         None => true,
-        // The stable ABI has no place for an object without the global lock.
+        // The stable ABI does not cover free-threaded builds.
         Some(b"abi3") => !version.ends_with('t'),
         Some(tag) => tag == version.replace('.', "").as_bytes(),
     }

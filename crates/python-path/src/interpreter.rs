@@ -1,7 +1,7 @@
-//! One Python of an image, and the folders in which it looks for packages (`sys.path`).
+//! One Python of an image, and its `sys.path`.
 //!
-//! The search follows Python's own `Modules/getpath.py` and `Lib/site.py` of 3.11 to 3.14, and what Debian and Fedora
-//! change in the latter.
+//! Follows Python's own `Modules/getpath.py` and `Lib/site.py` of 3.11 to 3.14, with the changes of Debian and Fedora
+//! to the latter.
 
 use std::collections::BTreeSet;
 
@@ -13,13 +13,13 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, FileUse, NodeKind, Rootfs};
 use memchr::memmem;
 
-/// The folders of one `sys.path`, at most; real ones have some ten.
+/// The maximum length of a `sys.path`; real ones have about ten folders.
 const FOLDERS: usize = 256;
-/// The lines of one `.pth` file that are looked at, at most.
+/// The maximum number of lines read from a `.pth` file.
 const LINES: usize = 1024;
-/// What tells a line of code in a `.pth` file that adds no folder: those of setuptools, virtualenv and namespaces.
+/// Code in `.pth` files that adds no folder: from setuptools, virtualenv and namespace packages.
 const HARMLESS_CODE: [&[u8]; 3] = [b"SETUPTOOLS_USE_DISTUTILS", b"_virtualenv", b"f_locals['sitedir']"];
-/// What tells a line of code that changes `sys.path` otherwise than by a folder at its end.
+/// Code that changes `sys.path` in other ways than appending a folder.
 const REARRANGING: [&[u8]; 5] = [
     b"sys.path.insert",
     b"sys.path.remove",
@@ -27,8 +27,7 @@ const REARRANGING: [&[u8]; 5] = [
     b"sys.path[",
     b"sys.path =",
 ];
-/// Modules that are part of CPython's programs, where their names do not begin with `_`: those of C, and those of text that
-/// are kept in it as well (Python/frozen.c).
+/// Modules compiled into CPython whose names do not start with `_`: C modules and frozen modules (Python/frozen.c).
 const BUILT_IN: [&[u8]; 34] = [
     b"abc",
     b"codecs",
@@ -65,75 +64,75 @@ const BUILT_IN: [&[u8]; 34] = [
     b"time",
     b"zlib",
 ];
-/// The prefixes that Pythons are built with, where one that finds no library beside itself looks last.
+/// The build-time prefixes, which an interpreter without a library next to it tries last.
 const BUILT_PREFIXES: [&str; 2] = ["usr/local", "usr"];
 
-/// A Python that can be started.
+/// A Python that can start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PythonInterpreter {
-    /// The path that it is called by; a virtual environment has its own.
+    /// The path as called; each virtual environment has its own.
     pub path: RootPath,
-    /// The program without links.
+    /// The program, with links resolved.
     pub program: RootPath,
-    /// Its version in the names of folders: `3.11`, or `3.13t` without the global lock.
+    /// The version in folder names: `3.11`, or `3.13t` for a free-threaded build.
     pub version: String,
-    /// `sys.path`: the folders that are there, in order.
+    /// `sys.path`: the existing folders, in order.
     pub search_path: Vec<SearchedFolder>,
-    /// The first `.pth` file with a line of code that may add folders of its own.
+    /// The first `.pth` file with a line of code that may add folders.
     pub code: Option<RootPath>,
-    /// A file that it runs as it starts and that changes `sys.path` otherwise.
+    /// A startup file that changes `sys.path` in other ways.
     pub rearranges: Option<RootPath>,
 }
 
-/// A Python that cannot be started.
+/// A Python that cannot start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrokenPython {
-    /// The virtual environment that it is of.
+    /// The virtual environment that it belongs to.
     pub environment: Option<RootPath>,
     /// Why, as the end of a sentence.
     pub why: String,
 }
 
-/// A folder in which packages are looked for.
+/// A folder of `sys.path`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchedFolder {
-    /// The path as it stands in `sys.path`.
+    /// The path as in `sys.path`.
     pub path: RootPath,
-    /// The same without links.
+    /// The path with links resolved.
     pub real_path: RootPath,
-    /// Whether it is one of `site.getsitepackages()`, or that of the user.
+    /// Whether it is one of `site.getsitepackages()`, or the user's.
     pub is_site: bool,
-    /// The only package that is found in it, where an import hook adds that alone.
+    /// The only package that is visible in it, if an import hook adds just that one.
     pub only: Option<RootPath>,
 }
 
-/// Where an interpreter is installed.
+/// The installation of an interpreter.
 struct Installation {
     version: String,
-    /// The folder that holds the standard library's `lib` or `lib64`.
+    /// The folder with the standard library's `lib` or `lib64`.
     prefix: RootPath,
     /// `lib` or `lib64` (`sys.platlibdir`).
     library_folder: &'static str,
     /// The virtual environment that it belongs to.
     venv: Option<VirtualEnvironment>,
-    /// What `site.py` is: Debian's looks into `dist-packages`.
+    /// Whether `site.py` is Debian's, which searches `dist-packages`.
     is_debian: bool,
-    /// Fedora's looks into `/usr/local` too.
+    /// Whether it is Fedora's, which also searches `/usr/local`.
     is_fedora: bool,
 }
 
-/// What the file `pyvenv.cfg` says.
+/// The contents of a `pyvenv.cfg`.
 #[derive(Default)]
 struct VirtualEnvironment {
     prefix: RootPath,
-    /// The folder of the interpreter that it was made with.
+    /// The folder of the base interpreter.
     home: Option<RootPath>,
     with_system_packages: bool,
     version: Option<String>,
 }
 
 impl PythonInterpreter {
-    /// The interpreter that is called by this path, or why that cannot start; `None` where no program is meant.
+    /// Reads the interpreter at this path, or why it cannot start; `None` if the path is not a program.
     pub fn read(rootfs: &Rootfs, path: &RootPath, settings: &PythonSettings) -> Option<Result<Self, BrokenPython>> {
         let broken = |why| {
             let prefix = path.parent().parent();
@@ -144,14 +143,14 @@ impl PythonInterpreter {
             }
         };
         let Ok(found) = rootfs.lookup(&path.absolute()) else {
-            // A virtual environment that was copied without the Python that it was made with.
+            // For example a virtual environment that was copied without its base Python.
             rootfs.lookup_link(&path.absolute()).ok()?;
             return Some(Err(broken(format!("{path} is a link that leads to no Python"))));
         };
         let NodeKind::File(facts) = &rootfs.node(found.node).kind else {
             return None;
         };
-        // A shell script may be called python3, as with pyenv: only an object of a known processor can be started.
+        // A shell script may be named python3, as with pyenv. Only an object for a known processor can start.
         let elf = facts.elf.as_ref().filter(|elf| elf.is_program())?;
         Arch::of_object(elf)?;
         let installation = match Installation::find(rootfs, path, &found.path, settings) {
@@ -164,7 +163,7 @@ impl PythonInterpreter {
             path: path.clone(),
             program: found.path,
             version: installation.version,
-            // Import hooks are asked last (sys.meta_path).
+            // Import hooks run last (sys.meta_path).
             search_path: list.folders.into_iter().chain(list.hooked).collect(),
             code: list.code,
             rearranges: list.rearranges,
@@ -173,19 +172,20 @@ impl PythonInterpreter {
 }
 
 impl Installation {
-    /// Modules/getpath.py, from "READ pyvenv.cfg" to "CALCULATE prefix".
+    /// Follows Modules/getpath.py, from "READ pyvenv.cfg" to "CALCULATE prefix".
     ///
-    /// Errors: Why a Python does not start: it ends without its standard library, and where site.py may not read the
-    /// file that it goes by.
+    /// Errors: Why the interpreter fails at startup: the standard library is missing, or site.py may not read
+    /// `pyvenv.cfg`.
     fn find(rootfs: &Rootfs, path: &RootPath, program: &RootPath, settings: &PythonSettings) -> Result<Self, String> {
         let folder = path.parent();
-        // The folder above comes first there, and last in site.py; one of the two is all that tools make.
+        // The parent folder comes first here, and last in site.py. Tools create only one of the two.
         let venv = [folder.parent(), folder]
             .into_iter()
             .find_map(|prefix| VirtualEnvironment::read(rootfs, prefix));
         if let Some(venv) = &venv {
             let file = venv.prefix.join(b"pyvenv.cfg").absolute();
-            // Who does not even get to its folder cannot start the interpreter: that is told when it is tried.
+            // If the user cannot even enter the folder, the interpreter cannot start at all; that is reported when it
+            // is tried.
             let gets_there = rootfs.lookup_as(&file, &settings.user).is_ok();
             if gets_there && rootfs.open_as(&file, &settings.user, FileUse::Read).is_err() {
                 return Err(format!("{} may not read the pyvenv.cfg of {path}", settings.user));
@@ -199,7 +199,7 @@ impl Installation {
         let places = if let Some(home) = &settings.home {
             vec![home.clone()]
         } else {
-            // Which of the two it is does not matter where a version is there once.
+            // If only one of them has the version, their order does not matter.
             let built = BUILT_PREFIXES.iter().filter(|_| named.is_some());
             let built = built.map(|prefix| RootPath::from(*prefix));
             ancestors(&start).into_iter().chain(built).collect()
@@ -221,7 +221,7 @@ impl Installation {
         let site = prefix.join(format!("{library_folder}/python{version}/site.py").as_bytes());
         let text = rootfs.content(&site.absolute());
         let says = |word: &str| text.map(|text| memmem::find(text, word.as_bytes()).is_some());
-        // Without its text, the folder that only Debian's packages make tells.
+        // If site.py was not read, the folder that only Debian's packages create decides.
         let dist_packages = || {
             rootfs
                 .lookup(&prefix.join(b"lib/python3/dist-packages").absolute())
@@ -237,7 +237,7 @@ impl Installation {
         })
     }
 
-    /// `sys.path` once `site` has run (Lib/site.py, `main`).
+    /// `sys.path` after `site` ran (Lib/site.py, `main`).
     fn search_path<'r>(&self, rootfs: &'r Rootfs, settings: &'r PythonSettings) -> FolderList<'r> {
         let mut list = FolderList::new(rootfs, &settings.user);
         settings.python_path.iter().for_each(|folder| list.add(folder));
@@ -269,12 +269,12 @@ impl Installation {
         list
     }
 
-    /// The folders of packages below a prefix (Lib/site.py, `getsitepackages`).
+    /// Adds the package folders below a prefix (Lib/site.py, `getsitepackages`).
     fn add_sites(&self, list: &mut FolderList<'_>, prefix: &RootPath) {
         let version = &self.version;
         let mut names = Vec::new();
         if self.is_debian {
-            // "python%d.%d", without the letter of a build without the global lock.
+            // "python%d.%d", without the `t` of a free-threaded build.
             let version = version.trim_end_matches('t');
             if self.venv.is_some() {
                 names.push(format!("lib/python{version}/site-packages"));
@@ -297,7 +297,7 @@ impl VirtualEnvironment {
         let file = prefix.join(b"pyvenv.cfg").absolute();
         rootfs.file(&file)?;
         let text = String::from_utf8_lossy(rootfs.content(&file).unwrap_or_default()).into_owned();
-        // "true" is what site.py begins with, before it has read a line.
+        // The default of site.py is "true".
         let mut venv = Self {
             prefix,
             with_system_packages: true,
@@ -308,7 +308,7 @@ impl VirtualEnvironment {
             match key.trim().to_lowercase().as_str() {
                 "home" => venv.home = Some(value.into()),
                 "include-system-site-packages" => venv.with_system_packages = value.to_lowercase() == "true",
-                // `version_info` is uv's and virtualenv's word, `version` that of venv.
+                // uv and virtualenv write `version_info`, venv writes `version`.
                 "version" | "version_info" => venv.version = first_two_numbers(value),
                 _ => {}
             }
@@ -317,14 +317,14 @@ impl VirtualEnvironment {
     }
 }
 
-/// The folders of a `sys.path` in the making.
+/// An unfinished `sys.path`.
 struct FolderList<'r> {
     rootfs: &'r Rootfs,
     user: &'r FileCredentials,
     folders: Vec<SearchedFolder>,
     /// The folders of single packages.
     hooked: Vec<SearchedFolder>,
-    /// The paths that are known, whether or not a folder is there.
+    /// All paths seen, even if the folder does not exist.
     known: BTreeSet<RootPath>,
     code: Option<RootPath>,
     rearranges: Option<RootPath>,
@@ -346,7 +346,7 @@ impl<'r> FolderList<'r> {
     fn add(&mut self, path: &RootPath) {
         if self.folders.len() < FOLDERS && self.known.insert(path.clone()) {
             self.folders.extend(self.folder(path, None));
-            // What is in a zip archive is not known.
+            // The contents of a zip archive are unknown.
             if self.rootfs.file(&path.absolute()).is_some() {
                 self.code.get_or_insert_with(|| path.clone());
             }
@@ -355,7 +355,7 @@ impl<'r> FolderList<'r> {
 
     fn folder(&self, path: &RootPath, only: Option<RootPath>) -> Option<SearchedFolder> {
         let found = self.rootfs.lookup(&path.absolute()).ok()?;
-        // A zip archive may stand in a path too; no library can be loaded from it.
+        // A path may contain zip archives; no library can be loaded from one.
         let is_folder = matches!(self.rootfs.node(found.node).kind, NodeKind::Directory(_));
         (is_folder && may_list(self.rootfs, &found.path, self.user)).then(|| SearchedFolder {
             path: path.clone(),
@@ -365,7 +365,7 @@ impl<'r> FolderList<'r> {
         })
     }
 
-    /// Adds a folder of packages and what its `.pth` files name (Lib/site.py, `addsitedir`).
+    /// Adds a package folder and the folders in its `.pth` files (Lib/site.py, `addsitedir`).
     fn add_site(&mut self, site: &RootPath) {
         self.add(site);
         let mut folders = self.folders.iter_mut();
@@ -375,7 +375,7 @@ impl<'r> FolderList<'r> {
         let Ok(found) = self.rootfs.open_as(&site.absolute(), self.user, FileUse::Read) else {
             return;
         };
-        // Sorted by name, as site.py has them.
+        // Sorted by name, as in site.py.
         let names = self.rootfs.children(found.node).map(|(name, _)| name);
         let names: Vec<&[u8]> = names.filter(|name| name.ends_with(b".pth")).take(FOLDERS).collect();
         for name in names {
@@ -400,8 +400,8 @@ impl<'r> FolderList<'r> {
         }
     }
 
-    /// Takes a line of code: the import hook of setuptools finds single packages, behind all folders; of any other it is
-    /// only known that it is there. Whether it goes on behind it.
+    /// Evaluates a line of code in a `.pth` file. The hook of setuptools adds single packages after all folders; any
+    /// other code is only recorded. Returns false if Python would stop reading the file.
     fn run_code(&mut self, site: &RootPath, file: &RootPath, line: &[u8]) -> bool {
         let module = line.get(b"import ".len()..).unwrap_or_default();
         let module = module.split(|byte| b"; ,".contains(byte)).next().unwrap_or_default();
@@ -420,7 +420,7 @@ impl<'r> FolderList<'r> {
         };
         for (name, folder) in read_mapping(text).into_iter().take(FOLDERS) {
             let package = RootPath::from(folder.as_str());
-            // A package by another name than its folder's has no place in a path.
+            // A package whose name differs from its folder's cannot be expressed as a path.
             if package.name() == name.as_bytes() && self.hooked.len() < FOLDERS {
                 self.hooked.extend(self.folder(&package.parent(), Some(package)));
             }
@@ -428,7 +428,7 @@ impl<'r> FolderList<'r> {
         true
     }
 
-    /// Whether a module that code imports may be there; those that are part of a Python have no file.
+    /// Whether a module imported by code may exist. Built-in modules have no file.
     fn is_importable(&self, module: &[u8]) -> bool {
         let top = module
             .split(|&byte| byte == b'.')
@@ -442,7 +442,7 @@ impl<'r> FolderList<'r> {
         self.rootfs.file(&folder.real_path.join(name).absolute()).is_some()
     }
 
-    /// Looks at what is imported behind all `.pth` files (Lib/site.py, `execsitecustomize`).
+    /// Reads the modules that are imported after all `.pth` files (Lib/site.py, `execsitecustomize`).
     fn read_customization(&mut self, settings: &PythonSettings) {
         let names: &[&[u8]] = match (settings.has_sites, &settings.user_base) {
             (false, _) => &[],
@@ -464,7 +464,7 @@ impl<'r> FolderList<'r> {
     }
 }
 
-/// Whether a module may be there for who looks into these folders; those that are part of a Python have no file.
+/// Whether a module may exist in these folders. Built-in modules have no file.
 pub fn is_importable<'f>(
     rootfs: &Rootfs,
     folders: impl Iterator<Item = &'f SearchedFolder> + Clone,
@@ -479,7 +479,7 @@ pub fn is_importable<'f>(
         || folders.any(|folder| has_module(rootfs, &folder.real_path, top))
 }
 
-/// Whether a folder has a package of this name, or a module of any kind.
+/// Whether a folder has a package or any kind of module with this name.
 pub fn has_module(rootfs: &Rootfs, folder: &RootPath, name: &[u8]) -> bool {
     let found = rootfs.lookup(&folder.absolute()).ok();
     let names = found.into_iter().flat_map(|found| rootfs.children(found.node));
@@ -487,14 +487,14 @@ pub fn has_module(rootfs: &Rootfs, folder: &RootPath, name: &[u8]) -> bool {
     rests.any(|rest| rest.is_empty() || rest.starts_with(b"."))
 }
 
-/// Whether somebody who gets to a folder also sees what is in it: import goes by the list (`FileFinder._fill_cache`).
+/// Whether a user who can reach a folder can also list it; import needs the listing (`FileFinder._fill_cache`).
 pub fn may_list(rootfs: &Rootfs, folder: &RootPath, user: &FileCredentials) -> bool {
     let path = folder.absolute();
-    // What lies in a folder that nobody gets to is refused by the loader, in its words.
+    // The loader itself reports an object in a folder that the user cannot reach.
     rootfs.lookup_as(&path, user).is_err() || rootfs.open_as(&path, user, FileUse::Read).is_ok()
 }
 
-/// The folder and those above it, up to the root.
+/// The folder and all its parents, up to the root.
 fn ancestors(folder: &RootPath) -> Vec<RootPath> {
     let mut folders = vec![folder.clone()];
     while let Some(last) = folders.last().filter(|last| **last != RootPath::default()) {
@@ -504,8 +504,8 @@ fn ancestors(folder: &RootPath) -> Vec<RootPath> {
     folders
 }
 
-/// The folder `lib` or `lib64` below a prefix that holds a standard library, and its version; only of `wanted` where
-/// the version is known.
+/// The `lib` or `lib64` below a prefix that contains a standard library, and its version; only `wanted` if a version is
+/// given.
 fn standard_library(rootfs: &Rootfs, prefix: &RootPath, wanted: Option<&str>) -> Option<(&'static str, String)> {
     ["lib64", "lib"].into_iter().find_map(|folder| {
         let found = rootfs.lookup(&prefix.join(folder.as_bytes()).absolute()).ok()?;
@@ -520,7 +520,7 @@ fn standard_library(rootfs: &Rootfs, prefix: &RootPath, wanted: Option<&str>) ->
             wanted.is_none_or(|wanted| wanted == version)
                 && (rootfs.file(&landmark).is_some() || rootfs.file(&compiled).is_some())
         };
-        // `lib64` is a link to `lib` in virtual environments and in some images: then `lib` is what Python says.
+        // In virtual environments and some images `lib64` is a link to `lib`; then Python reports `lib`.
         let is_link = found.path != prefix.join(folder.as_bytes());
         (folder == "lib" || !is_link)
             .then(|| versions.filter(fits).max())

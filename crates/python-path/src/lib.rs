@@ -1,8 +1,9 @@
-//! Where the Pythons of an image look for packages, and which modules an import runs.
+//! Finds the Pythons of an image, their search paths, and the modules that an import runs.
 //!
-//! `settings` is what the image says to a Python, `interpreter` where one looks for packages (`sys.path`, with `editable`
-//! packages), `environment` which of them finds an object, `module_imports` which modules a module imports, by its
-//! `source_words`. `distributions` are the packages that are installed, `requirements` what they require. Nothing else of a module's code is followed: whatever a module imports is taken to be imported.
+//! `settings` is the image's configuration for a Python. `interpreter` builds `sys.path`, including `editable`
+//! packages. `environment` decides which interpreter finds an object. `module_imports` lists the imports of a module,
+//! from its `source_words`. `distributions` are the installed packages, and `requirements` their requirements. A
+//! module's code is not evaluated: every import in it counts as executed.
 
 mod distributions;
 mod editable;

@@ -1,5 +1,5 @@
-//! What an import runs before it comes to an object: the modules of text on the way, the modules that these import, and
-//! what of that is not in the image.
+//! Follows the imports that run before an object is loaded: the source modules on the way, the modules that these
+//! import, and which of them are missing in the image.
 
 use crate::environment::PythonEnvironment;
 use crate::file_names::is_source;
@@ -11,34 +11,34 @@ use image_linkage::rootfs::Rootfs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 
-/// The modules that are followed of one import.
+/// The maximum number of modules followed per import.
 const MODULES: usize = 64;
-/// The import statements that are followed of one module; `torch/__init__.py` of 2.8 has some hundred.
-const NAMED: usize = 2_000;
-/// What a module does that makes others importable which are not on `sys.path`.
-const ARRANGES: [&str; 4] = ["sys.path", "sys.modules", "meta_path", "__path__"];
-/// What gives a process modules that lie nowhere, such as those of setuptools in the place of distutils.
-const HOOKS: [&str; 4] = [
+/// The maximum number of import statements per module; `torch/__init__.py` of 2.8 has about a hundred.
+const STATEMENTS: usize = 2_000;
+/// Code that makes modules outside `sys.path` importable.
+const PATH_CHANGES: [&str; 4] = ["sys.path", "sys.modules", "meta_path", "__path__"];
+/// Code that provides modules without files, such as setuptools' replacement for distutils.
+const MODULE_HOOKS: [&str; 4] = [
     "meta_path.insert",
     "meta_path.append",
     "sys.modules[\"",
     "sys.modules['",
 ];
 
-/// The bytes of text that are followed of all imports of an image.
+/// The maximum size of source text read for all imports of an image, in bytes.
 const TEXT: usize = 64 << 20;
 
-/// The imports that were followed, each once.
+/// A cache of followed imports.
 #[derive(Debug, Default)]
 pub struct KnownRuns {
     runs: BTreeMap<(RootPath, RootPath), ImportRun>,
     read: usize,
 }
 
-/// What an import comes to by the texts of its modules.
+/// The result of an import, from the source of its modules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImportRun {
-    /// The module that is not there, and who imports it, for sure.
+    /// The missing module and its importer, if the import certainly fails.
     pub lacks: Option<(String, RootPath)>,
     /// A module that opens libraries.
     pub opens: Option<RootPath>,
@@ -46,10 +46,10 @@ pub struct ImportRun {
 
 /// A module in an import statement.
 struct NamedModule<'t> {
-    /// How many dots stand before its name: those of its package and of the ones above.
+    /// The number of dots before its name: 1 is its own package, 2 the parent.
     level: usize,
     name: &'t str,
-    /// Whether the statement runs whenever the module does, and means a module.
+    /// Whether the statement always runs with the module, and names a module.
     is_sure: bool,
 }
 
@@ -66,7 +66,7 @@ pub fn follow_import(
         interpreter.path.clone(),
         if is_text { path.clone() } else { path.parent() },
     );
-    // What was left half done by a panic elsewhere is as good as whole.
+    // A panic in another thread leaves the cache usable.
     let mut known = environment.runs.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(run) = known.runs.get(&key) {
         return run.clone();
@@ -108,9 +108,9 @@ fn run_import(
         if OPENERS.iter().any(|opener| words.code.contains(opener)) {
             run.opens.get_or_insert_with(|| file.clone());
         }
-        hooks |= HOOKS.iter().any(|word| text.contains(word));
-        let arranges = ARRANGES.iter().filter_map(|word| text.find(word)).min();
-        for module in named_modules(&words, arranges.unwrap_or(text.len())) {
+        hooks |= MODULE_HOOKS.iter().any(|word| text.contains(word));
+        let first_change = PATH_CHANGES.iter().filter_map(|word| text.find(word)).min();
+        for module in named_modules(&words, first_change.unwrap_or(text.len())) {
             let is_sure = is_sure && module.is_sure;
             match find_module(environment, interpreter, rootfs, &file, &module) {
                 Ok(files) => pending.extend(files.into_iter().map(|file| (file, is_sure))),
@@ -127,7 +127,7 @@ fn run_import(
 }
 
 impl NamedModule<'_> {
-    /// Its name up to the part that is missing, as Python says it.
+    /// The name up to the missing part, as in Python's error.
     fn shown(&self, file: &RootPath, part: &str) -> String {
         let end = self.name.find(part).map_or(self.name.len(), |at| at + part.len());
         let name = self.name.get(..end).unwrap_or_default();
@@ -139,13 +139,14 @@ impl NamedModule<'_> {
     }
 }
 
-/// The import statements of a module (The Python Language Reference, 7.11); from a byte on, others may be importable.
-fn named_modules<'w>(words: &'w SourceWords<'_>, arranges: usize) -> Vec<NamedModule<'w>> {
+/// The import statements of a module (The Python Language Reference, 7.11). After byte `first_change`, missing modules may
+/// still be importable.
+fn named_modules<'w>(words: &'w SourceWords<'_>, first_change: usize) -> Vec<NamedModule<'w>> {
     let mut modules = Vec::new();
     for (number, at) in words.lines.iter().enumerate() {
         let line = words.line(&words.code, number);
-        // A line that is indented or has a colon may be part of a condition, of a function, or of a `try`.
-        let is_sure = *at < arranges && !line.starts_with([' ', '\t']) && !line.contains(':');
+        // An indented line or one with a colon may belong to a condition, a function or a `try`.
+        let is_sure = *at < first_change && !line.starts_with([' ', '\t']) && !line.contains(':');
         for statement in line.split(';').map(str::trim) {
             let named = |level, name, is_sure| NamedModule { level, name, is_sure };
             if let Some(names) = statement.strip_prefix("import ") {
@@ -157,7 +158,7 @@ fn named_modules<'w>(words: &'w SourceWords<'_>, arranges: usize) -> Vec<NamedMo
                 let name = module.trim().trim_start_matches('.');
                 let level = module.trim().len() - name.len();
                 if name.is_empty() {
-                    // It may be what its package defines itself.
+                    // The name may be defined by the package itself.
                     modules.extend(listed(names).map(|name| named(level, name, false)));
                 } else {
                     modules.push(named(level, name, is_sure));
@@ -165,15 +166,15 @@ fn named_modules<'w>(words: &'w SourceWords<'_>, arranges: usize) -> Vec<NamedMo
             }
         }
     }
-    // What is no name was not understood.
+    // Drops statements that were not understood.
     let is_name =
         |name: &str| !name.is_empty() && name.chars().all(|sign| sign.is_alphanumeric() || "._".contains(sign));
     modules.retain(|module| is_name(module.name));
-    modules.truncate(NAMED);
+    modules.truncate(STATEMENTS);
     modules
 }
 
-/// The names in a list, without what they are called afterwards.
+/// The names in a list, without their `as` names.
 fn listed(names: &str) -> impl Iterator<Item = &str> {
     names.split(',').filter_map(|part| {
         let part = part.trim_matches(|sign: char| sign.is_whitespace() || "\\()".contains(sign));
@@ -181,7 +182,7 @@ fn listed(names: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The folder of the package that a relative import begins at.
+/// The package folder where a relative import starts.
 fn package_of(file: &RootPath, level: usize) -> RootPath {
     let mut package = file.parent();
     for _ in 1..level {
@@ -190,7 +191,7 @@ fn package_of(file: &RootPath, level: usize) -> RootPath {
     package
 }
 
-/// The files of text that importing a module runs; the part of its name that is nowhere, where one is not.
+/// The source files that run when a module is imported; or the part of its name that does not exist.
 fn find_module<'m>(
     environment: &PythonEnvironment,
     interpreter: &PythonInterpreter,
@@ -216,15 +217,15 @@ fn find_module<'m>(
     first.map_or_else(|| Ok(Vec::new()), |folder| files_below(rootfs, folder, &parts))
 }
 
-/// The files of a module by its parts, as far as they are known; the part that a package has not.
+/// The known files of a module, by the parts of its name; or the part that its package lacks.
 fn files_below<'m>(rootfs: &Rootfs, folder: &RootPath, parts: &[&'m str]) -> Result<Vec<RootPath>, &'m str> {
     let (mut at, mut files) = (folder.clone(), Vec::new());
     for (number, part) in parts.iter().enumerate() {
-        // Of a folder without text, others may have more, and a package may make modules of its own.
+        // A folder without source may have more parts elsewhere, and a package may create modules itself.
         let init = rootfs
             .content(&at.join(b"__init__.py").absolute())
             .map(String::from_utf8_lossy);
-        let is_plain = init.is_some_and(|text| !ARRANGES.iter().any(|word| text.contains(word)));
+        let is_plain = init.is_some_and(|text| !PATH_CHANGES.iter().any(|word| text.contains(word)));
         if number > 0 && is_plain && !has_module(rootfs, &at, part.as_bytes()) {
             return Err(part);
         }
@@ -243,7 +244,7 @@ mod tests {
     use crate::source_words::read_words;
 
     #[test]
-    fn a_statement_that_is_not_indented_imports_for_sure() {
+    fn only_an_unindented_import_certainly_runs() {
         let check = |text: &str, expected: &[(usize, &str, bool)]| {
             let words = read_words(text);
             let found = named_modules(&words, text.len());

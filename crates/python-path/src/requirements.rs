@@ -1,4 +1,4 @@
-//! What an installed distribution requires: `Requires-Dist` of its `METADATA` (PEP 508), for one Python of the image.
+//! The requirements of an installed distribution, for one Python of the image: `Requires-Dist` in `METADATA` (PEP 508).
 
 use std::fmt;
 use std::path::Path;
@@ -7,32 +7,33 @@ use std::str::FromStr;
 use pep440_rs::{Operator, Version, VersionSpecifiers};
 use pep508_rs::{ExtraName, MarkerEnvironment, MarkerEnvironmentBuilder, Pep508Url, Requirement, VersionOrUrl};
 
-/// The bytes of one requirement, at most.
+/// The maximum length of a requirement in bytes.
 const LINE: usize = 1024;
-/// The words and brackets of one marker, at most. The marker becomes a decision diagram, whose size may double with each.
+/// The maximum number of words and brackets in a marker. It becomes a decision diagram, whose size may double with
+/// each.
 const MARKER: usize = 24;
-/// The requirements of one distribution that are read, at most; that of JAX has 30.
+/// The maximum number of requirements per distribution; JAX has 30.
 const REQUIREMENTS: usize = 1024;
 
-/// What the markers of requirements are compared with: a Python of the image on its machine.
+/// The values for markers: a Python of the image on its machine.
 #[derive(Debug, Clone)]
 pub struct MarkerValues {
-    /// Of the first and the last update of its version: no folder of the image names the update.
+    /// The first and the last patch release of its version, because no folder in the image states the patch number.
     updates: [MarkerEnvironment; 2],
 }
 
-/// A requirement that holds for a Python.
+/// A requirement whose marker is true for a Python.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DistributionRequirement {
-    /// The name of what is required, in normal form.
+    /// The normalized name of the required distribution.
     pub name: String,
-    /// The extras of it that are asked for.
+    /// The requested extras.
     pub extras: Vec<String>,
     versions: VersionSpecifiers,
 }
 
 impl MarkerValues {
-    /// Those of a CPython, its version as in the names of folders, `3.11` or `3.13t`, on a machine as `uname -m` says it.
+    /// The values of a CPython. `version` is as in folder names, `3.11` or `3.13t`; `machine` is as in `uname -m`.
     pub fn of_python(version: &str, machine: &str) -> Option<Self> {
         let version = version.trim_end_matches('t');
         let update = |number: u32| {
@@ -60,12 +61,12 @@ impl MarkerValues {
 }
 
 impl DistributionRequirement {
-    /// Whether a version will do; one that cannot be read is taken to.
+    /// Whether a version satisfies the requirement; true if the version is not valid.
     pub fn admits(&self, version: &str) -> bool {
         Version::from_str(version).map_or(true, |version| self.versions.contains(&version))
     }
 
-    /// Whether one version alone will do.
+    /// Whether only one version satisfies the requirement.
     pub fn is_exact(&self) -> bool {
         let mut versions = self.versions.iter();
         versions.any(|one| matches!(one.operator(), Operator::Equal | Operator::ExactEqual))
@@ -73,7 +74,7 @@ impl DistributionRequirement {
 }
 
 impl fmt::Display for DistributionRequirement {
-    /// As `pip install` takes it: `nvidia-cuda-cupti-cu12==12.8.90`.
+    /// The form for `pip install`: `nvidia-cuda-cupti-cu12==12.8.90`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.name)?;
         if !self.extras.is_empty() {
@@ -88,11 +89,11 @@ impl fmt::Display for DistributionRequirement {
     }
 }
 
-/// What a distribution with this `METADATA` requires of a Python when it is installed with `extras`. A requirement that
-/// names an address, or that cannot be read, is left out, and so is one whose marker depends on the update of Python.
+/// The requirements in `METADATA` for a Python, with `extras`. Skips requirements with a URL, invalid ones, and those
+/// whose marker depends on the patch release of Python.
 pub fn read_requirements(metadata: &[u8], python: &MarkerValues, extras: &[String]) -> Vec<DistributionRequirement> {
     let text = String::from_utf8_lossy(metadata);
-    // The description begins after the first empty line.
+    // The description starts after the first empty line.
     let head = text.split("\n\n").next().unwrap_or_default();
     let lines = head.lines().filter_map(|line| line.strip_prefix("Requires-Dist:"));
     let extras: Vec<ExtraName> = extras
@@ -121,8 +122,8 @@ fn read_requirement(line: &str, python: &MarkerValues, extras: &[ExtraName]) -> 
     })
 }
 
-/// Whether the parser takes a line without a panic and in little time: it checks neither how a name ends nor that `~=`
-/// stands between versions.
+/// Whether the parser handles a line quickly and without a panic. It does not check how a name ends, or that `~=` is
+/// only used between versions.
 fn is_readable(line: &str) -> bool {
     let (head, marker) = line.split_once(';').unwrap_or((line, ""));
     let names = head.split(['=', '<', '>', '!', '~', '(']).next().unwrap_or_default();
@@ -139,7 +140,7 @@ fn is_readable(line: &str) -> bool {
     line.len() <= LINE && line.is_ascii() && names.all(is_name) && parts <= MARKER && !marker.contains("~=")
 }
 
-/// An address that a requirement names, which nobody reads: the parser's own would look into the environment of this program.
+/// A URL in a requirement, which is ignored. The parser's own type would read this program's environment.
 #[derive(Debug)]
 struct UnreadUrl;
 
@@ -180,7 +181,7 @@ mod tests {
         \nRequires-Dist: no-field\n";
 
     #[test]
-    fn requirements_hold_by_their_markers_and_extras() {
+    fn requirements_apply_by_their_markers_and_extras() {
         let always = [
             "typing-extensions>=4.10.0",
             "nvidia-cuda-cupti-cu12==12.8.90",
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_parser_cannot_take_is_left_out() {
+    fn requirements_that_the_parser_cannot_handle_are_skipped() {
         let long = format!("a; {}python_version > '3'", "(".repeat(30));
         for line in [
             "a.; python_version > '3'",
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_will_do_as_pep_440_has_it() {
+    fn versions_are_compared_by_pep_440() {
         let python = MarkerValues::of_python("3.11", "x86_64").unwrap();
         let admits = |required: &str, version: &str| {
             let metadata = format!("Requires-Dist: {required}\n");

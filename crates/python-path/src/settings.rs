@@ -1,4 +1,4 @@
-//! What an image says to a Python that is started in it: its environment, its user's home, its working directory.
+//! The image's settings for a Python: the environment, the user's home and the working directory.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use crate::file_names::is_interpreter_name;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, Rootfs};
 
-/// The folders of programs where an image sets no `PATH` (Docker Engine, `system.DefaultPathEnv`).
+/// The default `PATH` of Docker Engine (`system.DefaultPathEnv`).
 pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The folders of one variable that are looked at, at most.
+/// The maximum number of folders in one variable.
 const FOLDERS: usize = 256;
 
-/// What a Python reads of its surroundings.
+/// The settings that a Python reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PythonSettings {
     /// The folders of `PATH`, in order.
@@ -21,46 +21,42 @@ pub struct PythonSettings {
     pub python_path: Vec<RootPath>,
     /// `PYTHONHOME`: the prefix of the standard library.
     pub home: Option<RootPath>,
-    /// Whether the module `site` adds folders of packages: not with `-S`.
+    /// Whether the module `site` adds package folders; false with `-S`.
     pub has_sites: bool,
-    /// The folder that holds `lib/pythonX.Y/site-packages` of the user; `None` where that is turned off.
+    /// The folder that contains the user's `lib/pythonX.Y/site-packages`; `None` if disabled.
     pub user_base: Option<RootPath>,
-    /// `sys.path[0]`: the folder of the script that the image starts, else its working directory; `None` where it is
-    /// turned off by an option.
+    /// `sys.path[0]`: the folder of the image's script, else its working directory; `None` if an option disables it.
     pub start: Option<RootPath>,
-    /// Who lists the folders.
+    /// The user whose permissions apply.
     pub user: FileCredentials,
-    /// The environment, for packages that look into it.
+    /// The environment, for packages that read it.
     pub variables: BTreeMap<String, String>,
 }
 
-/// What the settings are made of.
+/// The inputs of the settings.
 #[derive(Clone, Copy)]
 pub struct SettingSources<'s> {
     /// The environment of the program.
     pub variables: &'s BTreeMap<String, String>,
-    /// The words of the command that starts it.
+    /// The words of the command.
     pub command: &'s [String],
-    /// The folder in which the command starts.
+    /// The working directory of the command.
     pub working_dir: &'s str,
-    /// What the kernel compares of that user.
+    /// The user's credentials in the kernel.
     pub credentials: &'s FileCredentials,
 }
 
-/// The options by which a Python looks into fewer folders (Python/getopt.c, Python/initconfig.c).
+/// The options that remove folders from the path (Python/getopt.c, Python/initconfig.c).
 #[derive(Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each option is given or not, whatever the others"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "each option is independent of the others")]
 struct PythonOptions {
-    /// `-E`: no variable `PYTHON…` counts.
+    /// `-E`: ignores all `PYTHON…` variables.
     without_environment: bool,
-    /// `-s`: no packages of the user.
+    /// `-s`: ignores the user's packages.
     without_user: bool,
-    /// `-S`: no packages at all but those of `PYTHONPATH`.
+    /// `-S`: ignores all packages except those of `PYTHONPATH`.
     without_sites: bool,
-    /// `-P`: neither the script's folder nor the working directory.
+    /// `-P`: ignores the script's folder and the working directory.
     without_start: bool,
 }
 
@@ -69,7 +65,7 @@ impl PythonSettings {
     pub fn read(rootfs: &Rootfs, sources: SettingSources<'_>) -> Self {
         let working_dir = RootPath::from(sources.working_dir);
         let options = PythonOptions::read(sources.command);
-        // Python takes an empty variable as one that is not set (Python/initconfig.c, `config_get_env`).
+        // Python treats an empty variable as unset (Python/initconfig.c, `config_get_env`).
         let variable = |key: &str| sources.variables.get(key).filter(|value| !value.is_empty());
         let own_variable = |key: &str| variable(key).filter(|_| !options.without_environment);
         let folders = |value: &str| -> Vec<RootPath> {
@@ -77,7 +73,7 @@ impl PythonSettings {
             folders.map(|folder| below(&working_dir, folder.as_bytes())).collect()
         };
         let without_user = options.without_user || own_variable("PYTHONNOUSERSITE").is_some();
-        // site.py asks for this one itself, whatever the options (`getuserbase`).
+        // site.py reads this variable itself, regardless of options (`getuserbase`).
         let user_base = || {
             if let Some(base) = variable("PYTHONUSERBASE") {
                 return below(&working_dir, base.as_bytes());
@@ -89,7 +85,7 @@ impl PythonSettings {
         Self {
             path: folders(variable("PATH").map_or(DEFAULT_PATH, String::as_str)),
             python_path: own_variable("PYTHONPATH").map_or_else(Vec::new, |value| folders(value)),
-            // PREFIX:EXEC_PREFIX; packages are looked for below the first.
+            // PREFIX:EXEC_PREFIX; packages are below the first.
             home: own_variable("PYTHONHOME").map(|home| {
                 let prefix = home.split(':').next().unwrap_or_default();
                 below(&working_dir, prefix.as_bytes())
@@ -104,7 +100,7 @@ impl PythonSettings {
 }
 
 impl PythonOptions {
-    /// The options in front of the script; none where the command starts something else.
+    /// The options before the script; none if the command is not a Python.
     fn read(command: &[String]) -> Self {
         let mut options = Self::default();
         let mut words = command.iter();
@@ -125,15 +121,15 @@ impl PythonOptions {
                         options.without_start = true;
                     }
                     'W' | 'X' => {
-                        // The value is the rest of the word, or the next one.
+                        // The value is the rest of the word, or the next word.
                         if at + 1 == letters.len() {
                             words.next();
                         }
                         break;
                     }
-                    // What stands behind these is for the program.
+                    // Everything after these belongs to the program.
                     'c' | 'm' => return options,
-                    // `--check-hash-based-pycs WORD` and its like.
+                    // Long options such as `--check-hash-based-pycs WORD`.
                     '-' => break,
                     _ => {}
                 }
@@ -146,7 +142,7 @@ impl PythonOptions {
     }
 }
 
-/// `path` as seen from `folder`.
+/// Resolves `path` relative to `folder`.
 pub fn below(folder: &RootPath, path: &[u8]) -> RootPath {
     if path.starts_with(b"/") {
         RootPath::new(path)
@@ -155,13 +151,13 @@ pub fn below(folder: &RootPath, path: &[u8]) -> RootPath {
     }
 }
 
-/// The folder of the script that is started, else the working directory, as for `-c` and `-m`.
+/// The folder of the started script; else the working directory, as for `-c` and `-m`.
 fn start_folder(rootfs: &Rootfs, command: &[String], working_dir: &RootPath) -> RootPath {
     let Some(script) = command.iter().find(|word| word.as_bytes().ends_with(b".py")) else {
         return working_dir.clone();
     };
     let script = below(working_dir, script.as_bytes());
-    // A link is followed: modules are looked for beside the script itself (Python/pathconfig.c).
+    // A link is resolved: the folder is that of the script itself (Python/pathconfig.c).
     let found = rootfs.lookup(&script.absolute());
     found.map_or(script, |found| found.path).parent()
 }

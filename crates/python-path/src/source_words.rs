@@ -1,52 +1,52 @@
-//! The text of a Python module divided into code, texts in quotes and comments (The Python Language Reference, 2).
+//! Splits the source of a Python module into code, string literals and comments (The Python Language Reference, 2).
 
 use std::cell::Cell;
 
-/// What opens a library by its name: ctypes, and `dlopen` of cffi.
+/// The calls that open a library by name: ctypes, and `dlopen` of cffi.
 pub const OPENERS: [&str; 4] = ["CDLL(", "LoadLibrary(", "PyDLL(", "dlopen("];
 
-/// A text in quotes.
+/// A string literal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceString<'t> {
-    /// What stands between the quotes, as it is written.
+    /// The text between the quotes, unchanged.
     pub text: &'t str,
-    /// Where it begins in the module, with its prefix.
+    /// Its offset in the module, including the prefix.
     pub start: usize,
-    /// The line that it is part of, by its number among the statements.
+    /// The number of its logical line.
     pub line: usize,
-    /// Whether a statement begins with it.
+    /// Whether a statement starts with it.
     pub is_statement: bool,
-    /// Whether nothing is to be filled in: not behind `f`.
+    /// Whether it has no placeholders: no `f` prefix.
     pub is_plain: bool,
 }
 
-/// The bytes of a text that is read; a longer one is taken to say nothing. The longest of a PyTorch 2.8 environment has
+/// The maximum size of a module in bytes; a longer one counts as empty. The longest in a PyTorch 2.8 environment has
 /// 1.2 MB.
 const LONGEST: usize = 4 << 20;
-/// The bytes of lines that are looked at for each byte of a text: a line may be asked for by each text in it.
+/// The budget for rereading lines, per byte of source: each literal in a line may request the line.
 const LOOKS: usize = 64;
 
-/// A module in parts.
+/// A module split into parts.
 #[derive(Debug, Default)]
 pub struct SourceWords<'t> {
-    /// Its texts, in order.
+    /// The string literals, in order.
     pub strings: Vec<SourceString<'t>>,
-    /// The module with blanks in place of texts and comments, byte for byte.
+    /// The source with literals and comments replaced by spaces, byte for byte.
     pub code: String,
-    /// Where each line begins, those of one statement in brackets taken together.
+    /// The start of each logical line; brackets join lines.
     pub lines: Vec<usize>,
-    /// Up to where nothing but blanks stands in the last line.
+    /// The end of the leading whitespace of the last line.
     blank_to: usize,
-    /// The bytes of lines that may still be looked at.
+    /// The remaining budget for rereading lines, in bytes.
     left: Cell<usize>,
 }
 
-/// Whether a text is longer than what is read.
+/// Whether a module exceeds the size limit.
 fn is_too_long(text: &str) -> bool {
     text.len() > LONGEST
 }
 
-/// Reads a module; what follows a text without an end is part of it.
+/// Splits a module. An unterminated literal includes everything after it.
 pub fn read_words(text: &str) -> SourceWords<'_> {
     let text = if is_too_long(text) { "" } else { text };
     let mut words = SourceWords {
@@ -82,14 +82,14 @@ pub fn read_words(text: &str) -> SourceWords<'_> {
 }
 
 impl<'t> SourceWords<'t> {
-    /// Takes the text whose quotes begin at a place: the bytes that it has with its quotes.
+    /// Adds the string literal at `at`, and returns its length with quotes.
     fn take_string(&mut self, text: &'t str, at: usize, quote: char) -> usize {
         let rest = text.get(at..).unwrap_or_default();
         let triple = quote.to_string().repeat(3);
         let quotes = if rest.starts_with(&triple) { triple.len() } else { 1 };
         let end = rest.get(..quotes).unwrap_or_default();
         let mut inside = quotes;
-        // Behind a `\` no quote ends a text, in raw ones neither.
+        // A quote after `\` never ends a literal, not even a raw one.
         while let Some(tail) = rest.get(inside..).filter(|tail| !tail.is_empty()) {
             if tail.starts_with(end) || quotes == 1 && tail.starts_with('\n') {
                 break;
@@ -119,24 +119,24 @@ impl<'t> SourceWords<'t> {
         rest.len().min(inside + quotes)
     }
 
-    /// Takes bytes from what may be looked at; whether they were there to take.
+    /// Spends bytes of the budget; false if it is exhausted.
     fn spend(&self, bytes: usize) -> bool {
         let left = self.left.get().checked_sub(bytes);
         self.left.set(left.unwrap_or_default());
         left.is_some()
     }
 
-    /// Whether no line is shown any more, as they were looked at too often.
+    /// Whether the budget is exhausted, so that no more lines are returned.
     fn is_spent(&self) -> bool {
         self.left.get() == 0
     }
 
-    /// The numbers of the lines from one on, as far as they are shown.
+    /// The line numbers from `number` on, while the budget lasts.
     pub fn numbers_from(&self, number: usize) -> impl Iterator<Item = usize> {
         (number..self.lines.len()).take_while(|_| !self.is_spent())
     }
 
-    /// A line without its comments and texts, or as it stands in `text`.
+    /// A line of `text`: either the source, or the code without comments and literals.
     pub fn line<'s>(&self, text: &'s str, number: usize) -> &'s str {
         let from = self.lines.get(number).copied().unwrap_or_default();
         let to = self.lines.get(number + 1).copied().unwrap_or(text.len());
@@ -144,7 +144,7 @@ impl<'t> SourceWords<'t> {
         line.unwrap_or_default().trim_end()
     }
 
-    /// The lines above one that it stands in, from the inside outwards: each is less indented than the one before.
+    /// The lines that enclose a line, innermost first: each is less indented than the one before.
     pub fn heads(&self, number: usize) -> impl Iterator<Item = usize> {
         let indent_of = |number: usize| {
             let line = self.line(&self.code, number);
@@ -154,7 +154,7 @@ impl<'t> SourceWords<'t> {
         let above = (0..number).rev().take_while(|_| !self.is_spent());
         let mut outer = above.filter_map(move |number| Some((number, indent_of(number)?)));
         std::iter::from_fn(move || {
-            // Nothing stands around what is not indented.
+            // An unindented line has no enclosing line.
             let (number, less) = (indent > 0).then(|| outer.find(|(_, less)| *less < indent))??;
             indent = less;
             Some(number)

@@ -42,7 +42,7 @@ pub(crate) fn find_image_user(spec: &str, rootfs: &Rootfs) -> ImageUser {
     // Root is 0 in every image; for anybody else the files decide.
     if let Some(path) = files.iter().find(|path| unread(path)).filter(|_| !spec.is_empty()) {
         let path = escape::escape_bytes(path);
-        return unknown(Some(format!("what {path} holds is not known")), None);
+        return unknown(Some(format!("the content of {path} is unknown")), None);
     }
     let [passwd, group] = files.map(|path| rootfs.content(path).unwrap_or_default());
     match find_user(spec, passwd, group) {
@@ -152,7 +152,7 @@ mod tests {
             files(),
             Some("app"),
             20,
-            ("root (0:0)", Some("what /etc/passwd holds is not known")),
+            ("root (0:0)", Some("the content of /etc/passwd is unknown")),
         );
         check(files(), None, 20, ("0:0", None));
     }

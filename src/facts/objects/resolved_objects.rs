@@ -24,7 +24,7 @@ pub fn unresolved_objects(resolution: &LoadResolution) -> impl Iterator<Item = &
 /// Whether a search ended at a file of which only a run could tell what comes.
 pub fn is_unforetold(trace: &[SearchStep]) -> bool {
     trace.iter().any(|step| match step {
-        SearchStep::Tried { tried, .. } => matches!(tried, TriedFile::Refused(LoadRefusal::Unforetold(_))),
+        SearchStep::Tried { tried, .. } => matches!(tried, TriedFile::Refused(LoadRefusal::Undetermined(_))),
         _ => false,
     })
 }

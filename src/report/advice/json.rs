@@ -1,4 +1,4 @@
-//! Advice for programs: `cupti-audit/advice/v1`, a contract to which fields are only ever added.
+//! Advice as JSON: `cupti-audit/advice/v1`, a stable contract that only gains fields.
 
 use serde_json::{Value, json};
 
@@ -13,9 +13,9 @@ const SCHEMA: &str = "cupti-audit/advice/v1";
 /// The schema of the list of tools.
 const LIST: &str = "cupti-audit/tools/v1";
 
-/// The answer to what was asked.
+/// The advice as JSON.
 pub(crate) fn advice_json(advice: &ToolAdvice<'_>) -> Value {
-    // The options can be most of it: libnvperf_host is several times as large as libcupti.
+    // Optional files can be most of the size: libnvperf_host is several times as large as libcupti.
     let (bytes, bytes_with_options) = advice.bytes();
     let general = &advice.knowledge.tables.advice;
     json!({
@@ -24,7 +24,7 @@ pub(crate) fn advice_json(advice: &ToolAdvice<'_>) -> Value {
         "cupti_needed": advice.needs_cupti(),
         "verdict": verdict(advice),
         "tools": advice.tools.iter().map(|tool| self::tool(tool)).collect::<Value>(),
-        // Null where no tool needs CUPTI in the image; `files` and `sources` are empty then.
+        // Null if no tool needs CUPTI in the image; then `files` and `sources` are empty.
         "release": advice.release.as_ref().map(release),
         "files": advice.files.iter().map(file).collect::<Value>(),
         "bytes": bytes,
@@ -40,7 +40,7 @@ pub(crate) fn advice_json(advice: &ToolAdvice<'_>) -> Value {
     })
 }
 
-/// The tools that can be asked about.
+/// All known tools.
 pub(crate) fn tool_list_json(tools: &[Profiler]) -> Value {
     json!({"schema": LIST, "tools": tools.iter().map(tool).collect::<Value>()})
 }
@@ -67,12 +67,12 @@ fn tool(tool: &Profiler) -> Value {
 fn release(chosen: &AdvisedRelease) -> Value {
     let (major, minor) = chosen.release.cuda;
     json!({
-        // Without a patch version: it is what the user asked for, and packages are named by these two numbers.
+        // Without a patch version: users ask for two numbers, and package names contain two.
         "cuda": format!("{major}.{minor}"),
         "assumed": chosen.assumed,
         "sizes_of": chosen.sizes_of,
         "sizes_exact": chosen.release.exact.is_some(),
-        // Told with the sizes, since the files of another processor have others.
+        // Stated with the sizes, because they differ by processor.
         "arch": ARCH,
     })
 }

@@ -1,4 +1,4 @@
-//! Advice without an image: for people, in text and Markdown ([`page`]), and for programs ([`json`]).
+//! Advice without an image: [`page`] in text and Markdown, [`json`] for programs.
 
 pub(crate) mod json;
 pub(crate) mod page;
@@ -19,7 +19,7 @@ fn verdict(advice: &ToolAdvice<'_>) -> String {
         .collect();
     let phase = advice.phase.as_deref().unwrap_or_default();
     match (names.is_empty(), advice.needs_cupti()) {
-        // Advice without an image: it may hold what neither the phase nor the tools ask about.
+        // Without an image: it may contain programs outside of the requested phase and tools.
         (_, false) => {
             let linked = &advice.knowledge.tables.advice.linked;
             format!("CUPTI is not needed for this, but by what cannot run without it: {linked}")
@@ -32,7 +32,7 @@ fn verdict(advice: &ToolAdvice<'_>) -> String {
 /// Why a tool needs CUPTI, or why not.
 fn why(tool: &Profiler) -> &'static str {
     match tool.profile.cupti {
-        // What the runtime mounts are the driver's libraries (`driver-libraries.yaml`); CUPTI is one of the toolkit's.
+        // The runtime mounts the driver's libraries (`driver-libraries.yaml`); CUPTI belongs to the toolkit.
         CuptiNeed::InImage => "it opens or links the libcupti of the image; the container runtime never brings one",
         CuptiNeed::BringsItsOwn => "it comes with a CUPTI of its own",
         CuptiNeed::ReadsTraces => "it reads what another tool wrote; that tool needs what it needs",
@@ -40,9 +40,9 @@ fn why(tool: &Profiler) -> &'static str {
     }
 }
 
-/// The APIs of a tool by name; those of options in brackets.
+/// The names of a tool's APIs; optional ones in brackets.
 fn apis(tables: &KnowledgeTables, tool: &Profiler) -> String {
-    // A profile that names an unknown API is refused when it is read, so that the id alone is never shown.
+    // Profiles with an unknown API are rejected when they are read, so the bare id is never shown.
     let name = |id: &String| tables.find_api(id).map_or_else(|| id.clone(), |api| api.name.clone());
     let needed = tool.profile.apis.iter().map(name);
     let optional = tool.profile.optional_apis.iter();
@@ -50,11 +50,11 @@ fn apis(tables: &KnowledgeTables, tool: &Profiler) -> String {
     joined(needed.chain(optional), "; ")
 }
 
-/// The release that the sizes are of, and why that one.
+/// The release of the sizes, and why it was chosen.
 fn release(chosen: &AdvisedRelease) -> String {
     let (major, minor) = chosen.release.cuda;
     let sizes = &chosen.sizes_of;
-    // Sizes differ little between neighbouring releases; where those of another one stand in, the line says so.
+    // Sizes differ little between adjacent releases; the line says so if they come from another one.
     match (chosen.release.exact.is_some(), chosen.assumed) {
         (true, true) => {
             format!("CUDA {major}.{minor} is assumed, the newest 12.x that is known; sizes of {sizes}, {ARCH}")
@@ -70,7 +70,7 @@ fn bytes(file: &FileNeed) -> String {
     file.bytes.map_or("size not known".to_owned(), format_size)
 }
 
-/// The APIs that need a file, by name.
+/// The names of the APIs that need a file.
 fn needed_by(file: &FileNeed) -> String {
     joined(file.apis.iter().map(|api| &*api.name), "; ")
 }
@@ -86,9 +86,9 @@ fn together(advice: &ToolAdvice<'_>) -> String {
     }
 }
 
-/// The APIs that other releases have, in words.
+/// The APIs that exist only in other releases, as sentences.
 fn other_releases(advice: &ToolAdvice<'_>) -> Vec<String> {
-    // An API without either is in every release, and never among these.
+    // An API without limits is in every release and never in this list.
     let when = |api: &&CuptiApi| match (&api.until, &api.since) {
         (Some(until), _) => format!("{} ended with CUDA {until}", api.name),
         (None, since) => format!(
@@ -100,7 +100,7 @@ fn other_releases(advice: &ToolAdvice<'_>) -> Vec<String> {
     advice.not_in_release.iter().map(when).collect()
 }
 
-/// The fallbacks of a tool, by name.
+/// The names of a tool's fallbacks.
 fn instead(advice: &ToolAdvice<'_>, tool: &Profiler) -> String {
     let name = |id: &String| {
         let known = advice.knowledge.profilers.iter().find(|profiler| profiler.id == *id);

@@ -1,4 +1,4 @@
-//! The page of advice, and that of the tools that can be asked about.
+//! The page of advice, and the page of all known tools.
 
 use super::{apis, bytes, instead, needed_by, other_releases, release, together, verdict, why};
 use crate::judge::plan::advice::{FileNeed, ToolAdvice};
@@ -9,21 +9,21 @@ use crate::report::profilers::{cupti_need_words, overhead_words};
 use crate::report::text_layout::{BOLD, DIM, styled};
 use crate::report::words::ReportTone;
 
-/// The answer to what was asked, without an image.
+/// The page that answers without an image.
 pub(crate) fn advice_page<'a>(advice: &'a ToolAdvice<'_>) -> ReportPage<'a> {
     let tone = if advice.needs_cupti() {
         ReportTone::Remark
     } else {
         ReportTone::Good
     };
-    // A table has room for what is compared; why, without and besides stand in text alone.
+    // The table only has room for what is compared; reasons and notes are in the text.
     let columns = vec!["tool", "CUPTI", "APIs", "gives", "overhead", "instead"];
     let tools = advice.tools.iter().map(|tool| self::tool(advice, tool));
     let mut blocks = vec![
         Block::Answer(tone, verdict(advice)),
         Block::Table(columns, tools.collect()),
     ];
-    // Where nothing needs CUPTI in the image there are no files to bring.
+    // If nothing needs CUPTI in the image, there are no files to add.
     if let Some(chosen) = &advice.release {
         blocks.push(Block::Heading("files"));
         blocks.push(Block::Paragraph("  ", release(chosen)));
@@ -82,7 +82,7 @@ fn tool(advice: &ToolAdvice<'_>, tool: &Profiler) -> TableRow {
 }
 
 fn files(files: &[FileNeed]) -> Vec<TableRow> {
-    // Names of files are known and short; a column as wide as the widest needs no limit.
+    // File names are known and short, so the column needs no limit.
     let widest = files.iter().map(|file| file.name.len()).max().unwrap_or(0);
     let row = |file: &FileNeed| {
         let options = if file.optional { "options: " } else { "" };
@@ -97,18 +97,18 @@ fn files(files: &[FileNeed]) -> Vec<TableRow> {
     files.iter().map(row).collect()
 }
 
-/// The conditions of the host that bear on one of the tools.
+/// The host conditions of the tools.
 fn host(advice: &ToolAdvice<'_>) -> Vec<&'static HostCondition> {
     let asked = |id: &String| advice.tools.iter().any(|tool| tool.profile.host.contains(id));
     let conditions = advice.knowledge.tables.host.iter();
     conditions.filter(|condition| asked(&condition.id)).collect()
 }
 
-/// The tools that can be asked about.
+/// The page of all known tools.
 pub(crate) fn tool_list_page(known: &Knowledge) -> ReportPage<'_> {
     let tools = &known.profilers;
     let widest = tools.iter().map(|tool| tool.id.len()).max().unwrap_or(0);
-    // Here and below, 14 columns hold the longest need, `brings its own`.
+    // 14 columns fit the longest need, `brings its own`; the same below.
     let head = format!("{:widest$}  {:14}  gives", "tool", "CUPTI");
     let row = |tool: &Profiler| {
         let (id, cupti, gives) = (&*tool.id, cupti_need_words(tool.profile.cupti), &*tool.profile.gives);

@@ -1,4 +1,4 @@
-//! A row for each image: a line of JSON, or of a table.
+//! One row per image: a line of JSON or of CSV.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::report::text_layout::joined;
 
 const SCHEMA: &str = "cupti-audit/fleet-image/v1";
 
-/// The columns of the table before those of the phases and tools.
+/// The CSV columns before those of the phases and tools.
 const COLUMNS: [&str; 12] = [
     "digest",
     "platform",
@@ -25,7 +25,7 @@ const COLUMNS: [&str; 12] = [
     "dead_bytes",
 ];
 
-/// A line of JSON for each image, those that were not audited last.
+/// One line of JSON per image; images that were not audited come last.
 pub(crate) fn json_lines(summary: &FleetSummary) -> String {
     let mut lines = String::new();
     let results = summary.results.iter().map(json_row);
@@ -57,7 +57,7 @@ fn json_row(result: &ImageResult) -> Value {
         "rules": rules(result),
         "dead_bytes": result.dead_bytes(),
         "phases": result.phases,
-        // Not an object without keys: Parquet has no column for one.
+        // Null instead of an empty object, for which Parquet has no column type.
         "tools": (!result.tools.is_empty()).then_some(&result.tools),
     })
 }
@@ -69,7 +69,7 @@ fn rules(result: &ImageResult) -> Vec<&str> {
     rules
 }
 
-/// The audited images as CSV (RFC 4180): lists have spaces between their values, and each phase and tool is a column.
+/// The audited images as CSV (RFC 4180). List values are separated by spaces, and each phase and tool has its column.
 pub(crate) fn csv_table(summary: &FleetSummary) -> String {
     let phases: Vec<&String> = summary.phases.keys().collect();
     let tools: Vec<&String> = summary.tools.keys().collect();
@@ -107,9 +107,9 @@ pub(crate) fn csv_table(summary: &FleetSummary) -> String {
 
 fn csv_line(cells: impl Iterator<Item = String>) -> String {
     let quoted = cells.map(|cell| {
-        // A line in a cell is one that half of all readers take for a row, and other controls are for no terminal.
+        // Many CSV readers mistake a line break in a cell for a row. Other control characters could affect a terminal.
         let cell = cell.replace(char::is_control, " ");
-        // A cell that begins so is a formula to a spreadsheet, and names are other people's.
+        // Spreadsheets treat such a cell as a formula, and names come from other people.
         let is_formula = cell.starts_with(['=', '+', '-', '@']);
         let cell = if is_formula { format!("'{cell}") } else { cell };
         let needs_quotes = cell.contains([',', '"']);
@@ -127,7 +127,7 @@ mod tests {
     use super::csv_line;
 
     #[test]
-    fn a_cell_is_no_formula_and_no_second_cell() {
+    fn a_cell_is_never_a_formula_or_a_second_cell() {
         let cells = ["a", "b,c", "say \"x\"", "=1+1", "@x", "two\nlines\u{1b}", ""].map(str::to_owned);
         let line = csv_line(cells.into_iter());
         assert_eq!(line, "a,\"b,c\",\"say \"\"x\"\"\",'=1+1,'@x,two lines ,\r\n");

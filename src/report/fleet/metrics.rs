@@ -1,14 +1,14 @@
-//! The numbers of a fleet in the text format of Prometheus (exposition format 0.0.4), for its textfile collector.
+//! The numbers of a fleet in Prometheus text format (exposition format 0.0.4), for its textfile collector.
 
 use std::fmt::Write as _;
 
 use crate::fleet::FleetSummary;
 use crate::report::text_layout::joined;
 
-/// Label names with their values.
+/// Label names and values.
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
-/// The numbers, as gauges.
+/// All numbers, as gauges.
 pub(crate) fn prometheus_text(summary: &FleetSummary) -> String {
     let counts = summary.outcomes;
     let outcomes = [
@@ -55,7 +55,7 @@ pub(crate) fn prometheus_text(summary: &FleetSummary) -> String {
         "Images that have a finding from their base.",
         bases,
     );
-    // A registry has thousands of repositories, and each would be a series.
+    // Only repositories with dead weight: a registry has thousands, and each is a time series.
     let heavy = summary.repositories.iter().filter(|(_, one)| one.dead_bytes > 0);
     let repositories = heavy.map(|(name, one)| (vec![("repository", name.as_str())], one.dead_bytes));
     gauge(
@@ -83,7 +83,7 @@ fn gauge<'a>(out: &mut String, name: &str, help: &str, values: impl IntoIterator
     }
 }
 
-/// A value between quotes: backslash, quote and line feed are written by two characters.
+/// Escapes a label value: backslash, quote and line feed.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -1,4 +1,4 @@
-//! Many images at once: a page for people, rows for tables, and numbers for Prometheus.
+//! Reports many images: as a page, as table rows, and as Prometheus numbers.
 
 mod image_rows;
 mod metrics;
@@ -16,7 +16,7 @@ use crate::judge::outcome::RunExit;
 use crate::size::format_size;
 use image_linkage::escape::escape_bytes;
 
-/// The rows that one table of the page has at most; JSON and CSV have all images.
+/// The maximum number of rows in a table of the page; JSON and CSV have all images.
 const ROWS: usize = 100;
 
 /// The page of a fleet.
@@ -67,7 +67,7 @@ pub(crate) fn fleet_page(summary: &FleetSummary, change: Option<&FleetChange>) -
     ReportPage(blocks)
 }
 
-/// What a fleet comes to: the gravest of its images, and open where one was not audited.
+/// The exit status of a fleet: that of its worst image; open if an image was not audited.
 pub(crate) fn fleet_exit(summary: &FleetSummary) -> RunExit {
     let counts = summary.outcomes;
     match () {
@@ -96,9 +96,9 @@ fn headline(summary: &FleetSummary) -> String {
     )
 }
 
-/// A row whose line in text is its cells with two spaces between them, the first in bold.
+/// A row whose text line is its cells with two spaces between, the first in bold.
 fn row<const N: usize>(cells: &[String; N]) -> TableRow {
-    // Whoever may write where results lie may have put anything there.
+    // Anyone who can write to the result store may have put arbitrary text there.
     let cells: Vec<String> = cells.iter().map(|cell| escape_bytes(cell.as_bytes())).collect();
     let shown = cells.iter().skip(1).filter(|cell| !cell.is_empty());
     let first = cells.first().map(|first| styled(BOLD, first));
@@ -184,7 +184,7 @@ fn failing_rows(summary: &FleetSummary) -> Vec<TableRow> {
     rows.collect()
 }
 
-/// The first of the names, with how many there are besides.
+/// The first name, and the number of others.
 fn first_name(names: &[String], digest: &str) -> String {
     match names {
         [] => digest.to_owned(),

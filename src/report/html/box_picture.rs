@@ -1,6 +1,6 @@
-//! Boxes below each other and the lines between them.
+//! Draws boxes in one column, and lines between them.
 //!
-//! One column of boxes, with the lines in lanes on both sides, stays as narrow as a phone however many there are.
+//! The lines run in lanes on both sides, so the picture stays as narrow as a phone.
 
 use std::collections::BTreeMap;
 
@@ -10,43 +10,42 @@ use super::super::text_layout::joined;
 use super::super::words::ReportTone;
 use super::svg_text::{FittedText, KeptEnd, WIDTH};
 
-/// The distance between two of the vertical lines beside the boxes.
+/// The distance between two lanes.
 const LANE: usize = 9;
 
-/// The lanes on a side. Lines to more boxes share the last lane, else the lanes would leave no room for the boxes: an
-/// image can hold any number of copies.
+/// The maximum number of lanes per side; further lines share the last one. An image can contain any number of copies,
+/// and their lanes would leave no room for the boxes.
 const LANES: usize = 12;
 
-/// What a row of the picture shows.
+/// The kind of a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowKind {
     Heading,
     Asker,
     Copy,
-    /// A copy that has problems, or a name that nobody answers.
+    /// A copy with problems, or a name without a library.
     MissingCopy,
-    /// What a copy needs: good where it is found, a remark where the driver brings it.
+    /// A dependency of a copy: good if it is found, a remark if the driver provides it.
     Need(ReportTone),
 }
 
-/// A box, or a heading.
+/// A box or a heading.
 pub(super) struct PictureRow {
     pub kind: RowKind,
     pub title: String,
     pub lines: Vec<(String, KeptEnd)>,
-    /// The whole story, for a pointer that rests on it and for a reader that speaks.
+    /// The full description, for a tooltip and for screen readers.
     pub words: String,
 }
 
-/// A line between two boxes, by their numbers, in a lane of its own or one it shares.
+/// A line between two boxes, by their numbers.
 pub(super) struct PictureEdge {
     pub from: usize,
     pub to: usize,
     pub tone: ReportTone,
 }
 
-/// Rows from the top down. Lines on the left meet at the box that they lead to, and lines on the right meet at the box
-/// that they come from.
+/// Rows from top to bottom. Lines on the left share a lane per target box; lines on the right share one per source box.
 #[derive(Default)]
 pub(super) struct BoxPicture {
     pub rows: Vec<PictureRow>,
@@ -54,13 +53,13 @@ pub(super) struct BoxPicture {
     pub right: Vec<PictureEdge>,
 }
 
-/// A box with its upper edge.
+/// A box and its upper edge.
 struct PlacedRow<'a> {
     row: &'a PictureRow,
     top: usize,
 }
 
-/// The lanes on one side of the boxes, whose edge is at `x`.
+/// The lanes beside the boxes, whose edge is at `x`.
 struct EdgeLanes {
     side: EdgeSide,
     x: usize,
@@ -74,7 +73,7 @@ enum EdgeSide {
 }
 
 impl RowKind {
-    /// The classes of the box in the style sheet.
+    /// The box's classes in the style sheet.
     fn class(self) -> &'static str {
         match self {
             Self::Heading => "",
@@ -87,7 +86,7 @@ impl RowKind {
         }
     }
 
-    /// The room below the row: the needs of a copy stand close together, as a list.
+    /// The space below the row; the dependencies of a copy form a tight list.
     fn gap(self) -> usize {
         match self {
             Self::Need(_) => 4,
@@ -106,13 +105,13 @@ impl BoxPicture {
         });
     }
 
-    /// Adds a row and returns its number, by which lines meet it.
+    /// Adds a row and returns its number, for edges.
     pub(super) fn row(&mut self, row: PictureRow) -> usize {
         self.rows.push(row);
         self.rows.len() - 1
     }
 
-    /// The picture; `number` is that of the image, since an id may stand once in a page.
+    /// Draws the picture. `number` is the image's, because ids must be unique in a page.
     pub(super) fn draw(&self, title: &str, number: usize) -> Markup {
         let mut top = 0;
         let mut placed = Vec::new();
@@ -129,10 +128,10 @@ impl BoxPicture {
                 title id={ "objects-title-" (number) } { (title) }
                 desc id={ "objects-words-" (number) } { (self.words()) }
                 defs { marker id=(marker) viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse" {
-                    // Of SVG 2: a browser that lacks `context-stroke` draws black heads, and lines keep their tones.
+                    // SVG 2: a browser without `context-stroke` draws black arrowheads.
                     path d="M0 0 L8 4 L0 8 z" fill="context-stroke" {}
                 } }
-                // Lines before boxes: what comes later in an SVG covers what came before.
+                // Lines come first, because later elements of an SVG cover earlier ones.
                 @for edge in &self.left { (left.line(edge, edge.to, &placed, &marker)) }
                 @for edge in &self.right { (right.line(edge, edge.from, &placed, &marker)) }
                 @for one in &placed { (one.draw(left.x, right.x - left.x)) }
@@ -140,7 +139,7 @@ impl BoxPicture {
         }
     }
 
-    /// The picture in words.
+    /// The picture as text.
     fn words(&self) -> String {
         let row = |number: usize| {
             let row = self.rows.get(number);
@@ -203,7 +202,7 @@ impl PlacedRow<'_> {
 }
 
 impl EdgeLanes {
-    /// A lane for each of the boxes that lines meet at, the first the nearest.
+    /// Assigns a lane to each box where lines meet; the first is nearest.
     fn new(side: EdgeSide, meeting: impl Iterator<Item = usize>) -> Self {
         let mut by_row = BTreeMap::new();
         for row in meeting {
@@ -211,7 +210,7 @@ impl EdgeLanes {
             by_row.entry(row).or_insert(next);
         }
         let gutter = match by_row.len().min(LANES) {
-            // The border of a box is drawn half outside of it.
+            // Half of a box's border is outside of it.
             0 => 1,
             lanes => 14 + LANE * lanes,
         };
@@ -222,14 +221,14 @@ impl EdgeLanes {
         Self { side, x, by_row }
     }
 
-    /// The line between two boxes by way of the lane of `meeting`, one of the two.
+    /// Draws the line between two boxes in the lane of `meeting`, which is one of them.
     fn line(&self, edge: &PictureEdge, meeting: usize, placed: &[PlacedRow<'_>], marker: &str) -> Markup {
         let (Some(from), Some(to)) = (placed.get(edge.from), placed.get(edge.to)) else {
             return html! {};
         };
         let away = 14 + LANE * self.by_row.get(&meeting).copied().unwrap_or_default();
         let x = self.x;
-        // The arrow ends beside the border, not under it.
+        // The arrow ends next to the border, not below it.
         let (lane, tip) = match self.side {
             EdgeSide::Left => (x.saturating_sub(away), x - 1),
             EdgeSide::Right => (x + away, x + 1),

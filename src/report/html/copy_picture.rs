@@ -1,6 +1,7 @@
-//! The picture of who asks for CUPTI, which copy each gets, and what the copies need.
+//! Draws who requests CUPTI, which copy each gets, and what the copies need.
 //!
-//! Lines on the left of the boxes lead from who asks to what they get, lines on the right from a copy to its needs.
+//! Lines on the left lead from requesters to the copies that they get, and lines on the right from a copy to its
+//! dependencies.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use image_linkage::escape;
 use image_linkage::loader::{LoadResolution, RequestOutcome};
 use image_linkage::path::RootPath;
 
-/// What somebody who asks gets: a copy, a copy under the container runtime alone, or nothing.
+/// The result of a request: a copy, a copy only under the container runtime, or none.
 struct AskedLibrary<'a> {
     row: usize,
     wants: String,
@@ -53,8 +54,7 @@ impl BoxPicture {
             lines: vec![(format!("dlopen(\"{wants}\")"), KeptEnd::First)],
             words: format!("any program that opens {wants} by its name alone"),
         });
-        // A line leads to the copy that is opened even where that then fails for what it needs itself: the picture
-        // shows on the right why.
+        // The line leads to the opened copy even if loading it then fails; its dependencies on the right show why.
         let root = |open: &'a PlainOpen| Some(&facts::opened_object(&open.resolution)?.real_path);
         let gets = match (root(plain), root(nvidia)) {
             (Some(path), _) if plain.resolution.loads() => Some((path, ReportTone::Good)),
@@ -103,18 +103,18 @@ impl BoxPicture {
         }
     }
 
-    /// The copies that somebody gets or could get, and a box for each name that nobody answers.
+    /// Adds the copies that are or could be loaded, and a box for each name without a library.
     fn copies<'a>(&mut self, facts: &'a ImageFacts, asked: &[AskedLibrary<'a>]) -> Vec<(usize, &'a CuptiCopy)> {
         let mut by_path = BTreeMap::new();
         let mut copies = Vec::new();
-        // A decoy has a box where somebody gets it: a line must end somewhere.
+        // A decoy is shown if something loads it, because its line needs a target.
         let shown = |copy: &&CuptiCopy| !copy.decoy || !copy.used_by.is_empty();
         for copy in facts.copies.iter().filter(shown) {
             let row = self.row(copy_row(copy));
             by_path.insert(&copy.real_path, row);
             copies.push((row, copy));
         }
-        // Askers of the same name share the box of what is missing.
+        // Requesters of the same name share the box of the missing library.
         let mut missing = BTreeMap::new();
         for one in asked {
             let got = one.gets.and_then(|(path, tone)| Some((*by_path.get(path)?, tone)));
@@ -133,7 +133,7 @@ impl BoxPicture {
     }
 
     fn needs(&mut self, copies: &[(usize, &CuptiCopy)]) {
-        // By name and tone: one copy can find what another one misses, and then the need has two boxes.
+        // Keyed by name and tone: if one copy finds a dependency and another does not, it gets two boxes.
         let mut rows: BTreeMap<(String, ReportTone), (&str, Vec<usize>)> = BTreeMap::new();
         for (row, copy) in copies {
             for (name, tone, words) in needs(&copy.by_path.as_is) {
@@ -191,7 +191,7 @@ fn missing_row(wants: &str, message: &str) -> PictureRow {
     }
 }
 
-/// The names that the opened object needs, with what became of each, and what fails further on.
+/// The dependencies of the opened object with their results, and indirect failures.
 fn needs(resolution: &LoadResolution) -> Vec<(String, ReportTone, &'static str)> {
     let Some(object) = facts::opened_object(resolution) else {
         return Vec::new();
@@ -200,7 +200,7 @@ fn needs(resolution: &LoadResolution) -> Vec<(String, ReportTone, &'static str)>
     for (name, answer) in &object.needs {
         let fate = resolution.unresolved.iter().find(|missing| missing.name == *name);
         let (tone, words) = match (answer, fate.map(|missing| missing.outcome)) {
-            // libcuda is never in an image; that it is missing there is no fault.
+            // libcuda is never part of an image, so it is not a problem that it is missing.
             (_, Some(RequestOutcome::ProvidedAtRuntime)) => (ReportTone::Remark, "comes with the driver"),
             (_, Some(_)) => (ReportTone::Bad, "missing"),
             (Some(_), None) => (ReportTone::Good, "found"),

@@ -1,4 +1,4 @@
-//! A page of blocks as HTML: what text and Markdown say, for a browser.
+//! Renders a page of blocks as HTML, with the content of the text and Markdown forms.
 
 use maud::{Markup, html};
 
@@ -9,7 +9,7 @@ use super::whole_page;
 use crate::knowledge::advice::InstallSource;
 
 impl ReportPage<'_> {
-    /// The page in HTML; it needs nothing beside itself.
+    /// The page as self-contained HTML.
     pub(crate) fn html(&self) -> String {
         let title = self.0.iter().find_map(|block| match block {
             Block::Title(text) | Block::Answer(_, text) => Some(text.as_str()),
@@ -41,13 +41,13 @@ fn block_markup(block: &Block<'_>) -> Markup {
     }
 }
 
-/// The characters of a cell that stays in one line: a size, a platform, a verdict.
+/// The maximum length of a cell that is never wrapped: a size, a platform, a verdict.
 const SHORT: usize = 20;
 
-/// The characters of a line on a phone.
+/// The number of characters in a line on a phone.
 const PHONE: usize = 40;
 
-/// A table. On a phone the cells of one that is too wide stand below each other, each behind the name of its column.
+/// A table. If it is too wide for a phone, its cells are stacked there, each after its column name.
 fn table(columns: &[&str], rows: &[TableRow]) -> Markup {
     let widths = columns.iter().enumerate().map(|(at, column)| {
         let cells = rows.iter().filter_map(|row| row.cells.get(at));
@@ -69,7 +69,7 @@ fn table(columns: &[&str], rows: &[TableRow]) -> Markup {
     }
 }
 
-/// A cell that no browser breaks within a word: a path goes on in a new line behind a slash.
+/// A cell that wraps only between words; a path may wrap after a slash.
 fn table_cell(column: &str, text: &str) -> Markup {
     if text.chars().count() <= SHORT {
         return html! { td.short data-column=(column) { (text) } };

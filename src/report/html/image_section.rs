@@ -20,7 +20,7 @@ use crate::size::format_size;
 use image_linkage::escape;
 use image_linkage::loader::TraceLine;
 
-/// An image as its heading and the list at the top of the page tell it.
+/// An image in its heading and in the list at the top of the page.
 pub(super) struct ImageEntry {
     pub tone: ReportTone,
     pub image: String,
@@ -44,13 +44,13 @@ pub(super) fn image_section(
                 (entry.platform) " · " (layers_words(facts))
                 @if let Some(digest) = &facts.image.digest { br; code { (digest) } }
             }
-            // Above all else: what could not be checked may change what follows.
+            // Comes first: an unchecked part may change everything that follows.
             (gaps(facts))
             (assumptions(audit))
             @if let Some(command) = &audit.mended_by {
-                p { b { "To mend it: " } code { (escape::escape_bytes(command.as_bytes())) } }
+                p { b { "To fix it: " } code { (escape::escape_bytes(command.as_bytes())) } }
             }
-            // Another library than CUPTI has no phases.
+            // Phases exist for CUPTI only.
             @if !audit.plans.is_empty() {
                 h3 { "Phases" }
                 div.cards { @for plan in &audit.plans { (phase(plan, audit)) } }
@@ -67,7 +67,7 @@ pub(super) fn image_section(
     }
 }
 
-/// The pictures, the copies and who asks for them.
+/// The pictures, the copies and their requesters.
 fn inventory(audit: &AuditedImage, number: usize) -> Markup {
     let facts = &audit.facts;
     html! {
@@ -110,7 +110,7 @@ pub(super) fn gaps(facts: &ImageFacts) -> Markup {
 }
 
 fn phase(plan: &Plan, audit: &AuditedImage) -> Markup {
-    // What is not known has the colour of a doubt, but nothing to warn of.
+    // An unknown verdict is coloured like a doubt, without a warning mark.
     let tone = ReportTone::of_phase(plan.verdict);
     let class = tone.class();
     let mark = if plan.verdict == Verdict::Unknown {
@@ -136,11 +136,11 @@ fn phase(plan: &Plan, audit: &AuditedImage) -> Markup {
     }
 }
 
-/// The largest of the files; a toolkit has thousands.
+/// The largest files; a toolkit has thousands.
 fn items(words: &str, items: &[PlanItem], bytes: u64) -> Markup {
     const SHOWN: usize = 50;
     let mut largest: Vec<&PlanItem> = items.iter().collect();
-    // The path breaks ties, so that the page of an image is the same each time.
+    // The path breaks ties, so that the page is deterministic.
     largest.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.path.cmp(&b.path)));
     html! {
         @if !items.is_empty() {
@@ -158,7 +158,7 @@ fn items(words: &str, items: &[PlanItem], bytes: u64) -> Markup {
 }
 
 fn finding(finding: &Finding, facts: &ImageFacts, rules: &BTreeMap<String, Rule>) -> Markup {
-    // A finding that does not count has no colour that calls for somebody.
+    // A suppressed finding gets no warning colour.
     let class = match &finding.suppressed {
         Some(_) => ReportTone::Remark.class(),
         None => ReportTone::of_severity(finding.severity).class(),
@@ -190,7 +190,7 @@ fn finding(finding: &Finding, facts: &ImageFacts, rules: &BTreeMap<String, Rule>
     }
 }
 
-/// The search is folded away: it has a line for each directory.
+/// The search, folded because it has a line per directory.
 fn search(lines: &[&TraceLine]) -> Markup {
     html! {
         @if !lines.is_empty() {
@@ -209,14 +209,14 @@ fn search(lines: &[&TraceLine]) -> Markup {
 }
 
 fn why(rule: &Rule) -> Markup {
-    // A rule of the user may refer to anything; only what a browser opens as a page becomes a link, no `javascript:`.
+    // A user's rule may contain any reference. Only web pages become links, which excludes `javascript:`.
     let is_page = |reference: &&String| reference.starts_with("https://") || reference.starts_with("http://");
     html! {
         details {
             summary { "Why it matters" }
             p { (rule.why) }
             ul { @for page in rule.references.iter().filter(is_page) {
-                // The report may lie on an internal server, and a link need not tell where.
+                // The report may be on an internal server, whose address must not leak.
                 li { a href=(page) rel="noreferrer" { (page) } }
             } }
         }

@@ -1,4 +1,4 @@
-//! The layers as bars: their sizes, and what of them is the library or may go.
+//! Draws the layers as bars: their size, and the parts that are the library or unneeded.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,11 @@ use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::Plan;
 use crate::size::format_size;
 
-// A line of words, a bar of 8 and a line of numbers, as `layer` places them.
+// A line of text, a bar of 8 and a line of numbers, as in `layer`.
 const ROW: usize = 46;
 const LEGEND: usize = 26;
 
-/// What a layer holds, in bytes.
+/// The content of a layer, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct LayerShare {
     all: u64,
@@ -24,17 +24,17 @@ struct LayerShare {
     may_go: u64,
 }
 
-/// The picture of the layers of the image with this number.
+/// The layer picture for the image with this number.
 pub(super) fn draw_layers(audit: &AuditedImage, number: usize) -> Markup {
     let facts = &audit.facts;
     let plan = plan(audit);
     let shares = shares(facts, plan);
-    // The largest layer is as wide as the picture: sizes of layers differ by more than any fixed scale could show.
+    // Scaled to the largest layer: layer sizes differ too much for a fixed scale.
     let largest = shares.iter().map(|share| share.all).max().unwrap_or(0);
     let height = LEGEND + ROW * shares.len();
     let phase = plan.map(|plan| plan.phase.as_str()).unwrap_or_default();
     let stem = facts.library.file_stem();
-    // Ten units for a letter of the small font leave a gap behind any name.
+    // Ten units per letter of the small font leave a gap after any name.
     let beside = 18 + 10 * stem.len();
     let ids = format!("layers-title-{number} layers-words-{number}");
     html! {
@@ -54,7 +54,7 @@ pub(super) fn draw_layers(audit: &AuditedImage, number: usize) -> Markup {
     }
 }
 
-/// The phase that frees most: of those that were asked for, if any were.
+/// The phase that frees the most; among the requested ones, if there are any.
 fn plan(audit: &AuditedImage) -> Option<&Plan> {
     let asked = |plan: &&Plan| audit.phases.is_empty() || audit.phases.contains(&plan.phase);
     let plans = audit.plans.iter().filter(asked);
@@ -69,7 +69,7 @@ fn shares(facts: &ImageFacts, plan: Option<&Plan>) -> Vec<LayerShare> {
         ..LayerShare::default()
     });
     let mut shares: Vec<LayerShare> = all.collect();
-    // A copy that may go counts as that alone: the two parts of a bar stand side by side.
+    // A removable copy counts only as removable, because the parts of a bar must not overlap.
     let mut gone = BTreeSet::new();
     for item in plan.iter().flat_map(|plan| &plan.drop) {
         gone.insert(&item.path);
@@ -88,8 +88,8 @@ fn shares(facts: &ImageFacts, plan: Option<&Plan>) -> Vec<LayerShare> {
 fn layer(facts: &ImageFacts, at: usize, share: LayerShare, largest: u64) -> Markup {
     let top = LEGEND + ROW * at;
     let made = created_by(facts, at);
-    // BuildKit puts the shell before what stands in the Dockerfile, and Docker's classic builder `#(nop)` before what
-    // runs nothing. A bar has no room for either.
+    // BuildKit adds the shell before the Dockerfile's text, and Docker's classic builder adds `#(nop)` to steps that
+    // run nothing. Bars have no room for either.
     let made = made
         .trim_start_matches("RUN /bin/sh -c ")
         .trim_start_matches("/bin/sh -c #(nop) ");
@@ -97,7 +97,7 @@ fn layer(facts: &ImageFacts, at: usize, share: LayerShare, largest: u64) -> Mark
     let numbers = numbers(share, facts.library.file_stem());
     let width = |bytes: u64| part(bytes, largest);
     let (cupti, may_go) = (width(share.cupti), width(share.may_go));
-    // A tar can be smaller than the sparse files in it.
+    // A tar can be smaller than its sparse files.
     let all = width(share.all).max((cupti + may_go).min(WIDTH));
     html! {
         g {
@@ -111,12 +111,12 @@ fn layer(facts: &ImageFacts, at: usize, share: LayerShare, largest: u64) -> Mark
     }
 }
 
-/// The length of the bar of `bytes` where that of `largest` is as wide as the picture.
+/// The length of a bar; `largest` gets the full width.
 fn part(bytes: u64, largest: u64) -> usize {
-    // Sizes are of the image's making: their product with a width need not fit 64 bits.
+    // An image can claim any size, so the product may exceed 64 bits.
     let width = u128::from(bytes) * (WIDTH as u128) / u128::from(largest.max(1));
     let width = usize::try_from(width).unwrap_or(WIDTH).min(WIDTH);
-    // What is there is seen, and can be pointed at, however small it is.
+    // A nonzero size stays visible, and can be pointed at.
     if bytes > 0 { width.max(2) } else { 0 }
 }
 

@@ -1,7 +1,7 @@
-//! One page in HTML that needs nothing beside itself: no script, no font, no network.
+//! Writes one self-contained HTML page: no scripts, fonts or network.
 //!
-//! `maud` escapes every text; what comes from an image has been through [`escape`](image_linkage::escape) before. A
-//! policy in the head keeps a browser from loading or running anything, whatever the page holds.
+//! `maud` escapes all text, and text from an image was already [escaped](image_linkage::escape). A policy in the head
+//! prevents the browser from loading or running anything.
 
 mod box_picture;
 mod copy_picture;
@@ -24,21 +24,21 @@ use crate::judge::rule::Rule;
 use image_linkage::escape;
 
 const STYLE: &str = include_str!("style.css");
-/// Nothing is loaded and nothing runs. The style sheet stands in the page, hence `unsafe-inline`.
+/// Forbids loading and scripts. The inline style sheet needs `unsafe-inline`.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// One page over all images.
+/// One page for all images.
 pub(crate) struct HtmlReport {
     rules: BTreeMap<String, Rule>,
-    /// The name of the library that the images are asked about.
+    /// The name of the audited library.
     library: String,
     summary: Vec<ImageEntry>,
-    /// The sections as text, since no image is held while the next one is read.
+    /// The sections as text, so that no image stays in memory while the next is read.
     sections: Vec<String>,
 }
 
 impl HtmlReport {
-    /// A page without images, of a run with these rules about the library of this name.
+    /// An empty page for a run with these rules and this library.
     pub(crate) fn new(rules: &[Rule], library: &str) -> Self {
         let by_id = |rule: &Rule| (rule.id.clone(), rule.clone());
         Self {
@@ -61,7 +61,7 @@ impl HtmlReport {
             exit.words()
         );
         let heading = format!("{} audit", self.library);
-        // A list of one image would say its verdict twice. The sections were escaped when they were made.
+        // A list of one image would repeat its verdict. The sections are already escaped.
         let body = html! {
             @if self.summary.len() != 1 { (self.contents()) }
             @for section in &self.sections { (PreEscaped(section)) }
@@ -86,14 +86,14 @@ impl HtmlReport {
     }
 }
 
-/// A document with a title, a heading above its body, and a line below it.
+/// A document with a title, a heading, a body and a footer.
 fn whole_page(title: &str, heading: &str, body: &Markup, footer: &str) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
-                // Without it a phone lays the page out as wide as a desktop's screen and shrinks it.
+                // Without it a phone renders the page at desktop width and shrinks it.
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="color-scheme" content="light dark";

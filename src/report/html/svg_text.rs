@@ -1,6 +1,6 @@
-//! What the pictures share: their width, and text that fits.
+//! Shared by all pictures: their width, and text that fits.
 //!
-//! A picture is as wide as a phone's page in its own units, so that its text is never smaller than on a phone.
+//! A picture is as wide as a phone in its own units, so its text is never smaller than on a phone.
 
 use maud::{Markup, html};
 
@@ -9,20 +9,20 @@ use crate::report::text_layout::shorten;
 /// The width of a picture in its own units.
 pub(super) const WIDTH: usize = 360;
 
-/// The width of a character of the smaller text, which is monospaced, in tenths.
+/// The width of a character in the small monospaced font, in tenths.
 const CHARACTER: usize = 70;
-/// The same of a box's title, whose letters differ in width: those of a path, which are wide.
+/// Same for a box's title in a proportional font: that of a path, which has wide letters.
 const TITLE_CHARACTER: usize = 80;
 
-/// Text in a window: what does not fit by its font does not run over its neighbours.
+/// Text in a clipped window, so that it never covers its neighbours.
 pub(super) struct FittedText<'a> {
     pub x: usize,
-    /// The base line of the letters, as in SVG.
+    /// The baseline of the letters, as in SVG.
     pub y: usize,
     pub width: usize,
-    /// For the style sheet, which gives it its font and colour.
+    /// The class for font and colour in the style sheet.
     pub class: &'static str,
-    /// What it says, cut where it is too long for the width.
+    /// The text, shortened to the width.
     pub words: &'a str,
     pub keep: KeptEnd,
 }
@@ -35,8 +35,8 @@ impl FittedText<'_> {
             CHARACTER
         };
         let text = cut(self.words, self.width * 10 / character, self.keep);
-        // The width of a text is known to the browser alone; an inner svg cuts off what runs over it. 13 above the base
-        // line and 5 below it hold every letter of the fonts of style.css.
+        // Only the browser knows the text's width; an inner svg clips the rest. 13 above the baseline and 5 below fit
+        // all letters of the fonts in style.css.
         html! {
             svg x=(self.x) y=(self.y.saturating_sub(13)) width=(self.width) height="18" {
                 text.(self.class) x="0" y="13" { (text) }
@@ -45,11 +45,11 @@ impl FittedText<'_> {
     }
 }
 
-/// Which end of a text that is too long is kept.
+/// Which end of a long text to keep.
 #[derive(Clone, Copy)]
 pub(super) enum KeptEnd {
     First,
-    /// For a path, which is told by its end.
+    /// For a path, whose end matters most.
     Last,
 }
 
@@ -70,7 +70,7 @@ mod tests {
     use super::{KeptEnd, cut};
 
     #[test]
-    fn a_text_that_is_too_long_keeps_the_end_that_tells_more() {
+    fn a_long_text_keeps_its_more_useful_end() {
         assert_eq!(cut("abc", 3, KeptEnd::First), "abc");
         assert_eq!(cut("abcd", 3, KeptEnd::First), "ab…");
         assert_eq!(cut("/süß/lib.so", 7, KeptEnd::Last), "…lib.so");

@@ -1,4 +1,4 @@
-//! The tools for programs: `cupti-audit/profilers/v1`, a contract to which fields are only ever added.
+//! The tools as JSON: `cupti-audit/profilers/v1`, a stable contract that only gains fields.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ pub(crate) fn profilers_json(matrix: &ProfilerMatrix<'_>) -> Value {
 
 fn entry(entry: &ToolAssessment<'_>) -> Value {
     let Profiler { id, profile: said } = entry.profiler;
-    // All of them with their states; the page for people names only those that are worth taking.
+    // All fallbacks with their states; the page only has the useful ones.
     let fallbacks = entry.fallbacks.iter();
     let fallbacks = fallbacks.map(|tool| json!({"id": tool.profiler.id, "state": tool.state.name()}));
     json!({
@@ -48,13 +48,13 @@ fn api(used: &ApiUse) -> Value {
         "id": used.api.id,
         "name": used.api.name,
         "optional": used.optional,
-        // Null where nothing in the image asks for CUPTI in the tool's name: only a process can use an API.
+        // Null if nothing in the image requests CUPTI for the tool: only a process can use an API.
         "usable": map_worlds(&used.usable, |usable| usable.map(ApiAvailability::name)),
     })
 }
 
 fn needs(profiler: &Profiler) -> Value {
-    // The contract names what could be installed or set; folders and objects are only how it is found.
+    // The contract lists what a user can install or set; folders and objects are only used for detection.
     let conditions = &profiler.profile.needs;
     let all = |of: fn(&ToolCondition) -> &Vec<String>| -> Value {
         conditions.iter().flat_map(of).map(String::as_str).collect()
@@ -77,7 +77,7 @@ fn host(notes: &HostNotes) -> Value {
             "source": condition.source,
         })
     });
-    // An image tells its CUDA and nothing of the driver: whoever knows the host compares.
+    // An image shows its CUDA version but not the driver; users who know the host compare them.
     let drivers = notes
         .drivers
         .iter()

@@ -1,4 +1,4 @@
-//! Which profiling tools would work in an image: [`page`] is for people, in text and Markdown, [`json`] for programs.
+//! Reports which profiling tools would work in an image: [`page`] in text and Markdown, [`json`] for programs.
 
 pub(crate) mod json;
 pub(crate) mod page;
@@ -9,11 +9,11 @@ use crate::judge::plan::profilers::{ApiUse, FallbackTool, ReadinessState, ToolAs
 use crate::knowledge::CuptiNeed;
 use crate::report::text_layout::joined;
 
-/// What is said of the tools of one image.
+/// The assessment of all tools for one image.
 pub(crate) struct ProfilerMatrix<'a> {
-    /// For the image's name and for what could not be checked.
+    /// For the image's name and its gaps.
     pub facts: &'a ImageFacts,
-    /// Every tool that is known, also those that have nothing to look at in this image.
+    /// All known tools, including those that do not apply to this image.
     pub entries: Vec<ToolAssessment<'a>>,
     /// The notes on the host.
     pub host: HostNotes,
@@ -29,7 +29,7 @@ fn words(state: ReadinessState) -> &'static str {
     }
 }
 
-/// What a tool needs of CUPTI, in words.
+/// A tool's need of CUPTI, in words.
 pub(super) fn cupti_need_words(cupti: CuptiNeed) -> &'static str {
     match cupti {
         CuptiNeed::InImage => "in the image",
@@ -39,30 +39,30 @@ pub(super) fn cupti_need_words(cupti: CuptiNeed) -> &'static str {
     }
 }
 
-/// The APIs by name; those of some options alone in brackets.
+/// The names of the APIs; optional ones in brackets.
 fn apis(apis: &[ApiUse]) -> String {
     let names = apis.iter().map(|used| match &used.api.name {
         name if used.optional => format!("({name})"),
         name => name.clone(),
     });
-    // Not by commas, here and below: there are tools with a comma in their names, such as "Perfetto, Chrome trace".
+    // Not separated by commas, here and below: some names contain one, such as "Perfetto, Chrome trace".
     joined(names, "; ")
 }
 
-/// The tools to take instead that are worth naming: those that are ready, else those that could be made so.
+/// The useful fallbacks: those that are ready, else those that could become so.
 fn instead<'e, 'p>(entry: &'e ToolAssessment<'p>) -> Vec<&'e FallbackTool<'p>> {
     let of = |wanted: ReadinessState| -> Vec<&FallbackTool<'p>> {
         let fallbacks = entry.fallbacks.iter();
         fallbacks.filter(|fallback| fallback.state == wanted).collect()
     };
-    // What is not applicable or not known is no way out.
+    // Tools that are not applicable or unknown do not help.
     match of(ReadinessState::Ready) {
         ready if ready.is_empty() => of(ReadinessState::NotReady),
         ready => ready,
     }
 }
 
-/// The fallbacks by name, with what is the matter with them.
+/// The names of the fallbacks, with their state if not ready.
 fn fallback_names(entry: &ToolAssessment<'_>) -> String {
     let names = instead(entry).into_iter().map(|fallback| match fallback.state {
         ReadinessState::Ready => fallback.profiler.profile.name.clone(),
@@ -71,7 +71,7 @@ fn fallback_names(entry: &ToolAssessment<'_>) -> String {
     joined(names, "; ")
 }
 
-/// What a tool costs, in one line.
+/// A tool's overhead in one line.
 pub(super) fn overhead_words(profiler: &crate::knowledge::Profiler) -> String {
     let overhead = &profiler.profile.overhead;
     format!(

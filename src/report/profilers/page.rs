@@ -1,4 +1,4 @@
-//! The page of the tools: the ready ones first, each with its reason, its cost and what to take instead.
+//! The page of the tools: ready ones first, each with its reason, overhead and fallbacks.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use crate::report::blocks::{Block, ReportPage, TableRow};
 use crate::report::text_layout::{BAD, BOLD, DIM, DOUBTFUL, GOOD, count_words, joined, styled};
 use crate::report::words::{image_name, platform_name};
 
-/// The width of the column of names in text, enough for the longest one of the program.
+/// The width of the name column, enough for the longest name.
 const NAMES: usize = 36;
 
-/// The states in the order in which the tools are told.
+/// The states in display order.
 const STATES: [ReadinessState; 4] = [
     ReadinessState::Ready,
     ReadinessState::Unknown,
@@ -53,9 +53,9 @@ fn in_state<'m, 'p>(
     entries.filter(move |entry| entry.here.as_is.state == state)
 }
 
-/// What stands above the table in text.
+/// The text above the table.
 fn head(matrix: &ProfilerMatrix<'_>, name: &str) -> String {
-    // Below, 14 columns hold the longest state, `not applicable`.
+    // 14 columns fit the longest state, `not applicable`; the same below.
     let counts = STATES.map(|state| (in_state(matrix, state).count(), words(state)));
     let counts = counts.iter().filter(|(number, _)| *number > 0);
     let counts = counts.map(|(number, state)| format!("{number} {state}"));
@@ -72,8 +72,8 @@ fn head(matrix: &ProfilerMatrix<'_>, name: &str) -> String {
 fn rows(matrix: &ProfilerMatrix<'_>) -> Vec<TableRow> {
     let in_order = STATES.map(|state| in_state(matrix, state));
     let mut rows: Vec<TableRow> = in_order.into_iter().flatten().map(row).collect();
-    // In text the tools that are not applicable have a heading, which is the line of the first of them.
-    // They are the last, and the only ones without a line so far.
+    // In text, a heading precedes the first tool that is not applicable. Those tools are last, and the only ones
+    // without a line so far.
     let beside = rows.iter().position(|row| row.line.is_empty());
     if let Some(first) = beside.and_then(|first| rows.get_mut(first)) {
         "\nnot applicable".clone_into(&mut first.line);
@@ -87,7 +87,7 @@ fn rows(matrix: &ProfilerMatrix<'_>) -> Vec<TableRow> {
     rows
 }
 
-/// Whether nothing of a tool is in the image: its first condition asks for the tool or its framework.
+/// Whether the image contains no part of a tool: its first condition asks for the tool or its framework.
 fn is_absent(entry: &ToolAssessment<'_>) -> bool {
     let first = entry.profiler.profile.applies.first();
     first.is_some_and(|condition| entry.here.as_is.because == [condition.otherwise.as_str()])
@@ -114,8 +114,7 @@ fn row(entry: &ToolAssessment<'_>) -> TableRow {
         ..TableRow::default()
     };
     if here.state == ReadinessState::NotApplicable {
-        // In text it takes a line, or a place among the others that are not there: what it would cost and what to take
-        // instead is of no use here.
+        // In text an absent tool gets one line at most; its overhead and fallbacks do not matter here.
         let label = format!("  · {:NAMES$}  ", said.name);
         let told = (!is_absent(entry)).then(|| (label, here.because.join("; ")));
         row.labelled = told.into_iter().collect();
@@ -126,7 +125,7 @@ fn row(entry: &ToolAssessment<'_>) -> TableRow {
     row
 }
 
-/// The line of a tool in text.
+/// The text line of a tool.
 fn line(entry: &ToolAssessment<'_>) -> String {
     let said = &entry.profiler.profile;
     let state = entry.here.as_is.state;
@@ -136,14 +135,14 @@ fn line(entry: &ToolAssessment<'_>) -> String {
         ReadinessState::NotReady => ("✗", BAD),
         ReadinessState::NotApplicable => ("·", DIM),
     };
-    // Padded before they are styled: a terminal sequence has no width, but format counts it.
+    // Padded before styling, because `format!` counts terminal sequences.
     let name = styled(BOLD, format!("{:NAMES$}", said.name));
     let state = styled(style, format!("{:14}", words(state)));
     let cupti = cupti_need_words(said.cupti);
     format!("{} {name}  {state}  {cupti}", styled(style, mark))
 }
 
-/// What stands below the line of a tool in text.
+/// The details below a tool's text line.
 fn labelled(entry: &ToolAssessment<'_>) -> Vec<(String, String)> {
     let because = entry.here.as_is.because.iter();
     let because = because.map(|why| ("because", why.clone()));
@@ -158,9 +157,9 @@ fn labelled(entry: &ToolAssessment<'_>) -> Vec<(String, String)> {
     all.map(|(label, text)| (format!("    {label:9}"), text)).collect()
 }
 
-/// What is the matter under the container runtime and why, where it is not the same as in the image.
+/// The state under the container runtime and its reason, if it differs from the image's own.
 fn under_runtime(entry: &ToolAssessment<'_>) -> Option<(String, String)> {
-    // Most tools are alike in both worlds, and a second reason for each would double the page.
+    // Most tools are the same in both worlds, and a second reason for each would double the page.
     let other = &entry.here.nvidia;
     let state = format!("under the NVIDIA container runtime {}", words(other.state));
     (other.state != entry.here.as_is.state).then(|| (state, other.because.join("; ")))
@@ -172,7 +171,7 @@ fn drivers(matrix: &ProfilerMatrix<'_>) -> Vec<TableRow> {
         let compatible = branch.map_or_else(String::new, |branch| {
             format!("; {branch} or later by minor-version compatibility")
         });
-        // Minor-version compatibility begins with CUDA 11: for 10 a table has a dash, and text has nothing.
+        // Minor-version compatibility starts with CUDA 11. For 10 the table has a dash, and the text nothing.
         let cells = [row.cuda.as_str(), &row.driver, branch.unwrap_or("–")].map(str::to_owned);
         let line = format!("    {:8} {}{compatible}", row.cuda, row.driver);
         TableRow::new(cells.into(), line)

@@ -1,5 +1,5 @@
-//! What stands in `/etc/ld.so.cache` about the names that were asked for, which entries of it are stale, and what a
-//! fresh `ldconfig` would change in it.
+//! Shows the entries of `/etc/ld.so.cache` for the requested names, its stale entries, and what a new `ldconfig` run
+//! would change.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -13,19 +13,19 @@ use image_linkage::escape;
 use image_linkage::loader::LoadResolution;
 use image_linkage::loader::{CacheEntry, LdCache, LdCacheFormat};
 
-/// The lines that are written of one list; the JSON has all.
+/// The maximum number of lines per list; the JSON has all.
 const LINES: usize = 20;
 
-/// The cache of the image, and what `ldconfig` makes of it.
+/// The image's cache, and the changes by `ldconfig`.
 #[derive(Debug, Serialize)]
 pub(super) struct CacheReport {
-    /// `new`, `compat` or `old`; nothing where the image has no usable cache.
+    /// `new`, `compat` or `old`; `None` if the image has no usable cache.
     format: Option<&'static str>,
     generator: Option<String>,
     entries: usize,
-    /// The entries of the names that were asked for.
+    /// The entries of the requested names.
     asked: Vec<CacheEntryReport>,
-    /// The entries whose files are gone.
+    /// The entries whose files are missing.
     stale: Vec<CacheEntryReport>,
     ldconfig: LdconfigReport,
 }
@@ -37,7 +37,7 @@ struct CacheEntryReport {
     hwcaps: Option<String>,
 }
 
-/// What a fresh `ldconfig`, as the container runtime runs it, changes.
+/// The changes by a new `ldconfig` run, as under the container runtime.
 #[derive(Debug, Serialize)]
 struct LdconfigReport {
     added: Vec<CacheEntryReport>,
@@ -53,16 +53,16 @@ struct LinkReport {
 }
 
 impl CacheReport {
-    /// That of the image in which the object was resolved.
+    /// The cache of the image in which the object was resolved.
     pub(super) fn of(contexts: &ByWorld<ProcessContext>, resolution: &LoadResolution) -> Self {
         let (as_is, remade) = (&contexts.as_is, &contexts.nvidia);
         let own = cache(as_is);
-        // Not the entries of all names: a cache of a toolkit has hundreds, and one object asks for a few.
+        // Only the requested names: a toolkit's cache has hundreds, and one object needs a few.
         let objects = resolution.objects.iter().map(|object| &object.name);
         let missing = resolution.unresolved.iter().map(|missing| &missing.name);
         let names: BTreeSet<&[u8]> = objects.chain(missing).map(|name| &**name).collect();
-        // A stale entry stops no search: the loader goes on to the default directories (glibc, elf/dl-load.c,
-        // _dl_map_object), so that nothing but a look at the files shows it.
+        // A stale entry does not stop the search: the loader continues with the default directories (glibc,
+        // elf/dl-load.c, _dl_map_object). So the files themselves are checked.
         let lost = |entry: &CacheEntry| as_is.rootfs.lookup(&entry.path).is_err();
         Self {
             format: own.and_then(|cache| cache.format).map(LdCacheFormat::name),
@@ -77,7 +77,7 @@ impl CacheReport {
 
 impl LdconfigReport {
     fn between(as_is: &ProcessContext, remade: &ProcessContext) -> Self {
-        // As sets: a cache has its entries in an order of their names, and a change of place is none.
+        // Compared as sets, because the order of entries does not matter.
         let all =
             |context| -> BTreeSet<CacheEntryReport> { entries(cache(context), |_, _| true).into_iter().collect() };
         let (now, then) = (all(as_is), all(remade));
@@ -112,7 +112,7 @@ fn entries(cache: Option<&LdCache>, is_wanted: impl Fn(&[u8], &CacheEntry) -> bo
         .collect()
 }
 
-/// The report in text: a line for each entry, none of them broken.
+/// The report as text: one unbroken line per entry.
 pub(super) fn cache_text(report: &CacheReport) -> String {
     let mut out = String::from("\n");
     let headline = match report.format {
@@ -129,7 +129,7 @@ pub(super) fn cache_text(report: &CacheReport) -> String {
     let changes = &report.ldconfig;
     let made = changes.links_made.iter();
     let made: Vec<String> = made
-        // As `ls -l` shows a link; the other arrow leads from a name to what answers it.
+        // Like `ls -l`; the other arrow leads from a name to its file.
         .map(|link| format!("{} -> {}", link.path, link.target))
         .collect();
     for (what, lines) in [
@@ -163,7 +163,7 @@ fn list(out: &mut String, what: &str, lines: &[String]) {
 
 impl CacheEntryReport {
     fn line(&self) -> String {
-        // A name stands once for each level of glibc-hwcaps that has a file of it; without the level they look alike.
+        // A name occurs once per glibc-hwcaps level; without the level the lines would look the same.
         let level = self.hwcaps.as_ref();
         let level = level.map_or_else(String::new, |level| format!(" ({level})"));
         format!("{} → {}{level}", self.name, self.path)

@@ -1,7 +1,7 @@
-//! Where each part of an object lies, and the file that comes of it.
+//! Lays out the parts of an object, and builds the file.
 //!
-//! The sizes of the parts do not depend on their addresses. So the parts are made twice: once to see how
-//! large they are, and once with the addresses that follow.
+//! The sizes of the parts do not depend on their addresses. So the parts are built twice: first for their sizes, then
+//! with the resulting addresses.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub enum Part {
     Got,
 }
 
-/// Where a part lies.
+/// The location of a part.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Place {
     pub offset: u64,
@@ -37,16 +37,16 @@ pub struct Place {
     pub bytes: u64,
 }
 
-/// Where all parts lie; empty for the first round.
+/// The locations of all parts; empty in the first pass.
 #[derive(Debug, Default)]
 pub struct Layout {
     places: BTreeMap<Part, Place>,
-    /// The segment that holds everything, or everything but a string table that was moved away.
+    /// The segment that contains everything, except a relocated string table.
     pub main: Place,
 }
 
 impl Layout {
-    /// Where a part lies; zero throughout for a part that is not there.
+    /// The location of a part; all zero if the part does not exist.
     pub fn place(&self, part: Part) -> Place {
         self.places.get(&part).copied().unwrap_or_default()
     }
@@ -57,7 +57,7 @@ impl Layout {
     }
 }
 
-/// Addresses of the moved string table exceed its offsets by this, which any page size divides.
+/// The difference between addresses and offsets of the relocated string table; a multiple of any page size.
 const PATCH_SHIFT: u64 = 0x20_0000;
 
 /// A part with its alignment and bytes.
@@ -133,7 +133,7 @@ fn pieces(elf: &Elf, layout: &Layout) -> Vec<Piece> {
     pieces
 }
 
-/// Adds what a dynamically linked object has beyond the others, around its code and data.
+/// Adds the parts of a dynamically linked object around its code and data.
 fn dynamic(elf: &Elf, layout: &Layout, plain: Vec<Piece>, pieces: &mut Vec<Piece>, last: &mut Vec<Piece>) {
     let made = tables::make(elf, layout.address(Part::Code), layout.address(Part::Got));
     let dynamic = program::dynamic(elf, layout, &made);

@@ -1,7 +1,7 @@
-//! ELF objects that the real glibc loader accepts, written byte by byte.
+//! Builds ELF objects that the real glibc loader accepts, byte by byte.
 //!
-//! An object has program headers and a dynamic section and no section headers, as the loader reads it. All
-//! of it lies in one writable segment, so nothing is padded to pages and a library takes some 1.5 KiB.
+//! Like the loader's view, an object has program headers and a dynamic section, and no section headers. It is a single
+//! writable segment without page padding, so a library takes about 1.5 KiB.
 
 mod layout;
 mod note;
@@ -18,17 +18,17 @@ use tables::{Need, Symbol};
 pub mod df {
     /// `$ORIGIN` is used.
     pub const ORIGIN: u64 = 0x1;
-    /// Symbols are looked up in the object itself first; `libcupti` sets it.
+    /// The object itself comes first in symbol lookup; `libcupti` sets it.
     pub const SYMBOLIC: u64 = 0x2;
-    /// Every symbol is bound at load.
+    /// All symbols are bound at load time.
     pub const BIND_NOW: u64 = 0x8;
 }
 
 /// Values of `DT_FLAGS_1`.
 pub mod df_1 {
-    /// `DT_RPATH` and `DT_RUNPATH` may hold `$ORIGIN`.
+    /// `DT_RPATH` and `DT_RUNPATH` may contain `$ORIGIN`.
     pub const ORIGIN: u64 = 0x80;
-    /// The default directories and their part of `ld.so.cache` are not searched.
+    /// The loader skips the default directories and their part of `ld.so.cache`.
     pub const NODEFLIB: u64 = 0x800;
     /// A position-independent executable.
     pub const PIE: u64 = 0x0800_0000;
@@ -80,16 +80,16 @@ pub enum Kind {
     Exec,
 }
 
-/// Which table the loader finds symbols with.
+/// The table for symbol lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hash {
-    /// `DT_HASH` alone.
+    /// `DT_HASH` only.
     Sysv,
-    /// `DT_GNU_HASH` alone, as most distributions link today.
+    /// `DT_GNU_HASH` only, as in most distributions today.
     Gnu,
 }
 
-/// An ELF object to be written; the methods say what it holds and [`Elf::build`] gives its bytes.
+/// An ELF object. Its methods describe it, and [`Elf::build`] returns its bytes.
 #[derive(Debug, Clone)]
 #[must_use = "an object is only written by `build`"]
 pub struct Elf {
@@ -146,7 +146,7 @@ impl Default for Elf {
 }
 
 impl Elf {
-    /// A shared object for x86-64 without a soname, which needs nothing.
+    /// A shared object for x86-64 without a soname or dependencies.
     pub fn new() -> Self {
         Self {
             class: Class::Elf64,
@@ -174,12 +174,12 @@ impl Elf {
         Self::new().soname(soname)
     }
 
-    /// A position-independent executable for x86-64 Linux with glibc, which does nothing and exits with 0.
+    /// A position-independent executable for x86-64 Linux with glibc, which exits with 0.
     pub fn executable() -> Self {
         Self::new().interp("/lib64/ld-linux-x86-64.so.2").flags_1(df_1::PIE)
     }
 
-    /// Sets the class. The machine stays: a 32-bit object for `EM_X86_64` is an x32 one.
+    /// Sets the class. The machine is unchanged: a 32-bit object for `EM_X86_64` is an x32 one.
     pub fn class(mut self, class: Class) -> Self {
         self.class = class;
         self
@@ -203,31 +203,31 @@ impl Elf {
         self
     }
 
-    /// Sets which hash table the object has.
+    /// Sets the kind of hash table.
     pub fn hash(mut self, hash: Hash) -> Self {
         self.hash = hash;
         self
     }
 
-    /// Leaves the interpreter, the dynamic section and everything that belongs to it out.
+    /// Omits the interpreter, the dynamic section and all its tables.
     pub fn statically_linked(mut self) -> Self {
         self.interp = None;
         self.linking = Linking::Static;
         self
     }
 
-    /// Sets the interpreter, `PT_INTERP`. An object that has one also gets `PT_PHDR`.
+    /// Sets the interpreter, `PT_INTERP`. This also adds `PT_PHDR`.
     pub fn interp(mut self, path: impl AsRef<[u8]>) -> Self {
         self.interp = Some(path.as_ref().to_vec());
         self
     }
 
-    /// Adds `DT_SONAME`, which also is the base of the version definitions.
+    /// Adds `DT_SONAME`, which is also the base of the version definitions.
     pub fn soname(self, name: impl AsRef<[u8]>) -> Self {
         self.dynamic_name(DT_SONAME, name)
     }
 
-    /// Adds a `DT_NEEDED`, after those that were added before.
+    /// Adds a `DT_NEEDED` after the existing ones.
     pub fn needed(self, name: impl AsRef<[u8]>) -> Self {
         self.dynamic_name(DT_NEEDED, name)
     }
@@ -252,33 +252,31 @@ impl Elf {
         self.dynamic_number(DT_FLAGS_1, flags)
     }
 
-    /// Adds an entry of the dynamic section whose value is the offset of `name` in the string
-    /// table, such as `DT_AUXILIARY`.
+    /// Adds a dynamic entry whose value is the offset of `name` in the string table, such as `DT_AUXILIARY`.
     pub fn dynamic_name(mut self, tag: u64, name: impl AsRef<[u8]>) -> Self {
         self.names.push((tag, name.as_ref().to_vec()));
         self
     }
 
-    /// Adds an entry of the dynamic section with the value as it is.
+    /// Adds a dynamic entry with this value.
     pub fn dynamic_number(mut self, tag: u64, value: u64) -> Self {
         self.numbers.push((tag, value));
         self
     }
 
-    /// Defines a version node. The base node, named as the soname, comes by itself.
+    /// Defines a version. The base version, named after the soname, is added automatically.
     pub fn verdef(mut self, version: impl AsRef<[u8]>) -> Self {
         tables::define(&mut self.defs, version.as_ref());
         self
     }
 
-    /// Needs a version of a file. The loader asks that the file also is a `DT_NEEDED`; glibc 2.36 aborts
-    /// where it is not.
+    /// Requires a version of a file. The loader expects the file in `DT_NEEDED` too; glibc 2.36 aborts otherwise.
     pub fn verneed(mut self, file: impl AsRef<[u8]>, version: impl AsRef<[u8]>) -> Self {
         tables::need(&mut self.needs, file.as_ref(), version.as_ref(), 0);
         self
     }
 
-    /// Needs a version of a file weakly (`VER_FLG_WEAK`): its absence is a warning of the loader.
+    /// Requires a version of a file weakly (`VER_FLG_WEAK`): if it is missing, the loader only warns.
     pub fn verneed_weak(mut self, file: impl AsRef<[u8]>, version: impl AsRef<[u8]>) -> Self {
         let weak = tables::VER_FLG_WEAK;
         tables::need(&mut self.needs, file.as_ref(), version.as_ref(), weak);
@@ -291,7 +289,7 @@ impl Elf {
         self
     }
 
-    /// Exports a function at a version, which becomes a version definition if it is none yet.
+    /// Exports a function with a version, and defines the version if necessary.
     pub fn export_at(mut self, name: impl AsRef<[u8]>, version: impl AsRef<[u8]>) -> Self {
         tables::define(&mut self.defs, version.as_ref());
         let symbol = Symbol::export(name.as_ref(), Some(version.as_ref()));
@@ -299,7 +297,7 @@ impl Elf {
         self
     }
 
-    /// Imports a function from wherever it is. On x86-64 and aarch64 it is bound when the object is loaded.
+    /// Imports a function from any object. On x86-64 and aarch64 it is bound at load time.
     pub fn import(mut self, name: impl AsRef<[u8]>) -> Self {
         self.symbols.push(Symbol::import(name.as_ref(), None));
         self
@@ -311,7 +309,7 @@ impl Elf {
         self
     }
 
-    /// Imports a function at a version of a file, which becomes a version need if it is none yet.
+    /// Imports a function with a version of a file, and adds the version requirement if necessary.
     pub fn import_at(mut self, name: impl AsRef<[u8]>, file: impl AsRef<[u8]>, version: impl AsRef<[u8]>) -> Self {
         let (file, version) = (file.as_ref(), version.as_ref());
         tables::need(&mut self.needs, file, version, 0);
@@ -320,7 +318,7 @@ impl Elf {
         self
     }
 
-    /// Adds the note that names the x86-64 level the object needs, which glibc checks since 2.33.
+    /// Adds the note with the required x86-64 level, which glibc checks since 2.33.
     pub fn isa_needed(mut self, level: IsaLevel) -> Self {
         self.notes.push(Note::isa_needed(level));
         self
@@ -332,26 +330,26 @@ impl Elf {
         self
     }
 
-    /// Adds a string, NUL-terminated, to the read-only data; strings follow each other without a gap.
+    /// Adds a NUL-terminated string to the read-only data, without gaps between strings.
     pub fn string(mut self, text: impl AsRef<[u8]>) -> Self {
         self.rodata.push(text.as_ref().to_vec());
         self
     }
 
-    /// Puts this many zero bytes in front of the dynamic section, so that it lies far from the tables.
+    /// Adds this many zero bytes before the dynamic section, far from the tables.
     pub fn padding(mut self, bytes: usize) -> Self {
         self.padding = bytes;
         self
     }
 
-    /// Puts the string table at the end of the file, in a segment of its own whose addresses differ from
-    /// its offsets, as patchelf does.
+    /// Moves the string table to the end of the file, in its own segment whose addresses differ from its offsets, as
+    /// patchelf does.
     pub fn patched(mut self) -> Self {
         self.strings = StringPlace::OwnSegment;
         self
     }
 
-    /// Puts the program headers behind everything but a string table that was moved by [`Elf::patched`].
+    /// Moves the program headers to the end, before a string table moved by [`Elf::patched`].
     pub fn late_headers(mut self) -> Self {
         self.headers = HeaderPlace::Last;
         self

@@ -1,9 +1,9 @@
-//! Notes: the x86-64 level that an object needs, and the names that it says it may dlopen.
+//! Notes: the required x86-64 level, and the optional dlopen dependencies.
 
 use super::write::{Writer, word};
 use super::{Class, Elf};
 
-/// A level of the x86-64 psABI, of which each holds the ones below.
+/// A level of the x86-64 psABI. Each includes the lower ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IsaLevel {
     /// x86-64-v1, the baseline.
@@ -14,12 +14,12 @@ pub enum IsaLevel {
     V3,
     /// x86-64-v4.
     V4,
-    /// A level that no processor has yet.
+    /// A level that no processor supports yet.
     Beyond,
 }
 
 impl IsaLevel {
-    /// The bits that the GNU linker writes for the level: its own and those of all levels below.
+    /// The bits that the GNU linker writes: those of the level and of all lower levels.
     fn bits(self) -> u32 {
         match self {
             Self::V1 => 0b1,
@@ -31,7 +31,7 @@ impl IsaLevel {
     }
 }
 
-/// A note, before it is put in the byte order of its object.
+/// A note, independent of byte order.
 #[derive(Debug, Clone)]
 pub struct Note {
     content: Content,
@@ -59,7 +59,7 @@ impl Note {
         Self { content }
     }
 
-    /// The alignment of the note: properties follow the class, the others are aligned to four bytes.
+    /// The alignment of the note: by class for properties, four bytes for others.
     pub(super) fn align(&self, elf: &Elf) -> u64 {
         match (&self.content, elf.class) {
             (Content::IsaNeeded(_), Class::Elf64) => 8,
@@ -67,12 +67,12 @@ impl Note {
         }
     }
 
-    /// Whether the note also gets a `PT_GNU_PROPERTY`.
+    /// Whether the note also needs a `PT_GNU_PROPERTY`.
     pub(super) fn is_property(&self) -> bool {
         matches!(self.content, Content::IsaNeeded(_))
     }
 
-    /// The bytes of the note, padding behind the descriptor included.
+    /// The bytes of the note, including the padding after the descriptor.
     pub(super) fn bytes(&self, elf: &Elf) -> Vec<u8> {
         let (owner, kind, descriptor): (&[u8], _, _) = match &self.content {
             Content::IsaNeeded(level) => {

@@ -1,4 +1,4 @@
-//! What tells the loader where the rest is: the file header, the program headers, the dynamic section.
+//! The headers for the loader: file header, program headers, dynamic section.
 
 use super::layout::{Layout, Part, Place};
 use super::tables::Tables;
@@ -48,7 +48,7 @@ pub fn header(elf: &Elf, layout: &Layout, segments: u16) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The program headers of `elf`. How many there are does not depend on the layout.
+/// The program headers of `elf`. Their number does not depend on the layout.
 pub fn segments(elf: &Elf, layout: &Layout) -> Vec<Segment> {
     let at = |kind, part, align| Segment {
         kind,
@@ -163,7 +163,7 @@ pub fn dynamic(elf: &Elf, layout: &Layout, tables: &Tables) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The code at the entry of an executable, which exits with 0, or a function that returns at once.
+/// The entry code of an executable, which exits with 0; or a function that returns at once.
 pub fn code(elf: &Elf) -> &'static [u8] {
     use Machine::{Aarch64, I386, X86_64};
     let runs = elf.interp.is_some() || elf.linking == Linking::Static;
@@ -194,7 +194,7 @@ impl Machine {
         }
     }
 
-    /// The largest page of the machine, to which segments are aligned.
+    /// The largest page size of the machine, which segments are aligned to.
     fn page(self) -> u64 {
         match self {
             Self::Aarch64 | Self::Ppc64 | Self::Arm => 0x1_0000,

@@ -1,4 +1,4 @@
-//! The tables that the dynamic section points to: strings, symbols, hash, versions, relocations.
+//! The tables of the dynamic section: strings, symbols, hash, versions, relocations.
 
 use super::write::{Writer, half, wide, word};
 use super::{Class, DT_SONAME, Elf, Endian, Hash, Machine};
@@ -7,7 +7,7 @@ use super::{Class, DT_SONAME, Elf, Endian, Hash, Machine};
 pub const VER_FLG_WEAK: u16 = 2;
 const VER_FLG_BASE: u16 = 1;
 
-/// The versions that an object needs of one file.
+/// The required versions of one file.
 #[derive(Debug, Clone)]
 pub struct Need {
     file: Vec<u8>,
@@ -23,7 +23,7 @@ pub struct Symbol {
     binding: u8,
 }
 
-/// Where a symbol comes from, with the version that it has there.
+/// The origin of a symbol, with its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum From {
     Here(Option<Vec<u8>>),
@@ -62,14 +62,14 @@ impl Symbol {
     }
 }
 
-/// Adds a version definition, unless it is there.
+/// Adds a version definition, unless it exists.
 pub fn define(defs: &mut Vec<Vec<u8>>, version: &[u8]) {
     if !defs.iter().any(|known| known == version) {
         defs.push(version.to_vec());
     }
 }
 
-/// Adds a version need, unless it is there.
+/// Adds a version requirement, unless it exists.
 pub fn need(needs: &mut Vec<Need>, file: &[u8], version: &[u8], flags: u16) {
     if !needs.iter().any(|need| need.file == file) {
         let (file, versions) = (file.to_vec(), Vec::new());
@@ -86,29 +86,29 @@ pub fn need(needs: &mut Vec<Need>, file: &[u8], version: &[u8], flags: u16) {
 pub struct Tables {
     /// `DT_STRTAB`.
     pub strings: Vec<u8>,
-    /// The offset in the string table of every entry of [`Elf`]'s names, in their order.
+    /// The string table offsets of [`Elf`]'s names, in order.
     pub name_offsets: Vec<u64>,
     /// `DT_SYMTAB`.
     pub symbols: Vec<u8>,
     /// `DT_HASH` or `DT_GNU_HASH`.
     pub hash: Vec<u8>,
-    /// `DT_VERSYM`; empty where there are no versions.
+    /// `DT_VERSYM`; empty without versions.
     pub versym: Vec<u8>,
     /// `DT_VERNEED`.
     pub verneed: Vec<u8>,
-    /// How many files have version needs.
+    /// The number of files with version requirements.
     pub verneed_count: usize,
     /// `DT_VERDEF`.
     pub verdef: Vec<u8>,
-    /// How many versions are defined, the base included.
+    /// The number of version definitions, including the base.
     pub verdef_count: usize,
-    /// `DT_RELA`: binds every import; empty where the machine's relocation is not known here.
+    /// `DT_RELA`, which binds every import; empty for machines with unsupported relocations.
     pub relocations: Vec<u8>,
-    /// The bytes that the relocations write to.
+    /// The number of bytes that the relocations write.
     pub got_bytes: usize,
 }
 
-/// The string table as it grows; equal strings share a place.
+/// A growing string table; equal strings share an offset.
 struct Strings(Vec<u8>);
 
 impl Strings {
@@ -123,11 +123,11 @@ impl Strings {
     }
 }
 
-/// Makes the tables of `elf`, whose functions all lie at `code` and whose imports are bound from `got` on.
+/// Builds the tables of `elf`. All functions are at `code`, and the imports are bound from `got` on.
 pub fn make(elf: &Elf, code: u64, got: u64) -> Tables {
     let mut strings = Strings(vec![0]);
     let name_offsets = elf.names.iter().map(|(_, name)| u64::from(strings.add(name))).collect();
-    // DT_GNU_HASH wants the imports in front.
+    // DT_GNU_HASH requires imports first.
     let (exports, imports): (Vec<&Symbol>, Vec<&Symbol>) = elf.symbols.iter().partition(|symbol| symbol.is_export());
     let ordered: Vec<&Symbol> = imports.iter().chain(&exports).copied().collect();
     let base = base_version(elf);
@@ -151,7 +151,7 @@ pub fn make(elf: &Elf, code: u64, got: u64) -> Tables {
     }
 }
 
-/// The name of the base version, where versions are defined: the soname.
+/// The name of the base version, if versions are defined: the soname.
 fn base_version(elf: &Elf) -> Option<&[u8]> {
     let soname = elf.names.iter().find(|(tag, _)| *tag == DT_SONAME);
     (!elf.defs.is_empty()).then(|| soname.map_or(b"".as_slice(), |(_, name)| name))
@@ -161,7 +161,7 @@ fn symbol_table(elf: &Elf, symbols: &[&Symbol], code: u64, strings: &mut Strings
     let mut out = Writer::new(elf);
     symbol_entry(elf, &mut out, (0, 0, 0, 0));
     for symbol in symbols {
-        // Any section but 0 will do: there are no section headers to look it up in.
+        // Any nonzero section is valid, because there are no section headers.
         let (section, value) = if symbol.is_export() { (1, code) } else { (0, 0) };
         let kind = symbol.binding << 4 | STT_FUNC;
         symbol_entry(elf, &mut out, (strings.add(&symbol.name), kind, section, value));
@@ -177,7 +177,7 @@ fn symbol_entry(elf: &Elf, out: &mut Writer, (name, kind, section, value): (u32,
     };
 }
 
-/// One bucket with every symbol in its chain. The words have four bytes, and eight on 64-bit s390.
+/// One bucket with a chain of all symbols. Words have four bytes, or eight on 64-bit s390.
 fn sysv_hash(elf: &Elf, symbols: &[&Symbol]) -> Vec<u8> {
     let count = word(symbols.len()) + 1;
     let chain = (1..count).map(|index| if index + 1 < count { index + 1 } else { 0 });
@@ -192,7 +192,7 @@ fn sysv_hash(elf: &Elf, symbols: &[&Symbol]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// One bucket, and a Bloom filter that lets everything pass.
+/// One bucket, and a Bloom filter that accepts everything.
 fn gnu_hash(elf: &Elf, imports: usize, exports: &[&Symbol]) -> Vec<u8> {
     let first = word(imports) + 1;
     let mut out = Writer::new(elf);
@@ -208,7 +208,7 @@ fn gnu_hash(elf: &Elf, imports: usize, exports: &[&Symbol]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The hash of the System V ABI, which version names still carry.
+/// The System V ABI's hash, still used for version names.
 fn elf_hash(name: &[u8]) -> u32 {
     name.iter().fold(0, |hash: u32, byte| {
         let hash = (hash << 4).wrapping_add(u32::from(*byte));
@@ -217,7 +217,7 @@ fn elf_hash(name: &[u8]) -> u32 {
     })
 }
 
-/// The version indices start at 2 with the definitions, and the needs follow.
+/// Version indices start at 2: first the definitions, then the requirements.
 const FIRST_INDEX: usize = 2;
 
 fn versym(elf: &Elf, symbols: &[&Symbol]) -> Vec<u8> {
@@ -229,7 +229,7 @@ fn versym(elf: &Elf, symbols: &[&Symbol]) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The index of a symbol's version; 1 means global, without a version.
+/// The version index of a symbol; 1 means global and unversioned.
 fn version_index(elf: &Elf, symbol: &Symbol) -> usize {
     let index = match &symbol.from {
         From::Here(None) | From::Elsewhere(None) => None,
@@ -282,7 +282,7 @@ fn verdef(elf: &Elf, base: &[u8], strings: &mut Strings) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// One `GLOB_DAT` relocation for each import, so that the loader looks it up.
+/// One `GLOB_DAT` relocation per import, which makes the loader look it up.
 fn relocations(elf: &Elf, imports: usize, got: u64) -> Vec<u8> {
     let kind = match (elf.machine, elf.class, elf.endian) {
         (Machine::X86_64, Class::Elf64, Endian::Little) => 6,

@@ -2,7 +2,7 @@
 
 use super::{Class, Elf, Endian};
 
-/// Bytes that grow, in one class and byte order.
+/// A growing byte buffer with a class and a byte order.
 pub struct Writer {
     bytes: Vec<u8>,
     class: Class,
@@ -10,7 +10,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// An empty run of bytes for `elf`.
+    /// An empty buffer for `elf`.
     pub fn new(elf: &Elf) -> Self {
         Self {
             bytes: Vec::new(),
@@ -19,7 +19,7 @@ impl Writer {
         }
     }
 
-    /// Appends bytes as they are.
+    /// Appends bytes unchanged.
     pub fn raw(&mut self, bytes: &[u8]) -> &mut Self {
         self.bytes.extend_from_slice(bytes);
         self

@@ -1,4 +1,4 @@
-//! An ELF object as a fixture describes it.
+//! The description of an ELF object in a fixture.
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -9,12 +9,12 @@ use crate::elf::{Class, Elf, Endian, Hash, IsaLevel, Kind, Machine, df_1};
 const DT_AUXILIARY: u64 = 0x7fff_fffd;
 const DT_FILTER: u64 = 0x7fff_ffff;
 
-/// An ELF object. What is not said is as in [`Elf::new`]: a 64-bit little-endian shared object for x86-64.
+/// An ELF object. Defaults are those of [`Elf::new`]: a 64-bit little-endian shared object for x86-64.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of a file")]
 pub struct ElfSpec {
-    /// What the object is.
+    /// The kind of object.
     #[serde(skip_serializing_if = "is_default")]
     pub kind: KindSpec,
     /// 32 or 64.
@@ -26,7 +26,7 @@ pub struct ElfSpec {
     /// The machine.
     #[serde(skip_serializing_if = "is_default")]
     pub machine: MachineSpec,
-    /// `PT_INTERP`; an executable without one gets glibc's for its machine.
+    /// `PT_INTERP`; the default of an executable is glibc's loader for its machine.
     #[serde(skip_serializing_if = "is_default")]
     pub interp: Option<String>,
     /// `DT_SONAME`.
@@ -53,28 +53,28 @@ pub struct ElfSpec {
     /// Whether `DF_1_PIE` is set, as it is in every executable.
     #[serde(skip_serializing_if = "is_default")]
     pub pie: bool,
-    /// The versions defined, without the base.
+    /// The defined versions, without the base.
     #[serde(skip_serializing_if = "is_default")]
     pub verdef: Vec<String>,
-    /// The versions needed of each file.
+    /// The required versions of each file.
     #[serde(skip_serializing_if = "is_default")]
     pub verneed: IndexMap<String, Vec<String>>,
-    /// The versions needed of each file whose absence is a warning.
+    /// The weakly required versions of each file.
     #[serde(skip_serializing_if = "is_default")]
     pub weak_verneed: IndexMap<String, Vec<String>>,
-    /// The x86-64 level that the object says it needs, 1 to 4; 5 is one that no processor has yet.
+    /// The required x86-64 level, 1 to 4; no processor supports 5 yet.
     #[serde(skip_serializing_if = "is_default")]
     pub isa_needed: Option<u8>,
     /// Functions exported, as `name` or `name@version`.
     #[serde(skip_serializing_if = "is_default")]
     pub exports: Vec<String>,
-    /// Functions imported, as `name` or `name@version`; the version stands in `verneed`.
+    /// Imported functions, as `name` or `name@version`; `verneed` must contain the version.
     #[serde(skip_serializing_if = "is_default")]
     pub imports: Vec<String>,
     /// Functions imported that may be absent.
     #[serde(skip_serializing_if = "is_default")]
     pub weak_imports: Vec<String>,
-    /// Strings in the read-only data, one after the other, each ended by a NUL.
+    /// NUL-terminated strings in the read-only data, without gaps.
     #[serde(skip_serializing_if = "is_default")]
     pub strings: Vec<String>,
     /// The JSON of a `.note.dlopen`.
@@ -83,10 +83,10 @@ pub struct ElfSpec {
     /// Zero bytes between the tables and the dynamic section.
     #[serde(skip_serializing_if = "is_default")]
     pub padding: usize,
-    /// Whether the string table was moved to the end, as patchelf does.
+    /// Whether the string table is moved to the end, as by patchelf.
     #[serde(skip_serializing_if = "is_default")]
     pub patched: bool,
-    /// Whether the program headers lie behind everything else.
+    /// Whether the program headers come last.
     #[serde(skip_serializing_if = "is_default")]
     pub late_headers: bool,
     /// Whether the hash table is `DT_GNU_HASH`.
@@ -94,7 +94,7 @@ pub struct ElfSpec {
     pub gnu_hash: bool,
 }
 
-/// What an object is.
+/// The kind of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KindSpec {
@@ -144,10 +144,9 @@ pub enum MachineSpec {
 }
 
 impl ElfSpec {
-    /// The object that is described.
+    /// Builds the described object.
     ///
-    /// Errors: A class that is neither 32 nor 64, a version of an import that `verneed` does not have,
-    /// or a bad escape.
+    /// Errors: A class other than 32 and 64, an import's version that is not in `verneed`, or an invalid escape.
     pub fn object(&self) -> Result<Elf, String> {
         let mut elf = self.shape()?;
         if let Some(soname) = &self.soname {
@@ -177,7 +176,7 @@ impl ElfSpec {
         self.symbols(elf)
     }
 
-    /// The object before it has names: its kind, machine, class and layout.
+    /// The object without names: its kind, machine, class and layout.
     fn shape(&self) -> Result<Elf, String> {
         let elf = match self.kind {
             KindSpec::Library => Elf::new(),
@@ -246,7 +245,7 @@ impl ElfSpec {
         Ok(self.weak_imports.iter().fold(elf, Elf::import_weak))
     }
 
-    /// The file of which `verneed` needs this version.
+    /// The file in `verneed` with this version.
     fn file_of(&self, import: &str, version: &str) -> Result<&str, String> {
         let known = |versions: &[String]| versions.iter().any(|known| known == version);
         let mut files = self.verneed.iter();
@@ -292,7 +291,7 @@ fn isa_level(level: u8) -> Result<IsaLevel, String> {
     }
 }
 
-/// Whether a field says nothing, and is left out of what is written.
+/// Whether a field has its default, and is omitted in the output.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

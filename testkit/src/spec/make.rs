@@ -1,4 +1,4 @@
-//! The layers of a fixture, from what its file says.
+//! Builds the layers of a fixture from its description.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use crate::layer::{Entry, Kind, Layer};
 use crate::ldcache::{AARCH64, Cache, Format, I386, X86_64};
 use crate::oci::Image;
 
-/// What the making of one image knows besides the entry at hand.
+/// The state while an image is built.
 pub struct Context<'a> {
     sources: &'a Sources,
     platform: &'a str,
-    /// The libraries of the last `ld.so.cache` that was written.
+    /// The libraries in the last `ld.so.cache` written.
     cached: IndexMap<String, String>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Context<'a> {
 
 /// Adds the steps to an image.
 ///
-/// Errors: The layer, the path and what is wrong with its entry.
+/// Errors: The layer, the path and the entry's problem.
 pub fn add_layers(mut image: Image, layers: &[LayerSpec], context: &mut Context<'_>) -> Result<Image, String> {
     for spec in layers {
         image = match &spec.entries {
@@ -124,7 +124,7 @@ fn cache(context: &Context<'_>, format: Format) -> Result<Vec<u8>, String> {
     Ok(cache.build())
 }
 
-/// The bytes that a text stands for: `\xNN` is a byte, `\\` a backslash.
+/// Decodes escapes: `\xNN` is a byte, `\\` a backslash.
 ///
 /// Errors: A backslash before anything else.
 pub fn unescape(text: &str) -> Result<Vec<u8>, String> {

@@ -1,8 +1,7 @@
-//! Whole images from readable files: `testdata/images/src/*.yaml`.
+//! Builds images from text files: `testdata/images/src/*.yaml`.
 //!
-//! [`Fixture`] is what one file says, [`Sources`] is the folder of all of them, and [`Sources::layout`]
-//! builds the image. Two subfolders hold what fixtures share: `bases`, layers that lie below those of a
-//! fixture, and `parts`, single files.
+//! [`Fixture`] is one file, [`Sources`] the whole folder, and [`Sources::layout`] builds an image. Two subfolders are
+//! shared: `bases` has layers to build upon, and `parts` has single files.
 
 mod elf;
 mod make;
@@ -17,7 +16,7 @@ pub use sources::{SourceError, Sources, generated};
 
 use crate::layer::Compression;
 
-/// One fixture: an image of one platform, or several under one tag.
+/// A fixture: an image for one platform, or several under one tag.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fixture {
@@ -35,7 +34,7 @@ pub struct Fixture {
     /// Further fields of the config's `config` object, such as `Entrypoint`.
     #[serde(default)]
     pub config: IndexMap<String, Value>,
-    /// The file in `bases` whose layers lie below.
+    /// The file in `bases` with its lower layers.
     pub base: Option<String>,
     /// The layers, lowest first.
     #[serde(default)]
@@ -43,7 +42,7 @@ pub struct Fixture {
     /// The images of other platforms under the same tag.
     #[serde(default)]
     pub also: Vec<OtherPlatform>,
-    /// What the audit says of it.
+    /// The expected audit result.
     pub expect: Expect,
 }
 
@@ -59,46 +58,46 @@ pub struct OtherPlatform {
     /// Further fields of the config's `config` object.
     #[serde(default)]
     pub config: IndexMap<String, Value>,
-    /// The file in `bases` whose layers lie below.
+    /// The file in `bases` with its lower layers.
     pub base: Option<String>,
     /// The layers, lowest first.
     #[serde(default)]
     pub layers: Vec<LayerSpec>,
-    /// What the audit says of this platform.
+    /// The expected audit result for this platform.
     pub expect: Expect,
 }
 
-/// What the audit says of a fixture without options.
+/// The expected audit result without options.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
-    /// Whether CUPTI loads in the image as it is.
+    /// Whether CUPTI loads in the unchanged image.
     pub status: Status,
-    /// The same under the NVIDIA container runtime, which writes `ld.so.cache` anew.
+    /// Same under the NVIDIA container runtime, which rewrites `ld.so.cache`.
     pub status_nvidia: Status,
-    /// The rules that have a finding, sorted.
+    /// The rules with a finding, sorted.
     #[serde(default)]
     pub findings: Vec<String>,
     /// The exit code.
     pub exit: i32,
 }
 
-/// Whether CUPTI loads, in the words of the report.
+/// Whether CUPTI loads, as in the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// A plain dlopen of the soname succeeds.
     Loadable,
-    /// A library is there and does not load.
+    /// A library exists but does not load.
     Unloadable,
-    /// There are headers and no library.
+    /// There are headers but no library.
     HeadersOnly,
-    /// There is nothing of CUPTI.
+    /// CUPTI is absent.
     Absent,
 }
 
 impl Status {
-    /// The word of the report.
+    /// The word in the report.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Loadable => "loadable",
@@ -109,49 +108,48 @@ impl Status {
     }
 }
 
-/// The layers that several fixtures begin with.
+/// Lower layers that several fixtures share.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Base {
     /// The real system that it imitates.
     pub about: String,
-    /// The base below this one.
+    /// The next lower base.
     pub base: Option<String>,
-    /// The environment that it leaves; a fixture's own variables win.
+    /// Its environment; a fixture's own variables win.
     #[serde(default)]
     pub env: IndexMap<String, String>,
     /// The layers, lowest first.
     pub layers: Vec<LayerSpec>,
 }
 
-/// One layer, or a step of the history that made none.
+/// One layer, or a history step without one.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayerSpec {
     /// The step of the history.
     pub created_by: String,
-    /// How the blob is compressed.
+    /// The compression of the blob.
     #[serde(default)]
     pub compression: Compression,
-    /// What the layer holds, by absolute path; the directories above each path come by themselves. A step
-    /// without this field made no layer.
+    /// The entries of the layer, by absolute path; parent directories are added automatically. A step without this
+    /// field has no layer.
     ///
-    /// In paths, link targets and the strings of objects, `\xNN` is the byte with that value and `\\` a
-    /// backslash, as the audit prints them.
+    /// In paths, link targets and strings of objects, `\xNN` is a byte and `\\` a backslash, as in the audit's output.
     pub entries: Option<IndexMap<String, EntrySpec>>,
 }
 
-/// What lies at a path.
+/// An entry of a layer.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EntrySpec {
     /// A directory.
     Dir,
-    /// A directory that root alone may pass.
+    /// A directory that only root can enter.
     ClosedDir,
-    /// The path is deleted from the layers below.
+    /// Deletes the path of lower layers.
     Whiteout,
-    /// What the layers below have in this directory is hidden.
+    /// Hides this directory's content in lower layers.
     Opaque,
     /// A named pipe.
     Fifo,
@@ -165,11 +163,11 @@ pub enum EntrySpec {
     Hardlink(String),
     /// An ELF object.
     Elf(Box<ElfSpec>),
-    /// An `ld.so.cache` of these sonames and paths, for the image's architecture.
+    /// An `ld.so.cache` with these sonames and paths, for the image's architecture.
     Ldcache(IndexMap<String, String>),
-    /// The libraries of the last cache that a layer below or this one wrote, and these.
+    /// These libraries in addition to those of the last cache in this or a lower layer.
     LdcacheMore(IndexMap<String, String>),
-    /// As `ldcache`, in the format that holds the old one too.
+    /// Like `ldcache`, in the compat format with the old part.
     LdcacheCompat(IndexMap<String, String>),
     /// The file of this name in `parts`.
     Part(String),

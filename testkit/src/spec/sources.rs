@@ -1,4 +1,4 @@
-//! The folder of fixtures, read and built.
+//! Reads the folder of fixtures and builds them.
 #![expect(
     clippy::disallowed_methods,
     reason = "fixtures are read from the repository's own folder"
@@ -15,7 +15,7 @@ use super::make::{Context, add_layers};
 use super::{Base, EntrySpec, Fixture, OtherPlatform};
 use crate::oci::{Image, Layout};
 
-/// All fixtures of a folder, with the bases and parts that they share.
+/// All fixtures of a folder, with their shared bases and parts.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     fixtures: BTreeMap<String, Fixture>,
@@ -23,36 +23,36 @@ pub struct Sources {
     parts: BTreeMap<String, EntrySpec>,
 }
 
-/// Why fixtures cannot be read or built.
+/// Why fixtures could not be read or built.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// A file cannot be read.
+    /// A file could not be read.
     #[error("{}: {error}", path.display())]
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// A file is not what a fixture, base or part looks like.
+    /// A file is not a valid fixture, base or part.
     #[error("{}: {reason}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
-        /// What is wrong, with line and column.
+        /// The problem, with line and column.
         reason: String,
     },
-    /// A fixture cannot be built.
+    /// A fixture could not be built.
     #[error("fixture {name}: {reason}")]
     Build {
         /// The fixture.
         name: String,
-        /// What is wrong, and where.
+        /// The problem, and where.
         reason: String,
     },
 }
 
-/// The folder into which the images of the repository's fixtures are generated.
+/// The folder of the generated images.
 pub fn generated() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../testdata/images")
 }
@@ -60,14 +60,14 @@ pub fn generated() -> PathBuf {
 impl Sources {
     /// Reads the fixtures of this repository.
     ///
-    /// Errors: The first file that cannot be read, or is wrong.
+    /// Errors: The first file that is unreadable or invalid.
     pub fn of_repository() -> Result<Self, SourceError> {
         Self::read(&generated().join("src"))
     }
 
-    /// Reads `*.yaml`, `bases/*.yaml` and `parts/*.yaml` of a folder; the name of each is its file stem.
+    /// Reads `*.yaml`, `bases/*.yaml` and `parts/*.yaml` of a folder. The file stem is the name.
     ///
-    /// Errors: The first file that cannot be read, or is wrong.
+    /// Errors: The first file that is unreadable or invalid.
     pub fn read(folder: &Path) -> Result<Self, SourceError> {
         Ok(Self {
             fixtures: read_folder(folder)?,
@@ -93,23 +93,23 @@ impl Sources {
 
     /// Builds a fixture as an OCI layout.
     ///
-    /// Errors: [`SourceError::Build`] with the layer, the path and what is wrong with its entry.
+    /// Errors: [`SourceError::Build`] with the layer, the path and the entry's problem.
     pub fn layout(&self, name: &str) -> Result<Layout, SourceError> {
         let failed = |reason| SourceError::Build {
             name: name.to_owned(),
             reason,
         };
         let fixture = self.fixtures.get(name);
-        let fixture = fixture.ok_or_else(|| failed("there is no such fixture".to_owned()))?;
+        let fixture = fixture.ok_or_else(|| failed("unknown fixture".to_owned()))?;
         let images = self.images(fixture).map_err(failed)?;
         let mut layout = Layout::new();
         layout.add(&fixture.tag, &images);
         Ok(layout)
     }
 
-    /// Builds the images of a fixture, the first platform first.
+    /// Builds the images of a fixture, starting with the first platform.
     ///
-    /// Errors: The layer, the path and what is wrong with its entry.
+    /// Errors: The layer, the path and the entry's problem.
     pub fn images(&self, fixture: &Fixture) -> Result<Vec<Image>, String> {
         let first = OtherPlatform {
             platform: fixture.platform.clone(),
@@ -144,15 +144,15 @@ impl Sources {
         add_layers(image, &spec.layers, &mut context)
     }
 
-    /// A base and those below it, the lowest first.
+    /// A base and all bases below it, lowest first.
     fn chain<'a>(&'a self, name: Option<&'a str>) -> Result<Vec<&'a Base>, String> {
         let mut chain = Vec::new();
         let mut next = name;
         while let Some(name) = next {
             let base = self.bases.get(name);
-            let base = base.ok_or_else(|| format!("there is no base {name}"))?;
+            let base = base.ok_or_else(|| format!("unknown base {name}"))?;
             if chain.len() == self.bases.len() {
-                return Err(format!("base {name} lies below itself"));
+                return Err(format!("base {name} is its own ancestor"));
             }
             chain.push(base);
             next = base.base.as_deref();
@@ -164,7 +164,7 @@ impl Sources {
     /// The part of this name.
     pub(super) fn part(&self, name: &str) -> Result<&EntrySpec, String> {
         match self.parts.get(name) {
-            None => Err(format!("there is no part {name}")),
+            None => Err(format!("unknown part {name}")),
             Some(EntrySpec::Part(_)) => Err(format!("part {name} is only a name of another part")),
             Some(part) => Ok(part),
         }

@@ -1,17 +1,17 @@
-//! The format of the cases under `tests/data`: several cases in a file, each with what it needs and a script.
+//! The format of the cases under `tests/data`. A file has several cases; each has its requirements and a script.
 //!
 //! ```text
-//! === NAME [| SHELL...]         bash, dash, busybox, posix (bash as sh); without them the first three
+//! === NAME [| SHELL...]         bash, dash, busybox, posix (bash as sh); default: the first three
 //! env: NAME=VALUE               a variable of the image
-//! user: 1000                    the user that the engine starts it as
+//! user: 1000                    the user of the command
 //! dir: /path                    the working directory
-//! run: WORD...                  the command; without it /entry.sh. Single quotes keep a word together
-//! needs: /path                  a program that not every root has; the case is skipped without it
+//! run: WORD...                  the command; default: /entry.sh. Single quotes keep a word together
+//! needs: /path                  a program that some roots lack; without it the case is skipped
 //! folder: /path [MODE [USER]]
 //! link: /path TARGET
-//! crlf:                         the lines of the script end as on Windows
-//! file: /path MODE <<END        a file, up to the line END; `#!SHELL` at its head names the shell of the case
-//! the first other line begins /entry.sh, up to the next case; it gets a `#!` line unless it has one
+//! crlf:                         the lines of the script end in CR LF
+//! file: /path MODE <<END        a file, up to the line END; `#!SHELL` at its start is replaced by the case's shell
+//! any other line starts /entry.sh, up to the next case; it gets a `#!` line unless it has one
 //! ```
 
 use std::fs;
@@ -20,18 +20,18 @@ use std::path::{Path, PathBuf};
 /// A shell that runs a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shell {
-    /// bash as itself, where `sh` is dash.
+    /// bash; `sh` is dash.
     Bash,
     /// dash as `sh`.
     Dash,
-    /// `BusyBox` as `sh` and as every other program.
+    /// `BusyBox` for `sh` and every other program.
     Busybox,
     /// bash as `sh`.
     Posix,
 }
 
 impl Shell {
-    /// Its name in a case file.
+    /// The name in a case file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bash => "bash",
@@ -41,7 +41,7 @@ impl Shell {
         }
     }
 
-    /// The interpreter of its scripts.
+    /// The interpreter path for its scripts.
     pub fn interpreter(self) -> &'static str {
         match self {
             Self::Bash => "/bin/bash",
@@ -55,59 +55,59 @@ impl Shell {
     }
 }
 
-/// A file that a case brings.
+/// A file of a case.
 #[derive(Debug, Clone)]
 pub struct CaseFile {
     /// Its absolute path.
     pub path: String,
     /// The permission bits.
     pub mode: u32,
-    /// Its text, in which `#!SHELL` is still to be replaced.
+    /// The text; `#!SHELL` is not replaced yet.
     pub text: String,
 }
 
-/// A folder that a case brings.
+/// A directory of a case.
 #[derive(Debug, Clone)]
 pub struct CaseFolder {
     /// Its absolute path.
     pub path: String,
     /// The permission bits.
     pub mode: u32,
-    /// The number of its owner.
+    /// The owner's user ID.
     pub owner: u32,
 }
 
-/// A command with the files and variables that it finds.
+/// A command with its files and variables.
 #[derive(Debug, Clone, Default)]
 pub struct Case {
-    /// What it is about.
+    /// The question it answers.
     pub name: String,
     /// The shells that run it.
     pub shells: Vec<Shell>,
     /// The variables of the image.
     pub environment: Vec<(String, String)>,
-    /// The number of the user.
+    /// The user ID.
     pub user: u32,
     /// The working directory.
     pub directory: String,
     /// The command.
     pub words: Vec<String>,
-    /// Paths without which it is skipped.
+    /// Paths that the case needs. Without them it is skipped.
     pub needs: Vec<String>,
-    /// Folders, made before the files.
+    /// Directories, created before the files.
     pub folders: Vec<CaseFolder>,
     /// Files, without the entry script.
     pub files: Vec<CaseFile>,
     /// Links and their targets.
     pub links: Vec<(String, String)>,
-    /// Whether the script's lines end with a carriage return.
+    /// Whether the lines of the script end in CR LF.
     pub has_carriage_returns: bool,
-    /// `/entry.sh`; empty where there is none.
+    /// The content of `/entry.sh`; empty if there is none.
     pub script: String,
 }
 
 impl Case {
-    /// All files as they are written for a shell.
+    /// All files with the shell's interpreter filled in.
     pub fn files_for(&self, shell: Shell) -> Vec<CaseFile> {
         let mut files = self.files.clone();
         if !self.script.is_empty() {
@@ -131,7 +131,7 @@ impl Case {
     }
 }
 
-/// The cases of all files `tests/data/FOLDER/*.cases`, in the order of their names.
+/// The cases of all files `tests/data/FOLDER/*.cases`, ordered by name.
 pub fn read_cases(folder: &str) -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(folder);
     let mut paths: Vec<PathBuf> = fs::read_dir(&folder)
@@ -182,7 +182,7 @@ fn read_file(path: &Path) -> Vec<Case> {
         }
     }
     for case in &mut cases {
-        // Empty lines part the cases.
+        // Blank lines separate cases.
         case.script.truncate(case.script.trim_end_matches('\n').len());
         if !case.script.is_empty() {
             case.script += "\n";
@@ -203,7 +203,7 @@ fn new_case(head: &str) -> Case {
     }
 }
 
-/// Reads a line before the script; false where it is the script's first.
+/// Parses a line before the script. Returns false if it is the first line of the script.
 fn read_directive(case: &mut Case, line: &str) -> bool {
     let Some((key, value)) = line.split_once(':') else {
         return false;

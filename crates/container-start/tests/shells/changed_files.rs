@@ -1,10 +1,10 @@
-//! Which files of an image does a start change, however it does so?
+//! Are file changes found, whichever command makes them?
 
 use std::collections::BTreeMap;
 
 use container_start::{ContainerCommand, FileKind, FileStat, ImageFiles, LauncherTable, read_start};
 
-/// An image of a shell and a script.
+/// An image with a shell and a script.
 struct Image(BTreeMap<String, Vec<u8>>);
 
 impl ImageFiles for Image {
@@ -57,7 +57,7 @@ fn changed(statement: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_changes_files_is_noted_whatever_leads_to_it() {
+fn every_way_to_change_a_file_is_reported() {
     let cases = [
         ("echo /opt/x/lib > /etc/ld.so.conf.d/x.conf", "/etc/ld.so.conf.d/x.conf"),
         ("cat >> /etc/ld.so.preload <<< /opt/x.so", "/etc/ld.so.preload"),

@@ -1,4 +1,4 @@
-//! Compares what was read from a case's files with what a real run did.
+//! Compares the start that was read with a real run.
 
 use std::path::Path;
 
@@ -7,26 +7,26 @@ use container_start::{ContainerStart, Environment, LOADER_VARIABLES, StartedProg
 use super::real_root::resolve_in;
 use super::real_run::RealStart;
 
-/// How well a real start was foreseen, the best first.
+/// How well the reading agrees with a real start, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Agreement {
-    /// One environment, it is the real one, and nothing was assumed.
+    /// One environment, equal to the real one, without an assumption.
     Proved,
-    /// The real environment is one of several.
+    /// One of several environments equals the real one.
     OneOfSeveral,
-    /// The real environment, under an assumption.
+    /// The environment equals the real one, under an assumption.
     AssumedRight,
-    /// The real environment fits around unknown parts.
+    /// The known parts fit the real environment.
     Open,
-    /// Some variables are partly unknown and their known parts do not fit; all others are the real ones.
+    /// The known parts of a partly unknown variable do not fit. All other variables are equal.
     OpenMisfit,
-    /// Another environment, or no such program, but an assumption says so.
+    /// Wrong environment or missing program, but an assumption covers it.
     Assumed,
-    /// Another environment, or no such program, and not a word about it.
+    /// Wrong environment or missing program, and no assumption.
     Silent,
 }
 
-/// Judges each real start; the worst counts, and a run without one is `Proved`.
+/// Judges each real start and returns the worst result. A run without a start is `Proved`.
 pub fn compare(start: &ContainerStart, real: &[RealStart], roots: &[&Path]) -> Agreement {
     let all = real.iter().map(|real| compare_one(start, real, roots));
     all.max().unwrap_or(Agreement::Proved)
@@ -58,7 +58,7 @@ fn compare_one(start: &ContainerStart, real: &RealStart, roots: &[&Path]) -> Agr
     })
 }
 
-/// Whether a program without a path may be this one: a part of its name, or of the folder that it starts from, is unknown.
+/// Whether a program without a path may be the real one: part of its name or directory is unknown.
 fn is_unknown_name(program: &StartedProgram, real: &RealStart) -> bool {
     program.words.first().is_none_or(|name| match name.text() {
         Some(name) => {
@@ -70,7 +70,7 @@ fn is_unknown_name(program: &StartedProgram, real: &RealStart) -> bool {
     })
 }
 
-/// How the program's environments fit the real one; `None` where none does.
+/// How well the program's environments fit the real one; `None` if none does.
 fn fit(program: &StartedProgram, real: &RealStart) -> Option<Agreement> {
     let fitting: Vec<&Environment> = program
         .environments
@@ -98,18 +98,18 @@ fn is_fitting(environment: &Environment, real: &RealStart, is_equal: fn(&Value, 
     pairs.all(|(name, real)| match (environment.variables.get(*name), real) {
         (None, None) => true,
         (Some(value), Some(real)) => is_equal(value, real),
-        // A variable that is unknown as a whole may be unset.
+        // A completely unknown variable may be unset.
         (Some(value), None) => matches!(&*value.pieces, [ValuePiece::Hole(_)]),
         (None, Some(_)) => false,
     })
 }
 
-/// Whether the text is this value, or a part of the value is unknown.
+/// Whether the value equals the text or is partly unknown.
 fn is_unknown_or(value: &Value, text: &str) -> bool {
     value.hole().is_some() || is_value(value, text)
 }
 
-/// Whether the text can be this value: its known pieces stand in it in their order, with anything in the holes.
+/// Whether the value matches the text, with each hole as a wildcard.
 fn is_value(value: &Value, text: &str) -> bool {
     let mut rest = text;
     let mut after_hole = false;

@@ -1,4 +1,4 @@
-//! What a container command starts, against the real shells and the tools that scripts use.
+//! Compares the reading of container commands with real shells and tools.
 
 #![allow(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! Root directories with real shells and tools: a template for each `sh`, over which an overlay has the files of a case.
+//! Root directories with real shells and tools. Each `sh` has a template; an overlay adds the files of a case.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ const TOOLS: &str = "bash dash [ arch awk basename cat chmod chown chrt comm cp 
     mktemp mountpoint mv nice nohup nproc numfmt od paste prlimit printenv printf pwd readlink realpath rev rm rmdir \
     run-parts sed seq setpriv setsid sha256sum sleep sort stat stdbuf su sync tac tail taskset tee test timeout touch tr \
     true tty uname uniq unshare wc which whoami xargs yes";
-/// The same in `usr/sbin`.
+/// More tools, in `usr/sbin`.
 const SYSTEM_TOOLS: &str = "ldconfig runuser chroot start-stop-daemon unix_chkpwd";
 /// Files and folders that login shells, PAM and the loader read.
 const SETTINGS: &str = "etc/pam.d etc/security etc/profile etc/profile.d etc/bash.bashrc etc/login.defs etc/nsswitch.conf \
@@ -26,23 +26,23 @@ const SETTINGS: &str = "etc/pam.d etc/security etc/profile etc/profile.d etc/bas
     usr/lib/os-release etc/os-release etc/default etc/environment root/.bashrc root/.profile \
     usr/lib/x86_64-linux-gnu/security usr/libexec/coreutils \
     usr/lib/x86_64-linux-gnu/libnss_files.so.2 usr/lib/x86_64-linux-gnu/libnss_compat.so.2";
-/// Folders of every root.
+/// Directories of every root.
 const FOLDERS: &str = "proc dev sys run var/log var/tmp srv home mnt media opt root etc usr/local/bin usr/local/lib";
-/// Programs of cases, which all are the probe.
+/// The programs of the cases. All of them are copies of the probe.
 const PROBES: &str = "opt/app/bin/train opt/app/bin/serve usr/local/bin/app usr/local/bin/worker usr/local/bin/python3";
-/// The probe as a program that the loader starts, in the Debian roots.
+/// A dynamically linked copy of the probe, in the Debian roots.
 const DYNAMIC_PROBE: &str = "opt/app/bin/dynamic";
 
-/// A root without a case.
+/// A root without the files of a case.
 pub struct Template {
-    /// Where it is.
+    /// Its directory.
     pub path: PathBuf,
-    /// The paths that packages of the distribution bring, links resolved.
+    /// The canonical paths of files that distribution packages own.
     packaged: BTreeSet<String>,
 }
 
 impl Template {
-    /// A Debian whose `sh` is `shell`, with the launchers.
+    /// A Debian root whose `sh` is `shell`, with the launchers.
     pub fn debian(path: PathBuf, debian: &Path, launchers: &Path, shell: &str) -> Self {
         let mut files: Vec<String> = SETTINGS.split_whitespace().map(str::to_owned).collect();
         files.extend(TOOLS.split_whitespace().map(|tool| format!("usr/bin/{tool}")));
@@ -121,7 +121,7 @@ impl Template {
         Self { path, packaged }
     }
 
-    /// Adds the probe under all its names.
+    /// Copies the probe to all its names.
     pub fn add_probes(&self, probe: &Path, dynamic: Option<&Path>) {
         let names = PROBES.split_whitespace().map(|name| (name, probe));
         for (name, from) in names.chain(dynamic.map(|from| (DYNAMIC_PROBE, from))) {
@@ -131,7 +131,7 @@ impl Template {
         }
     }
 
-    /// Writes what the case has over the template.
+    /// Writes the files of a case to the upper directory.
     pub fn fill(&self, upper: &Path, case: &Case, shell: Shell) {
         fs::set_permissions(upper, fs::Permissions::from_mode(0o755)).unwrap();
         let log = upper.join("probe.log");
@@ -152,13 +152,13 @@ impl Template {
         }
     }
 
-    /// Where a new file of the case is written; its folder is made.
+    /// The host path for a new file of a case. Creates its directory.
     fn place(&self, upper: &Path, path: &str) -> PathBuf {
         let (folder, name) = path.rsplit_once('/').unwrap();
         self.make_folder(upper, folder).join(name)
     }
 
-    /// Makes a folder of the case, each part with the owner and mode that the template gives it.
+    /// Creates a directory of a case. Each component gets the owner and mode of the template.
     fn make_folder(&self, upper: &Path, path: &str) -> PathBuf {
         let roots = [upper, &self.path];
         let mut here = "/".to_owned();
@@ -188,7 +188,7 @@ fn make_folders(path: &Path) {
     fs::set_permissions(path.join("tmp"), fs::Permissions::from_mode(0o1777)).unwrap();
 }
 
-/// Copies a file, folder or link, and what a link leads to.
+/// Copies a file or directory. For a link, copies its target, too.
 fn take(from: &Path, to: &Path, name: &str) {
     let source = from.join(name);
     let Ok(facts) = fs::symlink_metadata(&source) else {
@@ -221,7 +221,7 @@ fn take(from: &Path, to: &Path, name: &str) {
     }
 }
 
-/// Copies the files of a folder into another one whose folders may be links.
+/// Copies the files of a directory into another one. Directories of the target may be links.
 fn overlay(from: &Path, to: &Path) {
     let Ok(facts) = fs::symlink_metadata(from) else { return };
     if facts.is_dir() {
@@ -235,13 +235,13 @@ fn overlay(from: &Path, to: &Path) {
             symlink(fs::read_link(from).unwrap(), to).unwrap();
         } else {
             fs::copy(from, to).unwrap();
-            // A copy belongs to root, and loses what a change of the owner takes away.
+            // The copy belongs to root, and chown cleared its set-ID bits.
             fs::set_permissions(to, facts.permissions()).unwrap();
         }
     }
 }
 
-/// The libraries that the loader of the Debian finds for its programs.
+/// The libraries that ldd lists for the programs of the Debian root.
 fn libraries(debian: &Path, files: &[String]) -> BTreeSet<String> {
     let programs = files
         .iter()
@@ -263,7 +263,7 @@ fn libraries(debian: &Path, files: &[String]) -> BTreeSet<String> {
         .split_whitespace()
         .filter(|word| word.starts_with('/') && word.contains(".so"));
     let mut found: BTreeSet<String> = paths.map(|path| path.trim_end_matches(':').to_owned()).collect();
-    // What sudo needs besides.
+    // sudo needs it, too.
     found.insert("/lib/x86_64-linux-gnu/libz.so.1".to_owned());
     found
         .into_iter()
@@ -271,7 +271,7 @@ fn libraries(debian: &Path, files: &[String]) -> BTreeSet<String> {
         .collect()
 }
 
-/// What the packages of a Debian say that they bring.
+/// The files that dpkg lists for its packages.
 fn package_lists(debian: &Path) -> BTreeSet<String> {
     let lists = fs::read_dir(debian.join("var/lib/dpkg/info")).unwrap();
     let lists = lists.map(|entry| entry.unwrap().path());
@@ -294,7 +294,7 @@ fn add_user(path: &Path, shell: &str) {
     }
 }
 
-/// The files of a root, as the reader sees them: those of the case over those of the template.
+/// The merged files of case and template, as the reader sees them.
 pub struct RootFiles<'a> {
     upper: PathBuf,
     template: &'a Template,
@@ -303,7 +303,7 @@ pub struct RootFiles<'a> {
 }
 
 impl<'a> RootFiles<'a> {
-    /// The files of a root that was filled with this case.
+    /// The files of a root filled with this case.
     pub fn new(upper: &Path, template: &'a Template, case: &Case, shell: Shell) -> Self {
         let files = case.files_for(shell).into_iter().map(|file| file.path);
         let paths = files.chain(case.links.iter().map(|(path, _)| path.clone()));
@@ -355,7 +355,7 @@ impl ImageFiles for RootFiles<'_> {
         if let Some(content) = contents.get(&path) {
             return Some(content);
         }
-        // A test's process is short, and the scripts are small.
+        // Leaking is fine: the test process is short and the scripts are small.
         let content: &'static [u8] = fs::read(find(&self.roots(), &path)?.0).ok()?.leak();
         contents.insert(path, content);
         Some(content)
@@ -384,7 +384,7 @@ fn is_object(path: &Path) -> bool {
     read.is_ok() && head == *b"\x7fELF"
 }
 
-/// Where a path without links lies on the host, in the first of the roots that has it.
+/// The host path of a canonical path, in the first root that has it.
 fn find(roots: &[&Path], path: &str) -> Option<(PathBuf, fs::Metadata)> {
     roots.iter().find_map(|root| {
         let path = root.join(path.trim_start_matches('/'));
@@ -393,14 +393,14 @@ fn find(roots: &[&Path], path: &str) -> Option<(PathBuf, fs::Metadata)> {
     })
 }
 
-/// The path with the links of its folder followed, but not its own.
+/// Resolves the links of the parent directory, not of the last component.
 fn resolve_parent(roots: &[&Path], path: &str) -> Option<String> {
     let (folder, name) = path.rsplit_once('/')?;
     let folder = resolve_in(roots, folder)?;
     Some(format!("{}/{name}", folder.trim_end_matches('/')))
 }
 
-/// Follows the links of a path within the roots, the first over the others, as the kernel does after chroot(2).
+/// Follows links within the roots, as the kernel does after chroot(2). Earlier roots shadow later ones.
 pub fn resolve_in(roots: &[&Path], path: &str) -> Option<String> {
     let mut left: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
     let mut done: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! Runs a case's command in a root, and reads what the probe wrote down.
+//! Runs a case's command in a root and reads the probe's log.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use testkit::parts;
 use super::case_file::{Case, Shell};
 use super::real_root::Template;
 
-/// The search path and home that an engine gives where the image has none.
+/// The PATH and HOME that engines set if the image does not.
 const DEFAULTS: [(&str, &str); 2] = [
     ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
     ("HOME", "/root"),
 ];
-/// The seconds after which a run is ended.
+/// The time limit of a run in seconds.
 const TIME_LIMIT: &str = "10";
 
-/// A file that is open for writing cannot be started, and a process that is being started has all files open: roots are
-/// filled by one thread at a time, while no other one starts a process.
+/// A file open for writing cannot be executed (ETXTBSY), and a forked child inherits open files. So only one thread
+/// fills a root at a time, and no process starts meanwhile.
 static WRITING: RwLock<()> = RwLock::new(());
 
 /// A program that a real run started.
@@ -28,7 +28,7 @@ static WRITING: RwLock<()> = RwLock::new(());
 pub struct RealStart {
     /// The absolute path, links resolved.
     pub path: String,
-    /// The number of its user.
+    /// The user ID.
     pub user: String,
     /// Its working directory.
     pub directory: String,
@@ -36,7 +36,7 @@ pub struct RealStart {
     pub variables: [Option<String>; 4],
 }
 
-/// The templates, and the program that starts a command in a root.
+/// The templates, and the helper that starts a command in a root.
 pub struct Judge {
     folder: tempfile::TempDir,
     debian: Template,
@@ -45,7 +45,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// The judge; `None` with a word about it where a part is missing.
+    /// Builds the templates; `None`, with a message, if a part is missing.
     pub fn new() -> Option<Self> {
         let debian = parts::part("bookworm")?;
         let launchers = parts::part("launchers")?;
@@ -69,7 +69,7 @@ impl Judge {
         Some(judge)
     }
 
-    /// The root that belongs to a shell.
+    /// The template for a shell.
     pub fn template(&self, shell: Shell) -> &Template {
         match shell {
             Shell::Bash | Shell::Dash => &self.debian,
@@ -78,7 +78,7 @@ impl Judge {
         }
     }
 
-    /// The overlay of a case: a folder with `upper`, what the case has over the template, `work` and `root`.
+    /// The overlay of a case: a directory with `upper` (the files of the case), `work` and `root`.
     pub fn overlay(&self, case: &Case, shell: Shell) -> tempfile::TempDir {
         let folder = tempfile::Builder::new()
             .prefix("case")
@@ -92,7 +92,7 @@ impl Judge {
         folder
     }
 
-    /// Runs the case's command and returns the probe's records, and what the run printed.
+    /// Runs the case's command. Returns the probe's records and the output.
     pub fn run(&self, overlay: &Path, case: &Case, shell: Shell) -> (Vec<RealStart>, String) {
         let mut command = Command::new(self.folder.path().join("launch"));
         let variables = environment(case);
@@ -127,7 +127,7 @@ impl Judge {
     }
 }
 
-/// The variables that the command gets.
+/// The environment of the command.
 pub fn environment(case: &Case) -> Vec<(String, String)> {
     let defaults = DEFAULTS
         .iter()

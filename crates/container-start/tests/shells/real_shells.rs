@@ -1,9 +1,8 @@
-//! Do the programs of a command start with the environments that were read from its files?
+//! Does the reader predict the environments that programs really get?
 //!
-//! The judge is the real bash, dash and `BusyBox`, with the real tools: each case's command runs in a root of its own, and
-//! a program there writes down what its loader would see. A start that was read otherwise, and without a word about it,
-//! is a failure; one that is open or assumed is counted. `CONTAINER_START_CASE=NAME` runs the cases of that name alone and
-//! shows them.
+//! The judge is the real bash, dash and `BusyBox` with real tools. Each case runs in its own root, where a probe logs
+//! the loader variables it gets. A wrong prediction without an assumption fails the test; open and assumed ones are
+//! counted. `CONTAINER_START_CASE=NAME` runs and shows only the cases of that name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +17,7 @@ use container_start::{
 };
 use testkit::parallel::in_parallel;
 
-/// A case in a shell, with what was read and what happened.
+/// The prediction and the real run of one case in one shell.
 struct Outcome<'a> {
     case: &'a Case,
     shell: Shell,
@@ -29,14 +28,14 @@ struct Outcome<'a> {
 }
 
 #[test]
-fn starts_are_read_as_real_shells_make_them() {
+fn predicted_environments_match_real_shells() {
     let Some(judge) = Judge::new() else { return };
     let launchers = launcher_table();
     let silent = ["idioms", "scripts"].map(|folder| judge_cases(&judge, &launchers, folder));
     assert_eq!(silent, [0, 0], "starts that were read wrongly without a word");
 }
 
-/// Runs the cases of a folder and returns how many were read wrongly without a word.
+/// Runs the cases of a folder. Returns the number of wrong predictions without an assumption.
 fn judge_cases(judge: &Judge, launchers: &LauncherTable, folder: &str) -> usize {
     let only = std::env::var("CONTAINER_START_CASE").ok();
     let cases = read_cases(folder);
@@ -71,7 +70,7 @@ fn launcher_table() -> LauncherTable {
     serde_saphyr::from_str(&text).unwrap()
 }
 
-/// Reads a case's start and then runs it; `None` where the root lacks what it needs.
+/// Reads a case's start and then runs it; `None` if the root lacks something it needs.
 fn run_case<'a>(judge: &Judge, launchers: &LauncherTable, case: &'a Case, shell: Shell) -> Option<Outcome<'a>> {
     let overlay = judge.overlay(case, shell);
     let upper = overlay.path().join("upper");
@@ -91,7 +90,7 @@ fn run_case<'a>(judge: &Judge, launchers: &LauncherTable, case: &'a Case, shell:
         directory: case.directory.clone(),
         machine: std::env::consts::ARCH.to_owned(),
     };
-    // Before the run: it may change the files.
+    // Read before the run, which may change the files.
     let start = read_start(&command, &files, launchers);
     let (real, printed) = judge.run(overlay.path(), case, shell);
     let agreement = compare(&start, &real, &roots);
@@ -105,7 +104,7 @@ fn run_case<'a>(judge: &Judge, launchers: &LauncherTable, case: &'a Case, shell:
     })
 }
 
-/// Prints the counts and returns the last of them.
+/// Prints the counts. Returns the number of `Silent` results.
 fn summarize(folder: &str, outcomes: &[Outcome], skipped: usize) -> usize {
     let count = |agreement: Agreement| outcomes.iter().filter(|outcome| outcome.agreement == agreement).count();
     let cases: BTreeSet<&str> = outcomes.iter().map(|outcome| &*outcome.case.name).collect();
@@ -129,7 +128,7 @@ fn summarize(folder: &str, outcomes: &[Outcome], skipped: usize) -> usize {
     count(Agreement::Silent)
 }
 
-/// Whether a program gets other loader variables than the image has.
+/// Whether a program gets other loader variables than those of the image.
 fn is_changed(outcome: &Outcome) -> bool {
     let image: BTreeMap<String, String> = environment(outcome.case).into_iter().collect();
     let image = LOADER_VARIABLES.map(|name| image.get(name).cloned());
@@ -183,7 +182,7 @@ fn show(outcome: &Outcome) {
         .for_each(|line| println!("  said {line}"));
 }
 
-/// The value, with each hole in angle brackets.
+/// The value as text, with holes in angle brackets.
 fn text_of(value: &Value) -> String {
     let pieces = value.pieces.iter().map(|piece| match piece {
         ValuePiece::Text(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! Does the parser accept the scripts that the real shells accept?
+//! Does the parser accept the same scripts as the real shells?
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -7,18 +7,18 @@ use crate::case_file::{Shell, read_cases};
 use shuck_parser::parser::{ParseStatus, Parser, ShellDialect};
 use testkit::parts::have_all;
 
-/// The scripts that the parser may judge otherwise than the shell, by case, path and shell.
+/// Scripts on which parser and shell are known to disagree, by case, path and shell.
 const KNOWN: [(&str, &str, &str); 3] = [
-    // `bash -n` does not run the `shopt -s extglob` in front.
+    // `bash -n` does not execute the preceding `shopt -s extglob`.
     ("extglob", "/entry.sh", "bash"),
-    // The parser takes arrays in the POSIX dialect too.
+    // The parser accepts arrays in its POSIX dialect, too.
     ("an array in dash is a syntax error", "/entry.sh", "dash"),
-    // A command named `[[` for dash; the parser refuses the conditional.
+    // For dash, `[[` is a command name; the parser rejects the conditional.
     ("double brackets in dash are no command", "/entry.sh", "dash"),
 ];
 
 #[test]
-fn scripts_parse_as_in_their_shells() {
+fn parser_accepts_what_the_shells_accept() {
     if !have_all(&[("bash", "bash"), ("dash", "dash")]) {
         return;
     }

@@ -1,27 +1,27 @@
-//! Where the bytes of an object lie once it is mapped (glibc elf/dl-map-segments.h, `_dl_map_segments`).
+//! Maps addresses of an object to file offsets (glibc elf/dl-map-segments.h, `_dl_map_segments`).
 
 use elf::abi;
 use elf::segment::ProgramHeader;
 
-/// The smallest page of all processors here.
+/// The smallest page size of the supported processors.
 pub(crate) const PAGE: u64 = 4096;
-/// The loaded segments that are followed; linkers make four or five, patchelf adds one at each call.
+/// The maximum number of `PT_LOAD` segments. Linkers write four or five; each patchelf run adds one.
 const SEGMENTS: usize = 256;
 
-/// The loaded segments of an object, as they lie in memory relative to its base.
+/// The `PT_LOAD` segments of an object, relative to its load base.
 pub(super) struct AddressSpace {
     segments: Vec<MappedSegment>,
 }
 
-/// One `PT_LOAD` in whole pages.
+/// One `PT_LOAD`, rounded to whole pages.
 #[derive(Clone, Copy)]
 struct MappedSegment {
     start: u64,
-    /// The end of the bytes of the file.
+    /// The end address of the bytes from the file.
     data_end: u64,
-    /// The end of the pages that are there in the end.
+    /// The end address of the last page.
     end: u64,
-    /// Where `start` lies in the file.
+    /// The file offset of `start`.
     offset: u64,
 }
 
@@ -32,19 +32,19 @@ impl AddressSpace {
         Self { segments }
     }
 
-    /// The segment that an address belongs to: of several, the one that was mapped last.
+    /// The segment that contains an address. The last mapped one wins an overlap.
     fn segment(&self, address: u64) -> Option<&MappedSegment> {
         let mut segments = self.segments.iter();
         segments.rfind(|segment| (segment.start..segment.end).contains(&address))
     }
 
-    /// The place in the file of what lies at an address, with the bytes from there on that lie behind each other in
-    /// the file as they do in memory; `None` where nothing of a segment lies.
+    /// The file offset of an address, and how many bytes from there on are contiguous both in the file and in memory;
+    /// `None` for an unmapped address.
     pub(crate) fn file_place(&self, address: u64) -> Option<(u64, u64)> {
         let segment = self.segment(address)?;
         let rest = segment.data_end.checked_sub(address).filter(|rest| *rest > 0)?;
         let place = segment.offset.checked_add(address - segment.start)?;
-        // patchelf lets the string table of a program grow from a segment of its own into the one behind it.
+        // patchelf can extend a program's string table from its own segment into the next one.
         let (mut end, mut file_end) = (segment.data_end, place.checked_add(rest)?);
         for next in &self.segments {
             if (next.start, next.offset) == (end, file_end) && next.data_end > end {
@@ -55,7 +55,7 @@ impl AddressSpace {
         Some((place, end - address))
     }
 
-    /// The address at which a place of the file lies.
+    /// The address of a file offset.
     pub(crate) fn address_of(&self, place: u64) -> Option<u64> {
         let mut segments = self.segments.iter();
         segments.find_map(|segment| {
@@ -65,7 +65,7 @@ impl AddressSpace {
         })
     }
 
-    /// The loaded parts of the file, from and to, each with what is added to a place to make it an address.
+    /// The loaded parts of the file: start and end offset, and the difference between address and offset.
     pub(crate) fn file_parts(&self) -> impl Iterator<Item = (u64, u64, u64)> {
         self.segments.iter().map(|segment| {
             let bytes = segment.data_end.saturating_sub(segment.start);
@@ -77,7 +77,7 @@ impl AddressSpace {
 
 impl MappedSegment {
     fn new(segment: &ProgramHeader) -> Self {
-        // Sums of damaged headers may pass 2^64; glibc's wrap, and lead to nowhere just the same.
+        // Sums in damaged headers may exceed 2^64. Saturating them is as useless as glibc's wrapped value, but safe.
         let data_end = segment.p_vaddr.saturating_add(segment.p_filesz);
         let memory_end = segment.p_vaddr.saturating_add(segment.p_memsz);
         Self {
@@ -89,7 +89,7 @@ impl MappedSegment {
     }
 }
 
-/// The end of the page of the last byte before `address`.
+/// Rounds an address up to a page boundary.
 fn page_up(address: u64) -> u64 {
     address.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX)
 }
@@ -112,8 +112,8 @@ mod tests {
     }
 
     #[test]
-    fn a_table_may_go_on_in_the_segment_behind_where_both_lie_behind_each_other_in_the_file() {
-        // As patchelf leaves Debian's python3.11 with a longer DT_RPATH.
+    fn a_table_may_span_two_segments_that_are_adjacent_in_the_file() {
+        // Debian's python3.11 after patchelf lengthened DT_RPATH.
         let patched = AddressSpace::new(&[load(0, 0x3f_f000, 0x1000), load(0x1000, 0x40_0000, 0x1_e3e8)]);
         assert_eq!(patched.file_place(0x3f_f598), Some((0x598, 0xa68 + 0x1_e3e8)));
         let apart = AddressSpace::new(&[load(0, 0x3f_f000, 0x1000), load(0x2000, 0x40_0000, 0x1_e3e8)]);

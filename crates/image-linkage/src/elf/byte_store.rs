@@ -1,41 +1,42 @@
-//! A run of bytes that is held in little memory: the first megabytes as they are, the rest in compressed blocks.
+//! A growing byte buffer with a small footprint: the first megabytes are stored as they are, the rest in compressed
+//! blocks.
 //!
-//! The tables of a large object are mostly names, which compress eightfold: the 50 MB string table of
-//! TensorFlow's library is held in 6 MB. What does not compress fills the budget sooner, and is let go.
+//! The tables of a large object are mostly names, which compress eightfold. The 50 MB string table of TensorFlow's
+//! library takes 6 MB. Incompressible data fills the budget sooner, and the rest is dropped.
 
 use std::borrow::Cow;
 
-/// The bytes that are held as they are: in nearly every object all tables lie in them.
+/// The bytes stored uncompressed. In nearly every object, all tables are in them.
 pub(super) const PLAIN: usize = 16 << 20;
-/// The bytes of a compressed block.
+/// The uncompressed size of a block.
 const BLOCK: usize = 1 << 20;
-/// The compression level of zstd: the fastest that still finds repeated names.
+/// The zstd level: the fastest one that still finds repeated names.
 const LEVEL: i32 = 1;
 
-/// A run of bytes from some place of a file on.
+/// Consecutive bytes of a file.
 #[derive(Debug, Default)]
 pub(crate) struct ByteStore {
     plain: Vec<u8>,
     blocks: Vec<Box<[u8]>>,
-    /// The block that is being filled.
+    /// The block being filled.
     open: Vec<u8>,
     full: bool,
 }
 
 impl ByteStore {
-    /// Adds bytes as long as `room`, the memory that is left for stores, allows it; what is added is taken off.
+    /// Appends bytes while `room`, the memory left for all stores, allows it. Deducts them from `room`.
     pub(crate) fn push(&mut self, mut bytes: &[u8], room: &mut usize) {
         while !bytes.is_empty() && !self.full {
             let plain = PLAIN.saturating_sub(self.plain.len());
             let space = if plain > 0 { plain } else { BLOCK - self.open.len() };
             let target = if plain > 0 { &mut self.plain } else { &mut self.open };
             let (taken, rest) = bytes.split_at(space.min(bytes.len()).min(*room));
-            // Once a byte is let go, what follows would stand at a wrong place: nothing more is taken.
+            // After a dropped byte, later bytes would be at wrong offsets, so stop for good.
             self.full = taken.is_empty();
             target.extend_from_slice(taken);
             *room -= taken.len();
             bytes = rest;
-            // Only whole blocks are compressed, so that a place tells its block without an index.
+            // Only full blocks are compressed, so an offset gives the block number without an index.
             if self.open.len() == BLOCK {
                 self.close(room);
             }
@@ -48,13 +49,13 @@ impl ByteStore {
                 *room += BLOCK - block.len();
                 self.blocks.push(block.into_boxed_slice());
             }
-            // What does not compress is held as it is: a block of its full length.
+            // Incompressible: store the block as it is, in full length.
             _ => self.blocks.push(self.open.as_slice().into()),
         }
         self.open.clear();
     }
 
-    /// Takes nothing from here on, as where no room is left.
+    /// Ignores all further bytes, as if there were no room.
     pub(crate) fn seal(&mut self) {
         self.full = true;
     }
@@ -64,15 +65,15 @@ impl ByteStore {
         self.plain.len() + self.blocks.len() * BLOCK + self.open.len()
     }
 
-    /// Whether bytes were let go, because there was no room for them or because nothing was looked for in them.
+    /// Whether bytes were dropped, for lack of room or because the store was sealed.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
-    /// The bytes from `start` to `end`, as far as they are held.
+    /// The bytes from `start` to `end`, as far as they are stored.
     pub(crate) fn get(&self, start: usize, end: usize) -> Cow<'_, [u8]> {
         let end = end.min(self.len());
-        // Read without a copy, as for most objects these are all bytes.
+        // Borrow if possible. For most objects that covers all bytes.
         if end <= self.plain.len() {
             return Cow::Borrowed(self.plain.get(start..end).unwrap_or_default());
         }
@@ -91,7 +92,7 @@ impl ByteStore {
     }
 }
 
-/// The part of a block, which begins at `at`, that lies between `start` and `end`.
+/// The overlap of `start..end` with a block that begins at `at`.
 fn part(block: &[u8], at: usize, start: usize, end: usize) -> &[u8] {
     let from = start.saturating_sub(at);
     let to = end.saturating_sub(at).min(block.len());
@@ -99,11 +100,11 @@ fn part(block: &[u8], at: usize, start: usize, end: usize) -> &[u8] {
 }
 
 fn plain_block(block: &[u8]) -> Cow<'_, [u8]> {
-    // A compressed block is always shorter, so that the full length marks one that did not compress.
+    // A compressed block is always shorter than BLOCK, so the full length means that it is not compressed.
     if block.len() == BLOCK {
         return Cow::Borrowed(block);
     }
-    // The block was compressed here and never comes from an image: no more than BLOCK bytes can come out.
+    // We compressed this block ourselves; it never comes from an image. At most BLOCK bytes come out.
     zstd::bulk::decompress(block, BLOCK).map_or(Cow::Borrowed(&[]), Cow::Owned)
 }
 
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_comes_back_from_any_place() {
+    fn stored_bytes_can_be_read_from_any_offset() {
         let all = bytes(PLAIN + 3 * BLOCK + 77);
         let mut store = ByteStore::default();
         let mut room = all.len();
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn without_room_bytes_are_let_go() {
+    fn bytes_beyond_the_room_are_dropped() {
         let mut state = 1_u64;
         let mut noise = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

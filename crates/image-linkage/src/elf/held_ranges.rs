@@ -1,4 +1,4 @@
-//! The few ranges of a passing file that are held: its start, and what was asked for before it came.
+//! Keeps the few ranges of a streamed file that matter: its start, and the ranges requested before they arrive.
 
 use std::borrow::Cow;
 
@@ -6,24 +6,25 @@ use super::byte_store::{ByteStore, PLAIN};
 use super::facts::ElfProblem;
 use super::range::ElfRange;
 
-/// The bytes of a step. A range whose place is found in a step may begin in the same step or the one before.
+/// The bytes of one step. A range that is discovered in a step may begin in that step or the one before it.
 pub(super) const STEP: usize = 64 << 10;
-/// What is caught behind the start may take this many times the memory of the start.
+/// Ranges behind the start may use this multiple of the start's memory limit.
 const CAUGHT: usize = 3;
 
 /// The start of the file, its most recent bytes, and the ranges caught behind the start.
 pub(super) struct HeldRanges {
     pub head: ByteStore,
-    /// Where the code begins that linkers put behind the tables: the start is held up to here, and at least plain.
+    /// The start of the code. Linkers put it behind the tables, so the start is kept only up to here (and at least
+    /// PLAIN).
     pub code: Option<u64>,
-    /// What tells further places once it has passed: the bytes right before its end may be asked for then.
+    /// The range that reveals further offsets. When it arrives, the bytes right before its end may be requested.
     pub awaited: Option<ElfRange>,
     recent: Vec<u8>,
     caught: Vec<(ElfRange, ByteStore)>,
-    /// What is caught, should the start be full before it comes.
+    /// A range to catch once the start is full.
     pub foreseen: Option<ElfRange>,
     pub position: u64,
-    /// The memory that is left for the start, and for all that is caught.
+    /// The memory left for the start, and for all caught ranges.
     head_room: usize,
     caught_room: usize,
     pub limit: usize,
@@ -46,7 +47,8 @@ impl HeldRanges {
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        // Behind it holding costs a compression, and nothing is looked for there. One step more has what it begins with.
+        // Stop here: code holds nothing we look for, and storing it costs compression. Keep one more step, which may
+        // still contain the end of a table.
         if self
             .code
             .is_some_and(|code| self.position >= code.max(PLAIN as u64).saturating_add(STEP as u64))
@@ -54,7 +56,7 @@ impl HeldRanges {
             self.head.seal();
         }
         self.head.push(bytes, &mut self.head_room);
-        // Until the start is full, all that has passed lies in it, and nothing else has to be remembered.
+        // While the start has room it contains everything, and no other copy is needed.
         if self.head.is_full() {
             self.keep_recent(bytes);
             self.catch_foreseen();
@@ -72,7 +74,7 @@ impl HeldRanges {
         self.position = end;
     }
 
-    /// Keeps the piece and the one before it, where places may be found in this piece or in the next one.
+    /// Keeps this piece and the previous one if they may contain a range that is about to be discovered.
     fn keep_recent(&mut self, bytes: &[u8]) {
         let near = self.position + 2 * STEP as u64;
         if self.awaited.is_some_and(|range| range.end() <= near) {
@@ -84,12 +86,12 @@ impl HeldRanges {
         }
     }
 
-    /// Begins to catch what was foreseen, without what of it has passed.
+    /// Starts to catch the predicted range, from the current position on.
     fn catch_foreseen(&mut self) {
         let Some(range) = self.foreseen.take() else {
             return;
         };
-        // From the piece on in which the start became full: no byte lies between the two.
+        // Start at this piece, where the start became full: no byte is lost in between.
         let offset = range.offset.max(self.position);
         if let Some(bytes) = range.end().checked_sub(offset) {
             let rest = ElfRange { offset, bytes, ..range };
@@ -97,9 +99,9 @@ impl HeldRanges {
         }
     }
 
-    /// Asks for a range: it is held already, will be caught, or is out of reach.
+    /// Requests a range. It is already kept, will be caught, or is out of reach.
     pub(crate) fn want(&mut self, range: ElfRange) -> Result<(), ElfProblem> {
-        // An empty range is held wherever it lies; damaged files have some behind their end.
+        // An empty range counts as kept, even behind the end of a damaged file.
         let in_head = range.end() <= self.head.len() as u64 || range.bytes == 0;
         if in_head || self.caught.iter().any(|(caught, _)| caught.holds(&range)) {
             return Ok(());
@@ -114,13 +116,13 @@ impl HeldRanges {
         Ok(())
     }
 
-    /// What of the range has passed, when all of it is still held.
+    /// The part of a range that has passed; `None` if some of it was dropped.
     fn since(&self, range: &ElfRange) -> Option<Vec<u8>> {
         let recent_start = self.position - self.recent.len() as u64;
         let length = to_usize(range.bytes);
         match () {
             () if range.offset >= self.position => Some(Vec::new()),
-            // Nothing has been let go so far: the start holds all that has passed.
+            // Nothing was dropped yet: the start contains everything.
             () if self.head.len() as u64 == self.position => Some(
                 self.head
                     .get(to_usize(range.offset), to_usize(range.end()))
@@ -134,12 +136,12 @@ impl HeldRanges {
         }
     }
 
-    /// Whether every byte of the range has passed.
+    /// Whether the whole range has passed.
     pub(crate) fn passed(&self, range: &ElfRange) -> bool {
         range.end() <= self.position
     }
 
-    /// Where a range that was wanted is held, and from which place of the store on.
+    /// The store that holds a requested range, and its offset there.
     pub(crate) fn find(&self, range: &ElfRange) -> (&ByteStore, usize) {
         let mut caught = self.caught.iter();
         let caught = caught.find(|(caught, _)| caught.holds(range));
@@ -148,13 +150,13 @@ impl HeldRanges {
         })
     }
 
-    /// The bytes of a range that was wanted; fewer when the file ended first.
+    /// The bytes of a requested range; fewer if the file ended early.
     pub(crate) fn get(&self, range: &ElfRange) -> Cow<'_, [u8]> {
         let (store, start) = self.find(range);
         store.get(start, start.saturating_add(to_usize(range.bytes)))
     }
 
-    /// Says that a range has passed and is not held whole, if that is so.
+    /// A problem if the range has passed but was not kept completely.
     pub(crate) fn lost(&self, range: &ElfRange) -> Option<ElfProblem> {
         let (store, start) = self.find(range);
         let held = store.len().saturating_sub(start) as u64;

@@ -1,4 +1,4 @@
-//! Reads the symbols of an object that concern the others of its process.
+//! Reads the exported and imported symbols of an object.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,12 +17,10 @@ use super::range::ElfEncoding;
 use super::symbol_hash::gnu_hash;
 use super::tables::{DynamicSection, DynamicTable, until_nul};
 
-/// The bytes of the symbols and of their names beyond which they are not looked at. `libtorch_cuda`, which has the most, has
-/// 11 MB of names.
+/// The maximum bytes of the symbol table and of its names. `libtorch_cuda` has the most: 11 MB of names.
 const TABLES: u64 = 16 << 20;
 
-/// Reads the tables; nothing where one is large, or not held to its end. `versions` are the names behind the indexes of
-/// versions.
+/// Reads the tables; `None` if one is too large or incomplete. `versions` maps version indexes to names.
 pub(super) fn read_link_symbols<'a>(
     encoding: ElfEncoding,
     dynamic: &DynamicSection,
@@ -41,7 +39,7 @@ pub(super) fn read_link_symbols<'a>(
     let name_of = |symbol: &Symbol| Some(until_nul(strings.get(usize::try_from(symbol.st_name).ok()?..)?));
     let key = |at: usize, name: &[u8], is_definition: bool| {
         let index = indexes.get(at).ok();
-        // 0 and 1 stand for no version, and 1 for the base, whatever its name is.
+        // Index 0 is local and 1 global without a version, even if a version is defined with that number.
         let version = index
             .as_ref()
             .map(VersionIndex::index)
@@ -59,7 +57,7 @@ pub(super) fn read_link_symbols<'a>(
     let mut left = TABLES;
     for (at, symbol) in symbols.iter().enumerate() {
         let name = name_of(&symbol).unwrap_or_default();
-        // Names may end one another, so that their sum is larger than the table.
+        // Names may share their ends, so their total can exceed the table.
         left = left.checked_sub(name.len() as u64)?;
         if !name.is_empty() && symbol.st_bind() != abi::STB_LOCAL && !symbol.is_undefined() {
             exports.push(key(at, name, true));
@@ -70,7 +68,7 @@ pub(super) fn read_link_symbols<'a>(
             .get(at)
             .ok()
             .filter(|symbol| symbol.st_bind() == abi::STB_GLOBAL)?;
-        // What is copied from a library has its place in the program, and has to be there for all that.
+        // A copy relocation reserves space in the program, but the symbol must still exist in a library.
         let is_wanted = symbol.is_undefined() || [abi::R_X86_64_COPY, abi::R_AARCH64_COPY].contains(&kind);
         name_of(&symbol)
             .filter(|name| is_wanted && !name.is_empty())
@@ -88,18 +86,18 @@ pub(super) fn read_link_symbols<'a>(
     ))
 }
 
-/// Symbols by their numbers, each with the type of a relocation that asks for it.
+/// Symbol indexes, each with the type of the relocation that refers to it.
 type AskedSymbols = Vec<(usize, u32)>;
 
-/// The symbols that relocations ask for, before any code runs and at the first call of a function: those of `DT_JMPREL`
-/// (glibc elf/dynamic-link.h, `_ELF_DYNAMIC_DO_RELOC`). Of the former only the beginning is known of a long table; `None`
-/// where the latter are not all held.
+/// The symbols that relocations refer to: first those bound before any code runs, then those of `DT_JMPREL`, which may
+/// be bound at the first call (glibc elf/dynamic-link.h, `_ELF_DYNAMIC_DO_RELOC`). Of a long table of the first kind,
+/// only the beginning is known. `None` if the second table is incomplete.
 fn asked_symbols<'a>(
     encoding: ElfEncoding,
     dynamic: &DynamicSection,
     get: &impl Fn(DynamicTable) -> Cow<'a, [u8]>,
 ) -> Option<(AskedSymbols, AskedSymbols)> {
-    // The 32-bit processors have other ones, which are not read.
+    // 32-bit processors use REL tables, which are not read.
     if encoding.class == Class::ELF32 {
         return Some((Vec::new(), Vec::new()));
     }
@@ -116,7 +114,7 @@ fn asked_symbols<'a>(
     let is_call = |(_, kind): &(usize, u32)| [abi::R_X86_64_JUMP_SLOT, abi::R_AARCH64_JUMP_SLOT].contains(kind);
     let mut at_load = read(DynamicTable::Relocations);
     at_load.retain(|asked| !is_call(asked));
-    // A vtable asks for one symbol many times.
+    // Vtables refer to the same symbol many times.
     at_load.sort_unstable();
     at_load.dedup();
     is_held.then(|| (at_load, read(DynamicTable::FunctionRelocations)))

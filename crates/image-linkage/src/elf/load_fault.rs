@@ -1,13 +1,13 @@
-//! What a loader refuses in an object that is whole.
+//! Reasons why loaders refuse an intact object.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Something in an object that keeps loaders from it.
+/// A reason why loaders refuse an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LoadFault {
-    /// A `PT_DYNAMIC` without a byte in the file, as in files of debugging information: glibc refuses it from 2.35 on.
+    /// A `PT_DYNAMIC` without content, as in debug files. glibc refuses it since 2.35.
     EmptyDynamic,
     /// `DF_1_NOOPEN`: dlopen refuses it.
     NoOpen,

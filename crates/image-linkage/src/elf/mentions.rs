@@ -1,8 +1,7 @@
-//! Strings in an object that hold a name somebody asked for: the evidence of a dlopen.
+//! Finds strings that contain a requested name: the evidence of a dlopen.
 //!
-//! A name that is opened at run time stands in the file as a string, or, where a compiler builds a short string in
-//! place, as operands of instructions. The scanner sees every byte once, at the speed of a vectorised search, and
-//! keeps the whole string around each hit.
+//! A name opened at run time is in the file as a string. For short strings, compilers may use instruction operands
+//! instead. The scanner searches each byte once, with vectorized search, and keeps the whole string around each hit.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +10,23 @@ use aho_corasick::AhoCorasick;
 use super::facts::ByteString;
 use super::operands;
 
-/// What to look for in objects.
+/// The names and symbol prefixes to search for.
 #[derive(Clone)]
 pub struct NameMatcher {
-    /// The names, the words of eight bytes that they begin with, and the prefixes: what every byte is searched for.
+    /// One automaton for all needles: names, their first eight bytes, names in wide characters, and prefixes.
     needles: AhoCorasick,
     names: usize,
     words: usize,
-    /// Where the names in characters of two bytes begin, those of four bytes, and the prefixes.
+    /// The needle numbers at which 2-byte names, 4-byte names, and prefixes begin.
     wide: [usize; 3],
-    /// The names that hold a prefix: a hit of one hides a symbol.
+    /// The names that contain a prefix. A hit of such a name hides the symbol's own hit.
     symbol_names: Vec<usize>,
-    /// The prefixes alone: what is searched in its string table.
+    /// Only the prefixes, to search the string table.
     prefixes: AhoCorasick,
 }
 
 impl NameMatcher {
-    /// Looks for strings that hold one of `names`, and for symbols that begin with one of `symbol_prefixes`.
+    /// Searches for strings that contain one of `names` and for symbols that begin with one of `symbol_prefixes`.
     pub fn new<S: AsRef<[u8]>>(
         names: impl IntoIterator<Item = S>,
         symbol_prefixes: impl IntoIterator<Item = S>,
@@ -36,11 +35,11 @@ impl NameMatcher {
         let prefixes: Vec<S> = symbol_prefixes.into_iter().collect();
         let prefixes: Vec<&[u8]> = prefixes.iter().map(AsRef::as_ref).collect();
         let mut needles: Vec<&[u8]> = names.iter().map(AsRef::as_ref).collect();
-        // An instruction holds no more of a name than its first eight bytes.
+        // An instruction operand holds at most eight bytes of a name.
         let words: Vec<&[u8]> = needles.iter().filter_map(|name| name.get(..operands::WORD)).collect();
         needles.extend(&words);
         let words_end = needles.len();
-        // One short name is enough: the ending of file names stands in every path.
+        // Short names suffice: every path contains the file extension.
         let short = needles
             .iter()
             .take(names.len())
@@ -51,7 +50,7 @@ impl NameMatcher {
             .collect();
         let wide_starts = [words_end, words_end + wide.len() / 2, words_end + wide.len()];
         needles.extend(wide.iter().map(Vec::as_slice));
-        // One automaton serves all, so that each byte of a large library is looked at once.
+        // One automaton for all needles, so that each byte of a large library is searched once.
         needles.extend(&prefixes);
         let prefix_searcher = searcher(&prefixes);
         let holds_prefix = |number: &usize| {
@@ -69,18 +68,18 @@ impl NameMatcher {
         }
     }
 
-    /// Whether a symbol that was asked for may stand where this needle was found.
+    /// Whether a hit of this needle may be a requested symbol.
     fn may_be_symbol(&self, needle: usize) -> bool {
         let [.., prefixes] = self.wide;
         needle >= prefixes || self.symbol_names.contains(&needle)
     }
 
-    /// Whether one of the prefixes stands anywhere in `bytes`.
+    /// Whether `bytes` contain a prefix.
     pub(crate) fn holds_prefix(&self, bytes: &[u8]) -> bool {
         self.prefixes.is_match(bytes)
     }
 
-    /// Where in a text the first of the names begins.
+    /// The offset of the first name in a text.
     pub(super) fn name_start(&self, text: &[u8]) -> Option<usize> {
         let mut hits = self
             .needles
@@ -89,13 +88,13 @@ impl NameMatcher {
         hits.next().map(|hit| hit.start())
     }
 
-    /// Where in `bytes` a symbol may begin that was asked for.
+    /// The offsets in `bytes` where a requested symbol may begin.
     pub(super) fn symbol_starts(&self, bytes: &[u8]) -> impl Iterator<Item = usize> {
         self.prefixes.find_iter(bytes).map(|hit| hit.start())
     }
 }
 
-/// A text in characters of `size` bytes, as x86-64 and Arm store UTF-16 and UTF-32; the last without its zeros.
+/// A text in little-endian characters of `size` bytes (UTF-16, UTF-32), without the last character's zero bytes.
 fn widen(text: &[u8], size: usize) -> Vec<u8> {
     let mut wide: Vec<u8> = text
         .iter()
@@ -106,7 +105,7 @@ fn widen(text: &[u8], size: usize) -> Vec<u8> {
 }
 
 impl Default for NameMatcher {
-    /// A matcher that finds nothing in any object.
+    /// A matcher that matches nothing.
     fn default() -> Self {
         Self::new::<&str>([], [])
     }
@@ -114,43 +113,43 @@ impl Default for NameMatcher {
 
 fn searcher(needles: &[impl AsRef<[u8]>]) -> AhoCorasick {
     AhoCorasick::builder()
-        // Names are listed before prefixes, and of two needles at one place the one listed first is the hit.
+        // At the same position the needle listed first wins, so names are listed before prefixes.
         .match_kind(aho_corasick::MatchKind::LeftmostFirst)
-        // Nearly all bytes are passed by its prefilter; a table of all states would take a tenth of a short run to make.
+        // The prefilter skips nearly all bytes. Building a full DFA would take a tenth of a short run.
         .kind(Some(aho_corasick::AhoCorasickKind::ContiguousNFA))
         .build(needles)
         .expect("a handful of short needles always builds")
 }
 
-/// The bytes kept around a hit, in each direction: a longer string is a part of one.
+/// The bytes kept on each side of a hit. A longer string is kept as a fragment.
 const REACH: usize = 256;
-/// The bytes of a chunk that are searched together with those of the next one.
+/// The bytes at the end of a chunk that are searched again with the next one.
 const EDGE: usize = 2 * REACH;
-/// The strings kept of one object, and the parts of strings.
+/// The maximum strings, and fragments, kept of one object.
 const STRINGS: usize = 512;
-/// The hits that are looked at in one object.
+/// The maximum hits examined in one object.
 const HITS: usize = 1 << 16;
 
-/// What a scan has found, each text with the offset of its hit, in the order of the file.
+/// The texts found by a scan, each with the offset of its hit, in file order.
 #[derive(Default)]
 pub(crate) struct FoundMentions {
-    /// Strings with a final NUL, as dlopen(3) takes them.
+    /// NUL-terminated strings, usable by dlopen(3).
     pub(crate) strings: Vec<(u64, ByteString)>,
-    /// Parts of longer or of other texts, and what instructions put together.
+    /// Fragments: parts of longer texts, and texts assembled from instruction operands.
     pub(crate) parts: Vec<(u64, ByteString)>,
-    /// How often each text is in the lists.
+    /// How often each text was found.
     same: BTreeMap<ByteString, usize>,
     hits: usize,
 }
 
-/// Scans an object chunk by chunk.
+/// Scans an object in chunks.
 pub(crate) struct MentionScanner<'a> {
     interest: &'a NameMatcher,
-    /// The end of what has passed, kept so that a string over the edge of two chunks is whole.
+    /// The end of the previous chunk, so that a string across two chunks is found whole.
     tail: Vec<u8>,
-    /// The bytes that have passed.
+    /// The number of bytes scanned.
     position: u64,
-    /// The offset up to which hits have been taken.
+    /// The offset up to which hits were recorded.
     done: u64,
     found: FoundMentions,
     symbols: bool,
@@ -169,10 +168,10 @@ impl<'a> MentionScanner<'a> {
         }
     }
 
-    /// Takes the next bytes of the object.
+    /// Scans the next bytes of the object.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        // A hit waits for REACH bytes behind it, and its string may begin REACH bytes before it: what lies near the edge
-        // is searched in a copy of both sides, and all else where it stands.
+        // A hit needs REACH bytes on both sides. Search the seam between two chunks in a copy, and everything else in
+        // place.
         let mut edge = std::mem::take(&mut self.tail);
         let start = self.position - edge.len() as u64;
         edge.extend_from_slice(bytes.get(..EDGE).unwrap_or(bytes));
@@ -188,26 +187,26 @@ impl<'a> MentionScanner<'a> {
         self.position += bytes.len() as u64;
     }
 
-    /// Whether anything was seen that may be a symbol with a wanted prefix.
+    /// Whether a hit may be a symbol with a requested prefix.
     pub(crate) fn saw_symbols(&self) -> bool {
         self.symbols
     }
 
-    /// What was found in the whole object.
+    /// The result for the whole object.
     pub(crate) fn finish(mut self) -> FoundMentions {
-        // Nothing follows the last byte, so that hits near the end need not wait any longer.
+        // Nothing follows, so hits near the end need no margin.
         let tail = std::mem::take(&mut self.tail);
         self.scan(&tail, self.position - tail.len() as u64, 0);
         self.found
     }
 
-    /// Takes the hits in a window, which begins at `start` of the file, that have at least `margin` bytes behind them.
+    /// Records the hits in a window with at least `margin` bytes behind them. The window begins at file offset `start`.
     fn scan(&mut self, window: &[u8], start: u64, margin: usize) {
         let limit = window.len().saturating_sub(margin);
         for hit in self.interest.needles.find_iter(window) {
             let offset = start + hit.start() as u64;
             let needle = hit.pattern().as_usize();
-            // Set by a hit near the edge as well, which is seen again with the next bytes.
+            // Also for a hit in the margin, which is found again with the next chunk.
             self.symbols |= self.interest.may_be_symbol(needle);
             if offset < self.done || hit.start() >= limit {
                 continue;
@@ -226,7 +225,7 @@ impl<'a> MentionScanner<'a> {
 }
 
 impl FoundMentions {
-    /// Takes the text around a hit: of a name, or of the word that one begins with.
+    /// Records the text around a hit of a name, or of its first eight bytes.
     fn add(&mut self, offset: u64, window: &[u8], at: usize, is_name: bool) {
         self.hits += 1;
         if self.hits > HITS {
@@ -243,7 +242,7 @@ impl FoundMentions {
         Self::keep(list, &mut self.same, offset, text);
     }
 
-    /// Takes the text around a hit in characters of `size` bytes: no dlopen takes it as it stands.
+    /// Records the text around a hit in characters of `size` bytes, as a fragment: dlopen cannot use it directly.
     fn add_wide(&mut self, offset: u64, window: &[u8], at: usize, size: usize) {
         self.hits += 1;
         let (before, after) = window.split_at(at.min(window.len()));
@@ -263,8 +262,8 @@ impl FoundMentions {
     }
 
     fn keep(list: &mut Vec<(u64, ByteString)>, seen: &mut BTreeMap<ByteString, usize>, offset: u64, text: ByteString) {
-        // Code for GPUs says its compiler in each of its thousands of parts, which would leave no room for a name. One
-        // of two may stand in the string table, which is taken out of the list once its place is known.
+        // GPU code repeats its compiler's name in thousands of sections, which would fill the list. Keep two copies:
+        // one of them may be in the string table, which is removed later.
         let same = seen.get(&text).copied().unwrap_or_default();
         if list.len() < STRINGS && same < 2 {
             seen.insert(text.clone(), same + 1);
@@ -273,7 +272,7 @@ impl FoundMentions {
     }
 }
 
-/// The text that holds the byte at `at`, and whether it is a whole string: one that ends with a NUL.
+/// The text around the byte at `at`, and whether it is a whole NUL-terminated string.
 fn string_around(bytes: &[u8], at: usize) -> (ByteString, bool) {
     let (before, after) = bytes.split_at(at.min(bytes.len()));
     let printable = |byte: &&u8| byte.is_ascii_graphic() || **byte == b' ';
@@ -281,8 +280,8 @@ fn string_around(bytes: &[u8], at: usize) -> (ByteString, bool) {
     let left = before.iter().rev().take(REACH).take_while(in_text).count();
     let right = after.iter().take(REACH).take_while(printable).count();
     let run = bytes.get(at - left..at + right).unwrap_or_default();
-    // Folders have names in any language. Other bytes are the end of what lies before the string, even where they
-    // happen to be a letter in front of it.
+    // Directory names may be non-ASCII. Skip leading bytes that are not ASCII: they belong to whatever precedes the
+    // string, even if they happen to decode as a letter.
     let text = run.utf8_chunks().last().map_or("", |chunk| chunk.valid());
     let text = text.trim_start_matches(|letter: char| !letter.is_ascii());
     let is_whole = left < REACH && after.get(right) == Some(&0);
@@ -293,7 +292,7 @@ fn string_around(bytes: &[u8], at: usize) -> (ByteString, bool) {
 mod tests {
     use super::{MentionScanner, NameMatcher};
 
-    /// The strings, the parts of others, and whether a symbol was seen.
+    /// Strings, fragments, and whether a symbol was seen.
     fn found(chunks: &[&[u8]]) -> (Vec<String>, Vec<String>, bool) {
         let interest = NameMatcher::new(["libcupti.so"], ["cupti"]);
         let mut scanner = MentionScanner::new(&interest);
@@ -312,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_string_is_kept_wherever_the_chunks_end() {
+    fn whole_strings_are_found_across_chunks() {
         let bytes = [
             &[0_u8; 700][..],
             b"\0cannot load libcupti.so.%d\0",
@@ -338,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_in_wide_characters_is_a_part() {
+    fn a_path_in_wide_characters_is_a_fragment() {
         let interest = NameMatcher::new([".so", "libcupti.so"], ["cupti"]);
         for size in [2, 4] {
             let wide = b"\0/opt/c/libx.so.1\0".iter();
@@ -359,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_longer_than_the_reach_is_a_part_of_one() {
+    fn a_string_longer_than_reach_is_a_fragment() {
         let long = [&b"/".repeat(super::REACH)[..], b"libcupti.so\0"].concat();
         let (strings, parts, _) = found(&[&long]);
         assert_eq!((strings.len(), parts.len()), (0, 1));
@@ -368,12 +367,12 @@ mod tests {
     }
 
     #[test]
-    fn a_symbol_prefix_alone_is_no_mention() {
+    fn a_symbol_prefix_is_not_a_mention() {
         assert_eq!(
             found(&[&[b"\0cuptiSubscribe\0".as_slice(), &[0; 600]].concat()]),
             (vec![], vec![], true)
         );
-        // An eight-byte word of a name is nothing where no instruction holds it.
+        // The first eight bytes count only as an instruction operand.
         assert_eq!(found(&[b"\0libcupti_static.a\0"]), (vec![], vec![], false));
         assert_eq!(found(&[&[0; 2000]]), (vec![], vec![], false));
     }

@@ -1,9 +1,8 @@
-//! Facts of ELF objects, taken from a stream of their bytes.
+//! Facts of ELF objects, read from a stream.
 //!
-//! What is read is what the loader reads: the header, the program headers and the dynamic section; section
-//! headers are never looked at. [`stream::ElfStream`] holds the few ranges that matter while the rest passes,
-//! [`tables`] reads them, [`mentions`] finds names that a program may dlopen. Damage is data: it stands in
-//! [`ElfFacts::problems`], and what could be read is kept.
+//! Only what the loader reads counts: the header, the program headers and the dynamic section. Section headers are
+//! ignored. [`stream::ElfStream`] keeps the few ranges that matter, [`tables`] reads them, and [`mentions`] finds names
+//! that a program may dlopen. Damage goes to [`ElfFacts::problems`]; everything readable is still reported.
 
 mod address_space;
 mod byte_store;

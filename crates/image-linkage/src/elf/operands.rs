@@ -1,17 +1,17 @@
-//! Short strings that x86-64 code builds in place: their bytes are operands of instructions.
+//! Short strings that x86-64 code builds from instruction operands.
 //!
-//! GCC and Clang make `std::string("libz.so.1")` of a `movabs` with the first eight bytes and of moves with the rest,
-//! which overlap what came before. Other processors load such a string from where constants are.
+//! GCC and Clang compile `std::string("libz.so.1")` to a `movabs` with the first eight bytes and overlapping moves with
+//! the rest. Code for other processors loads such strings from a constant pool.
 
 use super::facts::ByteString;
 
-/// The bytes that a `movabs` holds.
+/// The bytes in a `movabs` operand.
 pub(super) const WORD: usize = 8;
-/// The bytes of code behind the first word in which the rest is looked for.
+/// The bytes of code behind the first operand that are searched for the rest.
 const REACH: usize = 72;
 
-/// The text whose first eight bytes begin at `at`, where they are the operand of an instruction; only these eight where
-/// the rest is not found behind them.
+/// The text whose first eight bytes are a `movabs` operand at `at`. If no later move continues it, only those eight
+/// bytes.
 pub(super) fn joined_text(code: &[u8], at: usize) -> Option<ByteString> {
     let opcode = code.get(at.checked_sub(2)?..at)?;
     let mut text = is_wide_move(opcode).then_some(code.get(at..at + WORD)?)?.to_vec();
@@ -19,7 +19,7 @@ pub(super) fn joined_text(code: &[u8], at: usize) -> Option<ByteString> {
         let Some(moved) = operand(code, place) else {
             continue;
         };
-        // Of a string of C the last move brings the NUL too.
+        // For a C string, the last move also contains the NUL.
         let end = moved.iter().position(|&byte| byte == 0).unwrap_or(moved.len());
         let (piece, nuls) = moved.split_at(end);
         if piece.is_empty() || !piece.iter().all(u8::is_ascii_graphic) || nuls.iter().any(|&byte| byte != 0) {
@@ -29,12 +29,12 @@ pub(super) fn joined_text(code: &[u8], at: usize) -> Option<ByteString> {
             .rev()
             .find(|&length| text.ends_with(piece.get(..length).unwrap_or_default()));
         let (known, new) = piece.split_at(overlap.unwrap_or_default());
-        // Two moves of one and two bytes stand for what is left of a name of odd length in code of older compilers.
+        // Older compilers store the odd tail of a name with moves of one and two bytes.
         let goes_on = !known.is_empty() || new.starts_with(b".") || text.len() > WORD && moved.len() <= 2;
         if goes_on {
             text.extend_from_slice(new);
         }
-        // The move that overlaps is made to end where the string does.
+        // The overlapping move ends exactly at the end of the string.
         if !known.is_empty() || goes_on && !nuls.is_empty() {
             break;
         }
@@ -42,12 +42,12 @@ pub(super) fn joined_text(code: &[u8], at: usize) -> Option<ByteString> {
     Some(text.into())
 }
 
-/// Whether an instruction begins with these bytes that moves eight of its own bytes into a register: `movabs`.
+/// Whether an instruction is `movabs`: it loads an 8-byte immediate into a register.
 fn is_wide_move(opcode: &[u8]) -> bool {
     matches!(opcode, [0x48 | 0x49, 0xb8..=0xbf])
 }
 
-/// The bytes that an instruction at `place` would move (Intel SDM, volume 2, "MOV").
+/// The immediate operand of a move at `place` (Intel SDM, volume 2, "MOV").
 fn operand(code: &[u8], place: usize) -> Option<&[u8]> {
     let rest = code.get(place..)?;
     if is_wide_move(rest.get(..2)?) {
@@ -61,7 +61,7 @@ fn operand(code: &[u8], place: usize) -> Option<&[u8]> {
         0xc6 => 1,
         _ => return None,
     };
-    // Into memory alone: `reg` is part of the opcode and 0, and `mod` says how long the address is.
+    // Only moves to memory: `reg` must be 0, and `mod` gives the size of the address.
     let address = match (modrm >> 6, modrm & 7) {
         _ if modrm & 0b0011_1000 != 0 => return None,
         (0, 4) => 1,
@@ -83,42 +83,42 @@ mod tests {
     }
 
     #[test]
-    fn a_string_of_eleven_bytes_is_put_together_from_code_of_gcc() {
+    fn gcc_code_with_eleven_bytes_is_joined() {
         // g++ 12 -O2: std::string("libcupti.so")
         let code =
             b"\x48\xb8libcupti\x53\xbe\x01\0\0\0\x48\x83\xec\x20\x48\x8d\x7c\x24\x10\x48\x89\x44\x24\x10\x48\x89\
             \x3c\x24\xc7\x44\x24\x17i.so\x48\xc7\x44\x24\x08\x0b\0\0\0";
         assert_eq!(joined(code).as_deref(), Some("libcupti.so"));
-        // Of older compilers: moves of two bytes and of one.
+        // Older compilers: moves of two bytes and of one.
         let code = b"\x48\xb8libcupti\x66\xc7\x44\x24\x18.s\xc6\x44\x24\x1ao\xc6\x44\x24\x1b\0";
         assert_eq!(joined(code).as_deref(), Some("libcupti.so"));
     }
 
     #[test]
-    fn a_string_of_fourteen_bytes_is_two_wide_moves() {
+    fn two_wide_moves_make_fourteen_bytes() {
         let code = b"\x48\xb8libcupti\x53\xbe\x01\0\0\0\x48\x89\x44\x24\x10\x48\xb8ti.so.12\x48\x89\x3c\x24";
         assert_eq!(joined(code).as_deref(), Some("libcupti.so.12"));
     }
 
     #[test]
-    fn a_string_of_c_ends_with_the_nul_of_its_last_move() {
+    fn a_c_string_ends_at_the_nul_of_its_last_move() {
         // gcc 12 -O2: char name[] = "libcupti.so", and "libcupti.so.12"
         let code = b"\x48\xb8libcupti\x53\x48\x83\xec\x30\x48\x89\x44\x24\x10\xc7\x44\x24\x18.so\0\xc6\x44\x24\x1ax";
         assert_eq!(joined(code).as_deref(), Some("libcupti.so"));
         let code = b"\x48\xb8libcupti\x53\x48\x89\x44\x24\x10\x48\xb8i.so.12\0\x48\x89\x44\x24\x17";
         assert_eq!(joined(code).as_deref(), Some("libcupti.so.12"));
-        // A number behind it is no part of it.
+        // A number behind it is not part of it.
         let code = b"\x48\xb8libcupti\xc7\x44\x24\x183\0\0\0";
         assert_eq!(joined(code).as_deref(), Some("libcupti"));
     }
 
     #[test]
-    fn what_is_no_operand_is_no_text_and_a_lone_word_stays_one() {
+    fn only_operands_are_joined() {
         assert_eq!(joined(b"\0\0libcupti.so\0"), None);
         assert_eq!(joined(b"libcupti"), None);
         assert_eq!(joined(b"\x49\xbflibcupti\xc3").as_deref(), Some("libcupti"));
         assert_eq!(joined(b"\x48\xb8libcup"), None);
-        // Another string that is built behind it.
+        // Followed by another string.
         let other = b"\x48\xb8libcupti\x48\x89\x07\x48\xb8/usr/lib";
         assert_eq!(joined(other).as_deref(), Some("libcupti"));
     }

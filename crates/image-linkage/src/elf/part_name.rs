@@ -1,24 +1,24 @@
-//! The names of the parts of an object, in words: constants of this program, also where they come back from bytes.
+//! Names for the parts of an object. They are constants of this program, even after deserialization.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Deserializer, de};
 
-/// The words for a part of an object, such as "the dynamic section". By this name and not as a reference, which serde
-/// would take for bytes of its input.
+/// A name for a part of an object, such as "the dynamic section". An alias, because serde would borrow a plain
+/// `&'static str` from its input.
 pub(super) type PartName = &'static str;
 
-/// The bytes of such words, and how many there are: what is beyond comes from no program of ours.
+/// The maximum length of a name and the maximum number of names. Our own program never exceeds them.
 const LONGEST: usize = 128;
 const MOST: usize = 256;
 
-/// The words that came back from bytes so far, each held once for as long as the program runs.
+/// The names deserialized so far. Each is leaked once.
 static SEEN: Mutex<BTreeSet<PartName>> = Mutex::new(BTreeSet::new());
 
-/// Reads words that were written as text.
+/// Deserializes a name.
 ///
-/// Errors: What the format says, and more or longer words than this program has.
+/// Errors: Those of the format, and names beyond the limits.
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PartName, D::Error> {
     let text = <&str>::deserialize(from)?;
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);

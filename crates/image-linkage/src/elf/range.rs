@@ -1,16 +1,16 @@
-//! Where the tables of an object lie in its file, and how they are encoded.
+//! File ranges of an object's tables, and their encoding.
 
 use elf::endian::AnyEndian;
 use elf::file::Class;
 
-/// The byte order and word size that every table is read with.
+/// The byte order and word size of all tables.
 #[derive(Clone, Copy)]
 pub(super) struct ElfEncoding {
     pub endian: AnyEndian,
     pub class: Class,
 }
 
-/// A run of bytes of the file, named in problems by what should stand there.
+/// A range of bytes in the file. Problems call it `what`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ElfRange {
     pub what: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct ElfRange {
 
 impl ElfRange {
     pub(crate) fn end(&self) -> u64 {
-        // Both numbers come from the file; a sum past 2^64 is an end that no file reaches.
+        // Both numbers come from the file. A sum over 2^64 is behind the end of every file.
         self.offset.saturating_add(self.bytes)
     }
 

@@ -1,11 +1,11 @@
-//! Holds, while an object's bytes pass, the few ranges that its facts are read from.
+//! Reads an object's facts from a stream of its bytes.
 //!
-//! The place of each range is known only from another one: the program headers from the header, the dynamic
-//! section from the program headers, the tables from the dynamic section. Linkers put the tables first and
-//! the dynamic section last, patchelf moves tables behind it, and in a library of 900 MB the two are 850 MB
-//! apart. So the start of the file is held, as much of it as goes into a bound of memory, and what lies ahead
-//! is caught when it comes. Some patchelf put the string table right before the dynamic section, at the end of a
-//! library of 200 MB: behind the start, the rest of the segment with the dynamic section is caught unasked.
+//! Each offset is known only after an earlier part was read: the program headers from the header, the dynamic section
+//! from the program headers, the tables from the dynamic section. Linkers put the tables first and the dynamic section
+//! last. patchelf moves tables behind it; in a 900 MB library the two are 850 MB apart. So the start of the file is
+//! kept up to a memory limit, and later ranges are caught when they arrive. Some versions of patchelf put the string
+//! table right before the dynamic section, at the end of a 200 MB library. So behind the start, the rest of the segment
+//! with the dynamic section is always caught.
 
 use std::collections::BTreeSet;
 
@@ -36,14 +36,14 @@ pub struct ElfStream<'a> {
     facts: ElfFacts,
 }
 
-/// The next thing whose place is still unknown.
+/// The next part whose offset is unknown.
 enum ReadStage {
     Header,
     Segments(ElfHeader),
     Dynamic(ElfHeader, Vec<ProgramHeader>),
-    /// All places are known.
+    /// All offsets are known.
     Tables(Box<TableLayout>),
-    /// Nothing more can be read.
+    /// Reading stopped after an error.
     Stopped,
 }
 
@@ -59,39 +59,40 @@ struct TableLayout {
     dynamic: DynamicSection,
 }
 
-/// The interpreters, notes and properties that are read of one object; real objects have some six.
+/// The maximum number of interpreters, notes and properties of one object. Real objects have about six.
 const SMALL_SEGMENTS: usize = 64;
-/// The problems kept of one object.
+/// The maximum number of problems of one object.
 const PROBLEMS: usize = 32;
-/// A dynamic section of fewer bytes has no room for what every one has; of it, this much is read all the same.
+/// A real dynamic section is at least this large. If the header claims less, `DYNAMIC_BYTES` are read.
 const SMALLEST_DYNAMIC: u64 = 48;
 const DYNAMIC_BYTES: u64 = 1024;
 
 impl<'a> ElfStream<'a> {
-    /// A stream at the start of an object. Its start is held in at most `limit` bytes of memory, and what lies
-    /// behind it in twice as many.
+    /// A stream at the start of an object. The start is kept in at most `limit` bytes of memory; ranges behind it take
+    /// a bounded multiple.
     pub fn new(interest: &'a NameMatcher, limit: usize) -> Self {
         Self {
             interest,
             scanner: MentionScanner::new(interest),
-            // At least one step, which the headers of every honest object fit into.
+            // At least one step, which fits the headers of every real object.
             held: HeldRanges::new(limit.max(STEP)),
             stage: ReadStage::Header,
             facts: ElfFacts::default(),
         }
     }
 
-    /// Takes the next bytes of the object.
+    /// Reads the next bytes of the object.
     pub fn push(&mut self, bytes: &[u8]) {
         for piece in bytes.chunks(STEP) {
             self.held.push(piece);
             self.scanner.push(piece);
-            // Places are worked out piece by piece: what is found in one may begin in it, and is held only for two.
+            // Advance after every piece: an offset found in it may point into it, and pieces are kept for two steps
+            // only.
             self.advance();
         }
     }
 
-    /// Reads the tables once the last byte has passed.
+    /// Reads the tables after the last byte.
     pub fn finish(mut self) -> ElfFacts {
         self.advance();
         let bytes = self.held.position;
@@ -103,7 +104,7 @@ impl<'a> ElfStream<'a> {
             ReadStage::Dynamic(header, segments) => {
                 let range = dynamic_range(&segments);
                 self.truncated("the dynamic section", range.map_or(0, |range| range.end()), bytes);
-                // The segments are known even so: that one is cut short tells more than the missing table.
+                // Report the segments anyway: a truncated segment matters more than the missing table.
                 self.segment_facts(header.encoding, &segments);
             }
             ReadStage::Tables(layout) => {
@@ -119,7 +120,7 @@ impl<'a> ElfStream<'a> {
         self.problem(ElfProblem::Truncated { what, end, bytes });
     }
 
-    /// Records which of the ranges have passed and are not held whole.
+    /// Records ranges that have passed but were not kept completely.
     fn lost(&mut self, ranges: impl IntoIterator<Item = ElfRange>) {
         for range in ranges {
             if let Some(problem) = self.held.lost(&range) {
@@ -130,17 +131,17 @@ impl<'a> ElfStream<'a> {
 
     fn problem(&mut self, problem: ElfProblem) {
         let problems = &self.facts.problems;
-        // A table is asked for in several steps, and a damaged file may have thousands of segments.
+        // Tables are checked in several steps, and a damaged file may have thousands of segments.
         if problems.len() < PROBLEMS && !problems.contains(&problem) {
             self.facts.problems.push(problem);
         }
     }
 
-    /// Goes on as far as the bytes that have passed allow.
+    /// Reads on as far as the received bytes allow.
     fn advance(&mut self) {
         loop {
             let next = match &self.stage {
-                // The longer of the two headers: an object of fewer bytes has nothing to load in either class.
+                // The 64-bit header. A shorter file has nothing to load in either class.
                 ReadStage::Header if self.held.position >= 64 => self.read_header(),
                 ReadStage::Segments(_) if self.has_awaited() => Ok(self.read_segments()),
                 ReadStage::Dynamic(..) if self.has_awaited() => Ok(self.read_dynamic()),
@@ -158,7 +159,7 @@ impl<'a> ElfStream<'a> {
         }
     }
 
-    /// Whether what tells the next places has passed; without a dynamic section nothing has to.
+    /// Whether the range that reveals the next offsets has passed. True if there is no such range.
     fn has_awaited(&self) -> bool {
         self.held.awaited.is_none_or(|range| self.held.passed(&range))
     }
@@ -181,7 +182,7 @@ impl<'a> ElfStream<'a> {
             offset: header.e_phoff,
             bytes: u64::from(header.e_phnum) * u64::from(header.e_phentsize),
         };
-        // The kernel refuses any other size, and so does ld.so (elf/dl-load.c, `open_verify`).
+        // The kernel and ld.so refuse any other size (elf/dl-load.c, `open_verify`).
         if header.e_phnum > 0 && usize::from(header.e_phentsize) != tables::segment_size(header.class) {
             return Err(malformed);
         }
@@ -196,7 +197,7 @@ impl<'a> ElfStream<'a> {
         }))
     }
 
-    /// What comes before everything whose size the class decides; it is read also where the identification is odd.
+    /// Reads the fields whose position is the same in both classes, even if the identification is invalid.
     fn read_kind(&mut self, head: &[u8]) {
         let [_, _, _, _, _, data, ..] = self.facts.ident;
         let endian = if data == abi::ELFDATA2MSB {
@@ -226,7 +227,7 @@ impl<'a> ElfStream<'a> {
         let segments_read: Vec<ProgramHeader> = table
             .iter()
             .filter(|segment| {
-                // Surplus notes go, loaded segments stay: they decide whether the object can be mapped at all.
+                // Drop excess notes but keep every loaded segment: they decide whether the object can be mapped.
                 small += usize::from(small_segment(segment).is_some());
                 small_segment(segment).is_none() || small <= SMALL_SEGMENTS
             })
@@ -234,8 +235,8 @@ impl<'a> ElfStream<'a> {
         if small > SMALL_SEGMENTS {
             self.problem(ElfProblem::Malformed { what: "list of notes" });
         }
-        // The places of tables are known with the dynamic section only, when the bytes before it have passed.
-        // patchelf leaves 26 MB of names there in cuSPARSELt 0.7; half of the room stays for what is asked for by then.
+        // Table offsets become known only with the dynamic section, after the bytes before it have passed. patchelf
+        // leaves 26 MB of names there in cuSPARSELt 0.7. Half of the room stays for ranges requested later.
         let foreseen = self.held.limit as u64 / 2 * 3;
         self.held.foreseen = before_dynamic(&segments_read, foreseen);
         self.held.code = code_begin(&segments_read, entry);
@@ -267,7 +268,7 @@ impl<'a> ElfStream<'a> {
             }
         }
         for range in dynamic.checked_ranges() {
-            // Nobody misses what is not held of these.
+            // Optional: no fact depends on these tables.
             drop(self.held.want(range));
         }
         ReadStage::Tables(Box::new(TableLayout {
@@ -283,7 +284,7 @@ impl<'a> ElfStream<'a> {
             let end = segment.p_offset.saturating_add(segment.p_filesz);
             if segment.p_type == abi::PT_LOAD {
                 self.facts.loads += 1;
-                // A page of a mapping that no byte of the file backs is SIGBUS when it is touched (mmap(2)).
+                // Touching a mapped page behind the end of the file raises SIGBUS (mmap(2)).
                 if end > bytes {
                     self.truncated("a loaded segment", end, bytes);
                 }
@@ -302,7 +303,7 @@ impl<'a> ElfStream<'a> {
         self.facts.dynamic = dynamic_range(segments).is_some();
         let mut stacks = segments.iter().filter(|segment| segment.p_type == abi::PT_GNU_STACK);
         let stack = stacks.next_back().map(|stack| stack.p_flags);
-        // Without the header the stack is as the processor's ABI supplement says (glibc sysdeps/*/stackinfo.h).
+        // Without the header, the processor's ABI supplement decides (glibc sysdeps/*/stackinfo.h).
         let unsaid = matches!(self.facts.machine, abi::EM_X86_64 | abi::EM_386);
         self.facts.executable_stack = stack.map_or(unsaid, |flags| flags & abi::PF_X != 0);
         let is_empty = |segment: &ProgramHeader| segment.p_type == abi::PT_DYNAMIC && segment.p_filesz == 0;
@@ -319,7 +320,7 @@ impl<'a> ElfStream<'a> {
             self.facts.static_tls = storage.next_back().map_or(0, |segment| segment.p_memsz);
         }
         self.cut_tables(&layout.dynamic);
-        // The symbol table of a large library takes longest to read; without a byte of a wanted name it holds none.
+        // The symbol table of a large library is the slowest part. Skip it if no requested prefix was seen.
         let wants_symbols = self.scanner.saw_symbols();
         let get = |table: DynamicTable| {
             layout
@@ -349,7 +350,7 @@ impl<'a> ElfStream<'a> {
         self.mention_facts(strings, &AddressSpace::new(&layout.segments));
     }
 
-    /// Records the tables that every loader reads and that begin behind the end of the file.
+    /// Records required tables that begin behind the end of the file.
     fn cut_tables(&mut self, dynamic: &DynamicSection) {
         let bytes = self.held.position;
         for table in [DynamicTable::Strings, DynamicTable::Hash, DynamicTable::Relocations] {
@@ -362,14 +363,14 @@ impl<'a> ElfStream<'a> {
         }
     }
 
-    /// The texts found, but for those of the dynamic string table, which are read as what they are.
+    /// Records the texts found outside the dynamic string table, which is read separately.
     fn mention_facts(&mut self, names: Option<ElfRange>, space: &AddressSpace) {
         let scanner = std::mem::replace(&mut self.scanner, MentionScanner::new(self.interest));
         let in_table = |offset: u64| names.is_some_and(|range| (range.offset..range.end()).contains(&offset));
         let outside = |texts: Vec<(u64, ByteString)>| {
             let outside = texts.into_iter().filter(|(offset, _)| !in_table(*offset));
             let mut seen = BTreeSet::new();
-            // Compilers keep the strings of a function in the order in which it uses them.
+            // File order, because compilers emit the strings of a function in the order of use.
             let texts = outside.map(|(_, text)| text);
             texts.filter(|text| seen.insert(text.clone())).collect()
         };
@@ -391,7 +392,7 @@ impl<'a> ElfStream<'a> {
 }
 
 impl ElfFacts {
-    /// The facts of a whole object held in memory.
+    /// The facts of an object in memory.
     pub fn of_bytes(bytes: &[u8], interest: &NameMatcher) -> Self {
         let mut stream = ElfStream::new(interest, bytes.len());
         stream.push(bytes);
@@ -399,8 +400,8 @@ impl ElfFacts {
     }
 }
 
-/// Where the dynamic section is read: at its address in memory. The loader takes the last one that has bytes in the
-/// file (glibc elf/dl-load.c, "case `PT_DYNAMIC`").
+/// The file range of the dynamic section, taken from its address. The loader uses the last `PT_DYNAMIC` with file
+/// content (glibc elf/dl-load.c, "case `PT_DYNAMIC`").
 fn dynamic_range(segments: &[ProgramHeader]) -> Option<ElfRange> {
     let mut dynamic = segments.iter().filter(|segment| segment.p_type == abi::PT_DYNAMIC);
     let segment = dynamic
@@ -412,7 +413,7 @@ fn dynamic_range(segments: &[ProgramHeader]) -> Option<ElfRange> {
     Some(ElfRange {
         what: "the dynamic section",
         offset,
-        // Its size is nothing to the loader, which reads on to DT_NULL.
+        // The loader ignores the size and reads up to DT_NULL.
         bytes: match segment.p_filesz {
             bytes if bytes < SMALLEST_DYNAMIC => DYNAMIC_BYTES,
             bytes => bytes,
@@ -421,9 +422,9 @@ fn dynamic_range(segments: &[ProgramHeader]) -> Option<ElfRange> {
     })
 }
 
-/// Where the code of a library begins in its file, as far as the headers tell: behind its tables, where ld, gold and lld
-/// put it. Where it shares a segment with them, ld names its first byte as the entry. Go's linker has the tables of a
-/// program behind the code.
+/// The file offset where a library's code begins, if the headers tell. ld, gold and lld put code behind the tables. If
+/// both share a segment, ld uses the first code byte as the entry point. Go's linker puts a program's tables behind the
+/// code, so programs are skipped.
 fn code_begin(segments: &[ProgramHeader], entry: u64) -> Option<u64> {
     if segments.iter().any(|segment| segment.p_type == abi::PT_INTERP) {
         return None;
@@ -437,8 +438,8 @@ fn code_begin(segments: &[ProgramHeader], entry: u64) -> Option<u64> {
     (1..code.p_filesz).contains(&place).then_some(place)
 }
 
-/// The dynamic section and what lies before it in the same loaded segment, of that at most `limit` bytes. It is
-/// where some versions of patchelf put the string table when it has to grow.
+/// The dynamic section and up to `limit` bytes before it in the same loaded segment. Some versions of patchelf put a
+/// grown string table there.
 fn before_dynamic(segments: &[ProgramHeader], limit: u64) -> Option<ElfRange> {
     let dynamic = dynamic_range(segments)?;
     let loaded = segments.iter().find(|segment| {
@@ -457,10 +458,10 @@ fn before_dynamic(segments: &[ProgramHeader], limit: u64) -> Option<ElfRange> {
     })
 }
 
-/// The range of a segment that is small and kept whole: the interpreter, notes and properties.
+/// The range of a small segment that is kept whole: interpreter, notes and properties.
 fn small_segment(segment: &ProgramHeader) -> Option<ElfRange> {
     let (what, limit) = match segment.p_type {
-        // PATH_MAX: the kernel starts no program with a longer one (Linux fs/binfmt_elf.c).
+        // PATH_MAX: the kernel does not start programs with a longer interpreter path (Linux fs/binfmt_elf.c).
         abi::PT_INTERP => ("the interpreter", 4096),
         abi::PT_NOTE | abi::PT_GNU_PROPERTY => ("a note", 64 << 10),
         _ => return None,

@@ -1,4 +1,4 @@
-//! The dynamic string table, read under a bound on what is kept of it.
+//! The dynamic string table, with a limit on the bytes kept of it.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use super::byte_store::ByteStore;
 use super::facts::{ByteString, ElfProblem};
 use super::mentions::NameMatcher;
 
-/// The longest string that is read; Linux bounds a path to 4,096 bytes, a search path may hold several.
+/// The maximum length of a string. Linux limits a path to 4,096 bytes, but a search path may contain several.
 const STRING: usize = 64 << 10;
-/// The bytes that are looked at first for the end of a string.
+/// The bytes searched first for the end of a string.
 const PEEK: usize = 256;
-/// The bytes of all names that are kept of one object; offsets may name one long string again and again.
+/// The maximum bytes of all names of one object. Many entries may refer to the same long string.
 const NAMES: usize = 512 << 10;
-/// The bytes of the table that are searched at a time.
+/// The bytes of the table searched at a time.
 const WINDOW: usize = 4 << 20;
-/// The longest symbol name that is looked for.
+/// The maximum length of a symbol name.
 const SYMBOL: usize = 256;
 
 /// The string table of one object.
@@ -24,13 +24,13 @@ pub(super) struct StringTable<'a> {
     length: usize,
     left: usize,
     asked: u64,
-    /// The part of the table that was read last, and where it begins.
+    /// The part of the table that was read last, with its offset.
     window: (usize, Vec<u8>),
 }
 
 impl<'a> StringTable<'a> {
-    /// The table of `length` bytes that begins at `start` of `store`, as far as it is held: what an object says
-    /// of its length is nothing to loop over.
+    /// The table of `length` bytes at offset `start` of `store`. The length is cut to the stored bytes, because the
+    /// object's own claim must not drive a loop.
     pub(crate) fn new(store: &'a ByteStore, start: usize, length: usize) -> Self {
         Self {
             store,
@@ -42,22 +42,23 @@ impl<'a> StringTable<'a> {
         }
     }
 
-    /// The string at `offset`. Bytes that were looked at count, also where no string came of them.
+    /// The string at `offset`. Searched bytes count against the limit even if no string is found.
     pub(crate) fn string(&mut self, offset: u64) -> Option<ByteString> {
         let offset = usize::try_from(offset).ok().filter(|&offset| offset < self.length)?;
-        // Nothing fits any more, and thousands of entries may each name 64 KiB.
+        // The limit is exhausted, and thousands of entries may each name 64 KiB.
         if self.left == 0 {
             self.asked += 1;
             return None;
         }
-        // A short look first: a long one would leave the window, which is then read anew for nearly every name.
+        // Try a short read first. A long one would leave the window, which would then be reloaded for nearly every
+        // name.
         let short = self.until_nul(offset, PEEK);
         let found = if short.is_some() {
             short
         } else {
             self.until_nul(offset, STRING)
         };
-        // Without this, thousands of entries that name a place without a NUL would be searched at no charge.
+        // Charge failed searches, too, or thousands of entries without a NUL would cost nothing.
         let seen = found
             .as_ref()
             .map_or(STRING.min(self.length - offset), |text| text.len());
@@ -67,14 +68,14 @@ impl<'a> StringTable<'a> {
         found.filter(|_| fits)
     }
 
-    /// The string at `offset`, when it ends within `reach` bytes.
+    /// The string at `offset`, if it ends within `reach` bytes.
     fn until_nul(&mut self, offset: usize, reach: usize) -> Option<ByteString> {
         let bytes = self.part(offset, reach);
         bytes.get(..bytes.iter().position(|&byte| byte == 0)?).map(Into::into)
     }
 
-    /// At most `length` bytes from `offset` on. Strings that are read one after the other lie close together,
-    /// and a part of the store is not decompressed for each of them.
+    /// At most `length` bytes from `offset`. Nearby strings share one window, so the store is not decompressed for
+    /// each.
     fn part(&mut self, offset: usize, length: usize) -> &[u8] {
         let end = offset.saturating_add(length).min(self.length);
         let held = self.window.0..self.window.0 + self.window.1.len();
@@ -88,12 +89,12 @@ impl<'a> StringTable<'a> {
         window.get(offset - at..end).unwrap_or_default()
     }
 
-    /// The strings, also the ends of longer ones, that are symbols that were asked for, by their offsets.
+    /// The strings that are requested symbols, keyed by offset. Includes suffixes of longer strings.
     pub(crate) fn beginning_with(&self, interest: &NameMatcher) -> BTreeMap<u64, ByteString> {
         let mut found = BTreeMap::new();
         let mut left = NAMES;
         for at in (0..self.length).step_by(WINDOW) {
-            // Windows overlap by one symbol, so that a name over their edge is found in the first.
+            // Windows overlap by one symbol, so a name across the seam is found in the first.
             let end = (at + WINDOW + SYMBOL).min(self.length);
             let bytes = self.store.get(self.start + at, self.start + end);
             for hit in interest.symbol_starts(&bytes) {
@@ -101,7 +102,7 @@ impl<'a> StringTable<'a> {
                 let Some(end) = text.iter().take(SYMBOL).position(|&byte| byte == 0) else {
                     continue;
                 };
-                // The ends of one long string count each for itself: their sum grows with the square of its length.
+                // Suffixes of one long string each count in full; their total grows with the square of its length.
                 left = left.saturating_sub(end);
                 if left == 0 {
                     return found;
@@ -112,7 +113,7 @@ impl<'a> StringTable<'a> {
         found
     }
 
-    /// Says that names were left out, if some were.
+    /// A problem if names were dropped.
     pub(crate) fn problem(&self) -> Option<ElfProblem> {
         let limit = NAMES as u64;
         (self.asked > limit).then_some(ElfProblem::TooLarge {

@@ -1,5 +1,5 @@
-//! The tables of symbol versions, followed as the loader follows them (glibc elf/dl-version.c): along their chains,
-//! whatever the counts beside them say.
+//! Reads the symbol version tables as the loader does (glibc elf/dl-version.c): along their chains, ignoring the
+//! counts.
 
 use std::borrow::Cow;
 
@@ -11,23 +11,23 @@ use super::range::ElfEncoding;
 use super::string_table::StringTable;
 use super::tables::{DynamicSection, DynamicTable};
 
-/// The version names of one object; libc, which has the most, has some fifty.
+/// The maximum version names of one object. libc has the most, about fifty.
 const VERSIONS: usize = 8_192;
 
-/// An entry of a chain; the words behind its first two are what differs between the tables.
+/// An entry of a chain. Its words have a different meaning in each table.
 struct ChainEntry {
     at: usize,
-    /// The first four half words, where they are ones.
+    /// The first four half words; only `Verdef` uses them.
     halves: [u16; 4],
-    /// The words behind the first four bytes of `Verneed`, or the first eight of `Verdef`.
+    /// The words behind byte 4 of `Verneed`, or byte 8 of `Verdef`.
     words: [u32; 3],
 }
 
-/// One table whose entries are read.
+/// A version table to read.
 struct VersionTable<'b> {
     encoding: ElfEncoding,
     bytes: &'b [u8],
-    /// Where the words of an entry begin: 4 in `Verneed`, 8 in `Verdef`.
+    /// The offset of the words in an entry: 4 in `Verneed`, 8 in `Verdef`.
     words: usize,
 }
 
@@ -47,7 +47,7 @@ impl VersionTable<'_> {
         })
     }
 
-    /// The entries up to the end of the chain, or up to one that lies outside of the table.
+    /// The entries up to the end of the chain, or to one outside the table.
     fn entries(&self, next: impl Fn(&ChainEntry) -> u32) -> Vec<ChainEntry> {
         let mut entries = Vec::new();
         let mut at = Some(0_usize);
@@ -65,7 +65,7 @@ impl VersionTable<'_> {
     }
 }
 
-/// A version that is needed: hash, flags, index, name; it is read by itself, as its halves lie elsewhere.
+/// A `Vernaux` entry. It is read separately, because its half words are at other offsets.
 struct NeedAux {
     hash: u32,
     flags: u16,
@@ -73,7 +73,7 @@ struct NeedAux {
     name: u32,
 }
 
-/// The versions of one needed file.
+/// The needed versions of one file.
 fn needed_versions(table: &VersionTable<'_>, need: &ChainEntry, room: usize) -> Vec<NeedAux> {
     let endian = table.encoding.endian;
     let [_, aux, _] = need.words;
@@ -104,7 +104,7 @@ fn needed_versions(table: &VersionTable<'_>, need: &ChainEntry, room: usize) -> 
     found
 }
 
-/// The needed and the defined versions.
+/// Reads needed and defined versions.
 pub(super) fn read_versions<'a>(
     encoding: ElfEncoding,
     dynamic: &DynamicSection,
@@ -136,7 +136,7 @@ fn read_needs<'a>(
         let Some(file) = names.string(u64::from(file)) else {
             continue;
         };
-        // A file counts as well: a chain of files without versions is as long to read.
+        // Each file counts, too: a chain of files without versions takes as long to read.
         room = room.saturating_sub(versions.len() + 1);
         let versions = versions
             .iter()
@@ -174,14 +174,15 @@ fn read_definitions<'a>(
     }
 }
 
-/// Of the names of a definition the first is its own; the others are versions that it descends from.
+/// The first name of a definition is its own. The others are its parents.
 fn first_name(table: &VersionTable<'_>, definition: &ChainEntry) -> Option<u32> {
     let [_, aux, _] = definition.words;
     let mut at = definition.at.checked_add(aux as usize)?;
     table.encoding.endian.parse_u32_at(&mut at, table.bytes).ok()
 }
 
-/// The version indexes of symbols with the places of their names: needed versions by `vna_other`, defined by `vd_ndx`.
+/// Version indexes of symbols with the offsets of their names: `vna_other` for needed versions, `vd_ndx` for defined
+/// ones.
 fn indexes<'a>(encoding: ElfEncoding, get: &impl Fn(DynamicTable) -> Cow<'a, [u8]>) -> Vec<(u16, u32)> {
     let (needs, definitions) = (get(DynamicTable::VersionNeeds), get(DynamicTable::VersionDefinitions));
     let of = |bytes, words| VersionTable { encoding, bytes, words };
@@ -193,7 +194,7 @@ fn indexes<'a>(encoding: ElfEncoding, get: &impl Fn(DynamicTable) -> Cow<'a, [u8
         let [_, _, index, _] = definition.halves;
         Some((index, first_name(&definitions, definition)?))
     });
-    // The highest bit of an index says that a version is hidden; it is no part of the number.
+    // The highest bit marks a hidden version.
     needed
         .map(|version| (version.index, version.name))
         .chain(defined)
@@ -202,7 +203,7 @@ fn indexes<'a>(encoding: ElfEncoding, get: &impl Fn(DynamicTable) -> Cow<'a, [u8
         .collect()
 }
 
-/// The names behind the version indexes of symbols.
+/// Maps the version indexes of symbols to names.
 pub(super) fn version_names<'a>(
     encoding: ElfEncoding,
     get: &impl Fn(DynamicTable) -> Cow<'a, [u8]>,
@@ -213,7 +214,7 @@ pub(super) fn version_names<'a>(
         .collect()
 }
 
-/// The hash of the System V ABI ("Hash Table").
+/// The hash function of the System V ABI ("Hash Table").
 pub(super) fn elf_hash(name: &[u8]) -> u32 {
     name.iter().fold(0_u32, |hash, byte| {
         let hash = (hash << 4).wrapping_add(u32::from(*byte));

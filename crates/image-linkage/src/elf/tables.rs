@@ -1,4 +1,4 @@
-//! Reads the tables of an object from the bytes that were held of them.
+//! Reads the tables of an object from the kept ranges.
 
 use std::borrow::Cow;
 
@@ -19,9 +19,9 @@ use super::range::{ElfEncoding, ElfRange};
 use super::string_table::StringTable;
 use super::symbol_versions;
 
-/// The entries of a dynamic section that are read; real objects have some forty.
+/// The maximum entries of a dynamic section. Real objects have about forty.
 const DYNAMIC_ENTRIES: usize = 16_384;
-/// The symbols kept of one object; libcupti exports some 220.
+/// The maximum symbols kept of one object. libcupti exports about 220.
 const SYMBOLS: usize = 8_192;
 
 /// A table that the dynamic section points to.
@@ -33,12 +33,12 @@ pub(super) enum DynamicTable {
     VersionNeeds,
     VersionDefinitions,
     Hash,
-    /// Of the relocations no more than the beginning.
+    /// Only the beginning is read.
     Relocations,
     FunctionRelocations,
 }
 
-/// The dynamic section: offsets into the string table, and the places of the tables.
+/// The dynamic section: string table offsets, and the file ranges of tables.
 #[derive(Debug, Default)]
 pub(super) struct DynamicSection {
     needed: Vec<u64>,
@@ -47,7 +47,7 @@ pub(super) struct DynamicSection {
     rpath: Option<u64>,
     runpath: Option<u64>,
     pub flags_1: u64,
-    /// Every entry that the loader looks at, in order.
+    /// All entries that the loader evaluates, in order.
     values: Vec<(i64, u64)>,
     tables: Vec<(DynamicTable, ElfRange)>,
 }
@@ -57,7 +57,7 @@ impl DynamicTable {
         matches!(self, Self::Hash | Self::Relocations | Self::FunctionRelocations)
     }
 
-    /// The table in words.
+    /// The name used in problems.
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::Strings => "the dynamic string table",
@@ -73,13 +73,13 @@ impl DynamicTable {
 }
 
 impl DynamicSection {
-    /// The value of a tag; of several entries the last, as in ld.so (glibc elf/get-dynamic-info.h).
+    /// The value of a tag. The last of several entries counts, as in ld.so (glibc elf/get-dynamic-info.h).
     pub(crate) fn value(&self, tag: i64) -> Option<u64> {
         let mut values = self.values.iter();
         values.rfind(|(known, _)| *known == tag).map(|(_, value)| *value)
     }
 
-    /// The largest offset into the string table.
+    /// The largest used offset into the string table.
     fn last_name(&self) -> u64 {
         let filters = self.filters.iter().map(|(offset, _)| offset);
         let one = [&self.soname, &self.rpath, &self.runpath].into_iter().flatten();
@@ -99,13 +99,13 @@ impl DynamicSection {
             .map(|(_, range)| *range)
     }
 
-    /// The tables that facts are read from.
+    /// The tables required for facts.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = ElfRange> {
         let tables = self.tables.iter().filter(|(table, _)| !table.is_checked());
         tables.map(|(_, range)| *range)
     }
 
-    /// The tables that are looked at only to see whether they are where they should be.
+    /// The tables that are only checked for presence, or whose beginning suffices.
     pub(crate) fn checked_ranges(&self) -> impl Iterator<Item = ElfRange> {
         let tables = self.tables.iter().filter(|(table, _)| table.is_checked());
         tables.map(|(_, range)| *range)
@@ -137,7 +137,7 @@ pub(super) fn read_dynamic(encoding: ElfEncoding, bytes: &[u8], space: &AddressS
             DT_AUXILIARY => dynamic.filters.push((value, FilterKind::Auxiliary)),
             DT_FILTER => dynamic.filters.push((value, FilterKind::Standard)),
             tag if ADDRESSES.contains(&tag) || FOLLOWED.contains(&tag) => {
-                // One entry for each tag, or a section of nothing else would be searched again and again.
+                // Keep one entry per tag. Otherwise a section full of duplicates would be searched again and again.
                 dynamic.values.retain(|(known, _)| *known != tag);
                 dynamic.values.push((tag, value));
             }
@@ -152,7 +152,7 @@ pub(super) fn read_dynamic(encoding: ElfEncoding, bytes: &[u8], space: &AddressS
     dynamic
 }
 
-/// Finds the tables in the file.
+/// Computes the file ranges of the tables.
 fn place_tables(dynamic: &mut DynamicSection, space: &AddressSpace) {
     let bounds: Vec<u64> = ADDRESSES.iter().filter_map(|&tag| dynamic.value(tag)).collect();
     for (table, tag) in TABLES {
@@ -163,7 +163,7 @@ fn place_tables(dynamic: &mut DynamicSection, space: &AddressSpace) {
         let next = bounds.iter().copied().filter(|&bound| bound > address).min();
         let next = next.map(|next| next - address);
         let bytes = match table {
-            // The loader knows no size: where it is too small for a name, the next table bounds it.
+            // The loader does not use DT_STRSZ. If it is too small for a name, the next table ends this one.
             DynamicTable::Strings => dynamic
                 .value(abi::DT_STRSZ)
                 .filter(|bytes| *bytes > dynamic.last_name())
@@ -175,14 +175,14 @@ fn place_tables(dynamic: &mut DynamicSection, space: &AddressSpace) {
         };
         if let Some((offset, rest)) = space.file_place(address) {
             let what = table.what();
-            // Whatever size the file gives, behind its segment there are other bytes, or none.
+            // A table never extends past its segment, whatever size the file claims.
             let bytes = bytes.unwrap_or(rest).min(rest);
             dynamic.tables.push((table, ElfRange { what, offset, bytes }));
         }
     }
 }
 
-/// The tables with their tags, of a table with two tags the one that the loader prefers first.
+/// The tables and their tags. For a table with two tags, the loader's preferred one is first.
 const TABLES: [(DynamicTable, i64); 9] = [
     (DynamicTable::Strings, abi::DT_STRTAB),
     (DynamicTable::Symbols, abi::DT_SYMTAB),
@@ -194,7 +194,7 @@ const TABLES: [(DynamicTable, i64); 9] = [
     (DynamicTable::Relocations, abi::DT_RELA),
     (DynamicTable::FunctionRelocations, abi::DT_JMPREL),
 ];
-/// The tags whose values are addresses of tables.
+/// The tags that hold table addresses.
 const ADDRESSES: [i64; 11] = [
     abi::DT_STRTAB,
     abi::DT_SYMTAB,
@@ -208,7 +208,7 @@ const ADDRESSES: [i64; 11] = [
     abi::DT_JMPREL,
     DT_RELR,
 ];
-/// The other tags that are looked at and may stand once.
+/// The other tags that are evaluated and may occur once.
 const FOLLOWED: [i64; 24] = [
     abi::DT_SONAME,
     abi::DT_RPATH,
@@ -236,15 +236,15 @@ const FOLLOWED: [i64; 24] = [
     abi::DT_FLAGS,
 ];
 
-// Tags that the `elf` crate does not name (glibc elf/elf.h).
+// Tags missing from the `elf` crate (glibc elf/elf.h).
 pub(super) const DT_RELRSZ: i64 = 35;
 pub(super) const DT_RELR: i64 = 36;
 const DT_AUXILIARY: i64 = 0x7fff_fffd;
 const DT_FILTER: i64 = 0x7fff_ffff;
-/// The bytes that are looked at of tables which only have to be in their place.
+/// The maximum bytes read of tables whose content is not needed in full.
 pub(super) const LOOKED_AT: u64 = 1 << 20;
 
-/// The names and flags of the dynamic section.
+/// Reads the names and flags of the dynamic section.
 pub(super) fn read_strings(dynamic: &DynamicSection, names: &mut StringTable<'_>, facts: &mut ElfFacts) {
     let mut lost = false;
     let mut read = |offset: u64| {
@@ -269,7 +269,7 @@ pub(super) fn read_strings(dynamic: &DynamicSection, names: &mut StringTable<'_>
     }
 }
 
-/// The dynamic symbols that were asked for, sorted, each once.
+/// Reads the requested dynamic symbols, sorted and without duplicates.
 pub(super) fn read_symbols<'a>(
     encoding: ElfEncoding,
     get: impl Fn(DynamicTable) -> Cow<'a, [u8]>,
@@ -281,7 +281,7 @@ pub(super) fn read_symbols<'a>(
     let (indexes, symbols) = (get(DynamicTable::VersionIndexes), get(DynamicTable::Symbols));
     let indexes = ParsingTable::<AnyEndian, VersionIndex>::new(endian, class, &indexes);
     let versions = symbol_versions::version_names(encoding, &get, names);
-    // By offset: a symbol then costs one look-up of a number, and its name is never read.
+    // Compare name offsets, so that a symbol costs one lookup and its name is never read.
     let wanted = names.beginning_with(interest);
     let table = ParsingTable::<AnyEndian, RawSymbol>::new(endian, class, &symbols);
     let mut symbols: Vec<DynamicSymbol> = table
@@ -289,7 +289,7 @@ pub(super) fn read_symbols<'a>(
         .enumerate()
         .filter_map(|(at, symbol)| {
             let name = wanted.get(&u64::from(symbol.st_name))?.clone();
-            // 0 is local and 1 global without a version, whatever is defined under that number.
+            // Index 0 is local and 1 global without a version, even if a version is defined with that number.
             let index = indexes.get(at).ok().map(|index| index.index());
             let index = index.filter(|&index| index > abi::VER_NDX_GLOBAL);
             let version = versions.iter().find(|(number, _)| Some(*number) == index);
@@ -301,7 +301,7 @@ pub(super) fn read_symbols<'a>(
         })
         .take(SYMBOLS)
         .collect();
-    // The table may be read past its end, where its size is only bounded from above, and names a symbol again.
+    // Only an upper limit of the table's size is known, so reading past its end may repeat a symbol.
     symbols.sort();
     symbols.dedup();
     facts.symbols = symbols;
@@ -315,21 +315,21 @@ fn role(symbol: &RawSymbol) -> SymbolRole {
     }
 }
 
-/// `GNU_PROPERTY_X86_ISA_1_NEEDED` (Linux Extensions to gABI), which the `elf` crate does not name.
+/// `GNU_PROPERTY_X86_ISA_1_NEEDED` (Linux Extensions to gABI); missing from the `elf` crate.
 const ISA_NEEDED: u32 = 0xc000_8002;
 /// The type of a `.note.dlopen` (UAPI group, "ELF dlopen metadata").
 const DLOPEN_NOTE: u64 = 0x407c_0c0a;
-/// The dlopen notes kept of one object, and the bytes of all of them.
+/// The maximum dlopen notes of one object, and their maximum total bytes.
 const DLOPEN_NOTES: (usize, usize) = (256, 64 << 10);
 
-/// The ISA level and the dlopen metadata of a note segment.
+/// Reads the ISA level and the dlopen metadata of a note segment.
 pub(super) fn read_notes(
     encoding: ElfEncoding,
     segment: &ProgramHeader,
     bytes: &[u8],
     facts: &mut ElfFacts,
 ) -> Result<(), ElfProblem> {
-    // 64-bit property notes are padded to eight bytes and say so; all others to four, whatever the word size.
+    // 64-bit property notes are aligned to eight bytes and say so. All others are aligned to four, in either class.
     let align = if segment.p_align == 8 { 8 } else { 4 };
     for note in NoteIterator::new(encoding.endian, encoding.class, align, bytes) {
         let Note::Unknown(note) = note else { continue };
@@ -344,9 +344,9 @@ pub(super) fn read_notes(
     Ok(())
 }
 
-/// Keeps a note that is not kept yet; a problem where there is no more room.
+/// Keeps a new note. Fails if the limit is reached.
 fn keep_note(json: &[u8], kept: &mut Vec<ByteString>) -> Result<(), ElfProblem> {
-    // Linkers put the notes of all input files behind each other, equal ones too.
+    // Linkers concatenate the notes of all input files, including duplicates.
     if kept.iter().any(|other| **other == *json) {
         return Ok(());
     }
@@ -363,8 +363,8 @@ fn keep_note(json: &[u8], kept: &mut Vec<ByteString>) -> Result<(), ElfProblem> 
     Ok(())
 }
 
-/// The ISA levels of a property note: entries of type, size and data, padded to the word size (Linux
-/// Extensions to gABI, "Program Property").
+/// The ISA levels of a property note: type, size and data, padded to the word size (Linux Extensions to gABI, "Program
+/// Property").
 fn isa_needed(encoding: ElfEncoding, desc: &[u8]) -> u32 {
     let word = match encoding.class {
         Class::ELF32 => 4,

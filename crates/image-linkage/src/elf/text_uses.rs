@@ -1,5 +1,5 @@
-//! How the code of an x86-64 object uses its texts: whether something leads to the end of a path alone, which a linker
-//! may have put into it (ld merges a string into one that ends with it), and whether a name is only asked for.
+//! How x86-64 code uses the texts of its object. A linker may merge a file name into the end of a longer path; a
+//! reference to that end shows it. A name may also be used only with `RTLD_NOLOAD`.
 
 use super::address_space::AddressSpace;
 use super::byte_store::ByteStore;
@@ -7,17 +7,16 @@ use super::facts::ByteString;
 use super::held_ranges::to_usize;
 use super::mentions::NameMatcher;
 
-/// A path in the file whose last part is a name that was looked for.
+/// A path in the file that ends with a requested name.
 pub(super) struct PathText {
     pub text: ByteString,
-    /// Where the path begins, and where its last part does.
+    /// The file offsets of the path and of its last component.
     pub start: u64,
     pub name: u64,
 }
 
 impl PathText {
-    /// The text around a hit of a name, where that is a file's own name: all of the text, or behind the last folder of
-    /// a path from the root.
+    /// The text around a hit, if the name is a file name: the whole text, or the last component of an absolute path.
     pub(super) fn new(hit: u64, text: &ByteString, names: &NameMatcher) -> Option<Self> {
         let at = names.name_start(text)?;
         let before = text.get(..at)?;
@@ -32,23 +31,23 @@ impl PathText {
     }
 }
 
-/// What is found of the texts.
+/// The result of the search.
 #[derive(Default)]
 pub(super) struct TextUses {
-    /// The paths to whose last part nothing leads that does not lead to the whole.
+    /// Paths that are never referenced by their last component alone.
     pub whole: Vec<ByteString>,
-    /// The texts that dlopen gets with `RTLD_NOLOAD` wherever code uses them.
+    /// Texts that are only passed to dlopen with `RTLD_NOLOAD`.
     pub asked: Vec<ByteString>,
 }
 
-/// The largest object that is gone through, and the texts that are looked for in it.
+/// The maximum size of an object to search, and the maximum number of texts.
 const BYTES: usize = 16 << 20;
 const TEXTS: usize = 32;
-/// The bytes that are looked at in one go, and those in front of and behind an operand in which flags are looked for.
+/// The bytes searched at a time, and the bytes before and after a reference that are searched for dlopen's flags.
 const PIECE: usize = 1 << 20;
 const NEAR: (usize, usize) = (16, 24);
 
-/// Goes through the loaded bytes of an object, which are held, for addresses of the texts.
+/// Searches the loaded bytes of an object for references to the texts.
 pub(super) fn find_text_uses(bytes: &ByteStore, space: &AddressSpace, texts: Vec<PathText>) -> TextUses {
     if bytes.len() > BYTES || bytes.is_full() || texts.is_empty() || texts.len() > TEXTS {
         return TextUses::default();
@@ -62,7 +61,7 @@ pub(super) fn find_text_uses(bytes: &ByteStore, space: &AddressSpace, texts: Vec
                 let Some(word) = word.first_chunk().map(|word| u32::from_le_bytes(*word)) else {
                     continue;
                 };
-                // An operand of an instruction is the distance from its own end.
+                // A RIP-relative operand counts from the end of the instruction.
                 let behind = low_half((from + at) as u64)
                     .wrapping_add(low_half(shift))
                     .wrapping_add(4);
@@ -87,11 +86,11 @@ pub(super) fn find_text_uses(bytes: &ByteStore, space: &AddressSpace, texts: Vec
     }
 }
 
-/// Where a text lies in memory, as far as 32 bits tell, and what was found of its uses.
+/// The low 32 bits of a text's address, and the references found.
 struct TextPlace {
     text: ByteString,
     start: Option<u32>,
-    /// Its last part, where that is not all of it.
+    /// The address of its last component, if that is not the whole text.
     name: Option<u32>,
     is_split: bool,
     flags: Vec<Option<u32>>,
@@ -114,11 +113,11 @@ fn low_half(value: u64) -> u32 {
     u32::try_from(value & u64::from(u32::MAX)).unwrap_or_default()
 }
 
-/// `RTLD_NOLOAD`, and the flags one of which dlopen is always called with (bits/dlfcn.h).
+/// `RTLD_NOLOAD`, and the mask of the flags that every dlopen call needs (bits/dlfcn.h).
 const RTLD_NOLOAD: u32 = 4;
 const RTLD_LAZY_OR_NOW: u32 = 3;
 
-/// The flags that dlopen gets near a use of a name: the operand of the one `mov esi, …` there.
+/// The flags of the dlopen call near a reference: the operand of the only `mov esi, …` around it.
 fn open_flags(code: &[u8]) -> Option<u32> {
     let moves = code.windows(5).filter_map(|bytes| match bytes {
         [0xbe, low, high, 0, 0] => Some(u32::from(*low) | u32::from(*high) << 8),

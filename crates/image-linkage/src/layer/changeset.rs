@@ -1,7 +1,7 @@
-//! Gathers the members of a layer into entries and whiteouts (image-spec, layer.md, "Changesets").
+//! Collects the members of a layer into entries and whiteouts (image-spec, layer.md, "Changesets").
 //!
-//! A path is taken in the layer's own tree: where a directory of the path is a symbolic link of the same
-//! layer, the member lies behind the link, as it does when an engine unpacks the layer into an empty folder.
+//! Paths are resolved within the layer: if a directory of the path is a symbolic link in the same layer, the member is
+//! placed behind the link. Engines do the same when they unpack the layer into an empty directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,43 +11,43 @@ use super::layer_links::LayerLinks;
 use crate::limits::Limits;
 use crate::path::RootPath;
 
-/// The problems kept of one layer; the rest are counted.
+/// The maximum problems kept of one layer. The rest is only counted.
 const PROBLEMS: usize = 200;
-/// The memory of a directory in a merged file system.
+/// The estimated memory of a directory in a merged file system.
 const DIRECTORY: u64 = 400;
-/// The bytes of one name, as Linux bounds it (`NAME_MAX`).
+/// The maximum bytes of a file name (`NAME_MAX`).
 const NAME: usize = 255;
-/// The bytes that the target of a link stays below (`PATH_MAX`).
+/// The upper bound, exclusive, of a link target's length (`PATH_MAX`).
 const TARGET: usize = 4096;
-/// The prefix that marks a whiteout.
+/// The name prefix of a whiteout.
 const WHITEOUT: &[u8] = b".wh.";
-/// The name that marks an opaque directory.
+/// The name that makes its directory opaque.
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
-/// What has been gathered of a layer so far.
+/// The entries and whiteouts collected so far.
 #[derive(Debug, Default)]
 pub(crate) struct Changeset {
-    /// What lies at each path.
+    /// The entry at each path.
     pub entries: LayerEntries,
-    /// Paths of lower layers that are deleted.
+    /// The deleted paths of lower layers.
     pub whiteouts: BTreeSet<RootPath>,
-    /// Directories whose content in lower layers is hidden.
+    /// The directories whose lower content is hidden.
     pub opaque: BTreeSet<RootPath>,
-    /// Damage and oddities, those beyond the bound left out.
+    /// Damage and oddities, up to the limit.
     pub problems: Vec<LayerProblem>,
     surplus_problems: usize,
-    /// The gravest kind among those that are only counted.
+    /// The most severe kind among the dropped problems.
     surplus_kind: Option<ProblemKind>,
     links: LayerLinks,
-    /// The hard links so far, each behind the name of its file.
+    /// The hard links so far, as pairs of target and link.
     hard_links: BTreeSet<(RootPath, RootPath)>,
-    /// The files that hard links were made to which their layer did not hold yet, and one link to each.
+    /// Hard link targets that are not in the layer yet, each with one link to it.
     early_links: BTreeMap<RootPath, RootPath>,
-    /// The bytes of paths, targets and names of objects that are held.
+    /// The bytes of paths, link targets and object names in memory.
     held: u64,
-    /// Those among them that objects name.
+    /// The part of them that comes from objects.
     held_of_objects: u64,
-    /// The directory that was placed last, and where its members lie.
+    /// The last parent directory and its resolved path.
     last_parent: Option<(RootPath, RootPath)>,
 }
 
@@ -57,12 +57,12 @@ impl Changeset {
         self.record(path, what.into(), ProblemKind::Odd);
     }
 
-    /// Records that the file at `path` was not read.
+    /// Records that the file at `path` could not be read.
     pub(crate) fn unread(&mut self, path: &RootPath, what: String) {
         self.record(path, what, ProblemKind::Unread);
     }
 
-    /// Records that the kernel takes no such file, so that every engine ends with an error at `path`.
+    /// Records an entry that the kernel refuses, so that every engine fails at `path`.
     pub(crate) fn refused(&mut self, path: &RootPath, what: impl Into<String>) {
         self.record(path, what.into(), ProblemKind::Refused);
     }
@@ -73,34 +73,34 @@ impl Changeset {
             self.problems.push(LayerProblem { path, what, kind });
         } else {
             self.surplus_problems += 1;
-            // That something was not read must not vanish behind many oddities: it makes a gap.
+            // An unread file must not vanish among many oddities: it is a gap in the audit.
             self.surplus_kind = self.surplus_kind.max(Some(kind));
         }
     }
 
-    /// Where a member of this name lies in the layer's tree; `None`, with a problem, for a name of no place.
+    /// The resolved path of a member in the layer; `None`, with a problem, if it has none.
     ///
-    /// Errors: When following the links of the layer takes too long.
+    /// Errors: Following the layer's links takes too long.
     pub(crate) fn place(&mut self, name: &[u8], limit: usize, links: usize) -> Result<Option<RootPath>, String> {
         let written = RootPath::new(name);
-        // The kernel takes no such path, so that no engine could unpack the member.
+        // The kernel refuses such a path, so no engine can unpack the member.
         if name.contains(&0) || name.len() > limit {
-            let what = format!("the name holds a NUL or is longer than {limit} bytes; the entry is ignored");
+            let what = format!("the name contains a NUL or is longer than {limit} bytes; the entry is ignored");
             self.refused(&written, what);
             return Ok(None);
         }
         if written.name().len() > NAME {
             self.refused(&written, format!("the name is longer than {NAME} bytes"));
         }
-        // Some engines refuse such a layer, others keep the member inside the root.
+        // Some engines refuse such a layer; others keep the member inside the root.
         if RootPath::leaves_root(name) {
             self.problem(
                 &written,
-                "the name leads out of the root with \"..\"; it is taken inside the root",
+                "the name leaves the root with \"..\"; treated as inside the root",
             );
         }
         let parent = written.parent();
-        // In nearly every tar the members of a directory follow each other: its links are followed once.
+        // Members of a directory are nearly always adjacent, so its links are followed once.
         let placed = match &self.last_parent {
             Some((asked, placed)) if *asked == parent => placed.clone(),
             _ => {
@@ -108,9 +108,9 @@ impl Changeset {
                     return Ok(None);
                 };
                 if self.lies_below_file(&placed) {
-                    // Of a mark engines only take the name of its directory.
+                    // Engines use only the directory name of an opaque marker.
                     if written.name() != OPAQUE {
-                        self.refused(&written, "it lies below an entry of its layer that is no directory");
+                        self.refused(&written, "its parent in the same layer is not a directory");
                     }
                 } else {
                     self.last_parent = Some((parent, placed.clone()));
@@ -144,16 +144,17 @@ impl Changeset {
         Ok(found)
     }
 
-    /// Whether the kernel makes nothing in `directory` (ENOTDIR). What a hard link leads to may be a symbolic link.
+    /// Whether creating a file in `directory` fails with ENOTDIR. A hard link may lead to a symbolic link, so it does
+    /// not count.
     fn lies_below_file(&self, directory: &RootPath) -> bool {
         let nearest = lineage(directory).find_map(|path| self.entries.get(path.as_bytes()));
         matches!(nearest, Some(LayerEntry::File(_) | LayerEntry::Special))
     }
 
-    /// Adds a member at its place. The last entry of a path wins, and what is no directory has nothing below it.
+    /// Adds an entry. The last entry of a path wins, and a non-directory removes everything below it.
     pub(crate) fn add(&mut self, path: &RootPath, entry: LayerEntry) {
         let name = path.name();
-        // Before all else: the name makes a whiteout of a member, whatever its kind is.
+        // Checked first: the name alone makes a member a whiteout, whatever its type.
         if let Some(hidden) = name.strip_prefix(WHITEOUT) {
             return self.add_whiteout(path, hidden);
         }
@@ -164,7 +165,7 @@ impl Changeset {
         }
         if *path == RootPath::default() {
             if !is_directory {
-                self.refused(path, "an entry that is no directory stands at the root; it is ignored");
+                self.refused(path, "an entry for the root is not a directory; ignored");
             }
             return;
         }
@@ -174,7 +175,7 @@ impl Changeset {
         if self.links.set(path, matches!(entry, LayerEntry::Symlink(_))) {
             self.last_parent = None;
         }
-        // Never taken back: a tar that names one path again and again reaches the bound as well.
+        // Never reduced, so that a tar that repeats one path still reaches the limit.
         self.held += (path.as_bytes().len() + entry.name_bytes()) as u64;
         self.held_of_objects += entry.object_bytes() as u64;
         if !self.hard_links.is_empty()
@@ -185,7 +186,7 @@ impl Changeset {
         if let Some(link) = self.early_links.remove(path) {
             self.unread(
                 &link,
-                "the file that it is a hard link to comes later in its layer".to_owned(),
+                "hard link to a file that comes later in the same layer".to_owned(),
             );
         }
         if let LayerEntry::Hardlink(target) = &entry {
@@ -195,23 +196,20 @@ impl Changeset {
         self.entries.insert(path, entry);
     }
 
-    /// Whether engines make this link of what we do: they look for its file when they come to it.
+    /// Records hard links that engines resolve differently: their target must exist when the link is unpacked.
     fn check_target(&mut self, path: &RootPath, target: &RootPath) {
         if self.entries.get(target.as_bytes()).is_some() {
             return;
         }
         if lineage(target).any(|path| self.whiteouts.contains(&path)) {
-            self.unread(
-                path,
-                "the file that it is a hard link to is removed by its own layer".to_owned(),
-            );
+            self.unread(path, "hard link to a file that the same layer removes".to_owned());
         } else {
             self.early_links.insert(target.clone(), path.clone());
         }
     }
 
-    /// Gives the hard links to `path`, whose file makes way for another, the file that they were made for: engines unlink
-    /// the name alone (containerd, archive/tar.go, `createTarFile`).
+    /// Replaces the hard links to `path` by their old file, because the path is about to get another one. Engines
+    /// unlink only the name (containerd, archive/tar.go, `createTarFile`).
     fn keep_linked(&mut self, path: &RootPath, file: &LayerEntry) {
         let links = self.hard_links.range((path.clone(), RootPath::default())..);
         let links: Vec<_> = links.take_while(|(target, _)| target == path).cloned().collect();
@@ -228,9 +226,9 @@ impl Changeset {
         }
     }
 
-    /// Whether what is held of paths, targets and names stays within its bound.
+    /// Checks the memory of paths, targets and names against the limits.
     ///
-    /// Errors: The bound, when it is crossed.
+    /// Errors: The exceeded limit.
     pub(crate) fn check_held(&self, limits: &Limits) -> Result<(), String> {
         let what = "the paths of its entries and the names in its libraries";
         let of_all = (self.held, limits.layer_names, what, "layer-names");
@@ -244,15 +242,15 @@ impl Changeset {
         Ok(())
     }
 
-    /// Whether the entries lie in at most `limit` directories, those counted that no entry stands for, and what is held
-    /// stays within its bound with the memory of these.
+    /// Checks that the entries are in at most `limit` directories, including implicit ones, and that memory with these
+    /// directories stays within its limit.
     ///
-    /// Errors: The bound, when it is crossed.
+    /// Errors: The exceeded limit.
     pub(crate) fn check_directories(&mut self, limit: usize, limits: &Limits) -> Result<(), String> {
         let mut before = &RootPath::default();
         let (mut directories, mut unnamed) = (0, 0);
         for (path, _) in self.entries.folders() {
-            // The paths are sorted, so that what a path does not share with the one before it is new.
+            // Paths are sorted, so components not shared with the previous path are new.
             let shared = before.split_components().zip(path.split_components());
             let shared = shared.take_while(|(one, other)| one == other).count();
             let new = path.split_components().count() - shared;
@@ -267,7 +265,7 @@ impl Changeset {
                 "its entries lie in more than the limit of {limit} directories, twice that of entries (layer-entries)"
             ));
         }
-        // A path of two thousand components stands for as many directories, which nothing else counts.
+        // A path of two thousand components creates as many directories that nothing else counts.
         self.held += DIRECTORY * unnamed as u64;
         self.check_held(limits)
     }
@@ -275,14 +273,14 @@ impl Changeset {
     fn add_whiteout(&mut self, path: &RootPath, hidden: &[u8]) {
         let parent = path.parent();
         match hidden {
-            // First, because this name begins with the prefix of a whiteout too.
+            // First, because this name also starts with the whiteout prefix.
             _ if path.name() == OPAQUE => {
                 self.held += path.as_bytes().len() as u64;
                 self.opaque.insert(parent);
             }
-            // Taken at its word, `.wh..` would delete its own directory, and `.wh...` the one above.
+            // Taken literally, `.wh..` would delete its own directory and `.wh...` the parent.
             b"" | b"." | b".." => {
-                self.refused(path, "the whiteout names nothing; it deletes nothing");
+                self.refused(path, "the whiteout has no valid name; ignored");
             }
             _ => {
                 self.held += path.as_bytes().len() as u64;
@@ -305,11 +303,11 @@ impl Changeset {
         self.last_parent = None;
     }
 
-    /// The problems, with a last one that counts those left out.
+    /// The problems, and a final one with the number of dropped problems.
     pub(crate) fn take_problems(&mut self) -> Vec<LayerProblem> {
         let mut problems = std::mem::take(&mut self.problems);
         if self.surplus_problems > 0 {
-            let what = format!("{} more oddities are not listed", self.surplus_problems);
+            let what = format!("{} more problems are not listed", self.surplus_problems);
             problems.push(LayerProblem {
                 path: RootPath::default(),
                 what,
@@ -320,7 +318,7 @@ impl Changeset {
     }
 }
 
-/// A path and every directory above it.
+/// A path and all its parents.
 fn lineage(path: &RootPath) -> impl Iterator<Item = RootPath> {
     let parent = |path: &RootPath| (*path != RootPath::default()).then(|| path.parent());
     std::iter::successors(Some(path.clone()), parent)
@@ -358,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_behind_a_link_of_its_layer_lies_at_the_target() {
+    fn a_member_behind_a_link_is_placed_at_the_target() {
         let found = changeset(&[
             ("etc", FOLDER),
             ("a", link("/etc")),
@@ -371,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_entry_of_a_path_wins_and_takes_what_lay_below() {
+    fn the_last_entry_wins_and_removes_everything_below() {
         let found = changeset(&[
             ("a/x", LayerEntry::Special),
             ("a/y/z", LayerEntry::Special),
@@ -384,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hard_link_keeps_the_file_that_it_was_made_for() {
+    fn a_hard_link_keeps_its_original_file() {
         let hard = |target: &str| LayerEntry::Hardlink(RootPath::new(target.as_bytes()));
         let found = changeset(&[
             ("d/a", link("old")),
@@ -400,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn whiteouts_are_marks_and_odd_ones_delete_nothing() {
+    fn malformed_whiteouts_delete_nothing() {
         let found = changeset(&[
             ("d/.wh.gone", LayerEntry::Special),
             ("d/.wh..wh..opq", LayerEntry::Special),
@@ -415,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_cannot_be_replaced_and_loops_end() {
+    fn the_root_is_not_replaced_and_link_loops_end() {
         let found = changeset(&[
             ("/.", link("/tmp")),
             ("./", FOLDER),

@@ -1,19 +1,19 @@
-//! The one seam to the decompressors: a blob's bytes in, the tar's bytes out.
+//! The only interface to the decompressors: from the bytes of a blob to the bytes of its tar.
 //!
-//! The compression is recognised by the first bytes; media types and file names are not believed.
+//! The compression is detected from the first bytes. Media types and file names are ignored.
 
 use std::io::{self, BufRead, Read};
 
-// In pure Rust, or by a library in C and assembly that is faster where its code is wanted: docs/speed.md has both.
+// Pure Rust by default. The faster C and assembly library is optional; docs/speed.md compares both.
 #[cfg(not(feature = "isal"))]
 use flate2::bufread::GzDecoder as MemberReader;
 #[cfg(feature = "isal")]
 use isal_inflate::MemberReader;
 
-/// How a blob is compressed.
+/// The compression of a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// The tar as it is.
+    /// An uncompressed tar.
     None,
     /// gzip, of one or more members (RFC 1952).
     Gzip,
@@ -22,25 +22,25 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// The compression that `start`, the first bytes of a blob, shows.
+    /// Detects the compression from the first bytes of a blob.
     pub fn of(start: &[u8]) -> Self {
         match start {
             [0x1f, 0x8b, ..] => Self::Gzip,
-            // A frame, or a skippable frame before it (RFC 8878, sections 3.1.1 and 3.1.2).
+            // A frame, optionally preceded by a skippable frame (RFC 8878, sections 3.1.1 and 3.1.2).
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             _ => Self::None,
         }
     }
 }
 
-/// Decompresses a blob whose compression is recognised on the first read.
+/// Decompresses a blob. Detects the compression at the first read.
 pub struct DecompressedReader<R: BufRead>(ReaderState<R>);
 
 #[expect(clippy::large_enum_variant, reason = "there is one of it for each layer")]
 enum ReaderState<R: BufRead> {
     /// Nothing has been read.
     Unknown(Option<R>),
-    /// The tar as it is, passed through.
+    /// An uncompressed tar.
     Plain(R),
     /// All members of a gzip file.
     Gzip(GzipMembers<R>),
@@ -49,12 +49,12 @@ enum ReaderState<R: BufRead> {
 }
 
 impl<R: BufRead> DecompressedReader<R> {
-    /// Decompresses the blob that `inner` gives.
+    /// Decompresses the bytes of `inner`.
     pub fn new(inner: R) -> Self {
         Self(ReaderState::Unknown(Some(inner)))
     }
 
-    /// The reader of the stored bytes, where it stands.
+    /// The underlying reader, at its current position.
     pub(crate) fn into_inner(self) -> Option<R> {
         match self.0 {
             ReaderState::Unknown(inner) => inner,
@@ -79,7 +79,7 @@ impl<R: BufRead> Read for DecompressedReader<R> {
                     let start = inner.fill_buf()?;
                     if let Some(name) = foreign_compression(start) {
                         return Err(damaged(format!(
-                            "it is compressed by {name}, which layers of images are not"
+                            "it is compressed with {name}, which image layers do not support"
                         )));
                     }
                     self.0 = match Compression::of(start) {
@@ -88,8 +88,8 @@ impl<R: BufRead> Read for DecompressedReader<R> {
                             let member = Some(open_member(inner)?);
                             ReaderState::Gzip(GzipMembers { member })
                         }
-                        // Goes on from frame to frame, of which zstd:chunked has one for each file. libzstd bounds
-                        // the window to 128 MiB.
+                        // Continues across frames; zstd:chunked has one for each file. libzstd limits the window to 128
+                        // MiB.
                         Compression::Zstd => ReaderState::Zstd(Box::new(zstd::Decoder::with_buffer(inner)?)),
                     };
                 }
@@ -98,7 +98,7 @@ impl<R: BufRead> Read for DecompressedReader<R> {
     }
 }
 
-/// The members of a gzip file, one after the other.
+/// The members of a gzip file, in order.
 struct GzipMembers<R: BufRead> {
     member: Option<MemberReader<R>>,
 }
@@ -123,19 +123,19 @@ impl<R: BufRead> Read for GzipMembers<R> {
     }
 }
 
-/// Whether another member follows.
+/// Whether another gzip member follows.
 fn at_next_member(inner: &mut impl BufRead) -> io::Result<bool> {
     match inner.fill_buf()? {
         [] => Ok(false),
         [0x1f, ..] => Ok(true),
-        // gzip(1) only warns of such bytes, and passes over zeros; Go's reader, which most engines use, fails on them.
-        _ => Err(damaged("bytes that are no gzip member follow the last one")),
+        // gzip(1) warns about trailing bytes and ignores zeros. Go's reader, used by most engines, fails on both.
+        _ => Err(damaged("trailing bytes after the last gzip member")),
     }
 }
 
-/// A reader of the member that begins here.
+/// Opens the gzip member at the current position.
 ///
-/// Errors: Its file name or comment is longer than what Go's reader takes (compress/gzip, `readString`).
+/// Errors: Its file name or comment is longer than Go's reader allows (compress/gzip, `readString`).
 fn open_member<R: BufRead>(inner: R) -> io::Result<MemberReader<R>> {
     let member = MemberReader::new(inner);
     let header = member.header();
@@ -148,26 +148,26 @@ fn open_member<R: BufRead>(inner: R) -> io::Result<MemberReader<R>> {
     Ok(member)
 }
 
-/// The bytes of a name in a gzip member, at most.
+/// The maximum bytes of a name in a gzip header.
 const NAME: usize = 511;
 
 fn damaged(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 
-/// What libzstd says, so that it tells what it is of.
+/// Adds context to libzstd's error messages.
 fn zstd_failure(error: &io::Error) -> io::Error {
     let words = error.to_string();
     damaged(match words.as_str() {
         "Frame requires too much memory for decoding" => {
-            "a zstd frame needs a window of more than the 128 MiB that are read".to_owned()
+            "a zstd frame needs a window over the limit of 128 MiB".to_owned()
         }
-        "Unknown frame descriptor" => "bytes that are no zstd frame follow the last one".to_owned(),
+        "Unknown frame descriptor" => "trailing bytes after the last zstd frame".to_owned(),
         _ => format!("damaged zstd frame: {words}"),
     })
 }
 
-/// How a blob is compressed that some tools write and no engine has to read.
+/// The name of a compression that some tools write but engines need not support.
 fn foreign_compression(start: &[u8]) -> Option<&'static str> {
     match start {
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some("xz"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn members_and_frames_are_one_stream() {
+    fn members_and_frames_are_concatenated() {
         check(b"plain", Ok(b"plain"));
         check(b"", Ok(b""));
         check(&[gzip(b"one "), gzip(b""), gzip(b"two")].concat(), Ok(b"one two"));
@@ -213,33 +213,39 @@ mod tests {
 
     #[test]
     fn damage_is_an_error() {
-        check(&[gzip(b"one"), b"garbage".to_vec()].concat(), Err("no gzip member"));
-        // Five of five engines and tools fail on zeros, too.
-        check(&[gzip(b"one"), vec![0; 70_000]].concat(), Err("no gzip member"));
+        check(
+            &[gzip(b"one"), b"garbage".to_vec()].concat(),
+            Err("after the last gzip member"),
+        );
+        // All five tested engines and tools fail on zeros, too.
+        check(
+            &[gzip(b"one"), vec![0; 70_000]].concat(),
+            Err("after the last gzip member"),
+        );
         check(
             &[gzip(b"one"), vec![0; 9], gzip(b"two")].concat(),
-            Err("no gzip member"),
+            Err("after the last gzip member"),
         );
         let whole = gzip(&[7; 5000]);
         check(&whole[..whole.len() - 9], Err(""));
         let frame = zstd::encode_all([7_u8; 5000].as_slice(), 3).unwrap();
         check(&frame[..frame.len() - 3], Err("damaged zstd frame: incomplete frame"));
-        check(&[frame.clone(), vec![0; 9]].concat(), Err("no zstd frame"));
-        check(b"\xfd7zXZ\0....", Err("compressed by xz"));
-        check(b"BZh91AY&SY....", Err("compressed by bzip2"));
+        check(&[frame.clone(), vec![0; 9]].concat(), Err("after the last zstd frame"));
+        check(b"\xfd7zXZ\0....", Err("compressed with xz"));
+        check(b"BZh91AY&SY....", Err("compressed with bzip2"));
         check(b"BZhome/x", Ok(b"BZhome/x"));
     }
 
     #[test]
-    fn a_window_of_more_than_is_read_is_said() {
+    fn a_window_over_the_limit_is_reported() {
         let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
         encoder.window_log(28).unwrap();
         encoder.write_all(&vec![7; 1 << 20]).unwrap();
-        check(&encoder.finish().unwrap(), Err("a window of more than the 128 MiB"));
+        check(&encoder.finish().unwrap(), Err("a window over the limit of 128 MiB"));
     }
 
     #[test]
-    fn names_in_a_member_are_as_long_as_engines_take_them() {
+    fn gzip_names_have_the_length_limit_of_engines() {
         let named = |extra: usize, name: usize, comment: usize| {
             let builder = flate2::GzBuilder::new()
                 .extra(vec![7; extra])
@@ -260,7 +266,7 @@ mod tests {
                 &[named(0, 3, 3), named(0, name, comment)].concat(),
                 Err("more than 511 bytes"),
             );
-            // However few bytes of the header are had at once.
+            // The result does not depend on how many header bytes arrive at once.
             let member = named(700, name, comment);
             let mut out = Vec::new();
             let reader = std::io::BufReader::with_capacity(100, member.as_slice());

@@ -1,4 +1,4 @@
-//! The facts of one file, taken as its bytes pass.
+//! Collects the facts of one file from a stream of its bytes.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use crate::elf::mentions::NameMatcher;
 use crate::limits::Limits;
 use crate::path::RootPath;
 
-/// Reads one file from a stream of its bytes.
+/// Reads one file from a stream.
 pub(crate) struct FileReader<'a> {
     bytes: u64,
     mode: u16,
@@ -23,31 +23,31 @@ pub(crate) struct FileReader<'a> {
     names: &'a NameMatcher,
     kept: Option<Vec<u8>>,
     kept_limit: u64,
-    /// Its form and path, where it is a list of installed files.
+    /// The list format and path, if the file is a list of installed files.
     list: Option<(InstalledList, RootPath)>,
-    /// What the file has to hold to be kept, where that matters.
+    /// The words that the file must contain to be kept; `None` if it is kept unconditionally or not at all.
     words: Option<&'a NameMatcher>,
-    /// What it has to hold if it turns out to be a script, and how large it may be.
+    /// The words that the file must contain if it is a script, and its size limit.
     script: (Option<&'a NameMatcher>, u64),
-    /// Whether it is kept for what a shell may read of it alone.
+    /// Whether it is kept only because a shell may read it.
     for_shell: bool,
     hasher: Option<Sha256>,
     head_limit: usize,
 }
 
 enum ContentKind<'a> {
-    /// Fewer than four bytes have arrived.
+    /// Fewer than four bytes so far.
     Unknown(Vec<u8>),
     Elf(Box<ElfStream<'a>>),
     Other,
 }
 
 impl<'a> FileReader<'a> {
-    /// A reader at the start of the file at `path`, whose permission bits are `mode`.
+    /// A reader at the start of the file at `path` with permission bits `mode`.
     pub(crate) fn new(path: &RootPath, mode: u16, options: &'a IndexOptions) -> Self {
         let IndexOptions { limits, interest } = options;
         let keeps_content = interest.keeps_content(path);
-        // Each of these compares the path with dozens of patterns, and is asked where it matters alone.
+        // Each check compares the path with dozens of patterns, so run it only if the earlier ones did not decide.
         let words = (!keeps_content).then(|| interest.wanted_words(path)).flatten();
         let is_open = !keeps_content && words.is_none();
         let script_words = is_open.then(|| interest.script_words(path)).flatten();
@@ -72,7 +72,7 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    /// Takes the next bytes of the file.
+    /// Reads the next bytes of the file.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         if let Some(hasher) = &mut self.hasher {
@@ -81,7 +81,7 @@ impl<'a> FileReader<'a> {
         if let Some(kept) = self
             .kept
             .as_mut()
-            // One piece past the limit is kept, which tells "too large" from "just fits".
+            // Keep one piece beyond the limit, to tell "too large" from "just fits".
             .filter(|kept| (kept.len() as u64) <= self.kept_limit)
         {
             kept.extend_from_slice(bytes);
@@ -96,7 +96,7 @@ impl<'a> FileReader<'a> {
             ContentKind::Unknown(start) => {
                 start.extend_from_slice(bytes);
                 let start = std::mem::take(start);
-                // execve(2), "Interpreter scripts": what a file is called says nothing of whether it is one.
+                // The first bytes decide whether a file is a script, not its name (execve(2), "Interpreter scripts").
                 if let (words @ Some(_), limit) = self.script
                     && start.starts_with(b"#!")
                 {
@@ -108,18 +108,18 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    /// Whether the content matters, beyond its size: holes of a sparse file must then be passed as zeros.
+    /// Whether the content matters and not only the size. If so, holes of a sparse file are passed as zeros.
     pub(crate) fn reads_content(&self) -> bool {
-        // Before the first four bytes have come, the file may still be an object.
+        // Until the first four bytes have arrived, the file may still be an object.
         !matches!(self.shape, ContentKind::Other) || self.kept.is_some() || self.hasher.is_some()
     }
 
-    /// Counts a hole whose zeros do not matter.
+    /// Skips a hole whose content does not matter.
     pub(crate) fn skip(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
-    /// Takes all that `reader` gives.
+    /// Reads everything from `reader`.
     fn read_to_end(&mut self, reader: &mut dyn Read) -> io::Result<()> {
         let mut buffer = vec![0; 128 << 10];
         loop {
@@ -132,11 +132,11 @@ impl<'a> FileReader<'a> {
         }
     }
 
-    /// The facts, once the last byte has passed; and whether the file was to be kept but is too large for it.
+    /// The facts of the whole file, and whether it should be kept but is too large.
     pub(crate) fn finish(mut self) -> (FileFacts, bool) {
         if let Some(words) = self.words {
             let limit = self.kept_limit;
-            // A program in a folder of scripts is no text.
+            // A binary in a script directory is not text.
             let is_text = !matches!(self.shape, ContentKind::Elf(_));
             self.kept = self
                 .kept
@@ -165,28 +165,28 @@ impl<'a> FileReader<'a> {
             elf,
             kept: kept.map(Vec::into_boxed_slice),
             sha256: self.hasher.map(|hasher| to_hex(&hasher.finalize()).into_boxed_str()),
-            // Who reads the headers knows the owner.
+            // The caller sets the owner from the tar header.
             ..FileFacts::default()
         };
         (facts, too_large)
     }
 }
 
-/// What the files of one layer come to together: the bytes that are kept of them, and the facts that many share.
+/// Per-layer state: the total of kept bytes, and the facts shared by equal files.
 #[derive(Debug, Default)]
 pub struct KeptFiles {
     bytes: u64,
-    /// Files without content that are all alike: those are most of the memory of a layer.
+    /// Facts of files without kept content. Most files of a layer are such, and many are equal.
     alike: HashMap<PlainFile, Arc<FileFacts>>,
 }
 
-/// All that is known of a file without content: its size, mode, user and group.
+/// All facts of a file without kept content: size, mode, user and group.
 pub(super) type PlainFile = (u64, u16, u32, u32);
-/// The facts that are kept to be shared: a million files of an image have some ten thousand sizes.
+/// The maximum number of shared facts. A million files of an image have about ten thousand sizes.
 const SHARED: usize = 1 << 16;
 
 impl KeptFiles {
-    /// The entry of a file, without its content past the limit; the second value is why it is not read then.
+    /// Makes the entry of a file. Over a limit, drops the content and returns the reason.
     pub fn admit(&mut self, mut facts: FileFacts, too_large: bool, limits: &Limits) -> (LayerEntry, Option<String>) {
         let why = if too_large {
             let limit = limits.kept_file;
@@ -202,7 +202,7 @@ impl KeptFiles {
     fn count_kept(&mut self, facts: &mut FileFacts, limit: u64) -> Option<String> {
         let bytes = facts.kept.as_ref().map_or(0, |kept| kept.len() as u64);
         if self.bytes + bytes > limit {
-            // The file goes and not the layer; that it was not read is a gap in the report.
+            // Drop the content, not the layer. The report shows it as a gap.
             facts.kept = None;
             return Some(format!(
                 "the files to be read exceed the limit of {limit} bytes (kept-total); it is not read"
@@ -212,7 +212,7 @@ impl KeptFiles {
         None
     }
 
-    /// The entry, with the facts of the first file like it. Objects do not share: of them one allocation is one inode.
+    /// Shares the facts of equal files. Objects are not shared, because their allocation identifies the inode.
     pub(crate) fn share(&mut self, entry: LayerEntry) -> LayerEntry {
         match plain_file(&entry) {
             Some(plain) => self.plain(plain),
@@ -220,7 +220,7 @@ impl KeptFiles {
         }
     }
 
-    /// The entry of a file without content, with the facts of the first file like it.
+    /// The entry of a file without kept content, with shared facts.
     pub(super) fn plain(&mut self, plain: PlainFile) -> LayerEntry {
         if let Some(facts) = self.alike.get(&plain) {
             return LayerEntry::File(Arc::clone(facts));
@@ -240,7 +240,7 @@ impl KeptFiles {
     }
 }
 
-/// The file without content that an entry is.
+/// The facts of an entry, if it is a file without kept content.
 pub(super) fn plain_file(entry: &LayerEntry) -> Option<PlainFile> {
     match entry {
         LayerEntry::File(facts) if facts.is_plain() => Some((facts.bytes, facts.mode, facts.uid, facts.gid)),
@@ -248,16 +248,16 @@ pub(super) fn plain_file(entry: &LayerEntry) -> Option<PlainFile> {
     }
 }
 
-/// The bytes of a text that is kept for what a shell may read of it.
+/// The maximum bytes of a text that is kept because a shell may read it.
 const SHELL_TEXT: u64 = 64 << 10;
 
-/// Whether a text, whatever its name, names a variable of the loader: a script may read it.
+/// Whether a text names a loader variable. A script may read such a file under any name.
 fn names_loader_variable(text: &[u8]) -> bool {
     let names = [&b"LD_LIBRARY_PATH"[..], b"LD_PRELOAD"];
     names.iter().any(|name| memchr::memmem::find(text, name).is_some())
 }
 
-/// Whether a file is a script for a shell: it may stand between a container's command and its program.
+/// Whether a file is a shell script. It may be between a container's command and its program.
 fn is_shell_script(content: &[u8]) -> bool {
     let first = content.split(|&byte| byte == b'\n').next().unwrap_or_default();
     let mut words = first
@@ -281,11 +281,10 @@ fn shape(start: Vec<u8>, names: &NameMatcher, head_limit: usize) -> ContentKind<
     ContentKind::Elf(stream)
 }
 
-/// Reads a file: the same facts as the same file in a layer gives. The second value says that the file was to be kept
-/// but is larger than the limit for it. Where its size is known, only the first few `bytes` are read of one whose content
-/// tells nothing.
+/// Reads a file and returns the same facts as for the file in a layer, and whether it should be kept but is too large.
+/// If the size is known, content that does not matter is skipped.
 ///
-/// Errors: What `reader` gives.
+/// Errors: Those of `reader`.
 pub fn read_file_facts(
     path: &RootPath,
     (mode, bytes): (u16, Option<u64>),
@@ -306,5 +305,5 @@ pub fn read_file_facts(
     Ok(file.finish())
 }
 
-/// The bytes by which an object is told from other files, and some more.
+/// The bytes read first, enough to recognize an object or a script.
 const START: u64 = 64;

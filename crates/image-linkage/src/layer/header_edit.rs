@@ -1,4 +1,4 @@
-//! The headers of one member, written anew with another name or another link target; all else stays as it is.
+//! Rewrites the headers of one member with a new name, link target, size or type. Everything else is unchanged.
 
 use super::pax;
 use super::tar_header::{BLOCK, Block, KIND, LINK, MAGIC, NAME, PREFIX, SIZE, SUM, VERSION, put};
@@ -8,21 +8,21 @@ use super::tar_member::TarMember;
 pub(crate) struct HeaderChange<'a> {
     pub name: Option<&'a [u8]>,
     pub link: Option<&'a [u8]>,
-    /// The bytes of its content.
+    /// The size of the content in bytes.
     pub size: Option<u64>,
-    /// Its type flag, such as `1` for a hard link.
+    /// The type flag, such as `1` for a hard link.
     pub kind: Option<u8>,
 }
 
 impl HeaderChange<'_> {
-    /// Whether the headers stay as they are.
+    /// Whether nothing changes.
     pub(crate) fn is_nothing(&self) -> bool {
         self.name.is_none() && self.link.is_none() && self.size.is_none() && self.kind.is_none()
     }
 }
 
-/// The headers of a member, whose own `raw` headers are, with what changes. A GNU long name becomes a record. The member is
-/// no sparse file.
+/// The headers of a member with changes applied; `raw` holds the original headers. GNU long names become PAX records.
+/// The member must not be sparse.
 ///
 /// Errors: Why the headers cannot be changed.
 pub(crate) fn edit_headers(raw: &[u8], member: &TarMember, change: &HeaderChange<'_>) -> Result<Vec<u8>, String> {
@@ -30,7 +30,7 @@ pub(crate) fn edit_headers(raw: &[u8], member: &TarMember, change: &HeaderChange
     pax::for_each_record(raw.get(member.records.clone()).unwrap_or_default(), |_, key, value| {
         let goes = match key {
             b"path" | b"linkpath" => true,
-            // It counts in the place of the size in the header (POSIX.1-2017, pax, "pax Extended Header").
+            // It overrides the size in the header (POSIX.1-2017, pax, "pax Extended Header").
             b"size" => change.size.is_some(),
             _ => false,
         };
@@ -49,7 +49,7 @@ pub(crate) fn edit_headers(raw: &[u8], member: &TarMember, change: &HeaderChange
         }
         put(&mut own, place, text);
     }
-    // It is a part of the name; in GNU's format the field holds times, which nobody reads.
+    // The prefix is part of the name. In GNU format the field holds times that nobody reads.
     put(&mut own, PREFIX, b"");
     if let Some(size) = change.size {
         put(&mut own, SIZE, format!("{size:011o}").as_bytes());
@@ -67,10 +67,10 @@ pub(crate) fn edit_headers(raw: &[u8], member: &TarMember, change: &HeaderChange
     Ok(out)
 }
 
-/// One record: its length, which counts itself, the key and the value.
+/// One PAX record: its own length, key and value.
 fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
     let text = [b" ", key, b"=", value, b"\n"].concat();
-    // The length counts its own digits, and with them it may need one digit more.
+    // The length includes its own digits, which may add one more digit.
     let mut length = text.len();
     while length.to_string().len() + text.len() != length {
         length = length.to_string().len() + text.len();
@@ -81,7 +81,7 @@ fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
 /// A PAX header with these records.
 fn extended(records: &[u8]) -> Vec<u8> {
     let mut header = [0; BLOCK];
-    // A reader that knows no PAX unpacks the records as a file of this name.
+    // A reader without PAX support unpacks the records as a file with this name.
     put(&mut header, NAME, b"PaxHeaders/member");
     put(&mut header, 100..108, b"0000644");
     put(&mut header, SIZE, format!("{:011o}", records.len()).as_bytes());
@@ -95,9 +95,9 @@ fn extended(records: &[u8]) -> Vec<u8> {
 }
 
 fn sum(block: &mut Block) {
-    // The sum is taken with blanks in its own field (POSIX.1-2017, pax, "ustar Interchange Format").
+    // The checksum is computed with blanks in its own field (POSIX.1-2017, pax, "ustar Interchange Format").
     put(block, SUM, b"        ");
     let sum: u32 = block.iter().map(|&byte| u32::from(byte)).sum();
-    // Six digits, a NUL and a blank are what tars have always written here.
+    // By convention: six digits, a NUL and a blank.
     put(block, SUM, format!("{sum:06o}\0 ").as_bytes());
 }

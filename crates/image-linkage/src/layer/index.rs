@@ -1,4 +1,4 @@
-//! What a layer says: its entries, what it hides of the layers below, and what is odd about it.
+//! The content of a layer: its entries, whiteouts and problems.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,32 +12,32 @@ use crate::digest::{Digest, DigestHasher};
 use crate::elf::ElfFacts;
 use crate::path::RootPath;
 
-/// What one layer says: its entries and what it hides of the layers below.
+/// The content of one layer: its entries, and what it hides of lower layers.
 ///
-/// The order of the tar means nothing: whiteouts and opaque marks hide lower layers only, and the last entry
-/// of a path wins (image-spec, layer.md); a hard link keeps the file that stood there before it.
+/// The order of the tar does not matter. Whiteouts and opaque markers hide only lower layers, and the last entry of a
+/// path wins (image-spec, layer.md). A hard link keeps the file that its target was when the link was added.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayerIndex {
-    /// The digest of the blob as stored.
+    /// The digest of the stored blob.
     pub digest: Digest,
-    /// The bytes of the blob as stored.
+    /// The size of the stored blob in bytes.
     pub compressed_bytes: u64,
     /// The digest of the uncompressed tar.
     pub diff_id: Digest,
-    /// The bytes of the uncompressed tar.
+    /// The size of the uncompressed tar in bytes.
     pub bytes: u64,
-    /// What lies at each path.
+    /// The entry at each path.
     pub entries: LayerEntries,
-    /// Paths of lower layers that are deleted.
+    /// The deleted paths of lower layers.
     pub whiteouts: BTreeSet<RootPath>,
-    /// Directories whose content in lower layers is hidden.
+    /// The directories whose lower content is hidden.
     pub opaque: BTreeSet<RootPath>,
-    /// Damage and oddities, in the order of the stream.
+    /// Damage and oddities, in stream order.
     pub problems: Vec<LayerProblem>,
 }
 
 impl LayerIndex {
-    /// A layer that holds nothing and was read from nothing: its digests are those of no bytes.
+    /// An empty layer. Its digests are those of an empty input.
     pub fn empty() -> Self {
         let nothing = DigestHasher::default().finish();
         Self {
@@ -52,7 +52,7 @@ impl LayerIndex {
         }
     }
 
-    /// The bytes held of the paths of its entries, and of what they name.
+    /// The bytes of the entries' paths and of the names in their facts.
     pub fn name_bytes(&self) -> u64 {
         let folders = self.entries.folders();
         let entries = folders.flat_map(|(folder, names)| names.iter().map(move |(name, entry)| (folder, name, entry)));
@@ -60,12 +60,12 @@ impl LayerIndex {
         bytes.sum::<usize>() as u64
     }
 
-    /// The bytes held of what its objects name.
+    /// The bytes of the names in the facts of objects.
     pub fn object_bytes(&self) -> u64 {
         self.entries.values().map(LayerEntry::object_bytes).sum::<usize>() as u64
     }
 
-    /// The bytes held of files whose content is kept.
+    /// The bytes of kept file content.
     pub fn kept_bytes(&self) -> u64 {
         let kept = self.entries.values().filter_map(|entry| match entry {
             LayerEntry::File(facts) => facts.kept.as_ref(),
@@ -74,7 +74,7 @@ impl LayerIndex {
         kept.map(|kept| kept.len() as u64).sum()
     }
 
-    /// Where a hard link to `target` ends, and what the layer holds there: nothing where the file is one of a layer below.
+    /// Follows a hard link. Returns its final target and the entry there; `None` if a lower layer has the file.
     pub(crate) fn follow_hardlink<'l>(&'l self, mut target: &'l RootPath) -> (&'l RootPath, Option<&'l LayerEntry>) {
         for _ in 0..HARDLINK_DEPTH {
             match self.entries.get(target.as_bytes()) {
@@ -86,41 +86,40 @@ impl LayerIndex {
     }
 }
 
-/// Hard links that lead to hard links are followed this far. No tar needs more than one; two that lead to each other
-/// would be followed for ever.
+/// The maximum length of a hard link chain. Tars need one; two links to each other would never end.
 const HARDLINK_DEPTH: usize = 40;
 
-/// What lies at one path of a layer.
+/// The entry at one path of a layer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum LayerEntry {
-    /// A directory, and who may pass it.
+    /// A directory with its access rights.
     Directory(NodeAccess, Option<Arc<AccessList>>),
-    /// A regular file, and what was read from it.
+    /// A regular file with its facts.
     File(Arc<FileFacts>),
-    /// A symbolic link and its target, as written.
+    /// A symbolic link with its raw target.
     Symlink(#[serde(with = "serde_bytes")] Box<[u8]>),
-    /// Another name for a file of this layer, or of a lower one.
+    /// A hard link to a file of this layer or a lower one.
     Hardlink(RootPath),
     /// A device, a FIFO or a socket.
     Special,
 }
 
 impl LayerEntry {
-    /// The bytes that it holds of names, beside its path.
+    /// The bytes of names in memory, without the path.
     pub(crate) fn name_bytes(&self) -> usize {
         let list_bytes = |list: &Option<Arc<AccessList>>| list.as_deref().map_or(0, AccessList::bytes);
         match self {
             Self::Symlink(target) => target.len(),
-            // Held once more by `hard_links` of the layer that is read, beside the path.
+            // Also stored in `hard_links` while the layer is read.
             Self::Hardlink(target) => 3 * target.as_bytes().len(),
-            // The content of kept files has a bound of its own.
+            // Kept content has its own limit.
             Self::File(facts) => self.object_bytes() + list_bytes(&facts.access_list),
             Self::Directory(_, list) => list_bytes(list),
             Self::Special => 0,
         }
     }
 
-    /// The bytes among them that an object names.
+    /// The part of these bytes that comes from objects.
     pub(crate) fn object_bytes(&self) -> usize {
         match self {
             Self::File(facts) => facts.elf.as_ref().map_or(0, |elf| elf.text_bytes()),
@@ -129,73 +128,72 @@ impl LayerEntry {
     }
 }
 
-/// What was read from a regular file as it passed.
+/// The facts of a regular file.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FileFacts {
-    /// The size in bytes, holes of sparse files included.
+    /// The size in bytes, including holes of sparse files.
     pub bytes: u64,
-    /// The permission bits, with set-user-ID and set-group-ID.
+    /// The permission bits, including set-user-ID and set-group-ID.
     pub mode: u16,
-    /// The user that owns it.
+    /// The owning user.
     pub uid: u32,
-    /// The group that owns it.
+    /// The owning group.
     pub gid: u32,
-    /// What it gives the process that it is executed as.
+    /// The file capabilities.
     pub capabilities: Option<FileCapabilities>,
-    /// Who else may use it.
+    /// The access control list.
     pub access_list: Option<Arc<AccessList>>,
-    /// The facts of an ELF object; `None` for every file that does not begin with the ELF magic number.
+    /// The ELF facts; `None` for files without the ELF magic number.
     pub elf: Option<Box<ElfFacts>>,
-    /// The whole content of a small file that a later stage reads; of a list of installed files, the lines of libraries
-    /// and modules.
+    /// The content of a small file for later stages. Lists of installed files are reduced to libraries and modules.
     #[serde(with = "serde_bytes")]
     pub kept: Option<Box<[u8]>>,
-    /// The SHA-256 in hexadecimal, of files whose identity matters.
+    /// The hexadecimal SHA-256, for files whose identity matters.
     pub sha256: Option<Box<str>>,
 }
 
 impl FileFacts {
-    /// Whether no more is known than size, mode and owner. Facts of such files are shared by all that are alike.
+    /// Whether only size, mode and owner are known. Equal files share such facts.
     pub fn is_plain(&self) -> bool {
         let has_access = self.capabilities.is_some() || self.access_list.is_some();
         !has_access && self.elf.is_none() && self.kept.is_none() && self.sha256.is_none()
     }
 
-    /// Its owner and permission bits.
+    /// The owner and permission bits.
     pub(crate) fn access(&self) -> NodeAccess {
         let Self { mode, uid, gid, .. } = *self;
         NodeAccess { mode, uid, gid }
     }
 }
 
-/// Damage or an oddity in a layer that does not stop the audit.
+/// Damage or an oddity that does not stop the audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerProblem {
-    /// The member it concerns.
+    /// The affected member.
     pub path: RootPath,
-    /// What is odd about it, as a sentence fragment.
+    /// The description, as a sentence fragment.
     pub what: String,
-    /// What it means for a verdict.
+    /// The effect on a verdict.
     pub kind: ProblemKind,
 }
 
-/// What a problem means for a verdict.
+/// The effect of a problem on a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ProblemKind {
-    /// Worth a word; everything was read.
+    /// Informational; everything was read.
     Odd,
-    /// Something was not read that a later stage would have looked at: a gap.
+    /// A file was not read that a later stage needs: a gap.
     Unread,
-    /// No engine unpacks the layer, so that no container is ever made of it: a gap.
+    /// No engine can unpack the layer, so no container can exist: a gap.
     Refused,
 }
 
-/// What a blob is compared with. `None` where the source does not say.
+/// The expected identity of a blob. `None` if the source does not know it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ExpectedBlob<'a> {
-    /// The digest of the blob as stored.
+    /// The digest of the stored blob.
     pub digest: Option<&'a Digest>,
-    /// The size of the blob as stored, in bytes.
+    /// The size of the stored blob in bytes.
     pub size: Option<u64>,
     /// The digest of the uncompressed tar.
     pub diff_id: Option<&'a Digest>,
@@ -207,6 +205,6 @@ pub struct ExpectedBlob<'a> {
 pub struct LayerError {
     /// The digest or name of the layer.
     pub layer: String,
-    /// What is wrong, where, and what to do.
+    /// The problem, its place, and a remedy.
     pub reason: String,
 }

@@ -1,7 +1,7 @@
-//! The index of a layer as bytes, for who keeps it: what the uncompressed tar says, not how the blob is stored.
+//! Serializes a layer index for storage. Covers the uncompressed tar, not how its blob is stored.
 //!
-//! Frames follow each other, each with its length in front: the head, then folders with a thousand entries together, and
-//! an empty frame at the end. Neither way is the whole ever held beside the index.
+//! The format is a sequence of frames with a length prefix: a head, folders with about a thousand entries each, and an
+//! empty frame. Neither side holds the whole in memory beside the index.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -15,25 +15,25 @@ use super::layer_entries::LayerEntries;
 use crate::digest::Digest;
 use crate::path::RootPath;
 
-/// The entries of one frame, at least, where there are more behind it; of one folder in it, at most.
+/// The number of entries that completes a frame, and the maximum of one folder's entries in it.
 const FRAME_ENTRIES: usize = 1024;
 
 /// Diff id, bytes, whiteouts, opaque directories, problems.
 type LayerHead = (Digest, u64, BTreeSet<RootPath>, BTreeSet<RootPath>, Vec<LayerProblem>);
 
-/// An entry as it is written: most are files without content, which take no more than is known of them.
+/// An entry in serialized form. Most are files without kept content and store only four numbers.
 #[derive(Serialize, Deserialize)]
 enum StoredEntry<E> {
     Plain(PlainFile),
     Other(E),
 }
 
-/// Folders by path, each with its entries, or a part of them, by name.
+/// Folders by path, each with its entries by name or a part of them.
 type StoredFolders<'f, P, E> = Vec<(P, Vec<(&'f Bytes, StoredEntry<E>)>)>;
 
-/// Writes what the tar of a layer says.
+/// Writes the index of a layer.
 ///
-/// Errors: What `to` gives.
+/// Errors: Those of `to`.
 pub fn write_index(index: &LayerIndex, to: &mut impl Write) -> io::Result<()> {
     let LayerIndex {
         diff_id,
@@ -68,9 +68,9 @@ pub fn write_index(index: &LayerIndex, to: &mut impl Write) -> io::Result<()> {
     write_frame(&frame, to)
 }
 
-/// Reads what [`write_index`] has written, as the index of a blob that is not compressed.
+/// Reads an index written by [`write_index`], as that of an uncompressed blob.
 ///
-/// Errors: What `from` gives, and bytes that are no index; none make it panic.
+/// Errors: Those of `from`, and malformed bytes. Never panics.
 pub fn read_index(from: &mut impl Read) -> io::Result<LayerIndex> {
     let head = read_frame(from)?;
     let (diff_id, bytes, whiteouts, opaque, problems): LayerHead = decode(&head)?;
@@ -113,7 +113,7 @@ fn write_frame(frame: &impl Serialize, to: &mut impl Write) -> io::Result<()> {
 fn read_frame(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
-    // No room is made for what the length only promises.
+    // Do not reserve memory based on an unverified length.
     let mut bytes = Vec::new();
     from.take(u32::from_le_bytes(length).into()).read_to_end(&mut bytes)?;
     Ok(bytes)

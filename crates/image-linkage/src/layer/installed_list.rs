@@ -1,5 +1,5 @@
-//! The lists of installed files that package managers keep in an image: read, kept for their libraries and modules, and
-//! written without the files that go.
+//! The lists of installed files of package managers: parsed, reduced to libraries and modules, and written without
+//! removed files.
 
 use std::collections::BTreeSet;
 
@@ -7,48 +7,49 @@ use csv::{ByteRecord, ReaderBuilder, WriterBuilder};
 
 use crate::path::RootPath;
 
-/// The form of a list of installed files.
+/// The format of a list of installed files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InstalledList {
-    /// `RECORD` of a wheel: path, hash and size in CSV, from the folder of packages (`PyPA`, "Recording installed projects").
+    /// `RECORD` of a wheel: path relative to site-packages, hash and size in CSV (`PyPA`, "Recording installed
+    /// projects").
     Record,
-    /// `.list` of dpkg: an absolute path in each line.
+    /// dpkg's `.list`: an absolute path in each line.
     DpkgPaths,
-    /// `.md5sums` of dpkg: a sum, two blanks and a path without its first slash (`dpkg --verify` reads it).
+    /// dpkg's `.md5sums`: checksum, two blanks and a path without its leading slash (read by `dpkg --verify`).
     DpkgSums,
 }
 
-/// A file that a list of installed files names.
+/// A file named by a list of installed files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedFile {
-    /// Where it was installed.
+    /// The installed path.
     pub path: RootPath,
-    /// Its size in bytes, where the list has it.
+    /// The size in bytes, if listed.
     pub bytes: Option<u64>,
 }
 
-/// Whether a package manager keeps at this path which files are installed, whole or for one package.
+/// Whether the path is a package manager's list of installed files.
 pub fn is_installed_list(path: &RootPath) -> bool {
     InstalledList::of_path(path).is_some()
 }
 
-/// The files that the list at `path` names, in its order; none where no such list lies at the path.
+/// The files named by the list at `path`, in order; empty if the path is not such a list.
 pub fn listed_files(path: &RootPath, content: &[u8]) -> Vec<ListedFile> {
     let list = InstalledList::of_path(path);
     let lines = list.map(|list| list.lines(path, content)).unwrap_or_default();
     lines.into_iter().filter_map(|(_, file)| file).collect()
 }
 
-/// Whether a file is a shared library, or an extension module, by its name.
+/// Whether a name is that of a shared library or extension module.
 pub fn is_library_name(name: &[u8]) -> bool {
     name.ends_with(b".so") || memchr::memmem::find(name, b".so.").is_some()
 }
 
 impl InstalledList {
-    /// The form of the list at `path`; `None` for what is no such list.
+    /// The format of the list at `path`; `None` if it is not such a list.
     pub(crate) fn of_path(path: &RootPath) -> Option<Self> {
         let name = path.name();
-        // The name first: every path of an image is asked about.
+        // Check the name first: this runs for every path of an image.
         let form = match () {
             () if name == b"RECORD" => Self::Record,
             () if name.ends_with(b".list") => Self::DpkgPaths,
@@ -63,9 +64,9 @@ impl InstalledList {
         is_there.then_some(form)
     }
 
-    /// The content of the list at `path` without the lines of the files that are `gone`, each as it is written.
+    /// The list without the lines of the `gone` files. Other lines are unchanged.
     pub(crate) fn remove_files(self, path: &RootPath, content: &[u8], gone: &BTreeSet<RootPath>) -> Vec<u8> {
-        // Debian's packages named files below /lib that lie below /usr/lib since the two were merged.
+        // On a merged /usr, Debian packages still list files in /lib that are in /usr/lib.
         let merged =
             |file: &RootPath| self != Self::Record && gone.contains(&RootPath::from("usr").join(file.as_bytes()));
         let is_gone = |file: &ListedFile| gone.contains(&file.path) || merged(&file.path);
@@ -74,8 +75,8 @@ impl InstalledList {
         stay.map(|(line, _)| line).collect::<Vec<_>>().concat()
     }
 
-    /// The same list with what later stages ask for: the lines of libraries and modules of Python, without hashes. A
-    /// `RECORD` of PyTorch has 1 MB, mostly headers and hashes.
+    /// The list reduced to libraries and Python modules, without hashes. A `RECORD` of PyTorch has 1 MB, mostly headers
+    /// and hashes.
     pub(super) fn essence(self, path: &RootPath, content: &[u8]) -> Vec<u8> {
         let matters = |name: &[u8]| is_library_name(name) || name.ends_with(b".py");
         if self != Self::Record {
@@ -87,14 +88,14 @@ impl InstalledList {
         for (_, record) in records(content) {
             let field = |number| record.get(number).unwrap_or_default();
             if matters(RootPath::new(field(0)).name()) {
-                // Into a vector nothing fails.
+                // Writing to a vector cannot fail.
                 let _written = writer.write_record([field(0), b"", field(2)]);
             }
         }
         writer.into_inner().unwrap_or_default()
     }
 
-    /// The lines of the list at `path`, each as it is written, and the file that it names.
+    /// The raw lines of the list at `path`, each with the file it names.
     fn lines<'c>(self, path: &RootPath, content: &'c [u8]) -> Vec<(&'c [u8], Option<ListedFile>)> {
         if self == Self::Record {
             let site = path.parent().parent();
@@ -119,10 +120,10 @@ impl InstalledList {
     }
 }
 
-/// The file of a record: its path from the folder of packages, or from the root.
+/// The file of a record. Its path is relative to site-packages or absolute.
 fn recorded_file(site: &RootPath, record: &ByteRecord) -> Option<ListedFile> {
     let written = record.get(0)?;
-    // Installers may leave the size out.
+    // The size is optional.
     let listed = record.get(2).and_then(|bytes| std::str::from_utf8(bytes).ok());
     Some(ListedFile {
         path: if written.starts_with(b"/") {
@@ -134,7 +135,7 @@ fn recorded_file(site: &RootPath, record: &ByteRecord) -> Option<ListedFile> {
     })
 }
 
-/// The records of a CSV text, each with its bytes and those of its line's end.
+/// The records of a CSV text, each with its raw bytes including the line end.
 fn records(content: &[u8]) -> Vec<(&[u8], ByteRecord)> {
     let mut reader = ReaderBuilder::new()
         .has_headers(false)
@@ -142,10 +143,10 @@ fn records(content: &[u8]) -> Vec<(&[u8], ByteRecord)> {
         .from_reader(content);
     let (mut found, mut start) = (Vec::new(), 0);
     let mut record = ByteRecord::new();
-    // Records of any length are taken, and a slice is read without errors.
+    // Flexible records and a slice as input: reading cannot fail.
     while reader.read_byte_record(&mut record).unwrap_or(false) {
         let read = usize::try_from(reader.position().byte()).unwrap_or(content.len());
-        // The reader takes the second half of "\r\n" with the next record.
+        // The reader consumes the "\n" of "\r\n" with the next record.
         let is_half = content
             .get(read.wrapping_sub(1)..)
             .is_some_and(|rest| rest.starts_with(b"\r\n"));
@@ -153,7 +154,7 @@ fn records(content: &[u8]) -> Vec<(&[u8], ByteRecord)> {
         found.push((content.get(start..end).unwrap_or_default(), record.clone()));
         start = end;
     }
-    // Empty lines at the end are part of no record.
+    // Trailing empty lines belong to no record.
     let rest = content.get(start..).filter(|rest| !rest.is_empty());
     found.extend(rest.map(|rest| (rest, ByteRecord::new())));
     found
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_loses_the_lines_of_files_that_go_and_no_other() {
+    fn a_record_loses_only_the_lines_of_removed_files() {
         let list = "opt/lib/python3/site-packages/x-1.dist-info/RECORD";
         let content = "x/a.so,sha256=1,5\r\nx/ab.so,sha256=2,6\n\"x/b,\"\"c\"\".so\",,\n../../../bin/x,,\n/opt/y,,\nx-1.dist-info/RECORD,,";
         let site = "opt/lib/python3/site-packages";
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_of_dpkg_lose_files_by_their_old_and_their_new_place() {
+    fn dpkg_lists_lose_files_by_path_before_and_after_usr_merge() {
         let gone = ["usr/lib/liba.so", "usr/bin/b c"];
         let (paths, sums) = ("var/lib/dpkg/info/x:amd64.list", "var/lib/dpkg/info/x:amd64.md5sums");
         assert_eq!(
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_kept_with_its_libraries_and_modules_alone_and_reads_the_same() {
+    fn a_reduced_list_has_the_same_libraries_and_modules() {
         let list = RootPath::from("opt/lib/python3/site-packages/x-1.dist-info/RECORD");
         let content = "x/a.so.1,sha256=1,5\r\nx/a.h,sha256=2,6\n\"x/b,\"\"c\"\".so\",,\n../../../bin/x,,\n\n\
                        /opt/y.py,sha256=3,7\nx/__pycache__/y.cpython-311.pyc,,\n../../lib.so/z,,";

@@ -1,8 +1,7 @@
-//! Which files of a layer are more than a name: whose bytes are kept, whose identity is hashed, and which
-//! strings and symbols are looked for.
+//! Which files of a layer are kept or hashed, and which strings and symbols are searched for.
 //!
-//! The files that the loader itself reads are kept whoever asks. Everything else is a [`FileInterest`] that comes in:
-//! it is all that ties an index to the questions asked later, and its fingerprint says which index answers which.
+//! Files that the loader itself reads are always kept. Everything else comes in as a [`FileInterest`]. The index
+//! depends on later questions only through it, and its fingerprint tells which index can answer which questions.
 
 use std::collections::BTreeSet;
 
@@ -12,51 +11,51 @@ use crate::elf::mentions::NameMatcher;
 use crate::limits::Limits;
 use crate::path::RootPath;
 
-/// A hash over the sources that make a [`LayerIndex`](super::index::LayerIndex) of bytes (`build.rs`).
+/// A hash of the sources that produce a [`LayerIndex`](super::index::LayerIndex) (`build.rs`).
 const INDEX_SOURCES: &str = env!("INDEX_SOURCES");
 
-/// How a layer or a folder is read into an index. The default keeps what the loader reads, and looks for nothing.
+/// How a layer or a directory is indexed. By default, keeps what the loader reads and searches for nothing.
 #[derive(Clone, Default)]
 pub struct IndexOptions {
-    /// The bounds on everything that the bytes can drive.
+    /// The limits on everything that the input can drive.
     pub limits: Limits,
-    /// What is looked for.
+    /// The files to keep and the names to search for.
     pub interest: FileInterest,
 }
 
 impl IndexOptions {
-    /// A digest over all that makes an index of a layer beside its bytes.
+    /// A digest of everything except the bytes that determines an index.
     pub fn fingerprint(&self) -> Digest {
         let Self { limits, interest } = self;
-        // The names of the limits and their numbers: one that is added counts without being listed here.
+        // The debug output includes every limit, so a new one is covered automatically.
         Digest::of(format!("{} {limits:?}", interest.fingerprint()).as_bytes())
     }
 }
 
-/// What is to be found in layers, as lists whose order means nothing.
+/// The files to keep and the names to search for, as unordered lists.
 ///
-/// Files are named by patterns of their path in the image: `*` stands for any bytes of one component, `**` for any
-/// components, and a name alone is that of a file in any folder.
+/// Files are named by path patterns: `*` matches any bytes of one component, `**` any number of components. A bare name
+/// matches a file in any directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WantedFiles {
-    /// The files whose whole content is kept, within [`Limits::kept_file`].
+    /// Files kept in full, up to [`Limits::kept_file`].
     pub kept: BTreeSet<String>,
-    /// The files that are hashed (SHA-256).
+    /// Files to hash (SHA-256).
     pub hashed: BTreeSet<String>,
-    /// The names that are looked for in every byte of ELF objects, as evidence of a dlopen.
+    /// Names to search for in ELF objects, as evidence of a dlopen.
     pub names: BTreeSet<String>,
-    /// The beginnings of the dynamic symbols that are kept of ELF objects.
+    /// Prefixes of the dynamic symbols to keep.
     pub symbol_prefixes: BTreeSet<String>,
-    /// The files whose whole content is kept where it holds one of `text_words`, within [`Limits::searched_file`]; where any
-    /// are asked for, scripts of whatever name are, too.
+    /// Files kept in full if they contain one of `text_words`, up to [`Limits::searched_file`]. If any are given,
+    /// scripts with any name are included.
     pub texts: BTreeSet<String>,
-    /// The files among `texts` that are not.
+    /// Exceptions to `texts`.
     pub no_texts: BTreeSet<String>,
-    /// What is looked for in every byte of them.
+    /// Words to search for in these files.
     pub text_words: BTreeSet<String>,
 }
 
-/// What is looked for in layers, ready to be matched.
+/// The compiled form of [`WantedFiles`].
 #[derive(Clone, Default)]
 pub struct FileInterest {
     wanted: WantedFiles,
@@ -69,7 +68,7 @@ pub struct FileInterest {
 }
 
 impl From<WantedFiles> for FileInterest {
-    /// Looks for what `wanted` lists.
+    /// Compiles the lists.
     fn from(wanted: WantedFiles) -> Self {
         let patterns = |list: &BTreeSet<String>| list.iter().map(|text| PathPattern::new(text)).collect();
         Self {
@@ -85,8 +84,8 @@ impl From<WantedFiles> for FileInterest {
 }
 
 impl FileInterest {
-    /// A digest over all that is asked and over what reads it: an index that was made with the same one is as good as
-    /// one that is made now, where the limits are the same.
+    /// A digest of the lists and of the code that reads layers. With equal fingerprints and limits, an old index is as
+    /// good as a new one.
     pub fn fingerprint(&self) -> Digest {
         let mut hasher = DigestHasher::default();
         hasher.update(INDEX_SOURCES.as_bytes());
@@ -94,7 +93,7 @@ impl FileInterest {
         let objects = [&wanted.kept, &wanted.hashed, &wanted.names, &wanted.symbol_prefixes];
         let texts = [&wanted.texts, &wanted.no_texts, &wanted.text_words];
         for list in objects.into_iter().chain(texts) {
-            // Lengths go in too, or a text could move from one list's end to the next one's start unseen.
+            // Include lengths. Otherwise a text could move from the end of one list to the start of the next unnoticed.
             hasher.update(&(list.len() as u64).to_le_bytes());
             for text in list {
                 hasher.update(&(text.len() as u64).to_le_bytes());
@@ -104,12 +103,12 @@ impl FileInterest {
         hasher.finish()
     }
 
-    /// Whether the whole content of the file may be kept, for its place or for what it holds.
+    /// Whether the file may be kept, because of its path or its content.
     pub fn may_keep(&self, path: &RootPath) -> bool {
         self.keeps_content(path) || self.wanted_words(path).is_some()
     }
 
-    /// Whether the whole content of the file is kept.
+    /// Whether the file is always kept.
     pub(super) fn keeps_content(&self, path: &RootPath) -> bool {
         loader_reads(path) || is_one(&self.kept, path)
     }
@@ -119,30 +118,30 @@ impl FileInterest {
         is_one(&self.hashed, path)
     }
 
-    /// What a file has to hold for its content to be kept; `None` where that does not matter.
+    /// The words that a file must contain to be kept; `None` if its content does not decide.
     pub(super) fn wanted_words(&self, path: &RootPath) -> Option<&NameMatcher> {
         let is_text = is_one(&self.texts, path) && !is_one(&self.no_texts, path);
         is_text.then_some(&self.text_words)
     }
 
-    /// What a script has to hold for its content to be kept, whatever its name; `None` where no texts are asked for.
+    /// The words that a script with any name must contain to be kept; `None` if no texts are requested.
     pub(super) fn script_words(&self, path: &RootPath) -> Option<&NameMatcher> {
         (!self.texts.is_empty() && !is_one(&self.no_texts, path)).then_some(&self.text_words)
     }
 
-    /// What is looked for in ELF objects.
+    /// The names to search for in ELF objects.
     pub(super) fn names(&self) -> &NameMatcher {
         &self.names
     }
 }
 
-/// Whether the path is one of some pattern.
+/// Whether any pattern matches the path.
 fn is_one(patterns: &[PathPattern], path: &RootPath) -> bool {
     let parts = PathParts::new(path);
     patterns.iter().any(|pattern| pattern.matches(&parts))
 }
 
-/// Whether the file is a dynamic loader, or one that a dynamic loader or ldconfig reads.
+/// Whether the file is a dynamic loader, or is read by a dynamic loader or ldconfig.
 fn loader_reads(path: &RootPath) -> bool {
     let name = path.name();
     let parent = path.parent();
@@ -150,22 +149,22 @@ fn loader_reads(path: &RootPath) -> bool {
     let folder = parent.rsplit(|&byte| byte == b'/').next();
     is_loader(name)
         || (parent == b"etc" && name == b"ld.so.conf")
-        // In /etc it may be a link to a file elsewhere, which mostly has the same name; and a glibc with a folder of its own,
-        // such as Nix's, has its own files there.
+        // Matched in any directory: /etc/ld.so.cache may be a link, usually to a file of the same name, and a glibc
+        // with its own prefix, such as Nix's, has its own.
         || name == b"ld.so.cache"
         || name.ends_with(b".so.preload")
-        // musl's directories; a loader elsewhere has its own `etc` beside its folder.
+        // musl's search path file. A loader with another prefix has its own `etc`.
         || (folder == Some(b"etc") && is_musl_path(name))
-        // `ld.so.conf` may include files of any folder and any name; in practice they have one of these.
+        // `ld.so.conf` may include any file; in practice it has one of these names.
         || name.ends_with(b".conf")
         || folder == Some(b"ld.so.conf.d")
 }
 
-/// Whether a file of this name is a dynamic loader: its bytes hold the default directories.
+/// Whether a file name is that of a dynamic loader. Its bytes contain the default directories.
 fn is_loader(name: &[u8]) -> bool {
     let stem = [
         &b"ld-linux"[..],
-        // The file had its version in its name until glibc 2.34.
+        // Before glibc 2.34 the file name contained the version.
         b"ld-2.",
         b"ld-musl-",
         b"ld64.so.",
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_loader_reads_is_kept_though_nobody_asks() {
+    fn files_that_the_loader_reads_are_always_kept() {
         let keeps = |path: &str| FileInterest::default().keeps_content(&RootPath::from(path));
         for path in [
             "etc/ld.so.cache",
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_asked_for_is_kept_and_hashed() {
+    fn only_requested_files_are_kept_and_hashed() {
         let interest = FileInterest::from(WantedFiles {
             kept: list(&["var/lib/dpkg/status"]),
             hashed: list(&["libz.so*"]),
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_is_that_of_all_that_is_asked() {
+    fn the_fingerprint_covers_every_list() {
         let print = |lists: [&[&str]; 6]| {
             let [kept, hashed, names, symbol_prefixes, texts, text_words] = lists.map(list);
             let wanted = WantedFiles {

@@ -1,4 +1,4 @@
-//! What lies at each path of a layer, folder by folder: the files of one share its path.
+//! The entries of a layer, grouped by folder so that files share its path.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -7,16 +7,16 @@ use super::index::LayerEntry;
 use crate::name_map::NameMap;
 use crate::path::RootPath;
 
-/// The entries of a layer by path.
+/// The entries of a layer, by path.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LayerEntries {
-    /// No folder is empty.
+    /// Never contains an empty folder.
     folders: BTreeMap<RootPath, NameMap<LayerEntry>>,
     len: usize,
 }
 
 impl LayerEntries {
-    /// What lies at a path, as [`RootPath::as_bytes`] has it.
+    /// The entry at a path in the form of [`RootPath::as_bytes`].
     pub fn get(&self, path: &[u8]) -> Option<&LayerEntry> {
         let (folder, name) = split_name(path);
         Some(self.folders.get(folder)?.get(name)?.1)
@@ -27,7 +27,7 @@ impl LayerEntries {
         self.folders.get_mut(folder)?.get_mut(name)
     }
 
-    /// Puts an entry at a path and returns the one that it had.
+    /// Inserts an entry. Returns the previous one.
     pub fn insert(&mut self, path: &RootPath, entry: LayerEntry) -> Option<LayerEntry> {
         let (folder, name) = split_name(path.as_bytes());
         let before = match self.folders.get_mut(folder) {
@@ -38,7 +38,7 @@ impl LayerEntries {
         before
     }
 
-    /// Puts entries into a folder, by name.
+    /// Inserts entries into a folder.
     pub(crate) fn extend<'n>(&mut self, folder: RootPath, entries: impl Iterator<Item = (&'n [u8], LayerEntry)>) {
         let names = self.folders.entry(folder).or_default();
         for (name, entry) in entries {
@@ -46,7 +46,7 @@ impl LayerEntries {
         }
     }
 
-    /// Takes away what lies at a path.
+    /// Removes an entry.
     pub(crate) fn remove(&mut self, path: &RootPath) -> Option<LayerEntry> {
         let (folder, name) = split_name(path.as_bytes());
         let names = self.folders.get_mut(folder)?;
@@ -58,9 +58,9 @@ impl LayerEntries {
         Some(gone)
     }
 
-    /// The paths below `path`.
+    /// All paths below `path`.
     pub(crate) fn paths_below(&self, path: &RootPath) -> Vec<RootPath> {
-        // Behind the smallest name there can be, since none holds a NUL, what lies further below stands together.
+        // Deeper folders are contiguous from `path/\x01` on: a name contains no NUL, so that is the smallest one.
         let first = [path.as_bytes(), b"/\x01"].concat();
         let further = self
             .folders
@@ -74,20 +74,20 @@ impl LayerEntries {
             .collect()
     }
 
-    /// The folders that hold something, sorted by path, a folder before those below it, and what each holds by name.
+    /// The non-empty folders in path order, parents first, each with its entries by name.
     pub(crate) fn folders(&self) -> impl Iterator<Item = (&RootPath, &NameMap<LayerEntry>)> {
         self.folders.iter()
     }
 
-    /// The entries, sorted by folder, then by name.
+    /// The entries, sorted by folder and name.
     pub fn iter(&self) -> impl Iterator<Item = (RootPath, &LayerEntry)> {
         self.folders.iter().flat_map(paths)
     }
 
-    /// The hard links, in the order of [`Self::iter`], with the targets that they name.
+    /// The hard links and their targets, in the order of [`Self::iter`].
     pub(crate) fn hard_links(&self) -> impl Iterator<Item = (RootPath, &RootPath)> {
         self.folders.iter().flat_map(|(folder, names)| {
-            // Of all others not even the path is put together.
+            // Do not build the paths of other entries.
             names.iter().filter_map(move |(name, entry)| match entry {
                 LayerEntry::Hardlink(target) => Some((folder.child(name), target)),
                 _ => None,
@@ -95,7 +95,7 @@ impl LayerEntries {
         })
     }
 
-    /// The files whose content is kept, in the order of [`Self::iter`], with that content.
+    /// The kept files and their content, in the order of [`Self::iter`].
     pub fn kept_files(&self) -> impl Iterator<Item = (RootPath, &[u8])> {
         self.folders.iter().flat_map(|(folder, names)| {
             names.iter().filter_map(move |(name, entry)| match entry {
@@ -116,12 +116,12 @@ impl LayerEntries {
         all.map(|(_, entry)| entry)
     }
 
-    /// How many paths there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -133,7 +133,7 @@ fn paths<'a>(
     names.iter().map(|(name, entry)| (folder.child(name), entry))
 }
 
-/// A path as its folder and its name.
+/// Splits a path into folder and name.
 fn split_name(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|&byte| byte == b'/') {
         Some(at) => (

@@ -1,7 +1,7 @@
-//! The symbolic links of one layer, and the way through them to a directory.
+//! The symbolic links of one layer, and path resolution through them.
 //!
-//! A name costs time in proportion to its length, however deep it is and however many links there are: the
-//! hash of a path is made component by component, so that every directory on the way is looked up at once.
+//! Resolving a path takes time proportional to its length, independent of depth and of the number of links. The hash is
+//! built component by component, so each directory is looked up without rehashing the prefix.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
@@ -10,22 +10,22 @@ use super::index::LayerEntry;
 use super::layer_entries::LayerEntries;
 use crate::path::{self, RootPath};
 
-/// The components that all links of a layer together may lead through.
+/// The maximum number of components that all links of a layer may expand to.
 const STEPS: usize = 16_000_000;
 
-/// The links of a layer so far.
+/// The symbolic links of a layer so far.
 #[derive(Debug, Default)]
 pub(crate) struct LayerLinks {
     paths: HashSet<RootPath>,
-    /// Their hashes, by components. What is no longer a link may still be here.
+    /// The hashes of their paths. May contain paths that are no longer links.
     hashes: HashSet<u64>,
-    // At random, so that no layer can choose paths whose hashes meet.
+    // Randomly keyed, so that a layer cannot choose colliding paths.
     keys: RandomState,
-    /// The components that links have led through.
+    /// The components expanded so far.
     steps: usize,
 }
 
-/// A path on the way, with the state of its hash before each component.
+/// A path with the hash state before each component.
 struct HashedPath {
     path: Vec<u8>,
     hasher: DefaultHasher,
@@ -40,7 +40,7 @@ impl HashedPath {
         }
         self.path.extend_from_slice(part);
         self.hasher.write(part);
-        // Without a mark between components, `a/bc` and `ab/c` would have one hash.
+        // Without a separator, `a/bc` and `ab/c` would have the same hash.
         self.hasher.write_u8(b'/');
     }
 
@@ -53,9 +53,9 @@ impl HashedPath {
 }
 
 impl LayerLinks {
-    /// Adds or removes the link at `path`; says whether that changed anything.
+    /// Adds or removes a link. Returns whether that changed anything.
     pub(crate) fn set(&mut self, path: &RootPath, is_link: bool) -> bool {
-        // The hash stays behind: it costs a second look-up at most, and another path may share it.
+        // The hash stays: another path may share it, and it costs at most one extra lookup.
         if !is_link {
             return self.paths.remove(path);
         }
@@ -82,9 +82,9 @@ impl LayerLinks {
         }
     }
 
-    /// Resolves the links on the way to a directory; `None` past `limit` links.
+    /// Resolves the links in the path of a directory; `None` after more than `limit` links.
     ///
-    /// Errors: When the links of the layer have led through too many components.
+    /// Errors: The links of the layer expanded to too many components.
     pub(crate) fn follow(
         &mut self,
         directory: &RootPath,
@@ -107,17 +107,17 @@ impl LayerLinks {
                 continue;
             };
             followed += 1;
-            // The kernel follows no more either, and an engine that unpacks gets ELOOP.
+            // The kernel also stops here, and an engine that unpacks fails with ELOOP.
             if followed > limit {
                 return Ok(None);
             }
             trail.up();
             if target.starts_with(b"/") {
-                // An absolute target counts from the root of the image.
+                // An absolute target starts at the root of the image.
                 trail = self.trail();
             }
             let parts: Vec<&[u8]> = path::split_components(target).collect();
-            // Forty links with targets of thousands of components for each of a million names would take hours.
+            // Otherwise forty links with thousands of components for each of a million names would take hours.
             self.steps += parts.len();
             if self.steps > STEPS {
                 return Err(format!("the symbolic links lead through more than {STEPS} directories"));

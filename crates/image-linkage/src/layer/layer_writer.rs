@@ -1,6 +1,6 @@
-//! Writes the tar of a layer: owner 0, time 0, PAX records only for names that do not fit.
+//! Writes the tar of a layer: owner 0, time 0, and PAX records only for names that do not fit.
 //!
-//! Who writes gives the members in their order; what they are for is not known here.
+//! The caller provides the members in order.
 
 use std::io::{self, Read, Write};
 
@@ -9,12 +9,12 @@ use tar::{Builder, EntryType, Header};
 use super::tar_header::{BLOCK, LINK, NAME, padding, put};
 use crate::path::RootPath;
 
-/// The tar of a layer under way.
+/// A tar writer for layers.
 pub struct LayerWriter<W: Write> {
     tar: Builder<W>,
 }
 
-/// What a member is, beside its path.
+/// The header fields of a member, except its path.
 #[derive(Debug, Clone, Copy)]
 struct MemberHeader<'a> {
     kind: EntryType,
@@ -24,14 +24,14 @@ struct MemberHeader<'a> {
 }
 
 impl<W: Write> LayerWriter<W> {
-    /// A tar without members, which is written to `out`.
+    /// Starts an empty tar on `out`.
     pub fn new(out: W) -> Self {
         Self { tar: Builder::new(out) }
     }
 
-    /// A directory, mode 755.
+    /// Writes a directory with mode 755.
     ///
-    /// Errors: What `out` gives; so too for the others.
+    /// Errors: Those of `out`, as for the other methods.
     pub fn directory(&mut self, path: &RootPath) -> io::Result<()> {
         let name = [path.as_bytes(), b"/"].concat();
         let shape = MemberHeader {
@@ -43,7 +43,7 @@ impl<W: Write> LayerWriter<W> {
         self.append(&name, shape, io::empty())
     }
 
-    /// A regular file with the `bytes` bytes that `content` gives; fewer or more are an error.
+    /// Writes a regular file with `bytes` bytes from `content`. Fewer or more bytes are an error.
     pub fn file(&mut self, path: &RootPath, mode: u16, bytes: u64, mut content: impl Read) -> io::Result<()> {
         let shape = MemberHeader {
             kind: EntryType::Regular,
@@ -51,7 +51,7 @@ impl<W: Write> LayerWriter<W> {
             target: b"",
             bytes,
         };
-        // The header is written before the content: a file that changes meanwhile would shift all that follows.
+        // The header comes first, so a file that changes meanwhile would shift everything behind it.
         let mut counted = (&mut content).take(bytes);
         self.append(path.as_bytes(), shape, &mut counted)?;
         let missing = counted.limit();
@@ -61,7 +61,7 @@ impl<W: Write> LayerWriter<W> {
         Ok(())
     }
 
-    /// A regular file, mode 644, whose `bytes` bytes `content` writes.
+    /// Writes a regular file with mode 644. `content` writes its `bytes` bytes.
     pub fn file_by<E: From<io::Error>>(
         &mut self,
         path: &RootPath,
@@ -83,14 +83,14 @@ impl<W: Write> LayerWriter<W> {
         if counted.bytes != bytes {
             return Err(other_size(path, bytes).into());
         }
-        // The builder knows of a header alone, so that the last block is filled here.
+        // The builder wrote only the header, so pad the last block here.
         let padding = usize::try_from(padding(bytes)).unwrap_or(0);
         let zeros = [0; BLOCK];
         self.tar.get_mut().write_all(zeros.get(..padding).unwrap_or_default())?;
         Ok(())
     }
 
-    /// Writes a symbolic link to `target`, as written.
+    /// Writes a symbolic link with a raw target.
     pub fn symlink(&mut self, path: &RootPath, target: &[u8]) -> io::Result<()> {
         let shape = MemberHeader {
             kind: EntryType::Symlink,
@@ -101,9 +101,9 @@ impl<W: Write> LayerWriter<W> {
         self.append(path.as_bytes(), shape, io::empty())
     }
 
-    /// The mark that deletes `path` of the layers below (image-spec, layer.md, "Whiteouts").
+    /// Writes a whiteout that deletes `path` of lower layers (image-spec, layer.md, "Whiteouts").
     pub fn whiteout(&mut self, path: &RootPath) -> io::Result<()> {
-        // An empty file; the devices that overlayfs uses on a disk have no place in a layer.
+        // An empty file. The character devices that overlayfs uses are not allowed in layers.
         let name = [b".wh.", path.name()].concat();
         self.file(&path.parent().join(&name), 0o644, 0, io::empty())
     }
@@ -116,14 +116,14 @@ impl<W: Write> LayerWriter<W> {
     fn append(&mut self, name: &[u8], shape: MemberHeader<'_>, content: impl Read) -> io::Result<()> {
         let long = [("path", name), ("linkpath", shape.target)];
         let long = long.into_iter().filter(|(_, text)| text.len() > NAME.len());
-        // Not in ustar's prefix field, which takes only what can be cut at a fitting slash.
+        // Not the ustar prefix field, which needs a slash at the right position.
         self.tar.append_pax_extensions(long)?;
         let mut header = Header::new_ustar();
         header.set_entry_type(shape.kind);
         header.set_mode(shape.mode);
         header.set_uid(0);
         header.set_gid(0);
-        // No clock: the same files have to give the same digest.
+        // No clock: equal files must give an equal digest.
         header.set_mtime(0);
         header.set_size(shape.bytes);
         put(header.as_mut_bytes(), NAME, name);
@@ -136,11 +136,11 @@ impl<W: Write> LayerWriter<W> {
 fn other_size(path: &RootPath, bytes: u64) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
-        format!("{path} holds other than the expected {bytes} bytes"),
+        format!("{path} does not have the expected {bytes} bytes"),
     )
 }
 
-/// Counts what is written through it.
+/// Counts the bytes written through it.
 struct CountingWriter<'a, W> {
     inner: &'a mut W,
     bytes: u64,

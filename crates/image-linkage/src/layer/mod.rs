@@ -1,7 +1,7 @@
-//! One layer's blob, read once as a stream into a [`LayerIndex`].
+//! Reads the blob of one layer, as a stream, into a [`LayerIndex`].
 //!
-//! Nothing is unpacked, and memory does not grow with the size of what a layer holds. An index knows facts
-//! about files, nothing of CUPTI or of other layers: it can be cached by the layer's digest.
+//! Nothing is unpacked, and memory does not grow with the size of the files. An index contains facts about files only.
+//! It knows neither CUPTI nor other layers, so it can be cached by the layer's digest.
 
 mod access_list;
 mod changeset;

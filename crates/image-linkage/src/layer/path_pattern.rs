@@ -1,18 +1,18 @@
-//! Patterns of paths in an image: `*` for any bytes of one component, `**` for any components.
+//! Path patterns: `*` matches any bytes of one component, `**` any number of components.
 
 use crate::path::{RootPath, matches_wildcards};
 
-/// A pattern of the paths of files.
+/// A pattern for file paths.
 #[derive(Debug, Clone)]
 pub(super) struct PathPattern {
-    /// The components above the name; `None` for any folder.
+    /// The directory components; `None` for any directory.
     folder: Option<Vec<Box<[u8]>>>,
     name: Box<[u8]>,
 }
 
 impl PathPattern {
-    /// A pattern as it is written; without a slash, it is that of a name in any folder, and with one in front alone, of
-    /// a name in the root.
+    /// Parses a pattern. Without a slash it matches a name in any directory. With only a leading slash it matches a
+    /// name in the root.
     pub(crate) fn new(text: &str) -> Self {
         let split = text.rsplit_once('/');
         let parts = |folder: &str| {
@@ -25,8 +25,8 @@ impl PathPattern {
         }
     }
 
-    /// Whether the path is one of the pattern. Every file of a layer is asked, so the name comes first: it settles
-    /// nearly all of them at its first byte or its last.
+    /// Whether the pattern matches. Checks the name first: this runs for every file of a layer, and the first or last
+    /// byte rejects nearly all of them.
     pub(crate) fn matches(&self, path: &PathParts<'_>) -> bool {
         matches_name(&self.name, path.name)
             && self.folder.as_ref().is_none_or(|pattern| {
@@ -41,14 +41,14 @@ impl PathPattern {
     }
 }
 
-/// A path taken apart, once for the hundred patterns that it is compared with.
+/// A path split once for comparison with about a hundred patterns.
 pub(super) struct PathParts<'p> {
     folder: Vec<&'p [u8]>,
     name: &'p [u8],
 }
 
 impl<'p> PathParts<'p> {
-    /// The parts of a path; the root has an empty name.
+    /// Splits a path. The root has an empty name.
     pub(super) fn new(path: &'p RootPath) -> Self {
         let mut folder: Vec<&[u8]> = path.split_components().collect();
         let name = folder.pop().unwrap_or_default();
@@ -68,7 +68,7 @@ mod tests {
     use super::{PathParts, PathPattern};
 
     #[test]
-    fn a_star_stays_in_its_component_and_two_do_not() {
+    fn one_star_matches_a_component_and_two_match_several() {
         let matches = |pattern: &str, path: &str| PathPattern::new(pattern).matches(&PathParts::new(&path.into()));
         for (pattern, path) in [
             ("status", "var/lib/status"),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_made_to_try_every_wildcard_takes_no_time() {
+    fn matching_does_not_backtrack_exponentially() {
         let pattern = PathPattern::new(&("*a".repeat(100) + "a"));
         let path = format!("{}ba", "a".repeat(4000)).as_str().into();
         assert!(!pattern.matches(&PathParts::new(&path)));

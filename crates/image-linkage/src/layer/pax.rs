@@ -1,40 +1,41 @@
-//! PAX records as engines read them (POSIX.1-2017, pax, "pax Extended Header"; Go's archive/tar).
+//! Parses PAX records as engines do (POSIX.1-2017, pax, "pax Extended Header"; Go's archive/tar).
 //!
-//! A member read with half of its records is another member than the one an engine unpacks, so a record that cannot be
-//! read is an error. An empty value takes back what an earlier record said: the header's own then counts.
+//! A malformed record is an error: with only half of its records, a member differs from the one an engine unpacks. An
+//! empty value resets an earlier record, so that the header field applies.
 
 use std::sync::Arc;
 
 use super::access_list::AccessList;
 use super::node_access::FileCapabilities;
 
-/// What the records of one member say; an empty text is none.
+/// The parsed records of one member. An empty text means no record.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PaxRecords<'r> {
     /// `size`: the bytes of content in the stream.
     pub size: Option<u64>,
     pub path: &'r [u8],
     pub linkpath: &'r [u8],
-    /// `uid`: the number of the owner.
+    /// `uid`: the user ID of the owner.
     pub uid: Option<u32>,
-    /// `gid`: the number of the owner's group.
+    /// `gid`: the group ID of the owner.
     pub gid: Option<u32>,
-    /// `SCHILY.xattr.security.capability`, by which engines take the attribute from a tar and put it there.
+    /// `SCHILY.xattr.security.capability`; engines restore it as an xattr.
     pub capabilities: Option<FileCapabilities>,
-    /// `SCHILY.xattr.system.posix_acl_access`, likewise. The text in `SCHILY.acl.access` is read by no engine.
+    /// `SCHILY.xattr.system.posix_acl_access`; engines restore it as an xattr. No engine reads the text form
+    /// `SCHILY.acl.access`.
     pub access_list: Option<Arc<AccessList>>,
-    /// Whether a time or an owner is no number, which harms no fact and which no engine takes.
+    /// Whether a time or an owner is not a number. Engines reject such a member.
     pub has_odd_number: bool,
     pub sparse: SparseRecords<'r>,
 }
 
-/// The records `GNU.sparse.`: a file of which only parts are stored.
+/// The records `GNU.sparse.*` of a sparse file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SparseRecords<'r> {
-    /// Whether there is one at all.
+    /// Whether any exists.
     pub is_there: bool,
     pub name: &'r [u8],
-    /// The map, by offset and length in turn: `offset` and `numbytes` of format 0.0, `map` of format 0.1.
+    /// The map as alternating offsets and lengths: `offset` and `numbytes` in format 0.0, `map` in format 0.1.
     pub map: Vec<u64>,
     size: Option<u64>,
     real_size: Option<u64>,
@@ -43,36 +44,36 @@ pub(super) struct SparseRecords<'r> {
 }
 
 impl SparseRecords<'_> {
-    /// Whether the map stands before the content and is counted in its size: format 1.0.
+    /// Whether the map precedes the content and counts toward its size (format 1.0).
     pub(super) fn map_is_in_content(&self) -> bool {
         self.version == (Some(1), Some(0))
     }
 
-    /// The size of the file, holes included.
+    /// The size of the file, including holes.
     pub(super) fn bytes(&self) -> Option<u64> {
         self.size.or(self.real_size)
     }
 }
 
-/// Reads every record of an extended header.
+/// Parses all records of an extended header.
 ///
-/// Errors: The record that is malformed, by its offset in `bytes`, and what is wrong with it.
+/// Errors: A malformed record with its offset in `bytes` and the reason.
 pub(super) fn read_records(bytes: &[u8]) -> Result<PaxRecords<'_>, String> {
     let mut records = PaxRecords::default();
     for_each_record(bytes, |at, key, value| {
         let taken = records.take(key, value);
         taken.map_err(|what| format!("PAX record at byte {at} of its header: {what}"))
     })?;
-    // GNU tar has written no other formats; of another one nobody knows where the data lies.
+    // GNU tar writes no other formats. The layout of an unknown one cannot be determined.
     match records.sparse.version {
         (None, None) | (Some(0), Some(0 | 1)) | (Some(1), Some(0)) => Ok(records),
         _ => Err("PAX records of an unknown sparse format".to_owned()),
     }
 }
 
-/// Hands the key and the value of every record to `take`, with its offset in `bytes`.
+/// Calls `take` with the offset, key and value of every record.
 ///
-/// Errors: The record that is malformed, or what `take` says.
+/// Errors: A malformed record, or an error of `take`.
 pub(crate) fn for_each_record<'b>(
     bytes: &'b [u8],
     mut take: impl FnMut(usize, &'b [u8], &'b [u8]) -> Result<(), String>,
@@ -88,20 +89,20 @@ pub(crate) fn for_each_record<'b>(
     Ok(())
 }
 
-/// The key and value of the first record, `"%d %s=%s\n"`, and what follows it.
+/// Splits off the first record, `"%d %s=%s\n"`: key, value and rest.
 fn record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let space = bytes.iter().position(|&byte| byte == b' ')?;
     let length = usize::try_from(read_number(bytes.get(..space)?)?).ok()?;
     let (record, rest) = bytes.split_at_checked(length)?;
-    // The length alone says where a record ends: a value may hold line feeds.
+    // Only the length ends a record: a value may contain line feeds.
     let text = record.get(space + 1..)?.strip_suffix(b"\n")?;
     let equals = text.iter().position(|&byte| byte == b'=')?;
     let (key, value) = (text.get(..equals)?, text.get(equals + 1..)?);
-    // Go refuses a record without a key (`validPAXRecord`).
+    // Go rejects a record without a key (`validPAXRecord`).
     (!key.is_empty()).then_some((key, value, rest))
 }
 
-/// A decimal number that fits into 63 bits, as a size has to.
+/// A decimal number of at most 63 bits, the range of a size.
 pub(super) fn read_number(digits: &[u8]) -> Option<u64> {
     let number = signed_number(digits).filter(|_| digits.iter().all(u8::is_ascii_digit));
     number.and_then(|number| u64::try_from(number).ok())
@@ -111,7 +112,7 @@ fn signed_number(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Whether engines take it for a time: seconds, and a fraction of digits (`parsePAXTime`).
+/// Whether engines accept it as a time: seconds with optional fractional digits (`parsePAXTime`).
 fn is_time(text: &[u8]) -> bool {
     let mut parts = text.splitn(2, |&byte| byte == b'.');
     let is_whole = parts.next().is_some_and(|seconds| signed_number(seconds).is_some());
@@ -127,7 +128,7 @@ impl<'r> PaxRecords<'r> {
             b"linkpath" => self.linkpath = value,
             b"size" if number.is_none() && !value.is_empty() => return Err(NO_SIZE),
             b"size" => self.size = number,
-            // An owner that is no number is the one in the header.
+            // If the owner is not a number, the header field applies.
             b"uid" => self.uid = owner,
             b"gid" => self.gid = owner,
             b"SCHILY.xattr.security.capability" => self.capabilities = FileCapabilities::read(value),
@@ -147,7 +148,7 @@ impl<'r> PaxRecords<'r> {
     }
 }
 
-const NO_SIZE: &str = "a size that is no number";
+const NO_SIZE: &str = "a size that is not a number";
 
 impl<'r> SparseRecords<'r> {
     fn take(&mut self, key: &[u8], value: &'r [u8]) -> Result<(), &'static str> {
@@ -157,7 +158,7 @@ impl<'r> SparseRecords<'r> {
             b"map" => {
                 let numbers = value.split(|&byte| byte == b',').filter(|number| !number.is_empty());
                 let numbers: Option<_> = numbers.map(read_number).collect();
-                self.map = numbers.ok_or("a sparse map that holds what is no number")?;
+                self.map = numbers.ok_or("a sparse map with a value that is not a number")?;
             }
             _ => {
                 let number = Some(read_number(value).ok_or(NO_SIZE)?);
@@ -183,7 +184,7 @@ mod tests {
     use super::{PaxRecords, read_records};
 
     #[test]
-    fn records_are_read_to_the_last_byte() {
+    fn all_records_are_parsed() {
         assert_eq!(read_records(b""), Ok(PaxRecords::default()));
         let odd = b"14 mtime=-1.5\n15 path=a=b c\xff\n10 uid=-7\n12 size=512\n";
         let found = PaxRecords {
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_engines_do_not_take_are_odd() {
+    fn numbers_that_engines_reject_are_odd() {
         let odd = |text: &str| {
             let record = format!("{} {text}\n", text.len() + 4);
             read_records(record.as_bytes()).unwrap().has_odd_number
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_none_is_an_error_with_its_place() {
+    fn a_malformed_record_is_an_error_with_its_offset() {
         for bytes in [
             &b"9 path=a\nx"[..],
             b"9 path=a\n\0\0\0",

@@ -1,8 +1,8 @@
-//! One blob through four threads: fetch and digest, decompress, digest, walk.
+//! Processes a blob in four threads: fetch and digest, decompress, digest, walk.
 //!
-//! Inflating is slower than all the others together, so that they cost no time of their own on two cores; zstd is as
-//! fast as a digest, and needs the last two apart. Chunks are handed on, never copied. The queues are bounded, and
-//! nothing is written anywhere.
+//! Inflating is slower than everything else together, so on two cores the other stages cost no extra time. zstd is as
+//! fast as a digest, which is why the last two are separate. Chunks are passed without copying through bounded queues.
+//! Nothing is written to disk.
 
 use std::io::{self, Read};
 use std::thread::ScopedJoinHandle;
@@ -16,21 +16,21 @@ use super::tar_walk::read_changeset;
 use crate::digest::{Digest, DigestHasher, HashingReader};
 use crate::limits::Limits;
 
-/// The stored bytes that are read at a time.
+/// The stored bytes read at a time.
 const STORED_CHUNK: usize = 256 << 10;
-/// The uncompressed bytes that are handed over at a time.
+/// The uncompressed bytes passed on at a time.
 const PLAIN_CHUNK: usize = 512 << 10;
 
 type StoredThread<'scope, R> = ScopedJoinHandle<'scope, StoredReader<R>>;
 type PlainThread<'scope> = ScopedJoinHandle<'scope, DecompressedReader<ReadAhead>>;
 
-/// Reads a layer's blob to its end and returns what it holds, verified against `expected`.
+/// Reads a layer's blob to its end and returns its index, verified against `expected`.
 ///
-/// `name` names the layer in errors. The compression is recognised by magic bytes: gzip (all members), zstd
-/// (all frames) or none.
+/// Errors name the layer `name`. The compression is detected by magic bytes: gzip (all members), zstd (all frames) or
+/// none.
 ///
-/// Errors: [`LayerError`] when the bytes cannot be read, are cut short, differ from `expected`, are no tar, or cross
-/// a limit. Where the blob is not the one that was expected, the error says so, not what followed from it.
+/// Errors: [`LayerError`] if the bytes cannot be read, are truncated, differ from `expected`, are not a tar, or exceed
+/// a limit. If the blob is not the expected one, the error says so instead of reporting a consequence.
 pub fn index_layer(
     name: &str,
     blob: impl Read + Send,
@@ -61,7 +61,7 @@ fn read(blob: impl Read + Send, expected: &ExpectedBlob<'_>, options: &IndexOpti
         };
         let (digested_ahead, digested) = plain_ahead.watched(scope, digest, BoundedDigest::take);
         let walked = read_changeset(digested_ahead, options);
-        // Before the result of the walk: that the blob is another one explains a broken tar.
+        // Check the blob before the walk's result: a wrong blob explains a broken tar.
         let (digest, compressed_bytes) = check_stored(stored, plain, expected, walked.is_err())?;
         let mut changeset: Changeset = walked?;
         let digested = digested.join().map_err(|_panic| "the digest failed".to_owned())?;
@@ -84,9 +84,8 @@ fn read(blob: impl Read + Send, expected: &ExpectedBlob<'_>, options: &IndexOpti
     })
 }
 
-/// Compares the stored bytes with what was expected. Where something `failed` behind them, what is left of
-/// them is read first, if their size is known: bytes that differ from the expected ones explain a failure
-/// better than it explains itself.
+/// Compares the stored bytes with the expected ones. After a failure, reads the remaining bytes first if their size is
+/// known: a digest mismatch explains the failure better than the failure itself.
 fn check_stored<R: Read>(
     stored: StoredThread<'_, R>,
     plain: PlainThread<'_>,
@@ -97,7 +96,7 @@ fn check_stored<R: Read>(
     if let Some(mut rest) = decompressed.into_inner()
         && (!failed || expected.size.is_some())
     {
-        // What goes wrong here is remembered by the reader itself.
+        // The reader itself records failures.
         let _ = io::copy(&mut rest, &mut io::sink());
     }
     let stored = stored.join().map_err(|_panic| "the reader failed".to_owned())?;
@@ -106,7 +105,7 @@ fn check_stored<R: Read>(
         return Err(failure);
     }
     match expected.size {
-        // The rest was not read then, so that the digest is that of a part.
+        // The rest was not read, so the digest covers only a part.
         None if failed => return Ok((digest, bytes)),
         Some(expected) if bytes != expected => {
             return Err(format!(
@@ -123,18 +122,18 @@ fn check_stored<R: Read>(
     }
 }
 
-/// The uncompressed bytes that a blob of this size may hold.
+/// The maximum uncompressed bytes of a blob of this size.
 fn uncompressed_limit(stored: Option<u64>, limits: &Limits) -> u64 {
     let by_ratio = stored.map_or(u64::MAX, |stored| {
         stored
             .saturating_mul(limits.layer_ratio)
-            // A small blob of zeros is honest and compresses well past any ratio.
+            // A small blob of zeros is legitimate and exceeds any ratio.
             .max(limits.ratio_from)
     });
     limits.layer_bytes.min(by_ratio)
 }
 
-/// The stored bytes as they come in, and what went wrong while they did.
+/// Reads the stored bytes and records the first failure.
 struct StoredReader<R> {
     inner: HashingReader<R>,
     failure: Option<String>,
@@ -146,14 +145,14 @@ impl<R: Read> Read for StoredReader<R> {
         if let Err(error) = &result
             && error.kind() != io::ErrorKind::Interrupted
         {
-            // The decompressor puts words of its own around the error; those of the source say what to do.
+            // The decompressor wraps the error; the source's own message says what to do.
             self.failure = Some(error.to_string());
         }
         result
     }
 }
 
-/// The digest of the uncompressed bytes, which stops a blob that inflates without end.
+/// Digests the uncompressed bytes and stops a blob that inflates endlessly.
 struct BoundedDigest {
     hasher: DigestHasher,
     bytes: u64,

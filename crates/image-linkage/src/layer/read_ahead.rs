@@ -4,23 +4,23 @@ use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// The chunks that may wait between two threads.
+/// The maximum number of chunks waiting between two threads.
 const DEPTH: usize = 8;
-/// The used chunks that may wait to be filled again: all that two queues and their threads hold, as one that is let go is
-/// allocated anew soon.
+/// The maximum number of used chunks to recycle: all that two queues and their threads can hold. A dropped one would
+/// soon be allocated again.
 const SPARES: usize = 2 * DEPTH + 4;
 
-/// The receiving end: what the other thread has read.
+/// The receiving end.
 pub(crate) struct ReadAhead {
     chunks: Receiver<io::Result<Vec<u8>>>,
-    /// Chunks go back to be filled again.
+    /// Returns used chunks for recycling.
     spares: SyncSender<Vec<u8>>,
     chunk: Vec<u8>,
     at: usize,
 }
 
-/// Starts a thread that reads `inner` in chunks of up to `chunk` bytes. The thread ends at the end of
-/// `inner`, at its first error, or when the [`ReadAhead`] is dropped, and returns `inner`.
+/// Starts a thread that reads `inner` in chunks of up to `chunk` bytes. The thread ends at the end of `inner`, at its
+/// first error, or when the [`ReadAhead`] is dropped. It returns `inner`.
 pub(crate) fn read_ahead<'scope, R: Read + Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     inner: R,
@@ -41,8 +41,8 @@ pub(crate) fn read_ahead<'scope, R: Read + Send + 'scope>(
 }
 
 impl ReadAhead {
-    /// Starts a thread that shows `look` each chunk, which then goes on as it is. The thread ends at the end of the
-    /// chunks, after the first error, or when the new [`ReadAhead`] is dropped, and returns `state`.
+    /// Starts a thread that passes each chunk to `look` and then on. The thread ends after the last chunk, at the first
+    /// error, or when the new [`ReadAhead`] is dropped. It returns `state`.
     pub(crate) fn watched<'scope, S: Send + 'scope>(
         self,
         scope: &'scope Scope<'scope, '_>,
@@ -61,13 +61,13 @@ impl ReadAhead {
             }
             state
         });
-        // Used chunks go back past the thread, to where they are filled.
+        // Used chunks go directly back to the first thread.
         (Self { chunks, ..self }, thread)
     }
 }
 
-/// A chunk is filled before it is sent: what follows looks at the first bytes together, and a queue of full
-/// chunks is a queue of bounded work.
+/// Fills each chunk before sending it: the receiver wants the first bytes together, and a queue of full chunks bounds
+/// the work in it.
 fn send_all<R: Read>(
     mut inner: R,
     size: usize,
@@ -75,8 +75,8 @@ fn send_all<R: Read>(
     used: &Receiver<Vec<u8>>,
 ) -> R {
     loop {
-        // Where one has come back it is used again: a layer would otherwise be allocated once over in chunks.
-        // A new one is zeros from the system, of which a small layer touches the first pages alone.
+        // Reuse a returned chunk; otherwise the whole layer would be allocated once in chunks. A new one is zeroed by
+        // the system, and a small layer touches only its first pages.
         let mut chunk = used.try_recv().unwrap_or_else(|_| vec![0; size]);
         chunk.resize(size, 0);
         let (filled, end) = fill(&mut inner, &mut chunk);
@@ -88,7 +88,7 @@ fn send_all<R: Read>(
             None => {}
             Some(Ok(())) => return inner,
             Some(Err(error)) => {
-                // A receiver that has gone has no need of the error.
+                // A dropped receiver does not need the error.
                 let _ = sender.send(Err(error));
                 return inner;
             }
@@ -96,7 +96,7 @@ fn send_all<R: Read>(
     }
 }
 
-/// Reads until `chunk` is full, `inner` ends or fails; returns the bytes read and how `inner` ended.
+/// Reads until `chunk` is full or `inner` ends or fails. Returns the bytes read and how `inner` ended.
 fn fill(inner: &mut impl Read, chunk: &mut [u8]) -> (usize, Option<io::Result<()>>) {
     let mut filled = 0;
     while let Some(space) = chunk.get_mut(filled..).filter(|space| !space.is_empty()) {
@@ -117,7 +117,7 @@ impl BufRead for ReadAhead {
         {
             self.at = 0;
             let used = std::mem::take(&mut self.chunk);
-            // Where there are spares enough it is let go.
+            // Dropped if enough spare chunks are waiting.
             let _ = self.spares.try_send(used);
             self.chunk = message?;
         }

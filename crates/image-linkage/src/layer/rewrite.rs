@@ -1,7 +1,8 @@
-//! A layer's tar written again without some of its members: one pass, nothing held but one header.
+//! Rewrites a layer's tar without some members, in one pass that holds only one header.
 //!
-//! What stays is copied byte for byte. A hard link whose file goes takes the file over: bytes leave only when the last
-//! name of them does. Lists of installed files lose the lines of what goes, and copies of one file become links to it.
+//! Remaining members are copied byte for byte. If the file of a hard link is removed, the link takes over its content,
+//! so bytes are removed only with their last name. Lists of installed files lose the removed lines, and duplicate files
+//! become hard links.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read, Write};
@@ -17,26 +18,26 @@ use super::tar_members::TarMembers;
 use crate::limits::Limits;
 use crate::path::RootPath;
 
-/// What is left out of a layer, and what that makes of its hard links.
+/// The members to remove from a layer, and the effects on its hard links.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LayerCut {
-    /// The members that go.
+    /// The members to remove.
     pub gone: BTreeSet<RootPath>,
-    /// The files that go, each with the hard link that takes it over.
+    /// Removed files, each with the hard link that takes over its content.
     pub heirs: BTreeMap<RootPath, RootPath>,
-    /// The hard links that stay and lead elsewhere than before.
+    /// Remaining hard links that get a new target.
     pub relinked: BTreeMap<RootPath, RootPath>,
-    /// What the layers below still have in the place of a member that goes: it is deleted.
+    /// Removed members that lower layers also have. They get a whiteout.
     pub whiteouts: BTreeSet<RootPath>,
-    /// Files of the same bytes, owner and mode, each with the one that stands for all of them: the first in the tar stays
-    /// a file, and the others become hard links to it.
+    /// Files with equal bytes, owner and mode, each with the representative of its group. The first in the tar stays a
+    /// file; the others become hard links to it.
     pub twins: BTreeMap<RootPath, RootPath>,
-    /// The files of the image that go, from this layer or another: lists of installed files name them no more.
+    /// All files removed from the image, from any layer. Lists of installed files no longer name them.
     pub unlisted: BTreeSet<RootPath>,
 }
 
 impl LayerCut {
-    /// What leaving out `paths` means for the layer; directories are never left out.
+    /// Computes the effects of removing `paths` from the layer. Directories are never removed.
     pub fn new(layer: &LayerIndex, paths: &BTreeSet<RootPath>) -> Self {
         let goes = |path: &RootPath| {
             paths.contains(path)
@@ -49,14 +50,14 @@ impl LayerCut {
             gone: layer.entries.keys().filter(goes).collect(),
             ..Self::default()
         };
-        // By path, as the first link is to take the file over.
+        // In path order, so that the first link takes over the file.
         for (path, target) in layer.entries.hard_links().collect::<BTreeMap<_, _>>() {
             let Some(file) = resolve_hardlink(layer, target).filter(|_| !goes(&path)) else {
                 continue;
             };
             if goes(file) {
                 let heir = cut.heirs.entry(file.clone()).or_insert_with(|| path.clone());
-                // The first link by name becomes the file; the others lead to it.
+                // The first link by name becomes the file. The others point to it.
                 if *heir != path {
                     cut.relinked.insert(path.clone(), heir.clone());
                 }
@@ -67,13 +68,13 @@ impl LayerCut {
         cut
     }
 
-    /// Whether the layer stays as it is.
+    /// Whether the layer is unchanged.
     pub fn is_empty(&self) -> bool {
         self.gone.is_empty() && self.whiteouts.is_empty() && self.twins.is_empty()
     }
 
-    /// What the layer holds afterwards, by its index; which of several twins is the file, and how long a list is that loses
-    /// lines, only the tar tells.
+    /// The index of the layer after the cut. Only the tar can tell which of several twins becomes the file, and the new
+    /// length of a shortened list.
     pub fn apply(&self, layer: &LayerIndex) -> LayerIndex {
         let mut after = layer.clone();
         for (file, heir) in &self.heirs {
@@ -95,15 +96,15 @@ impl LayerCut {
     }
 }
 
-/// The member of the layer that holds the bytes to which a hard link leads; `None` when it lies in a layer below.
+/// The member of the layer that a hard link resolves to; `None` if it is in a lower layer.
 pub fn resolve_hardlink<'l>(layer: &'l LayerIndex, target: &'l RootPath) -> Option<&'l RootPath> {
     let (path, entry) = layer.follow_hardlink(target);
     entry.map(|_| path)
 }
 
-/// Writes the tar that `reader` gives to `out`, without what `cut` leaves out.
+/// Writes the tar from `reader` to `out` with the cut applied.
 ///
-/// Errors: What is wrong with the tar and at which byte, what `reader` gives, and what `out` gives.
+/// Errors: The damage and its byte offset, and errors of `reader` and `out`.
 pub fn rewrite_layer(reader: impl Read, cut: &LayerCut, limits: &Limits, out: &mut dyn Write) -> Result<(), String> {
     let mut members = TarMembers::new(reader, limits);
     let mut firsts = BTreeMap::new();
@@ -114,9 +115,9 @@ pub fn rewrite_layer(reader: impl Read, cut: &LayerCut, limits: &Limits, out: &m
             TarItem::Member(found) => member(&mut members, &found, cut, &mut firsts, out)?,
         }
     }
-    // Bytes behind the end marker count for the digest of the source.
+    // Read trailing bytes, too: they belong to the source's digest.
     members.drain()?;
-    // Whiteouts may stand behind the members: they hide lower layers alone, wherever they are in the tar.
+    // Whiteouts can follow the members: they hide only lower layers, wherever they are in the tar.
     let mut writer = LayerWriter::new(out);
     let mut end = || {
         let mut whiteouts = cut.whiteouts.iter();
@@ -126,36 +127,37 @@ pub fn rewrite_layer(reader: impl Read, cut: &LayerCut, limits: &Limits, out: &m
     end().map_err(|error| error.to_string())
 }
 
-/// What becomes of a member.
+/// The action for a member.
 enum MemberAction<'c> {
-    /// It stays, perhaps with something changed.
-    Stays(HeaderChange<'c>),
-    /// It stays under the name of the hard link that takes it over.
-    Inherited(&'c RootPath),
-    Goes,
+    /// Kept, possibly with changed headers.
+    Keep(HeaderChange<'c>),
+    /// Kept under the name of the hard link that takes it over.
+    KeepAs(&'c RootPath),
+    Remove,
 }
 
 impl LayerCut {
-    fn fate(&self, path: &RootPath, kind: TarKind) -> MemberAction<'_> {
+    fn action(&self, path: &RootPath, kind: TarKind) -> MemberAction<'_> {
         let is_link = kind == TarKind::HardLink;
         let goes = self.gone.contains(path) && kind != TarKind::Directory;
         match self.heirs.get(path) {
-            Some(heir) if goes && !is_link => return MemberAction::Inherited(heir),
+            Some(heir) if goes && !is_link => return MemberAction::KeepAs(heir),
             _ => {}
         }
-        // The heir's own member goes as well: its file comes at the place of the original, under the heir's name.
+        // The heir's own member is removed, too: its content is written in place of the original, under the heir's
+        // name.
         if goes || (is_link && self.heirs.values().any(|heir| heir == path)) {
-            return MemberAction::Goes;
+            return MemberAction::Remove;
         }
         let link = self.relinked.get(path).filter(|_| is_link);
-        MemberAction::Stays(HeaderChange {
+        MemberAction::Keep(HeaderChange {
             link: link.map(RootPath::as_bytes),
             ..HeaderChange::default()
         })
     }
 }
 
-/// The bytes of a list of installed files that is held to be shortened; a longer one stays as it is.
+/// The maximum bytes of a list of installed files that is shortened. A longer one is unchanged.
 const LIST_BYTES: u64 = 16 << 20;
 
 fn member<'c, R: Read>(
@@ -166,15 +168,15 @@ fn member<'c, R: Read>(
     out: &mut dyn Write,
 ) -> Result<(), String> {
     let bytes = found.stored + found.padding();
-    // What lies nowhere in the layer stays as it is written: engines ignore it or refuse it, as before.
+    // A member without a valid path is copied unchanged: engines ignore or refuse it as before.
     let Some(path) = members.place(found)? else {
         out.write_all(members.raw()).map_err(|error| error.to_string())?;
         return copy(members, bytes, out);
     };
-    let (change, at) = match cut.fate(&path, found.kind) {
-        MemberAction::Goes => return members.read(bytes, |_| ()),
-        MemberAction::Stays(change) => (change, &path),
-        MemberAction::Inherited(heir) => {
+    let (change, at) = match cut.action(&path, found.kind) {
+        MemberAction::Remove => return members.read(bytes, |_| ()),
+        MemberAction::Keep(change) => (change, &path),
+        MemberAction::KeepAs(heir) => {
             let name = Some(heir.as_bytes());
             (
                 HeaderChange {
@@ -215,7 +217,7 @@ fn member<'c, R: Read>(
     copy(members, bytes, out)
 }
 
-/// Writes the headers of a member with what changes.
+/// Writes the headers of a member with changes applied.
 fn write_headers(
     raw: &[u8],
     found: &TarMember,
@@ -228,14 +230,14 @@ fn write_headers(
     }
     if found.sparse.is_some() {
         return Err(format!(
-            "{path} is a sparse file with other names, which is not written again under one of them"
+            "{path} is a sparse file with hard links; it cannot be written under another name"
         ));
     }
     let headers = edit_headers(raw, found, change)?;
     out.write_all(&headers).map_err(|error| error.to_string())
 }
 
-/// Writes a member with the content that `change` makes of its own.
+/// Writes a member with its content transformed by `change`.
 fn shorten<R: Read>(
     members: &mut TarMembers<'_, R>,
     found: &TarMember,
@@ -278,9 +280,9 @@ fn copy<R: Read>(members: &mut TarMembers<'_, R>, bytes: u64, out: &mut dyn Writ
     failure.map_or(Ok(()), |error| Err(error.to_string()))
 }
 
-/// Hands the content of the files at `paths` to `take`, each from its first byte to its last.
+/// Passes the content of the files at `paths` to `take`, from the first byte to the last.
 ///
-/// Errors: What is wrong with the tar, or what `take` says; a file that is sparse is not taken out.
+/// Errors: Damage of the tar, an error of `take`, or a sparse file.
 pub fn extract_files(
     reader: impl Read,
     paths: &BTreeSet<RootPath>,
@@ -298,9 +300,9 @@ pub fn extract_files(
         let wanted = place.as_ref().filter(|path| paths.contains(*path));
         if let Some(path) = wanted.filter(|_| found.kind.has_content()) {
             if found.sparse.is_some() {
-                return Err(format!("{path} is stored as a sparse file, which is not taken out"));
+                return Err(format!("{path} is stored as a sparse file, which cannot be extracted"));
             }
-            // Once without a byte, so that an empty file is made too.
+            // Call once without bytes, so that empty files are created, too.
             let mut failure = take(path, b"").err();
             members.read(stored, |piece| {
                 if failure.is_none() {

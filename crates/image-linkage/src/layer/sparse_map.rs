@@ -1,4 +1,4 @@
-//! Where the content of a sparse file lies, as GNU tar writes it ("Storing Sparse Files" in its manual).
+//! The data regions of a sparse file, as GNU tar writes them (manual, "Storing Sparse Files").
 
 use std::io::BufRead;
 
@@ -6,20 +6,19 @@ use super::pax::read_number;
 use super::tar_header::{BLOCK, Block, header_number};
 use super::tar_input::TarInput;
 
-/// A file of which only some regions are stored; zeros lie between them.
+/// A sparse file: only some regions are stored; the rest is zeros.
 pub struct SparseFile {
-    /// The offset of each region in the file and its length, in turn; `None` when they stand in lines before the content
-    /// and are counted in its size (format 1.0).
+    /// Alternating offsets and lengths of the regions; `None` if the content starts with the map (format 1.0).
     pub(super) map: Option<Vec<u64>>,
-    /// The size of the file.
+    /// The size of the file including holes.
     pub(super) bytes: u64,
 }
 
-/// The map in a header of GNU's old format and in the blocks after it; `None` when a number is none.
+/// Parses the map in a header of GNU's old format and its extension blocks; `None` if a number is malformed.
 pub(super) fn read_blocks(block: &Block, blocks: &[u8]) -> Option<Vec<u64>> {
     let further = blocks.chunks(BLOCK).filter_map(|block| block.get(..504));
     let lists = block.get(386..482).into_iter().chain(further);
-    // An offset that begins with a NUL ends a list, to every reader.
+    // All readers treat an offset that starts with NUL as the end of the list.
     let pairs = lists.flat_map(|list| list.chunks_exact(24).take_while(|pair| pair.first() != Some(&0)));
     pairs
         .flat_map(|pair| pair.chunks_exact(12))
@@ -27,14 +26,14 @@ pub(super) fn read_blocks(block: &Block, blocks: &[u8]) -> Option<Vec<u64>> {
         .collect()
 }
 
-/// Reads the map of format 1.0: how many regions there are, then each offset and length in a line, in whole blocks.
+/// Reads the map of format 1.0: the number of regions, then one offset or length per line, in whole blocks.
 ///
-/// Errors: When a line is no number, or there are more than the limit of `regions`, and what `input` gives.
+/// Errors: A line is not a number, there are more than `regions`, or `input` fails.
 pub(super) fn read_lines(input: &mut TarInput<impl BufRead>, regions: usize) -> Result<Vec<u64>, String> {
-    let no_number = "a line of a sparse map is no number";
+    let no_number = "a line of a sparse map is not a number";
     let mut text = Vec::new();
     let mut numbers = Vec::new();
-    // No line reaches over a whole block.
+    // No line spans a whole block.
     while text.len() < BLOCK {
         input.read(BLOCK as u64, |bytes| text.extend_from_slice(bytes))?;
         while let Some(end) = text.iter().position(|&byte| byte == b'\n') {
@@ -50,10 +49,10 @@ pub(super) fn read_lines(input: &mut TarInput<impl BufRead>, regions: usize) -> 
     Err(no_number.to_owned())
 }
 
-/// The offset and length of each region, and the bytes of what is `stored` that no region takes. The regions stand in
-/// order, one behind the other, within a file of `bytes` and with no more than is stored.
+/// Validates a map. Returns the offset and length of each region, and the stored bytes that no region uses. Regions
+/// must be ordered, disjoint, inside a file of `bytes`, and no longer than `stored` in total.
 ///
-/// Errors: When they do not, or are more than the limit of `regions`.
+/// Errors: An invalid map, or more than `regions`.
 pub(super) fn check_map(map: &[u64], bytes: u64, stored: u64, regions: usize) -> Result<(&[[u64; 2]], u64), String> {
     let misfit = "a sparse file's map does not fit its content";
     let (pairs, []) = map.as_chunks() else {
@@ -62,7 +61,7 @@ pub(super) fn check_map(map: &[u64], bytes: u64, stored: u64, regions: usize) ->
     if pairs.len() > regions {
         return Err(too_many(regions));
     }
-    // A file's size has 63 bits (`off_t`).
+    // A file size has 63 bits (`off_t`).
     i64::try_from(bytes).map_err(|_too_large| misfit)?;
     let mut end = 0;
     let mut surplus = stored;

@@ -1,12 +1,12 @@
 //! The fields of one header block (POSIX.1-2017, pax, "ustar Interchange Format"; GNU tar, "Basic Tar Format").
 //!
-//! Where readers differ, what counts is the reader of the engines, Go's archive/tar.
+//! If readers differ, Go's archive/tar is authoritative, because engines use it.
 
 /// The size of a tar block.
 pub(super) const BLOCK: usize = 512;
 pub(super) type Block = [u8; BLOCK];
 
-/// A field of a header, by its first byte and the first behind it.
+/// The byte range of a header field.
 pub(super) type FieldRange = std::ops::Range<usize>;
 pub(super) const NAME: FieldRange = 0..100;
 pub(super) const MODE: FieldRange = 100..108;
@@ -19,7 +19,7 @@ pub(super) const KIND: FieldRange = 156..157;
 pub(super) const LINK: FieldRange = 157..257;
 pub(super) const MAGIC: FieldRange = 257..263;
 pub(super) const VERSION: FieldRange = 263..265;
-/// The part of a name that stands in front of the name field.
+/// The part of a name in front of the name field.
 pub(super) const PREFIX: FieldRange = 345..500;
 /// The size of a sparse file in GNU's format.
 pub(super) const REAL_SIZE: FieldRange = 483..495;
@@ -28,12 +28,12 @@ pub(super) fn field(block: &Block, place: FieldRange) -> &[u8] {
     block.get(place).unwrap_or_default()
 }
 
-/// The text in a field, or in a GNU long name: it ends at its first NUL.
+/// The text of a field or of a GNU long name, up to its first NUL.
 pub(super) fn text(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
-/// The number in a field: octal, or big-endian behind a set first bit; at most 63 bits.
+/// The number in a field: octal, or big-endian if the first bit is set; at most 63 bits.
 pub(super) fn header_number(bytes: &[u8]) -> Option<u64> {
     let (first, rest) = bytes.split_first()?;
     if first & 0x80 == 0 {
@@ -49,7 +49,7 @@ pub(super) fn member_size(block: &Block) -> Option<u64> {
     header_number(field(block, SIZE))
 }
 
-/// An octal number between blanks and NULs; nothing at all is 0.
+/// An octal number surrounded by blanks and NULs. An empty field is 0.
 fn octal(bytes: &[u8]) -> Option<u64> {
     let pad = |byte: &u8| *byte == b' ' || *byte == 0;
     let digits = bytes.iter().skip_while(|byte| pad(byte));
@@ -57,7 +57,7 @@ fn octal(bytes: &[u8]) -> Option<u64> {
     let mut ended = false;
     for byte in digits {
         match byte {
-            // A string ends at its first NUL, whatever stands behind it.
+            // The first NUL ends the string.
             0 => return Some(value),
             b' ' => ended = true,
             b'0'..=b'7' if !ended => value = value.checked_mul(8)? + u64::from(byte - b'0'),
@@ -67,12 +67,12 @@ fn octal(bytes: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// The format of a header, by its magic number.
+/// The header format, by its magic number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TarFormat {
-    /// Without one, and without extension headers.
+    /// No magic number, and no extension headers.
     Oldest,
-    /// POSIX: ustar in any version, as Go looks at the magic number alone.
+    /// POSIX: ustar in any version. Go checks only the magic number.
     Ustar,
     Gnu,
 }
@@ -87,16 +87,16 @@ impl TarFormat {
     }
 }
 
-/// The name in a header, with the prefix that may stand in front of it.
+/// The name in a header, including its prefix.
 pub(super) fn name(block: &Block) -> Vec<u8> {
     let name = text(field(block, NAME));
-    // star has times behind a prefix that is shorter.
+    // star has a shorter prefix followed by times.
     let end = if block.ends_with(b"tar\0") { 476 } else { PREFIX.end };
     let prefix = text(field(block, PREFIX.start..end));
     let counts = match TarFormat::new(block) {
         TarFormat::Oldest => false,
         TarFormat::Ustar => !prefix.is_empty(),
-        // Go before 1.8 wrote a prefix where GNU has times, and every Go still looks for it (`readHeader`).
+        // Go before 1.8 wrote a prefix where GNU has times, and every later Go still checks for it (`readHeader`).
         TarFormat::Gnu => {
             let is_odd = |time| is_text(field(block, time));
             !prefix.is_empty() && prefix.is_ascii() && (is_odd(345..357) || is_odd(357..369))
@@ -109,7 +109,7 @@ pub(super) fn name(block: &Block) -> Vec<u8> {
     }
 }
 
-/// Whether engines end at the header, because one of its numbers is none (Go's archive/tar, `readHeader`).
+/// Whether engines reject the header because of a malformed number (Go's archive/tar, `readHeader`).
 pub(super) fn has_odd_number(block: &Block) -> bool {
     let devices = [329..337, 337..345].into_iter();
     let devices = devices.filter(|_| TarFormat::new(block) != TarFormat::Oldest);
@@ -117,25 +117,25 @@ pub(super) fn has_odd_number(block: &Block) -> bool {
     numbers.any(|number| is_text(field(block, number)))
 }
 
-/// Whether what stands in the field of a number is none.
+/// Whether a numeric field contains text.
 fn is_text(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|first| (1..0x80).contains(first)) && octal(bytes).is_none()
 }
 
-/// Whether `start` begins with a header, by its checksum: the magic `ustar` is missing in older archives.
+/// Whether `start` begins with a valid header checksum. Old archives lack the magic number `ustar`.
 pub fn is_tar(start: &[u8]) -> bool {
     start.first_chunk().is_some_and(|block| check_sum(block).is_ok())
 }
 
-/// Compares the sum of the bytes, signed or unsigned, with the one that stands in the header.
+/// Compares the header's checksum, signed or unsigned, with its bytes.
 pub(super) fn check_sum(block: &Block) -> Result<(), String> {
-    let stored = octal(field(block, SUM)).ok_or("the checksum is no number")?;
+    let stored = octal(field(block, SUM)).ok_or("the checksum is not a number")?;
     let own = field(block, SUM);
     let sum = |count: fn(u8) -> u8| {
         let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u64::from(count(byte))).sum::<u64>();
         sum(block) - sum(own)
     };
-    // The sum is taken with blanks in its own field.
+    // The checksum is computed with blanks in its own field.
     let unsigned = sum(|byte| byte) + 8 * u64::from(b' ');
     // Sun's tar summed signed bytes (Go's archive/tar, `computeChecksum`).
     if stored == unsigned || stored.checked_add(256 * sum(|byte| byte >> 7)) == Some(unsigned) {
@@ -148,7 +148,7 @@ pub(super) fn is_zero(block: &Block) -> bool {
     block.iter().all(|&byte| byte == 0)
 }
 
-/// Writes as much of `text` as fits into a field; the rest of the field is empty.
+/// Writes as much of `text` as fits into a field and clears the rest.
 pub(super) fn put(block: &mut Block, place: FieldRange, text: &[u8]) {
     let field = block.get_mut(place).unwrap_or_default();
     field.fill(0);
@@ -157,7 +157,7 @@ pub(super) fn put(block: &mut Block, place: FieldRange, text: &[u8]) {
     }
 }
 
-/// The zeros behind `bytes` of content, which fill its last block.
+/// The padding that fills the last block behind `bytes` of content.
 pub(super) fn padding(bytes: u64) -> u64 {
     bytes.wrapping_neg() % BLOCK as u64
 }
@@ -167,12 +167,12 @@ mod tests {
     use super::{header_number, octal};
 
     #[test]
-    fn numbers_are_read_as_engines_read_them() {
+    fn numbers_are_parsed_like_engines_do() {
         assert_eq!(header_number(b"00000001000\0"), Some(512));
         assert_eq!(header_number(b"\0   1000    "), Some(512));
         assert_eq!(header_number(&[0; 12]), Some(0));
         assert_eq!(header_number(b"\x80\0\0\0\0\0\0\0\0\0\x02\0"), Some(512));
-        // 2^64, which a reader of 64 bits takes for 0; a negative number; a sign; no digits; two numbers.
+        // 2^64, which overflows 64 bits; a negative number; a sign; no digits; two numbers.
         assert_eq!(header_number(b"\x80\0\0\x01\0\0\0\0\0\0\0\0"), None);
         assert_eq!(header_number(&[0xff; 12]), None);
         assert_eq!(header_number(b"+0000001000\0"), None);

@@ -1,4 +1,4 @@
-//! The headers of a tar, one member after the other: the one loop over them, for layers and for archives of images.
+//! Reads the headers of a tar, member by member. The only such loop, for layers and for image archives.
 
 use std::io::{self, BufRead, Read};
 use std::ops::Range;
@@ -9,24 +9,24 @@ use super::tar_input::TarInput;
 use super::tar_member::{MemberHeaders, TarMember};
 use crate::limits::Limits;
 
-/// What the next headers of a tar are.
+/// The next headers of a tar.
 pub enum TarItem {
-    /// The headers of one member; its content follows.
+    /// The headers of one member. Its content follows.
     Member(TarMember),
-    /// A global header, which changes no member, as in Go's archive/tar.
+    /// A global header. It changes no member, as in Go's archive/tar.
     Global,
-    /// The marker behind the last member.
+    /// The end marker.
     End,
 }
 
 /// Why headers cannot be read.
 #[derive(Debug)]
 pub enum HeaderError {
-    /// What the reader gives.
+    /// The reader failed.
     Read(io::Error),
-    /// The tar ends in the middle of them.
+    /// The tar ends in the middle of a header.
     Cut,
-    /// What is wrong with them.
+    /// The headers are malformed.
     Damaged(String),
 }
 
@@ -44,14 +44,13 @@ impl From<&str> for HeaderError {
 
 /// Reads headers as engines do.
 pub struct HeaderReader {
-    /// The headers that were read last, as they are written.
+    /// The last headers, unmodified.
     pub raw: Vec<u8>,
-    /// The bytes that one extension header may have.
+    /// The maximum bytes of one extension header.
     limit: usize,
 }
 
-/// The extension headers in front of a member, by where their contents are. Of several of a kind the last one counts, as in
-/// Go's archive/tar.
+/// The positions of a member's extension headers. The last one of a kind counts, as in Go's archive/tar.
 #[derive(Default)]
 struct Extensions {
     long_name: Range<usize>,
@@ -60,7 +59,7 @@ struct Extensions {
 }
 
 impl HeaderReader {
-    /// For a tar under these limits, none of whose headers was read.
+    /// A reader with these limits.
     pub fn new(limits: &Limits) -> Self {
         Self {
             raw: Vec::new(),
@@ -68,20 +67,20 @@ impl HeaderReader {
         }
     }
 
-    /// Reads the headers that come next in `reader`, and no byte behind them.
+    /// Reads the next headers from `reader`, and no byte behind them.
     ///
-    /// Errors: Why they cannot be read; `raw` has what was.
+    /// Errors: Why they cannot be read. `raw` has the bytes read so far.
     pub fn next(&mut self, reader: &mut impl Read) -> Result<TarItem, HeaderError> {
         self.raw.clear();
         let mut extensions = Extensions::default();
         loop {
             let own = self.raw.len();
-            // A tar may end without its marker, or in the middle of it.
+            // A tar may end without its end marker or inside it.
             let Some(block) = self.block(reader)? else {
                 return Ok(TarItem::End);
             };
             if is_zero(&block) {
-                // Two blocks of zeros end a tar; one alone is an error to Go (`readHeader`).
+                // Two zero blocks end a tar. Go rejects a single one (`readHeader`).
                 return match self.block(reader)? {
                     Some(second) if !is_zero(&second) => {
                         Err("a lone block of zeros stands where a header should".into())
@@ -90,18 +89,18 @@ impl HeaderReader {
                 };
             }
             check_sum(&block)?;
-            let size = member_size(&block).ok_or("the size is no number")?;
+            let size = member_size(&block).ok_or("the size is not a number")?;
             match (field(&block, KIND), TarFormat::new(&block)) {
                 (b"x" | b"L" | b"K" | b"S", TarFormat::Oldest) => {
                     return Err("an extension header has no magic number".into());
                 }
                 (b"S", TarFormat::Ustar) => return Err("a sparse file's header is not of GNU's format".into()),
-                // Readers differ in whether its records then count for the entry under way.
+                // Readers differ on whether its records apply to the pending entry.
                 (b"g", _) if own > 0 => {
                     return Err("a global header stands between an entry and its own headers".into());
                 }
                 (b"g", _) => {
-                    // The records count for nothing, but damage in them does.
+                    // The records are ignored, but damage in them is an error.
                     let records = self.content(reader, size)?;
                     pax::read_records(self.bytes(&records))?;
                     return Ok(TarItem::Global);
@@ -144,7 +143,7 @@ impl HeaderReader {
         }
     }
 
-    /// Where the content of an extension header is, which is read with its last block.
+    /// Reads the content of an extension header up to its last block. Returns its range.
     fn content(&mut self, reader: &mut impl Read, size: u64) -> Result<Range<usize>, HeaderError> {
         let limit = self.limit;
         let size = usize::try_from(size).ok().filter(|&size| size <= limit);
@@ -154,9 +153,9 @@ impl HeaderReader {
         Ok(start..start + size)
     }
 
-    /// Reads the blocks in which the map of GNU's old format goes on.
+    /// Reads the extension blocks of a map in GNU's old format.
     fn map_blocks(&mut self, reader: &mut impl Read) -> Result<(), HeaderError> {
-        // Another byte says so in the header than in the blocks.
+        // The continuation flag has different offsets in the header and in extension blocks.
         let mut from_end = BLOCK - 482;
         while self.raw.get(self.raw.len() - from_end) != Some(&0) {
             self.fill(reader, BLOCK)?;
@@ -166,7 +165,7 @@ impl HeaderReader {
     }
 
     fn fill(&mut self, reader: &mut impl Read, bytes: usize) -> Result<(), HeaderError> {
-        // A long name, a long link target and records may each reach the limit before the header comes.
+        // A long name, a long link target and PAX records may each reach the limit before the header itself.
         let limit = self.limit.saturating_mul(4);
         if self.raw.len() + bytes > limit {
             return Err(format!("it is longer than the limit of {limit} bytes (tar-metadata)").into());
@@ -180,15 +179,15 @@ impl HeaderReader {
     }
 }
 
-/// The headers of a layer. The content of a member has to be read or skipped before the next one is asked for.
+/// The headers of a layer. The caller must consume a member's content before the next call.
 pub(super) struct TarHeaders<R> {
-    /// The stream behind the headers that were read last.
+    /// The stream behind the last headers.
     pub input: TarInput<R>,
     reader: HeaderReader,
 }
 
 impl<R: BufRead> TarHeaders<R> {
-    /// The headers of the tar that `reader` gives.
+    /// The headers of the tar from `reader`.
     pub(super) fn new(reader: R, limits: &Limits) -> Self {
         Self {
             input: TarInput::new(reader),
@@ -198,7 +197,7 @@ impl<R: BufRead> TarHeaders<R> {
 
     /// The next member or global header.
     ///
-    /// Errors: What is wrong with its headers and at which byte, or what the reader gives.
+    /// Errors: The damage and its byte offset, or an error of the reader.
     pub(super) fn next(&mut self) -> Result<TarItem, String> {
         let at = self.input.position;
         let item = self.reader.next(&mut self.input.reader);
@@ -213,7 +212,7 @@ impl<R: BufRead> TarHeaders<R> {
         })
     }
 
-    /// The headers that were read last, as they are written.
+    /// The last headers, unmodified.
     pub(super) fn raw(&self) -> &[u8] {
         &self.reader.raw
     }
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_arrive_in_any_pieces_and_nothing_behind_them_is_read() {
+    fn headers_may_arrive_in_pieces_and_content_is_not_consumed() {
         let mut long = [0; BLOCK];
         long[..2].copy_from_slice(b"it");
         let bytes = [&header(b'L', "2")[..], &long, &header(b'0', "7"), b"content"].concat();

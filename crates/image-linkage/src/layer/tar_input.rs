@@ -1,23 +1,23 @@
-//! The content of members from a tar stream, which is not copied.
+//! Reads the content of members from a tar stream without copying.
 
 use std::io::{self, BufRead};
 
-/// The stream of a tar behind the headers that were read last.
+/// The tar stream behind the last headers.
 pub(crate) struct TarInput<R> {
     pub reader: R,
-    /// The bytes consumed, from the start of the tar.
+    /// The bytes consumed since the start of the tar.
     pub position: u64,
 }
 
 impl<R: BufRead> TarInput<R> {
-    /// Nothing is read yet.
+    /// Starts at the beginning of a tar.
     pub(crate) fn new(reader: R) -> Self {
         Self { reader, position: 0 }
     }
 
-    /// Hands the next `bytes` to `take`, piece by piece.
+    /// Passes the next `bytes` bytes to `take` in pieces.
     ///
-    /// Errors: When the stream ends before, and what it gives; so too for the next two.
+    /// Errors: The stream ends early or fails, as for the other methods.
     pub(crate) fn read(&mut self, bytes: u64, take: impl FnMut(&[u8])) -> Result<(), String> {
         match self.read_available(bytes, take)? {
             0 => Ok(()),
@@ -28,7 +28,7 @@ impl<R: BufRead> TarInput<R> {
         }
     }
 
-    /// The same, up to the end of the stream; returns how many bytes were missing.
+    /// Like `read`, but stops at the end of the stream. Returns the number of missing bytes.
     fn read_available(&mut self, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<u64, String> {
         let mut left = bytes;
         while left > 0 {
@@ -47,18 +47,18 @@ impl<R: BufRead> TarInput<R> {
         Ok(left)
     }
 
-    /// Passes over what fills a block behind a content. umoci writes layers that end there, and engines take a tar
-    /// without its last padding (Go, `archive/tar`, `Reader.next`).
+    /// Skips the padding of the last block. umoci omits it at the end of a layer, and engines accept that (Go,
+    /// `archive/tar`, `Reader.next`).
     pub(crate) fn skip_padding(&mut self, bytes: u64) -> Result<(), String> {
         self.read_available(bytes, |_| ()).map(drop)
     }
 
-    /// Passes over the next `bytes`.
+    /// Skips the next `bytes` bytes.
     pub(crate) fn skip(&mut self, bytes: u64) -> Result<(), String> {
         self.read(bytes, |_| ())
     }
 
-    /// Reads to the end of the stream: only a blob that was read whole can be verified.
+    /// Reads to the end of the stream: only a completely read blob can be verified.
     pub(crate) fn drain(&mut self) -> Result<(), String> {
         loop {
             let surplus = ready(&mut self.reader)?.len();
@@ -70,13 +70,13 @@ impl<R: BufRead> TarInput<R> {
     }
 }
 
-/// What the reader has ready; nothing at its end.
+/// The buffered bytes; empty at the end.
 fn ready(reader: &mut impl BufRead) -> Result<&[u8], String> {
     while let Err(error) = reader.fill_buf() {
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error.to_string());
         }
     }
-    // Asked again, because a borrow cannot leave the loop; by now the bytes are there.
+    // Call again because the borrow cannot leave the loop. The bytes are buffered now.
     reader.fill_buf().map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! What a member is, by its headers.
+//! Interprets the headers of a member.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use super::tar_header::{
     text,
 };
 
-/// What a member is, by its type flag.
+/// The type of a member, from its type flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TarKind {
-    /// A file, of any of the flags for one that engines take.
+    /// A file, with any of the flags that engines accept.
     Regular,
-    /// Another name of a file, which its target names from the root.
+    /// A hard link. Its target path is relative to the root.
     HardLink,
     /// A symbolic link.
     Symlink,
     /// A directory.
     Directory,
-    /// A device or a named pipe.
+    /// A device or a FIFO.
     Special,
-    /// A type that Go's reader hands on and engines have no case for (moby/moby `createTarFile`).
+    /// A type that Go's reader passes on but engines do not handle (moby/moby `createTarFile`).
     Unknown(u8),
 }
 
 impl TarKind {
-    /// A name that ends in a slash makes a directory of a file in the oldest format.
+    /// In the oldest format, a trailing slash marks a directory.
     fn new(flag: u8, name: &[u8]) -> Self {
         match flag {
             b'5' => Self::Directory,
@@ -43,58 +43,58 @@ impl TarKind {
         }
     }
 
-    /// Whether a member of this kind has content. Others have none even where the header gives a size: a hard link,
-    /// for one, may carry the size of its target (Go's archive/tar, `isHeaderOnly`; GNU tar, "links 0 size on tape").
+    /// Whether the member has content. Other types have none even if the header has a size: a hard link may carry the
+    /// size of its target (Go's archive/tar, `isHeaderOnly`; GNU tar, "links 0 size on tape").
     pub(super) fn has_content(self) -> bool {
         matches!(self, Self::Regular | Self::Unknown(_))
     }
 }
 
-/// What the headers of one member say.
+/// One member, from its headers.
 pub struct TarMember {
-    /// The name, as written.
+    /// The raw name.
     pub name: Vec<u8>,
-    /// What it is.
+    /// The type.
     pub kind: TarKind,
-    /// The target of a link, as written.
+    /// The raw target of a link.
     pub link: Vec<u8>,
     pub(super) access: NodeAccess,
-    /// What its attribute `security.capability` says.
+    /// From the xattr `security.capability`.
     pub(super) capabilities: Option<FileCapabilities>,
-    /// What its attribute `system.posix_acl_access` says.
+    /// From the xattr `system.posix_acl_access`.
     pub(super) access_list: Option<Arc<AccessList>>,
     /// The bytes of content in the stream.
     pub stored: u64,
-    /// How they are those of a sparse file.
+    /// The sparse map, if it is a sparse file.
     pub sparse: Option<SparseFile>,
-    /// Whether a mode, a time, an owner or a device is no number, so that every engine ends here.
+    /// Whether a mode, time, owner or device is not a number. All engines reject such a header.
     pub(super) has_odd_number: bool,
-    /// Where its PAX records are among its headers, and where its own header begins.
+    /// The position of its PAX records in the headers, and the start of its own header.
     pub(super) records: Range<usize>,
     pub(super) own: usize,
 }
 
-/// The headers of one member. The texts of extension headers are empty where there is none.
+/// The headers of one member. Texts of missing extension headers are empty.
 pub(super) struct MemberHeaders<'a> {
     pub long_name: &'a [u8],
     pub long_link: &'a [u8],
     pub records: &'a [u8],
     /// The member's own header.
     pub block: &'a Block,
-    /// The blocks behind it in which the map of GNU's old sparse format goes on.
+    /// The extension blocks of a map in GNU's old sparse format.
     pub map_blocks: &'a [u8],
 }
 
 impl MemberHeaders<'_> {
-    /// The member, whose own header gives the `size`.
+    /// Parses the member. Its own header gives `size`.
     ///
-    /// Errors: What is wrong with the headers.
+    /// Errors: Malformed headers.
     pub(super) fn read(&self, size: u64) -> Result<TarMember, String> {
         let records = pax::read_records(self.records)?;
         let are_two = |one: &[u8], other: &[u8]| !one.is_empty() && !other.is_empty();
-        // Readers differ in which of the two counts, so that this would be two members in one.
+        // Readers differ on which one counts, so reject the ambiguity.
         if are_two(self.long_name, records.path) || are_two(self.long_link, records.linkpath) {
-            return Err("a name stands in a PAX record and in a GNU long name".to_owned());
+            return Err("both a PAX record and a GNU long name give the name".to_owned());
         }
         let first = |texts: [&[u8]; 3]| texts.into_iter().find(|text| !text.is_empty()).map(<[u8]>::to_vec);
         let name = first([records.sparse.name, records.path, self.long_name]).unwrap_or_else(|| name(self.block));
@@ -128,7 +128,7 @@ impl MemberHeaders<'_> {
     }
 
     fn sparse(&self, kind: TarKind, records: SparseRecords<'_>, size: u64) -> Result<Option<SparseFile>, &'static str> {
-        let no_number = "the map of a sparse file holds what is no number";
+        let no_number = "the map of a sparse file has a value that is not a number";
         let bytes = records.bytes().unwrap_or(size);
         let (map, bytes) = match kind {
             TarKind::Unknown(b'S') => {
@@ -138,14 +138,14 @@ impl MemberHeaders<'_> {
             _ if !records.is_there => return Ok(None),
             _ if kind.has_content() && records.map_is_in_content() => (None, bytes),
             _ if kind.has_content() && !records.map.is_empty() => (Some(records.map), bytes),
-            _ => return Err("the records of a sparse file fit no sparse file"),
+            _ => return Err("sparse records on a member that is not a sparse file"),
         };
         Ok(Some(SparseFile { map, bytes }))
     }
 }
 
 impl TarMember {
-    /// The bytes behind its content, which fill the last block.
+    /// The padding behind the content that fills the last block.
     pub fn padding(&self) -> u64 {
         padding(self.stored)
     }

@@ -1,6 +1,6 @@
-//! The members of a layer's tar one after the other, each at its place in the layer's tree.
+//! The members of a layer's tar in order, each with its resolved path in the layer.
 //!
-//! For who writes a layer again or takes files out of it; what a layer says is gathered in `tar_walk`.
+//! Used to rewrite a layer or to extract files. `tar_walk` builds the index.
 
 use std::io::{BufReader, Read};
 
@@ -11,19 +11,19 @@ use super::tar_member::{TarKind, TarMember};
 use crate::limits::Limits;
 use crate::path::RootPath;
 
-/// The bytes that are read at a time.
+/// The bytes read at a time.
 const CHUNK: usize = 256 << 10;
 
-/// The members under way. The content of one has to be read before the next one is asked for.
+/// Iterates over members. The caller must consume a member's content before the next call.
 pub(super) struct TarMembers<'a, R> {
     headers: TarHeaders<BufReader<R>>,
-    /// Only the links matter: members lie behind those of their layer.
+    /// Only used to resolve the layer's links: members behind them move to the target.
     changeset: Changeset,
     limits: &'a Limits,
 }
 
 impl<'a, R: Read> TarMembers<'a, R> {
-    /// The members of the tar that `reader` gives.
+    /// The members of the tar from `reader`.
     pub(super) fn new(reader: R, limits: &'a Limits) -> Self {
         Self {
             headers: TarHeaders::new(BufReader::with_capacity(CHUNK, reader), limits),
@@ -34,37 +34,37 @@ impl<'a, R: Read> TarMembers<'a, R> {
 
     /// The next member or global header.
     ///
-    /// Errors: What is wrong with its headers and at which byte, or what the reader gives.
+    /// Errors: The damage and its byte offset, or an error of the reader.
     pub(super) fn next(&mut self) -> Result<TarItem, String> {
         self.headers.next()
     }
 
-    /// The headers of the last item, as they are written.
+    /// The headers of the last item, unmodified.
     pub(super) fn raw(&self) -> &[u8] {
         self.headers.raw()
     }
 
-    /// Where a member lies in the layer's tree; `None` for a name that cannot lie anywhere.
+    /// The resolved path of a member; `None` if its name is invalid.
     ///
-    /// Errors: When following the links of the layer takes too long.
+    /// Errors: Following the layer's links takes too long.
     pub(super) fn place(&mut self, member: &TarMember) -> Result<Option<RootPath>, String> {
         let (path_bytes, links) = (self.limits.path_bytes, self.limits.links);
         self.changeset.place(&member.name, path_bytes, links)
     }
 
-    /// Takes note of a member, so that those behind a link of the layer are placed behind it.
+    /// Records a member, so that later ones behind a link are resolved correctly.
     pub(super) fn note(&mut self, path: &RootPath, member: &TarMember) -> Result<(), String> {
         let entry = match member.kind {
             TarKind::Symlink => LayerEntry::Symlink(member.link.as_slice().into()),
             TarKind::Directory => LayerEntry::Directory(member.access, None),
-            // Of all else only the place counts: what lay below it is gone.
+            // For other types only the path matters: they replace everything below it.
             _ => LayerEntry::Special,
         };
         self.changeset.add(path, entry);
         self.changeset.check_held(self.limits)
     }
 
-    /// Hands the next `bytes` of content to `take`.
+    /// Passes the next `bytes` bytes of content to `take`.
     pub(super) fn read(&mut self, bytes: u64, take: impl FnMut(&[u8])) -> Result<(), String> {
         self.headers.input.read(bytes, take)
     }

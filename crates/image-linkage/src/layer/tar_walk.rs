@@ -1,4 +1,4 @@
-//! Walks a tar stream: one pass, every byte seen once, nothing held but one header.
+//! Walks a tar stream in one pass, holding only one header.
 
 use std::borrow::Cow;
 use std::io::BufRead;
@@ -13,10 +13,10 @@ use super::tar_member::{TarKind, TarMember};
 use crate::limits::Limits;
 use crate::path::RootPath;
 
-/// Walks the tar that `reader` gives, to its end and past the end marker to the end of the stream.
+/// Walks the tar from `reader`, past the end marker to the end of the stream.
 ///
-/// Errors: What is wrong and at which byte of the tar (a header that is none, a member cut short, a limit crossed),
-/// and every error that `reader` gives.
+/// Errors: The problem and its byte offset (a malformed header, a truncated member, an exceeded limit), and
+/// errors of `reader`.
 pub(crate) fn read_changeset(reader: impl BufRead, options: &IndexOptions) -> Result<Changeset, String> {
     let limits = &options.limits;
     let mut walk = TarWalk {
@@ -35,10 +35,10 @@ pub(crate) fn read_changeset(reader: impl BufRead, options: &IndexOptions) -> Re
             TarItem::End => break,
         }
     }
-    // A sibling whose name sorts into a directory makes the directory count twice.
+    // A directory counts twice if a sibling sorts between it and its content.
     let directories = limits.layer_entries.saturating_mul(2);
     walk.changeset.check_directories(directories, limits)?;
-    // The digest is that of all bytes, those behind the end marker included.
+    // The digest covers all bytes, including those behind the end marker.
     walk.headers.input.drain()?;
     Ok(walk.changeset)
 }
@@ -49,7 +49,7 @@ struct TarWalk<'a, R> {
     options: &'a IndexOptions,
     limits: &'a Limits,
     files: KeptFiles,
-    /// The bytes of holes that were passed as zeros so far.
+    /// The bytes of holes passed as zeros so far.
     holes: u64,
     members: usize,
 }
@@ -63,7 +63,7 @@ impl<R: BufRead> TarWalk<'_, R> {
                 self.limits.layer_entries
             ));
         }
-        // Before the member is read: paths and facts that are held count, content that passes does not.
+        // Check before reading the member: paths and facts stay in memory, content does not.
         self.changeset.check_held(self.limits)?;
         let (path_bytes, links) = (self.limits.path_bytes, self.limits.links);
         match self.changeset.place(&member.name, path_bytes, links)? {
@@ -78,15 +78,15 @@ impl<R: BufRead> TarWalk<'_, R> {
 
     fn entry(&mut self, path: &RootPath, member: &TarMember) -> Result<LayerEntry, String> {
         if let TarKind::Unknown(flag) = member.kind {
-            let what = format!("no engine knows its type, {flag:#04x}; it is taken for a file");
+            let what = format!("no engine knows its type {flag:#04x}; treated as a file");
             self.changeset.refused(path, what);
         }
         if member.has_odd_number {
-            let what = "a field of its headers is no number, which no engine takes";
+            let what = "a header field is not a number; no engine accepts it";
             self.changeset.refused(path, what);
         }
         if member.kind == TarKind::HardLink && RootPath::leaves_root(&member.link) {
-            let what = "the hard link leads out of the root with \"..\"; it is taken inside the root";
+            let what = "the hard link leaves the root with \"..\"; treated as inside the root";
             self.changeset.problem(path, what);
         }
         Ok(match member.kind {
@@ -115,7 +115,7 @@ impl<R: BufRead> TarWalk<'_, R> {
         Ok(entry)
     }
 
-    /// Reads a sparse file: regions of data in the stream, zeros between them.
+    /// Reads a sparse file: regions of data from the stream, with zeros between them.
     fn sparse(&mut self, file: &mut FileReader, stored: u64, sparse: &SparseFile) -> Result<(), String> {
         let regions = self.limits.sparse_regions;
         let start = self.headers.input.position;
@@ -137,7 +137,7 @@ impl<R: BufRead> TarWalk<'_, R> {
         self.headers.input.skip(surplus)
     }
 
-    /// Passes a hole as zeros, as long as the content matters.
+    /// Passes a hole as zeros while the content matters.
     fn zeros(&mut self, file: &mut FileReader, bytes: u64) -> Result<(), String> {
         let mut left = bytes;
         while left > 0 {
@@ -147,7 +147,7 @@ impl<R: BufRead> TarWalk<'_, R> {
             }
             let n = left.min(ZEROS.len() as u64);
             self.holes += n;
-            // A map of some bytes may stand for exabytes of zeros, which are searched like any bytes.
+            // A map of a few bytes may describe exabytes of zeros, which are searched like other bytes.
             if self.holes > self.limits.ratio_from.max(self.headers.input.position) {
                 return Err(format!(
                     "the holes of sparse libraries exceed {} bytes",

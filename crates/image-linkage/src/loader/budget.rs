@@ -1,4 +1,4 @@
-//! How much work the simulation does for one image: a few kilobytes of search paths can ask for hours of it.
+//! Limits the work of the simulation for one image. A few kilobytes of search paths could cause hours of work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,13 +6,13 @@ use super::resolution::{LoadResolution, UnresolvedRequest};
 use super::trace::SearchStep;
 use crate::limits::Limits;
 
-/// The steps that the simulated processes of one image have together.
+/// The budget shared by all simulated processes of one image.
 #[derive(Debug)]
 pub struct LoaderBudget {
     left: AtomicU64,
-    /// The steps that were taken since the image was opened.
+    /// The steps taken since the image was opened.
     taken: AtomicU64,
-    /// The bytes that are left for what is kept of searches.
+    /// The bytes left for kept search traces.
     room: AtomicU64,
 }
 
@@ -23,7 +23,7 @@ impl Default for LoaderBudget {
 }
 
 impl LoaderBudget {
-    /// A budget of so many directories and names that are looked at, and of so much that is kept of it.
+    /// A budget with the limits for steps and kept traces.
     pub fn new(limits: &Limits) -> Self {
         Self {
             left: AtomicU64::new(limits.loader_steps),
@@ -32,7 +32,7 @@ impl LoaderBudget {
         }
     }
 
-    /// Takes steps, and says whether there were so many.
+    /// Takes steps. Returns whether the budget had room for them.
     pub fn spend(&self, steps: usize) -> bool {
         take(&self.left, steps);
         let taken = u64::try_from(steps).unwrap_or(u64::MAX);
@@ -40,28 +40,28 @@ impl LoaderBudget {
         self.end().is_none()
     }
 
-    /// Leaves at least so many steps, for one question more that somebody else counts.
+    /// Guarantees at least `steps`, for one more question that the caller accounts for.
     pub fn refill(&self, steps: u64) {
         self.left.fetch_max(steps, Ordering::Relaxed);
     }
 
-    /// The steps that were taken so far: who refills a budget keeps count of them.
+    /// The steps taken so far. Callers of `refill` keep count of them.
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Counts a trace that is kept for the reports.
+    /// Counts a trace that is kept for reports.
     pub fn keep_trace(&self, trace: &[SearchStep]) {
         take(&self.room, trace.iter().map(step_bytes).sum());
     }
 
-    /// Counts a request without an answer that is kept for the reports.
+    /// Counts an unresolved request that is kept for reports.
     pub fn keep_unresolved(&self, missing: &UnresolvedRequest) {
         take(&self.room, unresolved_bytes(missing));
     }
 
-    /// Counts a resolution that is kept for the reports, and leaves out how each object was found: who keeps thousands of
-    /// them tells what fails alone.
+    /// Counts a kept resolution and drops the searches of found objects: with thousands of resolutions, reports show
+    /// only failures.
     pub fn keep_resolution(&self, mut kept: LoadResolution) -> LoadResolution {
         kept.drop_searches();
         let objects = kept.objects.iter().map(|object| object.needs.len() + 4);
@@ -71,19 +71,19 @@ impl LoaderBudget {
         kept
     }
 
-    /// Why what is asked from now on is not followed; nothing as long as there are steps left.
+    /// The reason why further requests are not followed; `None` while the budget lasts.
     pub fn end(&self) -> Option<String> {
         let mut counters = [&self.left, &self.room].into_iter();
         let is_spent = counters.any(|counter| counter.load(Ordering::Relaxed) == 0);
         is_spent.then(|| {
-            "the image asks the dynamic loader for more steps than are followed; what comes of that cannot be determined \
+            "the image asks the dynamic loader for more steps than are followed; the result cannot be determined \
              (loader-steps, loader-traces)"
                 .to_owned()
         })
     }
 }
 
-/// What a step of a search takes in memory, with a path of common length in it.
+/// The estimated memory of a search step with a path of typical length.
 const STEP_BYTES: usize = 160;
 
 fn step_bytes(step: &SearchStep) -> usize {
@@ -101,7 +101,7 @@ fn take(counter: &AtomicU64, amount: usize) {
     counter.store(left.saturating_sub(amount), Ordering::Relaxed);
 }
 
-/// What is left is no part of what a loader is.
+/// The budget is not part of a loader's identity.
 impl PartialEq for LoaderBudget {
     fn eq(&self, _: &Self) -> bool {
         true

@@ -1,4 +1,4 @@
-//! Which loader the image holds: chooses between glibc and musl.
+//! Finds the image's loader: glibc or musl.
 
 use super::dynamic_loader::DynamicLoader;
 use super::machine::{Arch, CpuLevel, Libc};
@@ -7,19 +7,18 @@ use crate::elf::ByteString;
 use crate::rootfs::Rootfs;
 
 impl DynamicLoader {
-    /// The loader of the image for the processor: glibc's, else musl's. An image with both runs glibc's programs; musl
-    /// is there for a tool of its own.
+    /// The image's loader for a processor. glibc wins if both exist: musl then only serves a tool of its own.
     pub fn find_default(rootfs: &Rootfs, arch: &'static Arch, cpu: CpuLevel) -> Option<Self> {
         Self::read_at(rootfs, arch.interpreter.as_bytes(), arch, cpu)
             .or_else(|| Self::read_at(rootfs, arch.musl.as_bytes(), arch, cpu))
     }
 
-    /// The loader at `path`, which a program names in `PT_INTERP`; `None` when no file lies there.
+    /// The loader at `path`, as named by a program's `PT_INTERP`; `None` if there is no such file.
     pub fn read_at(rootfs: &Rootfs, path: &[u8], arch: &'static Arch, cpu: CpuLevel) -> Option<Self> {
         let real_path = rootfs.lookup(path).ok()?.path;
         let file = rootfs.file(path)?;
         let bytes = file.kept.as_deref().unwrap_or_default();
-        // On Alpine the loader is musl's `libc.so` itself, and only the link to it has the loader's name.
+        // On Alpine the loader is musl's `libc.so`, and only the link to it has the loader's name.
         let is_musl = real_path.name().starts_with(b"ld-musl-") || path.windows(8).any(|part| part == b"ld-musl-");
         let (libc, is_debian) = if is_musl {
             (Libc::Musl, false)

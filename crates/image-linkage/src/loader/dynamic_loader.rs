@@ -1,4 +1,4 @@
-//! The dynamic loader of an image, as it was read; `detect` reads it.
+//! A dynamic loader of an image. `detect` reads it.
 
 use std::sync::Arc;
 
@@ -9,57 +9,56 @@ use super::machine::{Arch, Libc};
 use crate::elf::ByteString;
 use crate::path::RootPath;
 
-/// The cache that `ldconfig` writes, and that the loaders of distributions read.
+/// The cache written by `ldconfig` and read by the loaders of distributions.
 pub const SYSTEM_CACHE: &[u8] = b"/etc/ld.so.cache";
 
 /// A dynamic loader of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DynamicLoader {
-    /// The path by which programs name it in `PT_INTERP`.
+    /// The path that programs name in `PT_INTERP`.
     pub path: ByteString,
-    /// The path without links.
+    /// The canonical path.
     pub real_path: RootPath,
-    /// The C library that it belongs to.
+    /// The C library it belongs to.
     pub libc: Libc,
-    /// Whether it is a glibc of Debian or Ubuntu, whose patches change what is skipped.
+    /// Whether it is a glibc of Debian or Ubuntu, whose patches change which files are skipped.
     pub is_debian: bool,
-    /// The processor that it is for.
+    /// The processor architecture.
     pub arch: &'static Arch,
-    /// The default directories: glibc's each with a final `/`, musl's as they are written.
+    /// The default directories: glibc's with a trailing `/`, musl's as written.
     pub default_dirs: Vec<ByteString>,
-    /// The `glibc-hwcaps` levels that are searched, the best first.
+    /// The searched `glibc-hwcaps` levels, best first.
     pub levels: Vec<ByteString>,
-    /// The subdirectories that are searched before a directory itself, each with a final `/`.
+    /// The subdirectories searched before a directory itself, each with a trailing `/`.
     pub subdirectories: Vec<ByteString>,
-    /// The bits of the hardware subdirectories whose entries in the cache count.
+    /// The bits of the legacy hardware subdirectories whose cache entries are usable.
     pub hardware: u64,
-    /// The bits of the x86-64 levels that the processor has; they decide which entries of the cache count.
+    /// The bits of the x86-64 levels that the processor supports. They decide which cache entries are usable.
     pub isa_bits: u32,
-    /// What `$LIB` stands for.
+    /// The value of `$LIB`.
     pub lib: ByteString,
-    /// What `$PLATFORM` stands for.
+    /// The value of `$PLATFORM`.
     pub platform: ByteString,
-    /// Where glibc's looks for its cache: [`SYSTEM_CACHE`], but for one that was built for a folder of its own.
+    /// The path of glibc's cache: [`SYSTEM_CACHE`], unless glibc was built with its own prefix.
     pub cache_path: ByteString,
-    /// What the cache says; `None` where it is absent or unusable.
+    /// The parsed cache; `None` if it is missing or unusable.
     pub cache: Option<Arc<LdCache>>,
-    /// Whether `ldconfig` has made the cache when the container started, which everybody can read then.
+    /// Whether `ldconfig` rewrites the cache at container start. It is then world-readable.
     pub cache_is_new: bool,
-    /// The file that names what glibc's loads before all else: `/etc/ld.so.preload` in most.
+    /// The file that lists glibc's preloads, usually `/etc/ld.so.preload`.
     pub preload_path: ByteString,
-    /// What the processes that it starts may still ask for, together.
+    /// The budget shared by all processes that it starts.
     pub budget: Arc<LoaderBudget>,
-    /// What could not be read: the cache, or the default directories.
+    /// The parts that could not be read: the cache or the default directories.
     pub problems: Vec<String>,
 }
 
 impl DynamicLoader {
-    /// Puts the loader on a processor that it knows by more than a level: `$PLATFORM`, and before glibc 2.37 the
-    /// subdirectories of its hardware.
+    /// Sets the exact processor: `$PLATFORM` and, before glibc 2.37, its hardware subdirectories.
     pub fn run_on(&mut self, processor: &LegacyHwcaps) {
         self.platform.clone_from(&processor.platform);
         self.subdirectories
-            // A call for another processor came before, at the latest when the loader was read.
+            // Remove those of the previous processor, set at the latest when the loader was read.
             .retain(|name| name.starts_with(b"glibc-hwcaps/"));
         self.hardware = 0;
         if legacy_hwcaps::searches_hwcaps(self.arch, self.libc) {
@@ -68,8 +67,7 @@ impl DynamicLoader {
         }
     }
 
-    /// The processors on which alone this loader looks into a folder of this name; nothing for one that is no
-    /// subdirectory of hardware, or of no meaning to this loader.
+    /// The processors that make this loader search a folder of this name; `None` if it is not such a subdirectory.
     pub fn processors_of(&self, folder: &[u8]) -> Option<&'static str> {
         if self.arch.name != "x86-64" {
             return None;
@@ -100,7 +98,7 @@ impl DynamicLoader {
         found.map(|(_, _, who)| who).next_back()
     }
 
-    /// The path that the loader takes for `name` out of its cache.
+    /// The path for `name` in the loader's cache.
     pub fn cached_path(&self, name: &[u8]) -> Option<&[u8]> {
         let criteria = CacheCriteria {
             arch: self.arch,

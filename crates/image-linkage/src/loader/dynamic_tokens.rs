@@ -4,38 +4,39 @@ use crate::elf::ByteString;
 use crate::path::RootPath;
 use crate::rootfs::PATH;
 
-/// What the tokens stand for in one object.
+/// The token values for one object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DynamicTokens<'a> {
-    /// The directory of the object, as the loader opened it; `None` where it is not known.
+    /// The directory of the object as the loader opened it; `None` if unknown.
     pub origin: Option<&'a [u8]>,
-    /// The directory that `$LIB` names.
+    /// The value of `$LIB`.
     pub lib: &'a [u8],
-    /// The processor that `$PLATFORM` names.
+    /// The value of `$PLATFORM`.
     pub platform: &'a [u8],
-    /// What the loader takes of `$ORIGIN`.
+    /// The places at which `$ORIGIN` is allowed.
     pub trusted: OriginTrust<'a>,
 }
 
-/// Where in a path `$ORIGIN` counts.
+/// The positions at which `$ORIGIN` is allowed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OriginTrust<'a> {
-    /// Wherever it stands in it.
+    /// Anywhere.
     All,
-    /// At the start of a path, as its whole first part: in the libraries of a secure execution.
+    /// Only as the first component: libraries in secure-execution mode.
     AtStart,
-    /// The same, and only where it leads below one of these directories: in its program.
+    /// Only as the first component and if the result is below one of these directories: the program in secure-execution
+    /// mode.
     Below(&'a [ByteString]),
 }
 
-/// Expands the tokens of `text`. A token without a value drops the whole text: `None`. A `$` that begins no
-/// known token stays as it is.
+/// Expands the tokens of `text`. A token without a value drops the whole text (`None`). A `$` without a known token
+/// stays.
 pub(crate) fn expand_tokens(text: &[u8], tokens: &DynamicTokens<'_>) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     let mut has_origin = false;
     while let Some((&byte, tail)) = rest.split_first() {
-        // Nothing lies at a path that long, whatever else is in it.
+        // No file has such a long path.
         if out.len() > PATH {
             out.truncate(PATH + 1);
             break;
@@ -74,7 +75,7 @@ pub(crate) fn expand_tokens(text: &[u8], tokens: &DynamicTokens<'_>) -> Option<V
     }
 }
 
-/// Whether there is a known token in `text`.
+/// Whether `text` contains a known token.
 pub(crate) fn has_token(text: &[u8]) -> bool {
     let mut tails = (0..text.len()).filter_map(|at| text.get(at..)?.strip_prefix(b"$"));
     tails.any(|tail| {
@@ -83,21 +84,21 @@ pub(crate) fn has_token(text: &[u8]) -> bool {
     })
 }
 
-/// Whether a path without its `.` and `..` begins with one of the directories (`is_trusted_path_normalize`).
+/// Whether the normalized path is below one of the directories (`is_trusted_path_normalize`).
 fn is_below(path: &[u8], directories: &[ByteString]) -> bool {
     let path = [RootPath::new(path).absolute(), b"/".to_vec()].concat();
     directories.iter().any(|directory| path.starts_with(directory))
 }
 
-/// The length of the token `name` at the start of `text`, braces included;
-/// an identifier that goes on is another token (`is_dst`).
+/// The length of the token `name` at the start of `text`, including braces. A longer identifier is a different token
+/// (`is_dst`).
 fn token_length(text: &[u8], name: &[u8]) -> Option<usize> {
     let braced = text.first() == Some(&b'{');
     let inner = if braced { text.get(1..)? } else { text };
     let after = inner.strip_prefix(name)?.first();
     match after {
         Some(b'}') if braced => Some(name.len() + 2),
-        // Without its brace right behind the name it is no token, but text.
+        // Without a closing brace right after the name it is plain text.
         _ if braced => None,
         Some(byte) if byte.is_ascii_alphanumeric() || *byte == b'_' => None,
         _ => Some(name.len()),
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn origin_of_a_secure_execution_counts_at_the_start_and_below_the_default_directories() {
+    fn secure_execution_allows_origin_only_at_the_start_and_in_trusted_directories() {
         let default = [b"/usr/lib/".as_slice().into(), b"/lib/".as_slice().into()];
         let check = |origin: &str, text: &str, library: bool, program: bool| {
             let counts = |trusted| {

@@ -1,4 +1,4 @@
-//! What `/etc/ld.so.cache` says, and what the loader takes of it (glibc elf/dl-cache.c).
+//! The content of `/etc/ld.so.cache` and the loader's lookup in it (glibc elf/dl-cache.c).
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -6,30 +6,30 @@ use std::collections::BTreeMap;
 use super::machine::Arch;
 use crate::elf::ByteString;
 
-/// The cache, by name.
+/// The cache entries, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LdCache {
-    /// The format of the file that it was read from; nothing for one that was made here.
+    /// The format of the file; `None` if the cache was built here.
     pub format: Option<LdCacheFormat>,
-    /// What wrote the file, in its own words.
+    /// The generator named in the file.
     pub generator: Option<ByteString>,
-    /// By name as it is compared; each entry with its name as written.
+    /// Keyed by normalized name. Each entry also has its original name.
     entries: BTreeMap<ByteString, Vec<(ByteString, CacheEntry)>>,
 }
 
-/// The format of a cache.
+/// The format of a cache file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LdCacheFormat {
-    /// `glibc-ld.so.cache1.1` alone, which `ldconfig` writes since glibc 2.32.
+    /// Only `glibc-ld.so.cache1.1`, the default of `ldconfig` since glibc 2.32.
     New,
-    /// The old one with the new one behind it.
+    /// The old format followed by the new one.
     Compat,
-    /// `ld.so-1.7.0` alone, from before glibc 2.2.
+    /// Only `ld.so-1.7.0`, from before glibc 2.2.
     Old,
 }
 
 impl LdCacheFormat {
-    /// The name by which `ldconfig -c` knows it.
+    /// The name in `ldconfig -c`.
     pub fn name(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -39,31 +39,31 @@ impl LdCacheFormat {
     }
 }
 
-/// One library of a cache, by its name.
+/// One library in a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheEntry {
-    /// Where the library lies.
+    /// The path of the library.
     pub path: ByteString,
-    /// The processor and libc it is for.
+    /// The processor and libc flags.
     pub flags: i32,
-    /// The `glibc-hwcaps` subdirectory it is from.
+    /// The `glibc-hwcaps` subdirectory it comes from.
     pub hwcaps: Option<ByteString>,
-    /// The bits of the legacy hardware subdirectories it is from, such as `tls`.
+    /// The bits of the legacy hardware subdirectories it comes from, such as `tls`.
     pub hardware: u64,
-    /// The x86-64 level that the object of a `glibc-hwcaps` subdirectory needs, 0 for the baseline.
+    /// The x86-64 level needed by an object in a `glibc-hwcaps` subdirectory; 0 is the baseline.
     pub isa_level: u32,
 }
 
-/// What a loader takes of a cache.
+/// The properties of a loader that decide which entries it uses.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CacheCriteria<'a> {
-    /// The processor that the loader is for.
+    /// The loader's architecture.
     pub arch: &'a Arch,
-    /// The `glibc-hwcaps` levels, the best first.
+    /// The `glibc-hwcaps` levels, best first.
     pub levels: &'a [ByteString],
-    /// The bits of the hardware subdirectories.
+    /// The bits of the legacy hardware subdirectories.
     pub hardware: u64,
-    /// The bits of the levels that the processor has.
+    /// The bits of the levels that the processor supports.
     pub isa_bits: u32,
 }
 
@@ -74,14 +74,13 @@ impl LdCache {
         entries.push((name.into(), entry));
     }
 
-    /// All entries in the order of their names.
+    /// All entries, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &CacheEntry)> {
         let entries = self.entries.values().flatten();
         entries.map(|(name, entry)| (&**name, entry))
     }
 
-    /// Puts the entries of each name into the order of a file:
-    /// those with the most hardware first (elf/cache.c, `compare`).
+    /// Sorts the entries of each name as in a file: most hardware bits first (elf/cache.c, `compare`).
     pub(crate) fn sort(&mut self) {
         for entries in self.entries.values_mut() {
             entries.sort_by_key(|(_, entry)| {
@@ -91,15 +90,15 @@ impl LdCache {
         }
     }
 
-    /// The path that the loader takes for `name`: the best usable `glibc-hwcaps` entry, else the
-    /// first plain one with no more than the bits of its hardware (elf/dl-cache.c, `search_cache`).
+    /// The loader's path for `name`: the best usable `glibc-hwcaps` entry, otherwise the first plain entry with
+    /// supported hardware bits (elf/dl-cache.c, `search_cache`).
     pub(super) fn lookup(&self, name: &[u8], by: &CacheCriteria<'_>) -> Option<&[u8]> {
         let entries = self.entries.get(&compared(name))?;
-        // An entry for another processor is passed over, not refused: the file serves all loaders of an image.
+        // Entries for other processors are skipped: the file serves all loaders of an image.
         let flags = by.arch.cache_flags;
         let usable = || {
             entries.iter().map(|(_, entry)| entry).filter(|entry| {
-                // Where there is one kind of library, one that ldconfig knew nothing more of will do.
+                // A loader with flags 3 also accepts entries without details (1).
                 (entry.flags == flags || (entry.flags == 1 && flags == 3)) && entry.hardware & !by.hardware == 0
             })
         };
@@ -115,9 +114,9 @@ impl LdCache {
         let named = usable()
             .filter(|entry| has_level(entry))
             .filter_map(|entry| Some((rank(entry)?, entry)))
-            // Of equal ranks this takes the first, as the loader takes the first entry of a level.
+            // Ties go to the first entry of a level, as in the loader.
             .min_by_key(|(rank, _)| *rank);
-        // The loader goes on behind an entry of the plain kind, and stops at the first of its own (`search_cache`).
+        // The loader continues after a generic entry and stops at the first exact one (`search_cache`).
         let exact = || usable().find(|entry| entry.hwcaps.is_none() && entry.flags == flags);
         let any = || usable().find(|entry| entry.hwcaps.is_none());
         named
@@ -128,8 +127,8 @@ impl LdCache {
     }
 }
 
-/// A name as the cache compares it: numbers count by their value, so without
-/// zeros in front (elf/dl-cache.c, `_dl_cache_libcmp`).
+/// A name in normalized form: numbers compare by value, so leading zeros are dropped (elf/dl-cache.c,
+/// `_dl_cache_libcmp`).
 fn compared(name: &[u8]) -> ByteString {
     let mut out: Vec<u8> = Vec::with_capacity(name.len());
     for (at, &byte) in name.iter().enumerate() {
@@ -142,8 +141,8 @@ fn compared(name: &[u8]) -> ByteString {
     out.into()
 }
 
-/// The order of names in a file, which runs downwards (elf/dl-cache.c, `_dl_cache_libcmp`): numbers are compared
-/// by their value and come behind everything else.
+/// Compares names as the file does, which is sorted in descending order (elf/dl-cache.c, `_dl_cache_libcmp`). Numbers
+/// compare by value and are greater than everything else.
 pub(super) fn compare_names(one: &[u8], other: &[u8]) -> Ordering {
     let (mut one, mut other) = (one, other);
     loop {
@@ -175,14 +174,14 @@ fn rest(text: &[u8], from: usize) -> &[u8] {
     text.get(from..).unwrap_or_default()
 }
 
-/// The value of digits in the loader's `int`.
+/// The value of digits as the loader's `int`.
 fn value(digits: &[u8]) -> i32 {
-    // The loader does not look for an overflow either.
+    // The loader ignores overflow, too.
     let digits = digits.iter().map(|digit| i32::from(digit - b'0'));
     digits.fold(0_i32, |value, digit| value.wrapping_mul(10).wrapping_add(digit))
 }
 
-/// A byte as the loader's `char`; the end of a text is 0.
+/// A byte as the loader's signed `char`. The end of a text is 0.
 fn signed(byte: Option<&u8>) -> i8 {
     byte.map_or(0, |byte| byte.cast_signed())
 }

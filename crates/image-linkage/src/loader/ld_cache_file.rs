@@ -1,9 +1,8 @@
 //! Reads `/etc/ld.so.cache` (glibc sysdeps/generic/dl-cache.h, elf/dl-cache.c, `_dl_load_cache_lookup`).
 //!
-//! Three kinds of file occur: the new format, the old one, and the old one with the new one behind it. A
-//! file whose header does not fit is ignored as a whole, as the loader does. In what it does not ignore the loader
-//! searches by halves and trusts the order; where that is not what `ldconfig` writes, the outcome hangs on which
-//! entries it happens to meet, and it is said that it cannot be foretold.
+//! There are three formats: new, old, and old followed by new. The loader ignores a file with an invalid header. In a
+//! valid file it uses binary search and trusts the order. If the order is not that of `ldconfig`, the result depends on
+//! which entries it probes, and this module reports that it cannot be determined.
 
 use std::cmp::Ordering;
 
@@ -12,62 +11,62 @@ use crate::elf::ByteString;
 
 const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
 pub(super) const NEW_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
-/// The old header: the magic, padded, and the number of entries.
+/// The old header: padded magic and number of entries.
 const OLD_HEADER: usize = 16;
 const OLD_ENTRY: usize = 12;
 pub(super) const NEW_HEADER: usize = 48;
 pub(super) const NEW_ENTRY: usize = 24;
 /// The magic of the extension directory.
 pub(super) const EXTENSIONS: u32 = 0xeaa4_2174;
-/// The header of the extension directory, and a section of it.
+/// The sizes of the extension directory's header and of a section.
 pub(super) const EXTENSION_HEADER: usize = 8;
 pub(super) const SECTION: usize = 16;
-/// The extension that names the program which wrote the file, and how much of its words is read.
+/// The extension that names the generator, and the maximum bytes read of it.
 pub(super) const GENERATOR_TAG: u32 = 0;
 const GENERATOR: usize = 256;
-/// The extension that lists the names of `glibc-hwcaps` subdirectories.
+/// The extension that lists `glibc-hwcaps` subdirectories.
 pub(super) const HWCAPS_TAG: u32 = 1;
-/// The bit of an entry's hwcap that makes its low half an index into that list.
+/// The bit in hwcap that makes its low half an index into that list.
 pub(super) const HWCAP_NAMED: u64 = 1 << 62;
-/// The bits above the low half that hold the level which a named entry needs.
+/// The bits above the low half: the ISA level needed by a named entry.
 const ISA_LEVEL: u64 = (1 << 10) - 1;
-/// The entries that are read; Debian's largest known cache has some 3,000.
+/// The maximum number of entries. Debian's largest known cache has about 3,000.
 const ENTRIES: usize = 200_000;
-/// The extensions and names of subdirectories that are read; real files have two and three.
+/// The maximum number of extensions, and of subdirectory names. Real files have two and three.
 const NAMES: usize = 1024;
-/// The longest text that is read.
+/// The maximum length of a text.
 const TEXT: usize = 8192;
-/// The oldest page there is: behind the end of a file zeros follow up to it.
+/// The smallest page size. Zeros follow the end of a file up to the page boundary.
 const PAGE: usize = 4096;
-/// A kernel version that every machine with a GPU has, in the form of an entry's `osversion`.
+/// A kernel version that every machine with a GPU exceeds, in the form of `osversion`.
 const KERNEL: u32 = 0x05_00_00;
 
-/// What a file says.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CacheFile {
-    /// The entries that can be read.
+    /// The readable entries.
     pub cache: LdCache,
-    /// Why what the loader finds in it cannot be foretold.
+    /// Why the loader's result cannot be determined.
     pub damage: Option<String>,
 }
 
-/// Reads a cache for a processor whose data byte is `data`.
+/// Reads a cache for a processor with the ELF data encoding `data`.
 ///
 /// Errors: Why the loader ignores the file.
 pub(crate) fn read_cache(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
     let file = CacheReader { bytes, data };
-    let short = |count| format!("it says {count} entries and is too short for them");
+    let short = |count| format!("too short for its {count} entries");
     if bytes.starts_with(NEW_MAGIC) {
-        let table = file.new_table(0).ok_or("its header is cut short")?;
+        let table = file.new_table(0).ok_or("its header is truncated")?;
         if table.end() > bytes.len() {
             return Err(short(table.count));
         }
         return file.read_new(&table);
     }
     if !bytes.starts_with(OLD_MAGIC) {
-        return Err("it does not begin as a cache does".to_owned());
+        return Err("not an ld.so.cache file".to_owned());
     }
-    let count = file.number(12).ok_or("its header is cut short")?;
+    let count = file.number(12).ok_or("its header is truncated")?;
     let mut table = CacheTable {
         first: OLD_HEADER,
         entry: OLD_ENTRY,
@@ -83,7 +82,7 @@ pub(crate) fn read_cache(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
     let new = table.end().next_multiple_of(8);
     let behind = bytes.get(new..).unwrap_or_default();
     if behind.len() >= NEW_HEADER && behind.starts_with(NEW_MAGIC) {
-        let table = file.new_table(new).ok_or("its header is cut short")?;
+        let table = file.new_table(new).ok_or("its header is truncated")?;
         return file.read_new(&table);
     }
     table.strings = table.end();
@@ -91,14 +90,14 @@ pub(crate) fn read_cache(bytes: &[u8], data: u8) -> Result<CacheFile, String> {
     Ok(file.read_entries(&table, &[]))
 }
 
-/// Where the entries and their texts lie in the file.
+/// The position of the entries and their texts in the file.
 struct CacheTable {
     first: usize,
     entry: usize,
     count: usize,
-    /// From where the offsets of texts count.
+    /// The base of text offsets.
     strings: usize,
-    /// The offsets that the loader takes for sound are below this.
+    /// The loader accepts text offsets below this.
     room: usize,
     format: LdCacheFormat,
 }
@@ -109,12 +108,12 @@ impl CacheTable {
     }
 }
 
-/// What stands in the extension directory.
+/// The parsed extension directory.
 #[derive(Default)]
 struct CacheExtensions<'f> {
-    /// What wrote the file.
+    /// The generator of the file.
     generator: Option<&'f [u8]>,
-    /// Where the names of the `glibc-hwcaps` subdirectories are listed, and how many.
+    /// The offset and count of the `glibc-hwcaps` subdirectory names.
     subdirectories: Option<(usize, usize)>,
 }
 
@@ -126,14 +125,14 @@ struct CacheReader<'f> {
 /// A text of an entry.
 enum CacheText<'f> {
     Found(&'f [u8]),
-    /// The loader sees that the offset is none.
+    /// The loader detects that the offset is invalid.
     OutOfRoom,
-    /// It takes what lies behind the file, or does not end.
+    /// The loader reads past the end of the file, or the text does not end.
     Unknown,
 }
 
 impl<'f> CacheReader<'f> {
-    /// The entries of the new format whose header lies at `at`.
+    /// The entry table of a new header at `at`.
     fn new_table(&self, at: usize) -> Option<CacheTable> {
         (self.bytes.len() >= at.checked_add(NEW_HEADER)?).then_some(())?;
         Some(CacheTable {
@@ -141,7 +140,7 @@ impl<'f> CacheReader<'f> {
             entry: NEW_ENTRY,
             count: wide(self.number(at + 20)?),
             strings: at,
-            // The loader compares with the size of the whole file even where offsets count from the new header.
+            // The loader checks against the whole file size even if offsets count from the new header.
             room: self.bytes.len(),
             format: if at == 0 {
                 LdCacheFormat::New
@@ -154,9 +153,9 @@ impl<'f> CacheReader<'f> {
     fn read_new(&self, table: &CacheTable) -> Result<CacheFile, String> {
         let flags = self.bytes.get(table.strings + 28).copied();
         let flags = flags.unwrap_or_default();
-        // 0 is a file from before the field; 2 is little-endian, 3 is big-endian.
+        // 0 predates the field; 2 is little-endian, 3 is big-endian.
         if flags != 0 && flags & 3 != self.data + 1 {
-            return Err("it was made for the other byte order".to_owned());
+            return Err("it has the other byte order".to_owned());
         }
         let extensions = self.extensions(table.strings).unwrap_or_default();
         let names = self.subdirectories(&extensions);
@@ -165,13 +164,13 @@ impl<'f> CacheReader<'f> {
         let mut file = self.read_entries(table, &names);
         file.cache.generator = extensions.generator.map(ByteString::from);
         if !is_whole {
-            let damage = || "a subdirectory has no name, and the process would die".to_owned();
+            let damage = || "a subdirectory has no name; the process would crash".to_owned();
             file.damage.get_or_insert_with(damage);
         }
-        // The loader walks this list beside its own sorted one (`glibc_hwcaps_update_priorities`).
+        // The loader walks this list in parallel with its own sorted one (`glibc_hwcaps_update_priorities`).
         if names.iter().any(is_subdirectory) && !names.is_sorted() {
             file.damage
-                .get_or_insert_with(|| "the names of its subdirectories are not in their order".to_owned());
+                .get_or_insert_with(|| "the names of its subdirectories are not sorted".to_owned());
         }
         Ok(file)
     }
@@ -187,7 +186,7 @@ impl<'f> CacheReader<'f> {
             match self.read_entry(table, index, names) {
                 Ok(next) => {
                     if before.is_some_and(|before| !is_in_order(&before, &next)) {
-                        let damage = || format!("entry {index} is not in its order");
+                        let damage = || format!("entry {index} is not sorted");
                         file.damage.get_or_insert_with(damage);
                     }
                     if let (name, Some(entry)) = &next {
@@ -198,7 +197,7 @@ impl<'f> CacheReader<'f> {
                 Err(what) => {
                     let damage = || format!("entry {index} {what}");
                     file.damage.get_or_insert_with(damage);
-                    // All that follow lie behind the end too: a count of billions is not tried one by one.
+                    // All further entries are behind the end, too; do not loop over a count of billions.
                     if self.bytes.len() <= table.first + index * table.entry {
                         break;
                     }
@@ -206,13 +205,13 @@ impl<'f> CacheReader<'f> {
             }
         }
         if table.count > ENTRIES {
-            let damage = || format!("no more than {ENTRIES} of its entries are read");
+            let damage = || format!("more than {ENTRIES} entries; the rest is not read");
             file.damage.get_or_insert_with(damage);
         }
         file
     }
 
-    /// An entry with its name; none where the loader passes over it.
+    /// An entry and its name; `None` for an entry that the loader skips.
     fn read_entry(
         &self,
         table: &CacheTable,
@@ -220,15 +219,15 @@ impl<'f> CacheReader<'f> {
         names: &[ByteString],
     ) -> Result<(&'f [u8], Option<CacheEntry>), &'static str> {
         let at = table.first + index * table.entry;
-        let field = |offset| self.number(at + offset).ok_or("lies behind the end");
+        let field = |offset| self.number(at + offset).ok_or("is behind the end of the file");
         let text = |offset| self.text(table.strings, table.room, offset);
         let CacheText::Found(name) = text(field(4)?) else {
-            return Err("names no text");
+            return Err("has an invalid name");
         };
         let path = match text(field(8)?) {
             CacheText::Found(path) => path,
             CacheText::OutOfRoom => return Ok((name, None)),
-            CacheText::Unknown => return Err("leads to no text"),
+            CacheText::Unknown => return Err("has an invalid path"),
         };
         let mut entry = CacheEntry {
             path: path.into(),
@@ -238,9 +237,9 @@ impl<'f> CacheReader<'f> {
             isa_level: 0,
         };
         if table.entry == NEW_ENTRY {
-            // The loader compares it with the kernel that runs, which no image shows.
+            // The loader compares it with the running kernel, which the image does not show.
             if field(12)? > KERNEL {
-                return Err("asks for a kernel");
+                return Err("requires a newer kernel");
             }
             let hwcap = self.wide_number(field(16)?, field(20)?);
             if hwcap & HWCAP_NAMED == 0 {
@@ -254,8 +253,8 @@ impl<'f> CacheReader<'f> {
         Ok((name, Some(entry)))
     }
 
-    /// The extensions of the header at `new`; none where any of their sections
-    /// does not fit (sysdeps/generic/dl-cache.h, `cache_extension_load`).
+    /// The extensions of the header at `new`; `None` if any section is out of bounds (sysdeps/generic/dl-cache.h,
+    /// `cache_extension_load`).
     fn extensions(&self, new: usize) -> Option<CacheExtensions<'f>> {
         let at = wide(self.number(new + 32)?);
         if at == 0 || !at.is_multiple_of(4) || self.number(at)? != EXTENSIONS {
@@ -281,10 +280,10 @@ impl<'f> CacheReader<'f> {
         Some(found)
     }
 
-    /// The names of the `glibc-hwcaps` subdirectories; nothing for one that has no text.
+    /// The names of the `glibc-hwcaps` subdirectories; `None` for an unreadable one.
     ///
-    /// `ldconfig` counts their offsets from the new header and the loader from the start of the file
-    /// (elf/dl-cache.c, `glibc_hwcaps_string`), so behind an old header it reads something else.
+    /// `ldconfig` counts their offsets from the new header, but the loader counts from the start of the file
+    /// (elf/dl-cache.c, `glibc_hwcaps_string`). So behind an old header the loader reads other bytes.
     fn subdirectories(&self, extensions: &CacheExtensions<'f>) -> Vec<Option<ByteString>> {
         let (offset, count) = extensions.subdirectories.unwrap_or_default();
         let name = |index: usize| match self.text(0, self.bytes.len(), self.number(offset + index * 4)?) {
@@ -312,8 +311,8 @@ impl<'f> CacheReader<'f> {
         u64::from(high) << 32 | u64::from(low)
     }
 
-    /// The text at an offset from `start`; offsets below `room` are sound to the loader. A file that ends within a
-    /// page is followed by zeros.
+    /// The text at an offset from `start`. The loader accepts offsets below `room`. Zeros follow a file that ends
+    /// within a page.
     fn text(&self, start: usize, room: usize, offset: u32) -> CacheText<'f> {
         let offset = wide(offset);
         if offset >= room {
@@ -331,8 +330,8 @@ impl<'f> CacheReader<'f> {
     }
 }
 
-/// Whether two entries may follow each other: names run downwards, and of one name and kind those of a
-/// subdirectory come first, since the loader stops at the first that is of none.
+/// Whether two entries may be adjacent. Names are in descending order. For equal name and flags, entries of a
+/// subdirectory come first, because the loader stops at the first plain one.
 fn is_in_order(
     (one_name, one): &(&[u8], Option<CacheEntry>),
     (other_name, other): &(&[u8], Option<CacheEntry>),
@@ -346,7 +345,7 @@ fn is_in_order(
     }
 }
 
-/// Whether it can be the name of a `glibc-hwcaps` subdirectory that a loader searches.
+/// Whether it is a valid name of a `glibc-hwcaps` subdirectory.
 fn is_subdirectory(name: &ByteString) -> bool {
     let fits = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     !name.is_empty() && name.iter().all(fits)

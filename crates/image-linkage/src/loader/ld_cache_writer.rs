@@ -1,8 +1,7 @@
 //! Writes `/etc/ld.so.cache` (glibc elf/cache.c, `save_cache`; sysdeps/generic/dl-cache.h).
 //!
-//! The form is the new one, which every loader since glibc 2.2 reads; older loaders pass over the
-//! extensions, which lie in fields that had no use. The entries have the order in which `ldconfig` writes them, because
-//! the loader searches by halves.
+//! Writes the new format, which every loader since glibc 2.2 reads. Older loaders ignore the extensions, which use
+//! formerly unused fields. Entries have the order of `ldconfig`, because the loader uses binary search.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,15 +11,15 @@ use super::ld_cache_file::{
     EXTENSION_HEADER, EXTENSIONS, GENERATOR_TAG, HWCAP_NAMED, HWCAPS_TAG, NEW_ENTRY, NEW_HEADER, NEW_MAGIC, SECTION,
 };
 
-/// The header of the extension directory with two sections: what wrote the file, and the subdirectories' names.
+/// The size of an extension directory with two sections: generator and subdirectory names.
 const DIRECTORY: usize = EXTENSION_HEADER + 2 * SECTION;
 
-/// The file of a cache for a processor whose data byte is `data`; `generator` says what wrote it.
+/// The bytes of a cache file for a processor with the ELF data encoding `data`. `generator` is recorded as the writer.
 ///
-/// Errors: When it would be larger than the 4 GB that its offsets count.
+/// Errors: The file would exceed 4 GB, the range of its offsets.
 pub fn write_cache(cache: &LdCache, data: u8, generator: &str) -> Result<Vec<u8>, String> {
     let mut entries: Vec<(&[u8], &CacheEntry)> = cache.iter().collect();
-    // Stable: of entries that are alike, the first that was found comes first.
+    // Stable, so that equal entries keep the order in which they were found.
     entries.sort_by(compare);
     let names: BTreeSet<&[u8]> = entries
         .iter()
@@ -41,7 +40,7 @@ pub fn write_cache(cache: &LdCache, data: u8, generator: &str) -> Result<Vec<u8>
         out.word(entry.flags.cast_unsigned());
         out.place(strings.at(name))?;
         out.place(strings.at(&entry.path))?;
-        // The kernel that it asks for: none.
+        // Required kernel: none.
         out.word(0);
         out.wide(hwcap(entry, &numbers));
     }
@@ -50,12 +49,12 @@ pub fn write_cache(cache: &LdCache, data: u8, generator: &str) -> Result<Vec<u8>
     Ok(out.bytes)
 }
 
-/// The order of entries (elf/cache.c, `compare`): names downwards, then kinds downwards, those of a `glibc-hwcaps`
-/// subdirectory first by its name, then the most specific hardware.
+/// The order of entries (elf/cache.c, `compare`): descending names, descending flags, `glibc-hwcaps` entries by
+/// subdirectory, then the most hardware bits.
 fn compare(one: &(&[u8], &CacheEntry), other: &(&[u8], &CacheEntry)) -> Ordering {
     let (one_name, one) = one;
     let (other_name, other) = other;
-    // Entries of a subdirectory come first, since the loader stops at the first plain one.
+    // Entries of a subdirectory come first, because the loader stops at the first plain one.
     let named = |entry: &CacheEntry| (entry.hwcaps.is_none(), entry.hwcaps.clone());
     let bits = |entry: &CacheEntry| (entry.hardware.count_ones(), entry.hardware);
     compare_names(other_name, one_name)
@@ -75,15 +74,15 @@ fn header(out: &mut NumberWriter, entries: usize, strings: &StringPool, data: u8
     out.bytes.extend(NEW_MAGIC);
     out.place(entries)?;
     out.place(strings.bytes.len())?;
-    // 2 is little-endian, 3 is big-endian; three bytes of padding.
+    // 2 is little-endian, 3 is big-endian; then three bytes of padding.
     out.bytes.extend([data + 1, 0, 0, 0]);
-    // The loader ignores extensions at a place that is not a multiple of four.
+    // The loader ignores extensions at an offset that is not a multiple of four.
     out.place(strings.end.next_multiple_of(4))?;
     out.bytes.extend([0; 12]);
     Ok(())
 }
 
-/// The extension directory behind the texts (elf/cache.c, `write_extensions`).
+/// Writes the extension directory behind the texts (elf/cache.c, `write_extensions`).
 fn extensions(
     out: &mut NumberWriter,
     names: &BTreeSet<&[u8]>,
@@ -111,18 +110,18 @@ fn extensions(
     Ok(())
 }
 
-/// The texts of a file, each once and with its final NUL. A name that ends a path is not written again.
+/// The NUL-terminated texts of a file. A text that is the end of another one shares its bytes.
 struct StringPool {
     bytes: Vec<u8>,
-    /// Where each text stands, in bytes from the start of the file.
+    /// The file offset of each text.
     places: BTreeMap<Vec<u8>, usize>,
-    /// Where the texts end in the file.
+    /// The file offset of the end of the texts.
     end: usize,
 }
 
 impl StringPool {
     fn new<'t>(texts: impl Iterator<Item = &'t [u8]>, from: usize) -> Self {
-        // Backwards, a text that ends another one stands before it.
+        // Sorted by reversed text, a text directly precedes those that end with it.
         let mut backwards: BTreeSet<Vec<u8>> = texts.map(|text| text.iter().rev().copied().collect()).collect();
         let mut strings = Self {
             bytes: Vec::new(),
@@ -156,7 +155,7 @@ impl StringPool {
     }
 }
 
-/// Numbers in the order of bytes of the processor.
+/// Writes numbers in the processor's byte order.
 struct NumberWriter {
     bytes: Vec<u8>,
     big: bool,
@@ -181,7 +180,7 @@ impl NumberWriter {
         self.bytes.extend(bytes);
     }
 
-    /// An offset, a length or a count.
+    /// Writes an offset, a length or a count.
     fn place(&mut self, value: usize) -> Result<(), String> {
         let value =
             u32::try_from(value).map_err(|_too_large| format!("a cache of {value} bytes or more cannot be written"))?;
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_whole_and_in_its_order() {
+    fn a_written_cache_is_read_back_in_order() {
         for data in [1, 2] {
             let bytes = write_cache(&cache(), data, "a generator").unwrap();
             let file = read_cache(&bytes, data).unwrap();

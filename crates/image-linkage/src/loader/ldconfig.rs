@@ -1,7 +1,7 @@
-//! What `ldconfig` would make of the image, as the container runtime runs it at start (glibc elf/ldconfig.c).
+//! Predicts the result of `ldconfig`, as the container runtime runs it at start (glibc elf/ldconfig.c).
 //!
-//! Directories come in the order of `/etc/ld.so.conf` and its includes, then the built-in ones; the first
-//! directory that holds a soname wins. Missing soname links are made, dangling ones are removed.
+//! Directories are searched in the order of `/etc/ld.so.conf` and its includes, then the built-in ones. The first
+//! directory with a soname wins. Missing soname links are created and dangling ones removed.
 
 mod configuration;
 mod glob;
@@ -24,42 +24,42 @@ use crate::elf::{ByteString, ElfProblem};
 use crate::layer::FileFacts;
 use crate::rootfs::{NodeId, NodeKind, Rootfs};
 
-/// What a run of `ldconfig` leaves behind.
+/// The result of running `ldconfig`.
 #[derive(Debug, Clone, Default)]
 pub struct LdconfigOutcome {
-    /// The cache that it would write.
+    /// The cache it writes.
     pub cache: LdCache,
-    /// The soname links it makes: in which directory, of which name, to which file.
+    /// The soname links it creates: directory, name and target.
     pub links: Vec<(NodeId, ByteString, ByteString)>,
-    /// The dangling links it removes: from which directory, of which name.
+    /// The dangling links it removes: directory and name.
     pub removed: Vec<(NodeId, ByteString)>,
-    /// The same links by path, each made one with its target, as they are configured.
+    /// The same links by path, as configured.
     pub relinked: LinkChanges,
-    /// The directories it searches, as configured, those that are not there left out.
+    /// The existing directories it searches, as configured.
     pub directories: Vec<ByteString>,
-    /// What it warns of, or what the image's configuration exceeds.
+    /// Its warnings, and limits that the configuration exceeds.
     pub problems: Vec<String>,
 }
 
 /// The links that a run changes, by path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LinkChanges {
-    /// The soname links it makes, each with its target.
+    /// The created soname links with their targets.
     pub made: Vec<(ByteString, ByteString)>,
-    /// The dangling links it removes.
+    /// The removed dangling links.
     pub removed: Vec<ByteString>,
 }
 
-/// Directories that are searched, at most.
+/// The maximum number of searched directories.
 const DIRECTORIES: usize = 1024;
 
-/// Runs `ldconfig` on the file system; the `directories` on its command line come before those of its configuration.
+/// Runs `ldconfig` on the file system. `directories` are those of its command line, which precede the configured ones.
 pub fn run_ldconfig(rootfs: &Rootfs, linker: &DynamicLoader, mut directories: Vec<ByteString>) -> LdconfigOutcome {
     let mut out = LdconfigOutcome::default();
     let configured = LdSoConf::read(rootfs);
     directories.extend(configured.directories);
     out.problems = configured.problems;
-    // `add_system_dir` comes behind `parse_conf`: of two libraries with one soname the configured one wins.
+    // `add_system_dir` follows `parse_conf`, so the configured one of two libraries with the same soname wins.
     directories.extend(built_in(linker));
     let mut run = LdconfigRun {
         rootfs: Cow::Borrowed(rootfs),
@@ -70,7 +70,7 @@ pub fn run_ldconfig(rootfs: &Rootfs, linker: &DynamicLoader, mut directories: Ve
     for path in directories {
         run.add(path);
     }
-    // A directory may queue others while it is searched: those of its hardware.
+    // Searching a directory may queue its hardware subdirectories.
     let mut next = 0;
     while let Some(directory) = run.directories.get(next).cloned() {
         next += 1;
@@ -80,14 +80,14 @@ pub fn run_ldconfig(rootfs: &Rootfs, linker: &DynamicLoader, mut directories: Ve
     run.out
 }
 
-/// The folders of libraries that are in the loader's cache, are there, and that no configuration names.
+/// The existing folders of cached libraries that no configuration names.
 pub fn folders_of_cache(rootfs: &Rootfs, linker: &DynamicLoader) -> Vec<ByteString> {
     let node_of = |path: &[u8]| rootfs.lookup(path).ok().map(|found| found.node);
     let configured = LdSoConf::read(rootfs).directories.into_iter().chain(built_in(linker));
     let mut known: BTreeSet<NodeId> = configured.filter_map(|path| node_of(&path)).collect();
     let mut folders = Vec::new();
     let plain = linker.cache.as_deref().into_iter().flat_map(LdCache::iter);
-    // Those of better processors lie below a folder of the others.
+    // Entries for better processors are in subdirectories of such folders.
     let plain = plain.filter(|(_, entry)| entry.hwcaps.is_none() && entry.hardware == 0);
     for (_, entry) in plain {
         let end = entry.path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
@@ -101,7 +101,7 @@ pub fn folders_of_cache(rootfs: &Rootfs, linker: &DynamicLoader) -> Vec<ByteStri
 }
 
 impl LdconfigOutcome {
-    /// The file system after the dangling links were removed and the new ones were made, as links of this layer.
+    /// The file system after the run. New links belong to layer `layer`.
     pub fn apply(&self, rootfs: &Rootfs, layer: usize) -> Rootfs {
         let mut changed = rootfs.clone();
         for (directory, name) in &self.removed {
@@ -114,7 +114,7 @@ impl LdconfigOutcome {
     }
 }
 
-/// The loader's default directories; before one that ends in `/lib64` its 32-bit twin
+/// The loader's default directories. A directory that ends in `/lib64` is preceded by its 32-bit counterpart
 /// (`add_system_dir` in glibc sysdeps/unix/sysv/linux/x86_64/dl-cache.h).
 fn built_in(linker: &DynamicLoader) -> Vec<ByteString> {
     let mut directories = Vec::new();
@@ -128,25 +128,25 @@ fn built_in(linker: &DynamicLoader) -> Vec<ByteString> {
     directories
 }
 
-/// A directory to be searched.
+/// A directory to search.
 #[derive(Debug, Clone)]
 struct SearchedDirectory {
     path: ByteString,
     node: NodeId,
-    /// The name of the `glibc-hwcaps` subdirectory it is.
+    /// The name of its `glibc-hwcaps` subdirectory, if it is one.
     level: Option<ByteString>,
 }
 
-/// A library of a directory, by soname.
+/// A library in a directory, by soname.
 struct DirectoryLibrary {
     name: ByteString,
     is_link: bool,
     flags: i32,
-    /// The highest x86-64 level that it needs, 0 for the baseline.
+    /// The highest x86-64 level it needs; 0 is the baseline.
     isa_level: u32,
 }
 
-/// A run under way. Links that were made in one directory are seen in the next.
+/// A run in progress. Links created in one directory are visible in the next.
 struct LdconfigRun<'a> {
     rootfs: Cow<'a, Rootfs>,
     linker: &'a DynamicLoader,
@@ -165,7 +165,7 @@ impl LdconfigRun<'_> {
         let Ok(found) = self.rootfs.lookup(&base) else {
             return;
         };
-        // The loader cannot look up a name with a colon, which divides its list of subdirectories.
+        // The loader separates subdirectories by colons, so a name with a colon cannot be looked up.
         let levels: Vec<ByteString> = self
             .rootfs
             .children(found.node)
@@ -177,13 +177,13 @@ impl LdconfigRun<'_> {
         }
     }
 
-    /// Queues a directory that is there and was not given before, by whatever path.
+    /// Queues an existing directory unless it was queued under any path.
     fn queue(&mut self, path: &[u8], level: Option<ByteString>) -> bool {
         let Ok(found) = self.rootfs.lookup(path) else {
             return false;
         };
         let known = |known: &SearchedDirectory| known.node == found.node;
-        // By inode, as `add_single_dir` does: /lib and /usr/lib are one directory in most images.
+        // Compared by inode, as in `add_single_dir`: in most images /lib and /usr/lib are the same directory.
         let is_directory = matches!(self.rootfs.node(found.node).kind, NodeKind::Directory(_));
         if !is_directory || self.directories.len() >= DIRECTORIES || self.directories.iter().any(known) {
             return false;
@@ -222,7 +222,7 @@ impl LdconfigRun<'_> {
         }
     }
 
-    /// The library of this name; nothing for a file that is none, and for a subdirectory, which is queued.
+    /// The library with this name; `None` for other files. Queues a hardware subdirectory.
     fn candidate(
         &mut self,
         directory: &SearchedDirectory,
@@ -231,7 +231,7 @@ impl LdconfigRun<'_> {
     ) -> Option<(ByteString, DirectoryLibrary)> {
         let is_symlink = matches!(self.rootfs.node(node).kind, NodeKind::Symlink(_));
         let is_hardware = directory.level.is_none() && self.has_hardware(name);
-        // In a `glibc-hwcaps` subdirectory the test of the name passes over regular files alone (`search_dir`).
+        // In a `glibc-hwcaps` subdirectory, the name is only checked for regular files (`search_dir`).
         let is_odd_link = directory.level.is_some() && is_symlink;
         if !(library_names::is_library(name) || is_hardware || is_odd_link)
             || library_names::is_temporary(name, self.linker.libc)
@@ -240,7 +240,7 @@ impl LdconfigRun<'_> {
         }
         let path = [&*directory.path, b"/", name].concat();
         let Ok(found) = self.rootfs.lookup(&path) else {
-            // "Remove stale symlinks", those with `.so.` in their names alone (`search_dir`).
+            // "Remove stale symlinks", only those with `.so.` in their name (`search_dir`).
             if is_symlink && name.windows(4).any(|part| part == b".so.") {
                 self.rootfs.to_mut().remove_link(directory.node, name);
                 self.out.removed.push((directory.node, name.clone()));
@@ -276,20 +276,20 @@ impl LdconfigRun<'_> {
         ))
     }
 
-    /// Whether a subdirectory of this name is searched for its hardware; since glibc 2.37 none is.
+    /// Whether a subdirectory is searched for its hardware; none since glibc 2.37.
     fn has_hardware(&self, name: &[u8]) -> bool {
         self.linker.libc.is_glibc_before((2, 37))
             && matches!(self.linker.arch.machine, EM_386 | EM_X86_64)
             && legacy_hwcaps::capability_bit(name).is_some()
     }
 
-    /// Makes the link of a library, and its entry.
+    /// Creates the soname link of a library and its cache entry.
     fn enter(&mut self, directory: &SearchedDirectory, soname: &ByteString, library: &DirectoryLibrary) {
         let plain = directory.level.is_none();
         if plain && !library.is_link {
             self.make_link(directory, &library.name, soname);
         }
-        // In a `glibc-hwcaps` subdirectory there are no links: the entry names the file itself.
+        // `glibc-hwcaps` subdirectories get no links: the entry names the file itself.
         let file = if plain { soname } else { &library.name };
         let hardware = if plain && self.has_hardware(b"tls") {
             library_names::path_hardware(&directory.path)
@@ -306,7 +306,7 @@ impl LdconfigRun<'_> {
         self.out.cache.add(soname, entry);
     }
 
-    /// Makes the link unless it leads to the file already, or is no link (`create_links`).
+    /// Creates the link unless it already leads to the file or a regular file is in the way (`create_links`).
     fn make_link(&mut self, directory: &SearchedDirectory, file: &ByteString, soname: &ByteString) {
         let at = |name: &[u8]| [&*directory.path, b"/", name].concat();
         let there = self.rootfs.child(directory.node, soname);
@@ -315,12 +315,12 @@ impl LdconfigRun<'_> {
             let (file, there) = (self.rootfs.file(&at(file))?, self.rootfs.file(&at(soname))?);
             Some(std::ptr::eq(file, there))
         };
-        // "… is not a symbolic link": a file that has the soname of another one stays.
+        // "… is not a symbolic link": a file that has another library's soname stays.
         if !is_link || same() == Some(true) {
             return;
         }
         let rootfs = self.rootfs.to_mut();
-        // The links of a run belong to no layer; [`LdconfigOutcome::apply`] gives them one.
+        // The links of a run belong to no layer yet; [`LdconfigOutcome::apply`] sets one.
         rootfs.add_link(directory.node, soname, file, usize::MAX);
         let link = (directory.node, soname.clone(), file.clone());
         self.out.links.push(link);
@@ -338,18 +338,17 @@ fn is_preferred(candidate: &DirectoryLibrary, known: &DirectoryLibrary) -> bool 
     }
 }
 
-/// The highest bit of the levels that a library says it needs.
+/// The highest ISA level that a library needs.
 fn isa_level(facts: &FileFacts) -> u32 {
     let needed = facts.elf.as_ref().map_or(0, |elf| elf.isa_needed);
     needed.checked_ilog2().unwrap_or(0)
 }
 
-/// The soname, or the file name where there is none, and the cache flags of a library; nothing for what is
-/// none, or is for a processor that this `ldconfig` does not know.
+/// The soname (or the file name) and the cache flags of a library; `None` for other files and unknown processors.
 fn identify(facts: &FileFacts, name: &[u8], arch: &Arch) -> Option<(ByteString, i32)> {
     // "… is not a shared object file (Type: …)" (elf/readelflib.c)
     let elf = facts.elf.as_ref().filter(|elf| elf.dynamic && elf.kind == ET_DYN)?;
-    // "file … is truncated": the tables that it reads; that a loaded segment is cut it does not see.
+    // "file … is truncated": only tables that it reads; it does not notice a truncated segment.
     let cut =
         |problem: &ElfProblem| matches!(problem, ElfProblem::Truncated { what, .. } if *what != "a loaded segment");
     if elf.problems.iter().any(cut) {

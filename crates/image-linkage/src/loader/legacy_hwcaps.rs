@@ -1,12 +1,12 @@
-//! The names under which glibc knew a processor's hardware before there were levels, and the subdirectories that
-//! it searched for them until 2.36 (glibc 2.36, elf/dl-hwcaps.c, sysdeps/x86/dl-procinfo.c).
+//! glibc's names for processor hardware before ISA levels, and the subdirectories it searched for them up to 2.36
+//! (glibc 2.36, elf/dl-hwcaps.c, sysdeps/x86/dl-procinfo.c).
 
 use super::machine::{Arch, Libc};
 use crate::elf::ByteString;
 
-/// The bit of an entry from the subdirectory `tls` (sysdeps/generic/dl-cache.h, `TLS_HWCAP_BIT`).
+/// The bit of the subdirectory `tls` (sysdeps/generic/dl-cache.h, `TLS_HWCAP_BIT`).
 const TLS: u32 = 63;
-/// The names on x86 and, the last one, on aarch64, each with its bit.
+/// The names on x86 and their bits; the last one is for aarch64.
 const NAMES: [(&[u8], u32); 9] = [
     (b"sse2", 0),
     (b"x86_64", 1),
@@ -19,19 +19,19 @@ const NAMES: [(&[u8], u32); 9] = [
     (b"atomics", 8),
 ];
 
-/// What the loader finds of a processor besides its level.
+/// Processor properties that the loader uses in addition to the ISA level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LegacyHwcaps {
-    /// What `$PLATFORM` stands for: the kernel's name of the processor, or `haswell` and `xeon_phi`, which glibc
-    /// puts in its place on Intel's processors (sysdeps/x86/cpu-features.c).
+    /// The value of `$PLATFORM`: the kernel's name of the processor, or `haswell` or `xeon_phi`, which glibc
+    /// substitutes on Intel processors (sysdeps/x86/cpu-features.c).
     pub platform: ByteString,
-    /// The names of what it can do, the highest bit first.
+    /// The names of its capabilities, highest bit first.
     pub capabilities: Vec<ByteString>,
 }
 
 impl LegacyHwcaps {
-    /// What every processor of the kind has that GPUs come with. `haswell` and `avx512_1` are found on those of
-    /// one maker alone; the `atomics` of Armv8.1 on all of NVIDIA's since Xavier, and on every server's.
+    /// The capabilities of every processor used with GPUs. `haswell` and `avx512_1` exist only on Intel's; `atomics`
+    /// (Armv8.1) on all of NVIDIA's since Xavier and on every server's.
     pub fn baseline_of(arch: &Arch) -> Self {
         let capabilities = match arch.name {
             "x86-64" => vec![ByteString::from(&b"x86_64"[..])],
@@ -44,14 +44,14 @@ impl LegacyHwcaps {
         }
     }
 
-    /// The subdirectories in the order of the search, each with a final `/`: all ways to leave out some of `tls`,
-    /// the platform and the capabilities, the fullest first.
+    /// The subdirectories in search order, each with a trailing `/`: all subsets of `tls`, platform and capabilities,
+    /// largest first.
     pub(super) fn subdirectories(&self) -> Vec<ByteString> {
         let tls = ByteString::from(&b"tls"[..]);
         let names: Vec<&ByteString> = [&tls, &self.platform].into_iter().chain(&self.capabilities).collect();
         let mut all: Vec<ByteString> = Vec::new();
-        // With `tls` as the highest bit, to count the subsets downwards gives the loader's order. The bound keeps
-        // their number small; a processor has three or four names.
+        // With `tls` as the highest bit, counting subsets downwards yields the loader's order. The limit bounds their
+        // number; a processor has three or four names.
         for subset in (1..1_u32 << names.len().min(8)).rev() {
             let last = names.len() - 1;
             let chosen = names
@@ -59,7 +59,7 @@ impl LegacyHwcaps {
                 .enumerate()
                 .filter(|(at, _)| subset >> (last - at) & 1 == 1);
             let path: Vec<u8> = chosen.flat_map(|(_, name)| [name, &b"/"[..]].concat()).collect();
-            // `x86_64` is both platform and capability, which gives some paths twice.
+            // `x86_64` is both platform and capability, which yields duplicates.
             if !all.iter().any(|known| **known == *path) {
                 all.push(path.into());
             }
@@ -67,21 +67,21 @@ impl LegacyHwcaps {
         all
     }
 
-    /// The bits of the entries of the cache that count (elf/dl-cache.c, `search_cache`).
+    /// The bits of usable cache entries (elf/dl-cache.c, `search_cache`).
     pub(super) fn bits(&self) -> u64 {
         let names = [&self.platform].into_iter().chain(&self.capabilities);
         let bits = names.filter_map(|name| capability_bit(name));
-        // `_DL_HWCAP_TLS_MASK` passes on every processor (`search_cache`).
+        // `_DL_HWCAP_TLS_MASK` is accepted on every processor (`search_cache`).
         bits.fold(1 << TLS, |all, bit| all | bit)
     }
 }
 
-/// Whether the loader of this processor searches such subdirectories; since 2.37 none does (glibc, NEWS).
+/// Whether this loader searches legacy hardware subdirectories; none since 2.37 (glibc, NEWS).
 pub(super) fn searches_hwcaps(arch: &Arch, libc: Libc) -> bool {
     libc.is_glibc_before((2, 37)) && matches!(arch.name, "x86-64" | "aarch64")
 }
 
-/// The bit of a name.
+/// The bit of a hardware name.
 pub(super) fn capability_bit(name: &[u8]) -> Option<u64> {
     let known = NAMES.iter().find(|(known, _)| *known == name);
     known.map(|(_, bit)| 1 << bit)

@@ -1,4 +1,4 @@
-//! The objects of a process (`struct link_map`), and what it runs in.
+//! The objects of a process (`struct link_map`) and its setup.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,45 +15,45 @@ use crate::layer::FileFacts;
 use crate::path::RootPath;
 use crate::rootfs::{FileCredentials, FileUse, LookupError, ResolvedPath, Rootfs};
 
-/// What a process runs in.
+/// The environment of a process.
 pub struct ProcessSetup<'a> {
-    /// The layers of the image on top of each other.
+    /// The merged file system.
     pub rootfs: &'a Rootfs,
-    /// The loader that the kernel starts for its program.
+    /// The loader that the kernel starts.
     pub linker: &'a DynamicLoader,
-    /// What its environment says to the loader.
+    /// The loader's environment variables.
     pub environment: &'a LoaderEnvironment,
-    /// The user that starts its program.
+    /// The user that starts the program.
     pub user: &'a FileCredentials,
-    /// The level of the processor that it runs on.
+    /// The processor's ISA level.
     pub cpu: CpuLevel,
-    /// Whether a library of this name comes from the driver on the host.
+    /// Whether the host's driver provides a library of this name.
     pub from_driver: &'a dyn Fn(&[u8]) -> bool,
 }
 
-/// The part of the environment that the loader looks at.
+/// The environment variables that the loader reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LoaderEnvironment {
-    /// `LD_LIBRARY_PATH` as it is set, tokens and all.
+    /// The raw `LD_LIBRARY_PATH`, tokens unexpanded.
     pub library_path: Option<ByteString>,
-    /// `LD_PRELOAD` as it is set.
+    /// The raw `LD_PRELOAD`.
     pub preload: Option<ByteString>,
-    /// Whether `LD_BIND_NOW` is set and not empty: functions are bound before they are called.
+    /// Whether `LD_BIND_NOW` is set and not empty, so that functions are bound at load time.
     pub binds_now: bool,
-    /// `GLIBC_TUNABLES` as it is set.
+    /// The raw `GLIBC_TUNABLES`.
     pub tunables: Option<ByteString>,
-    /// The working directory, absolute; empty means `/`.
+    /// The absolute working directory; empty means `/`.
     pub working_dir: ByteString,
 }
 
-/// Who puts a system error into words.
+/// The phase of the process. It decides the wording of system errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoadPhase {
-    /// The loader alone, which knows the words of few errors.
+    /// Startup: only the loader runs, which has texts for few errors.
     Start,
-    /// The same, for what is preloaded: of that a secure execution trusts less (`__RTLD_SECURE`).
+    /// Preloading, where secure-execution mode is stricter (`__RTLD_SECURE`).
     Preload,
-    /// The C library, in dlopen.
+    /// dlopen, with the texts of the C library.
     Open,
 }
 
@@ -63,68 +63,68 @@ pub(super) struct LinkMap {
     pub path: ByteString,
     pub real_path: RootPath,
     pub facts: Arc<FileFacts>,
-    /// The names it answers to, besides its soname.
+    /// The names it answers to, in addition to its soname.
     pub names: Vec<ByteString>,
-    /// The object whose search paths count for what this one needs; none for what was opened by dlopen.
+    /// The object whose search paths apply to its dependencies; `None` if dlopen opened it.
     pub requester: Option<usize>,
-    /// The first on the way up, itself counted, that has a search path of its own.
+    /// The first object on the way up, including itself, that has its own search path.
     pub path_owner: Option<usize>,
-    /// The directory that `$ORIGIN` names.
+    /// The value of `$ORIGIN`.
     pub origin: ByteString,
-    /// Its place in the report.
+    /// Its entry in the report.
     pub object: Option<LoadedObject>,
     pub needs: Vec<(ByteString, Option<usize>)>,
-    /// The namespace that it is mapped in; the loader itself is in all of them.
+    /// Its namespace; `None` for the loader, which is in all of them.
     namespace: Option<usize>,
 }
 
 impl LinkMap {
     pub(crate) fn elf(&self) -> &ElfFacts {
-        // The loader of an image may be a file that is no object; it has an empty table then.
+        // The image's loader may be a file that is not an object; use an empty table then.
         static NONE: std::sync::LazyLock<ElfFacts> = std::sync::LazyLock::new(ElfFacts::default);
         self.facts.elf.as_deref().unwrap_or(&NONE)
     }
 
-    /// Whether this is the object that was started.
+    /// Whether it is the started program.
     pub(crate) fn is_main(&self) -> bool {
         self.object
             .as_ref()
             .is_some_and(|object| object.how == SearchStage::Start)
     }
 
-    /// Whether both are in one namespace.
+    /// Whether both are in the same namespace.
     pub(crate) fn shares_namespace(&self, other: &Self) -> bool {
         let both = self.namespace.zip(other.namespace);
         both.is_none_or(|(one, other)| one == other)
     }
 }
 
-/// Directories with the part of the search they are for, in the order of the search.
+/// Lists of directories with their search stage, in search order.
 pub(super) type SearchLists = Vec<(SearchStage, Vec<ByteString>)>;
 
-/// What a search found.
+/// The result of a successful search.
 pub(super) struct SearchHit {
     pub path: ByteString,
     pub opened: OpenedObject,
     pub how: SearchStage,
 }
 
-/// Why a search found nothing.
+/// The reason for a failed search.
 pub(super) struct SearchMiss {
     pub outcome: RequestOutcome,
     pub message: String,
 }
 
-/// The maps of a process, by number in the order in which they were mapped.
+/// The objects of a process, numbered in the order of mapping.
 #[derive(Clone)]
 pub(super) struct LinkMaps<'a> {
     pub setup: &'a ProcessSetup<'a>,
-    /// Who it is; the user that starts it as long as it has no program.
+    /// The identity of the process; the starting user until a program is executed.
     pub identity: ProcessIdentity,
     maps: Vec<LinkMap>,
-    /// The maps that answer to a name, in their order.
+    /// Object numbers by name, in order.
     by_name: BTreeMap<ByteString, Vec<usize>>,
-    /// The namespace in which is looked and mapped (dlmopen(3)); the program's is 0.
+    /// The current namespace (dlmopen(3)). The program's is 0.
     namespace: usize,
     namespaces: usize,
 }
@@ -144,23 +144,23 @@ impl<'a> LinkMaps<'a> {
         }
     }
 
-    /// Goes to a namespace that nothing but the loader is in.
+    /// Enters a new namespace that contains only the loader.
     pub(crate) fn enter_new_namespace(&mut self) {
         self.namespaces += 1;
         self.namespace = self.namespaces;
     }
 
-    /// Goes back to the program's namespace.
+    /// Returns to the program's namespace.
     pub(crate) fn leave_namespace(&mut self) {
         self.namespace = 0;
     }
 
-    /// Whether what is asked for now can be answered by this map.
+    /// Whether the object is visible in the current namespace.
     pub(crate) fn reaches(&self, map: &LinkMap) -> bool {
         map.namespace.is_none_or(|namespace| namespace == self.namespace)
     }
 
-    /// Where a path leads to which the process reads.
+    /// Resolves a path that the process reads.
     pub(crate) fn open(&self, path: &[u8]) -> Result<ResolvedPath, LookupError> {
         self.setup.rootfs.open_as(path, &self.identity.effective, FileUse::Read)
     }
@@ -173,8 +173,8 @@ impl<'a> LinkMaps<'a> {
         self.maps.get_mut(number)
     }
 
-    /// The maps that have a search path, from `requester` up by who loaded whom. The others are passed over at once: of
-    /// thousands that load each other the way up would be walked for each.
+    /// The objects with a search path, from `requester` up along the loading chain. `path_owner` skips the others:
+    /// otherwise thousands of objects would each walk the whole chain.
     pub(crate) fn path_owners(&self, requester: Option<usize>) -> impl Iterator<Item = usize> {
         let owner = |number: usize| self.get(number)?.path_owner;
         let above = move |number: &usize| owner(self.get(*number)?.requester?);
@@ -185,14 +185,14 @@ impl<'a> LinkMaps<'a> {
         self.maps.iter()
     }
 
-    /// How many objects are mapped; the next one has this number.
+    /// The number of mapped objects, which is the next object's number.
     pub(crate) fn count(&self) -> usize {
         self.maps.len()
     }
 
-    /// Maps an object behind the others.
+    /// Maps an object.
     pub(crate) fn push(&mut self, hit: SearchHit, requester: Option<usize>) -> usize {
-        // `$ORIGIN` comes from the path as it was opened, links and all (elf/dl-object.c, `_dl_new_object`).
+        // `$ORIGIN` is derived from the path as opened, with links (elf/dl-object.c, `_dl_new_object`).
         let absolute = self.absolute(&hit.path);
         let number = self.maps.len();
         let elf = hit.opened.facts.elf.as_deref();
@@ -210,7 +210,7 @@ impl<'a> LinkMaps<'a> {
             needs: Vec::new(),
             namespace: (hit.how != SearchStage::Interpreter).then_some(self.namespace),
         });
-        // What led to an object once is its name from then on, and so is its soname (`_dl_name_match_p`).
+        // An object answers to its path and its soname from then on (`_dl_name_match_p`).
         let map = self.maps.get(number);
         let names = map.map(|map| [Some(map.path.clone()), map.elf().soname.clone()]);
         for name in names.into_iter().flatten().flatten() {
@@ -219,7 +219,7 @@ impl<'a> LinkMaps<'a> {
         number
     }
 
-    /// Gives a map one more name.
+    /// Adds a name to an object.
     pub(crate) fn add_name(&mut self, number: usize, name: ByteString) {
         if let Some(map) = self.maps.get_mut(number) {
             map.names.push(name.clone());
@@ -229,12 +229,12 @@ impl<'a> LinkMaps<'a> {
         }
     }
 
-    /// The maps that answer to a name, in their order.
+    /// The objects that answer to a name, in order.
     pub(crate) fn answering(&self, name: &[u8]) -> impl Iterator<Item = usize> {
         self.by_name.get(name).into_iter().flatten().copied()
     }
 
-    /// The executable's map: the first but the loader's own. A process that only opens has none.
+    /// The executable, which is the first object besides the loader. `None` if the process has no program.
     pub(crate) fn main(&self) -> Option<usize> {
         self.position(LinkMap::is_main)
     }
@@ -243,15 +243,15 @@ impl<'a> LinkMaps<'a> {
         self.maps.iter().position(is_one)
     }
 
-    /// The map of the same file, among those that `counts` lets through.
+    /// The object mapped from the same file, among those accepted by `counts`.
     pub(crate) fn position_of(&self, opened: &OpenedObject, counts: impl Fn(&LinkMap) -> bool) -> Option<usize> {
-        // One allocation is one inode, whatever links lead to it.
+        // The same allocation means the same inode, whatever links lead to it.
         self.position(|map| Arc::ptr_eq(&map.facts, &opened.facts) && self.reaches(map) && counts(map))
     }
 
-    /// `path` from the root, for a path relative to the working directory.
+    /// Makes `path` absolute, starting at the working directory.
     pub(crate) fn absolute(&self, path: &[u8]) -> Vec<u8> {
-        // The empty path names nothing (path_resolution(7)).
+        // The empty path is invalid (path_resolution(7)).
         if path.starts_with(b"/") || path.is_empty() {
             path.to_vec()
         } else {
@@ -261,11 +261,11 @@ impl<'a> LinkMaps<'a> {
         }
     }
 
-    /// The directories below which `$ORIGIN` may lead, where the loader restricts it.
+    /// The places at which `$ORIGIN` is allowed for an object.
     fn trusted<'m>(&'m self, map: &LinkMap) -> OriginTrust<'m> {
         match self.identity.secure {
             None => OriginTrust::All,
-            // Who executes a program can give it another path, by a link; nobody can do so with a library.
+            // A user can run a program through a link of their own, but cannot do so with a library.
             Some(_) if map.is_main() => OriginTrust::Below(&self.setup.linker.default_dirs),
             Some(_) => OriginTrust::AtStart,
         }
@@ -282,7 +282,7 @@ impl<'a> LinkMaps<'a> {
     }
 }
 
-/// The directory of a path, without the final `/` but for the root.
+/// The directory of a path, without a trailing `/` except for the root.
 pub(super) fn directory_of(path: &[u8]) -> &[u8] {
     match path.iter().rposition(|&byte| byte == b'/') {
         Some(0) => b"/",
@@ -291,12 +291,12 @@ pub(super) fn directory_of(path: &[u8]) -> &[u8] {
     }
 }
 
-/// The directory with exactly one `/` at its end; the empty one stays empty.
+/// The directory with exactly one trailing `/`. The empty one stays empty.
 pub(super) fn with_slash(directory: &[u8]) -> ByteString {
     if directory.is_empty() {
         return ByteString::default();
     }
-    // `fillin_rpath` takes all slashes at the end away and puts one there; of the root one is left.
+    // `fillin_rpath` strips all trailing slashes and appends one.
     let length = directory
         .iter()
         .rposition(|&byte| byte != b'/')
@@ -304,7 +304,7 @@ pub(super) fn with_slash(directory: &[u8]) -> ByteString {
     [directory.get(..length).unwrap_or_default(), b"/"].concat().into()
 }
 
-/// The names in a list, without empty ones.
+/// The non-empty names in a list.
 pub(super) fn split_names(list: &[u8], separators: &[u8]) -> Vec<ByteString> {
     let names = list.split(|byte| separators.contains(byte));
     names.filter(|name| !name.is_empty()).map(ByteString::from).collect()

@@ -1,26 +1,26 @@
-//! The order in which what objects need is loaded (glibc elf/dl-deps.c, `_dl_map_object_deps`).
+//! The load order of dependencies (glibc elf/dl-deps.c, `_dl_map_object_deps`).
 
 use std::collections::BTreeSet;
 
-/// The objects of one process, at most; real ones have some hundreds.
+/// The maximum objects of one process. Real ones have some hundreds.
 const OBJECTS: usize = 4096;
 
-/// What ties an object to another.
+/// The kind of a dependency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DependencyKind {
-    /// `DT_NEEDED`, which has to be there.
+    /// `DT_NEEDED`: required.
     Needed,
-    /// `DT_FILTER`, which has to be there too, and comes before what names it.
+    /// `DT_FILTER`: required, and placed before the object with the filter.
     Filter,
-    /// `DT_AUXILIARY`, a filter that may be absent.
+    /// `DT_AUXILIARY`: an optional filter.
     Auxiliary,
 }
 
-/// The maps whose needs are loaded one after the other, with their depths.
+/// The objects whose dependencies are loaded, in order, with their depths.
 pub(super) struct LoadQueue {
     entries: Vec<QueuedObject>,
     next: usize,
-    /// The maps that are in it.
+    /// The objects in the queue.
     known: BTreeSet<usize>,
 }
 
@@ -39,7 +39,7 @@ fn queued((map, depth): (usize, usize)) -> QueuedObject {
 }
 
 impl LoadQueue {
-    /// A queue that begins with these.
+    /// Starts with these objects.
     pub(crate) fn new(roots: impl Iterator<Item = (usize, usize)>) -> Self {
         let entries: Vec<QueuedObject> = roots.map(queued).collect();
         Self {
@@ -49,7 +49,7 @@ impl LoadQueue {
         }
     }
 
-    /// The next map, and its depth. What was put before the last one comes first.
+    /// The next object and its depth. Objects inserted before the last one come first.
     pub(crate) fn next_object(&mut self) -> Option<(usize, usize)> {
         while self.entries.get(self.next)?.is_done {
             self.next += 1;
@@ -59,24 +59,23 @@ impl LoadQueue {
         Some((entry.map, entry.depth))
     }
 
-    /// Appends a map, unless it is in the queue.
-    /// Returns false where there is no room for it.
+    /// Appends an object unless it is queued. Returns false if the queue is full.
     pub(crate) fn append(&mut self, map: usize, depth: usize) -> bool {
-        // A hostile image may let each of thousands of objects need all the others.
+        // In a hostile image, each of thousands of objects may need all others.
         if self.known.insert(map) {
             self.entries.push(queued((map, depth)));
         }
         self.entries.len() < OBJECTS
     }
 
-    /// Puts what a filter names before the filter, unless it is before it already; says whether it did.
+    /// Inserts a filtee before its filter. Returns false if it already is in front or the queue is full.
     pub(crate) fn insert_before(&mut self, filter: usize, map: usize, depth: usize) -> bool {
         let Some(at) = self.position(filter) else {
             return false;
         };
         match self.position(map) {
             Some(known) if known <= at => return false,
-            // It is moved, not loaded twice: behind the filter its turn has not come yet.
+            // Move it: behind the filter it has not been processed yet.
             Some(known) => drop(self.entries.remove(known)),
             None if self.entries.len() >= OBJECTS => return false,
             None => drop(self.known.insert(map)),

@@ -1,4 +1,4 @@
-//! Turns the maps of a process into the objects of a report.
+//! Converts the objects of a process to those of a report.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,14 @@ use super::resolution::LoadResolution;
 use super::trace::{SearchStage, SearchStep};
 use crate::elf::ElfProblem;
 
-/// Adds the maps in `order` to a resolution in which maps are still meant by their own numbers, and gives all of them
-/// their numbers in the report.
+/// Adds the objects in `order` to a resolution and replaces object numbers by report numbers.
 pub(super) fn number_objects(
     maps: &LinkMaps<'_>,
     order: &[usize],
     root: usize,
     mut resolution: LoadResolution,
 ) -> LoadResolution {
-    // The report has the loader's order, which is not that of mapping: a filter puts what it names before itself.
+    // The report uses the loader's order. It differs from the mapping order, because filtees precede their filter.
     let numbers: BTreeMap<usize, usize> = order.iter().enumerate().map(|(number, &map)| (map, number)).collect();
     let number = |map: usize| numbers.get(&map).copied();
     let how = |how: SearchStage| match how {
@@ -54,8 +53,8 @@ pub(super) fn number_objects(
     resolution
 }
 
-/// What of an object's tables could not be read. A file that was cut short is refused, not unread, and what loaders
-/// do not mind is read.
+/// The unreadable parts of an object's tables. Truncated files are refused instead, and faults that loaders ignore do
+/// not count.
 fn unread(map: &LinkMap) -> impl Iterator<Item = String> {
     let problems = map.elf().problems.iter();
     let unread =

@@ -1,31 +1,32 @@
-//! What differs between processors: names, directories and cache flags (glibc sysdeps/*/dl-cache.h and ldconfig.h).
+//! Properties of processor architectures: names, directories and cache flags (glibc sysdeps/*/dl-cache.h and
+//! ldconfig.h).
 
 use std::str::FromStr;
 
 use elf::abi::{EM_386, EM_AARCH64, EM_ARM, EM_PPC64, EM_RISCV, EM_X86_64};
 
-/// A processor and word size that glibc knows.
+/// A processor architecture and word size supported by glibc.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Arch {
-    /// The name used in reports.
+    /// The name in reports.
     pub name: &'static str,
-    /// The number in `e_machine` of the ELF header.
+    /// `e_machine` in the ELF header.
     pub machine: u16,
-    /// The class byte: 1 is 32-bit, 2 is 64-bit.
+    /// `EI_CLASS`: 1 is 32-bit, 2 is 64-bit.
     pub class: u8,
-    /// The data byte: 1 is little-endian, 2 is big-endian.
+    /// `EI_DATA`: 1 is little-endian, 2 is big-endian.
     pub data: u8,
-    /// The path of glibc's loader, from the processor's ABI supplement.
+    /// The path of glibc's loader, defined by the ABI supplement.
     pub interpreter: &'static str,
     /// The path of musl's loader.
     pub musl: &'static str,
-    /// The flags of an entry of `ld.so.cache` for this processor.
+    /// The flags of a cache entry.
     pub cache_flags: i32,
-    /// What `$PLATFORM` stands for.
+    /// The value of `$PLATFORM`.
     pub platform: &'static str,
 }
 
-/// The processors, the most common first.
+/// The architectures, most common first.
 pub(crate) static ARCHES: [Arch; 6] = [
     Arch {
         name: "x86-64",
@@ -34,7 +35,7 @@ pub(crate) static ARCHES: [Arch; 6] = [
         data: 1,
         interpreter: "/lib64/ld-linux-x86-64.so.2",
         musl: "/lib/ld-musl-x86_64.so.1",
-        // The low byte 3 is `FLAG_ELF_LIBC6`, the high one the processor (sysdeps/generic/ldconfig.h).
+        // Low byte: `FLAG_ELF_LIBC6` (3). High byte: the architecture (sysdeps/generic/ldconfig.h).
         cache_flags: 0x0303,
         platform: "x86_64",
     },
@@ -66,7 +67,7 @@ pub(crate) static ARCHES: [Arch; 6] = [
         interpreter: "/lib64/ld64.so.2",
         musl: "/lib/ld-musl-powerpc64le.so.1",
         cache_flags: 0x0503,
-        // The oldest processor that ppc64le runs on.
+        // The oldest processor that runs ppc64le.
         platform: "power8",
     },
     Arch {
@@ -76,7 +77,7 @@ pub(crate) static ARCHES: [Arch; 6] = [
         data: 1,
         interpreter: "/lib/ld-linux-armhf.so.3",
         musl: "/lib/ld-musl-armhf.so.1",
-        // `FLAG_ARM_LIBHF`: that of armhf, not of armel.
+        // `FLAG_ARM_LIBHF`: armhf, not armel.
         cache_flags: 0x0903,
         platform: "v7l",
     },
@@ -87,61 +88,61 @@ pub(crate) static ARCHES: [Arch; 6] = [
         data: 1,
         interpreter: "/lib/ld-linux-riscv64-lp64d.so.1",
         musl: "/lib/ld-musl-riscv64.so.1",
-        // `FLAG_RISCV_FLOAT_ABI_DOUBLE`, as `lp64d` in the loader's name says.
+        // `FLAG_RISCV_FLOAT_ABI_DOUBLE`: the `lp64d` in the loader's name.
         cache_flags: 0x1003,
         platform: "riscv64",
     },
 ];
 
-/// The C library that a loader belongs to.
+/// The C library of a loader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Libc {
-    /// glibc, with its major and minor version where `ld.so` says it.
+    /// glibc, with its version if `ld.so` shows it.
     Glibc(Option<(u32, u32)>),
-    /// musl, of any version.
+    /// musl of any version.
     Musl,
 }
 
 impl Libc {
-    /// Whether it is a glibc older than this version; one that does not say its version is none.
+    /// Whether it is a glibc older than this version; false if its version is unknown.
     pub(super) fn is_glibc_before(self, version: (u32, u32)) -> bool {
         matches!(self, Self::Glibc(Some(own)) if own < version)
     }
 }
 
 impl Arch {
-    /// The processor of an object; `None` for one that is not known here.
+    /// The architecture of an object; `None` if unsupported.
     pub fn of_object(facts: &crate::elf::ElfFacts) -> Option<&'static Self> {
         ARCHES
             .iter()
             .find(|arch| arch.machine == facts.machine && arch.class == facts.class())
     }
 
-    /// The flags that the `ldconfig` of this processor gives an object in its cache; `None` for an object of
-    /// a processor that it does not know (glibc sysdeps/unix/sysv/linux/*/readelflib.c).
+    /// The flags that this architecture's `ldconfig` gives an object; `None` for an architecture it does not know
+    /// (glibc sysdeps/unix/sysv/linux/*/readelflib.c).
     pub(crate) fn ldconfig_flags(&self, facts: &crate::elf::ElfFacts) -> Option<i32> {
-        // One ldconfig serves both word sizes of a processor.
+        // One ldconfig handles both word sizes.
         if !self.runs(facts) {
             return None;
         }
-        // An x32 object: the processor is x86-64, the class 32-bit.
+        // x32: the x86-64 machine with the 32-bit class.
         if facts.machine == EM_X86_64 && facts.class() == 1 {
             return Some(0x0803);
         }
-        // An i386 object says by what it needs that it is for glibc (elf/readelflib.c, `known_libs`).
+        // An i386 object belongs to glibc if it needs one of these libraries (elf/readelflib.c, `known_libs`).
         let is_glibc = facts
             .needed
             .iter()
             .any(|name| matches!(&**name, b"libc.so.6" | b"libm.so.6"))
             || facts.interp.as_deref() == Some(b"/lib/ld-linux.so.2");
-        // `FLAG_ELF` alone: the library may be of another C library, or of none.
+        // `FLAG_ELF`: another C library or none.
         if facts.machine == EM_386 && !is_glibc {
             return Some(1);
         }
         Some(Self::of_object(facts)?.cache_flags)
     }
 
-    /// Whether the processor executes an object, in either word size.
+    /// Whether the processor can execute an object, in either word size.
     pub fn runs(&self, facts: &crate::elf::ElfFacts) -> bool {
         let [_, _, _, _, _, data, ..] = facts.ident;
         let family = |machine| match machine {
@@ -152,12 +153,12 @@ impl Arch {
         data == self.data && family(facts.machine) == family(self.machine)
     }
 
-    /// Whether the processor has micro-architecture levels for which glibc knows subdirectories.
+    /// Whether glibc has subdirectories for ISA levels of this architecture.
     pub(super) fn has_levels(&self) -> bool {
         self.name == "x86-64"
     }
 
-    /// The processor of a platform, by Go's name.
+    /// The architecture for a Go architecture name.
     pub fn of_platform(goarch: &str) -> Option<&'static Self> {
         let name = match goarch {
             "amd64" => "x86-64",
@@ -169,7 +170,7 @@ impl Arch {
     }
 }
 
-/// The name of a processor by `e_machine`, also of one whose loader is not known here.
+/// The name of an `e_machine` value, with a fallback for unsupported ones.
 pub(crate) fn machine_name(machine: u16) -> String {
     match ARCHES.iter().find(|arch| arch.machine == machine) {
         Some(arch) => arch.name.to_owned(),
@@ -177,23 +178,23 @@ pub(crate) fn machine_name(machine: u16) -> String {
     }
 }
 
-/// The micro-architecture level of an x86-64 processor (x86-64 psABI, "Micro-Architecture Levels").
+/// The ISA level of an x86-64 processor (x86-64 psABI, "Micro-Architecture Levels").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CpuLevel {
-    /// SSE2, which every x86-64 processor has.
+    /// SSE2; all x86-64 processors.
     V1,
     /// Also SSE4.2, SSSE3 and POPCNT.
     V2,
-    /// Also AVX2 and FMA: every machine that GPUs are rented with.
+    /// Also AVX2 and FMA; all machines rented with GPUs.
     V3,
-    /// Also AVX-512 in its parts F, BW, CD, DQ and VL.
+    /// Also AVX-512 F, BW, CD, DQ and VL.
     V4,
 }
 
 impl FromStr for CpuLevel {
     type Err = String;
 
-    /// Reads `x86-64`, `x86-64-v1` … `x86-64-v4`.
+    /// Parses `x86-64`, `x86-64-v1` … `x86-64-v4`.
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "x86-64" | "x86-64-v1" => Ok(Self::V1),
@@ -206,10 +207,10 @@ impl FromStr for CpuLevel {
 }
 
 impl CpuLevel {
-    /// The subdirectories of `glibc-hwcaps` that are searched, the best first.
+    /// The searched subdirectories of `glibc-hwcaps`, best first.
     pub(crate) fn subdirectories(self) -> &'static [&'static str] {
         match self {
-            // The libraries of the baseline lie in the directory itself.
+            // Baseline libraries are in the directory itself.
             Self::V1 => &[],
             Self::V2 => &["x86-64-v2"],
             Self::V3 => &["x86-64-v3", "x86-64-v2"],
@@ -217,7 +218,7 @@ impl CpuLevel {
         }
     }
 
-    /// The bits of `GNU_PROPERTY_X86_ISA_1_NEEDED` that the processor has.
+    /// The supported bits of `GNU_PROPERTY_X86_ISA_1_NEEDED`.
     pub fn isa_bits(self) -> u32 {
         match self {
             Self::V1 => 0b0001,

@@ -1,10 +1,10 @@
-//! What the dynamic loader would do in this image, step by step.
+//! Simulates the image's dynamic loader step by step.
 //!
-//! [`DynamicLoader`] is what the image's own `ld.so` would start with: its default directories, its cache, the
-//! processor's levels. [`SimulatedProcess`] loads an object and what it needs as that loader does, and keeps the
-//! reason for each step. Nothing is printed here and nothing is recomputed for display.
+//! [`DynamicLoader`] holds the settings of the image's own `ld.so`: default directories, cache and ISA levels.
+//! [`SimulatedProcess`] loads an object and its dependencies like that loader and records the reason for each step.
+//! Nothing is printed here, and nothing is recomputed for display.
 //!
-//! `process` knows no C library: what glibc and musl do differently stands behind the trait of `search`.
+//! `process` is independent of the C library: the differences between glibc and musl are behind the trait in `search`.
 
 mod budget;
 mod machine;

@@ -1,4 +1,4 @@
-//! Opens a candidate, as far as both C libraries do it alike.
+//! Opens a candidate file, as far as both C libraries agree.
 
 use std::sync::Arc;
 
@@ -11,27 +11,27 @@ use crate::rootfs::{LookupError, NodeKind, ResolvedPath, Rootfs};
 /// A file that can be mapped.
 #[derive(Debug, Clone)]
 pub(super) struct OpenedObject {
-    /// The path without links.
+    /// The canonical path.
     pub real_path: RootPath,
-    /// The file's facts; the same allocation is the same inode.
+    /// The facts. The same allocation means the same inode.
     pub facts: Arc<FileFacts>,
 }
 
-/// What an object is to be.
+/// The role of an object. The checks depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ObjectRole {
-    /// The object that is started; musl makes no difference.
+    /// The started program. musl does not treat it differently.
     Program,
-    /// An object that one of the program's needs.
+    /// A dependency of the program.
     Library,
-    /// An object that dlopen opens, or that such an object needs.
+    /// Opened by dlopen, or a dependency of such an object.
     Opened,
 }
 
-/// The smallest page of all processors here.
+/// The smallest page size of the supported processors.
 const PAGE: u64 = 4096;
 
-/// Opens `path`, which led to `found`, and asks `verify` whether the loader would map the file.
+/// Opens `path`, resolved as `found`, and asks `verify` whether the loader would map it.
 pub(super) fn open_object(
     rootfs: &Rootfs,
     path: &[u8],
@@ -39,7 +39,7 @@ pub(super) fn open_object(
     verify: impl Fn(&FileFacts) -> TriedFile,
 ) -> (TriedFile, Option<OpenedObject>) {
     let found = match found {
-        // To look up the empty path gives the root here; open(2) finds nothing.
+        // Looking up the empty path yields the root here, but open(2) fails.
         Ok(_) if path.is_empty() => return (TriedFile::Missing(LookupError::NotFound), None),
         Ok(found) => found,
         Err(error) => return (TriedFile::Missing(error), None),
@@ -49,7 +49,7 @@ pub(super) fn open_object(
         NodeKind::Directory(_) => {
             return (TriedFile::Refused(LoadRefusal::Directory), None);
         }
-        // A device or a pipe: the read of the header gives nothing that would do.
+        // Reading a header from a device or pipe yields too few bytes.
         _ => return (refused("file too short"), None),
     };
     match verify(facts) {
@@ -68,8 +68,8 @@ pub(super) fn refused(words: &str) -> TriedFile {
     TriedFile::Refused(LoadRefusal::Verify(words.to_owned()))
 }
 
-/// The end of a process at a cut that leaves a page without a byte of the file. Within its last page the rest is zero
-/// to a reader (mmap(2)).
+/// The refusal of a truncated object, if a whole page is missing. The rest of a partial last page reads as zeros
+/// (mmap(2)).
 pub(super) fn truncation(elf: &ElfFacts, role: ObjectRole) -> Option<LoadRefusal> {
     let cuts = elf.problems.iter().filter_map(|problem| match problem {
         ElfProblem::Truncated { what, end, bytes } => {
@@ -78,8 +78,8 @@ pub(super) fn truncation(elf: &ElfFacts, role: ObjectRole) -> Option<LoadRefusal
         }
         _ => None,
     });
-    // Every loader reads the tables, and the kernel writes zeros behind the last segment of a program; of the rest, code may
-    // be cut that nobody runs.
+    // All loaders read the tables, and for a program the kernel zeroes the end of the last segment. Elsewhere, missing
+    // code may never run.
     let is_sure = |is_table: bool| is_table || role == ObjectRole::Program;
     if let Some((.., cut)) = cuts
         .clone()
@@ -88,7 +88,7 @@ pub(super) fn truncation(elf: &ElfFacts, role: ObjectRole) -> Option<LoadRefusal
         return Some(LoadRefusal::Crash(format!("{cut}; the process would die of SIGBUS")));
     }
     let mut gone = cuts.clone().filter(|(_, is_gone, _)| *is_gone);
-    // Of zeros in place of a table glibc dies mostly, and takes some.
+    // With zeros instead of a table, glibc usually crashes but sometimes succeeds.
     let open = gone.next().or_else(|| cuts.clone().find(|(is_table, ..)| *is_table));
-    open.map(|(.., cut)| LoadRefusal::Unforetold(cut.to_string()))
+    open.map(|(.., cut)| LoadRefusal::Undetermined(cut.to_string()))
 }

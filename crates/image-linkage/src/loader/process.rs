@@ -1,4 +1,4 @@
-//! A process as the loader sees it: the objects it has mapped, and the two ways to get more.
+//! A process as the loader sees it: mapped objects, and the two ways to map more.
 
 mod unbound;
 
@@ -22,33 +22,33 @@ use crate::escape;
 use crate::path::RootPath;
 use crate::rootfs::{FileUse, LookupError, NodeKind};
 
-/// The steps that a name takes which is preloaded in vain, beside those of its search.
+/// The budget for a failed preload, in addition to its search.
 const WARNING_STEPS: usize = 16;
 
-/// A process and what it has mapped.
+/// A process with its mapped objects.
 #[derive(Clone)]
 pub struct SimulatedProcess<'a> {
     maps: LinkMaps<'a>,
     search: Box<dyn LibrarySearch>,
-    /// The maps in the order in which they are reported, by number.
+    /// The numbers of the reported objects, in order.
     order: Vec<usize>,
     phase: LoadPhase,
-    /// How many maps are relocated, and how many of them the program was started with.
+    /// The number of relocated objects, and how many of them were mapped at program start.
     relocated: usize,
     started: usize,
 }
 
-/// How an object is started.
+/// How a program is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartMode {
-    /// By the kernel: `$ORIGIN` is the directory of the file itself.
+    /// By the kernel: `$ORIGIN` is the directory of the canonical file.
     Executed,
-    /// As an argument of the loader: `$ORIGIN` is the directory in the path as written.
+    /// As an argument of the loader: `$ORIGIN` is the directory of the path as written.
     Listed,
 }
 
 impl<'a> SimulatedProcess<'a> {
-    /// A process in which nothing but the loader is mapped.
+    /// A process with only the loader mapped.
     pub fn new(setup: &'a ProcessSetup<'a>) -> Self {
         let mut process = Self {
             maps: LinkMaps::new(setup),
@@ -61,12 +61,12 @@ impl<'a> SimulatedProcess<'a> {
             relocated: 0,
             started: usize::MAX,
         };
-        // The loader is mapped before anything is asked for, so that a DT_NEEDED of it needs no search.
+        // The loader is mapped first, so a DT_NEEDED entry for it needs no search.
         process.map_file(&setup.linker.path, SearchStage::Interpreter);
         process
     }
 
-    /// Maps the file at `path`, whatever it holds.
+    /// Maps the file at `path` without checks.
     fn map_file(&mut self, path: &[u8], how: SearchStage) -> Option<usize> {
         let found = self.maps.setup.rootfs.lookup(path).ok()?;
         let NodeKind::File(facts) = &self.maps.setup.rootfs.node(found.node).kind else {
@@ -80,7 +80,7 @@ impl<'a> SimulatedProcess<'a> {
         Some(self.maps.push(SearchHit { path, opened, how }, None))
     }
 
-    /// Starts the object at `path` and loads what it needs.
+    /// Starts the program at `path` and loads its dependencies.
     pub fn start(&mut self, path: &[u8], start: StartMode) -> LoadResolution {
         let mut resolution = LoadResolution::default();
         let setup = self.maps.setup;
@@ -91,7 +91,7 @@ impl<'a> SimulatedProcess<'a> {
             return resolution;
         }
         let found = match start {
-            // The kernel has mapped it, who need not let the process read it.
+            // The kernel maps it; the process needs no read permission.
             StartMode::Executed => setup.rootfs.lookup(path),
             StartMode::Listed => self.maps.open(path),
         };
@@ -114,11 +114,11 @@ impl<'a> SimulatedProcess<'a> {
         if start == StartMode::Executed
             && let Some(map) = self.maps.get_mut(main)
         {
-            // `_dl_get_origin` reads the link /proc/self/exe, which names the file without links.
+            // `_dl_get_origin` reads /proc/self/exe, which is canonical.
             map.origin = directory_of(&real_path).into();
         }
         self.list(main, None, path, 0, Vec::new(), SearchStage::Start);
-        // The program comes first, then what is preloaded: symbols are looked up in this order.
+        // Symbols are looked up in this order: program, then preloads.
         let mut roots = vec![main];
         roots.extend(self.preload(&mut resolution));
         self.load_needs(&roots, &mut resolution);
@@ -127,9 +127,9 @@ impl<'a> SimulatedProcess<'a> {
         self.finish(main, resolution)
     }
 
-    /// Becomes who the kernel makes of the user by executing the program at `path`.
+    /// Changes identity as the kernel does when the user executes the program at `path`.
     ///
-    /// Errors: Who is not let to the program, or to the interpreter that it names.
+    /// Errors: The program or its interpreter may not be executed.
     fn execute(&mut self, path: &[u8]) -> Result<(), UnresolvedRequest> {
         let setup = self.maps.setup;
         let open = |path: &[u8], how: SearchStage| match setup.rootfs.open_as(path, setup.user, FileUse::Execute) {
@@ -143,7 +143,7 @@ impl<'a> SimulatedProcess<'a> {
         });
         let interpreted = facts.and_then(|facts| {
             let elf = facts.and_then(|facts| facts.elf.as_ref());
-            // The kernel executes the interpreter too (fs/binfmt_elf.c, `open_exec`).
+            // The kernel also opens the interpreter for execution (fs/binfmt_elf.c, `open_exec`).
             if elf.is_some_and(|elf| elf.interp.is_some()) {
                 open(&setup.linker.path, SearchStage::Interpreter)?;
             }
@@ -161,7 +161,7 @@ impl<'a> SimulatedProcess<'a> {
         })?;
         if let Some(facts) = facts {
             if facts.capabilities.is_some_and(|file| file.withheld) {
-                let why = "Operation not permitted: it has file capabilities that no container has by default";
+                let why = "Operation not permitted: it has file capabilities that containers lack by default";
                 let message = format!("{}: {why}", escape::escape_bytes(path));
                 let outcome = RequestOutcome::Refused;
                 return Err(unresolved(path, None, SearchMiss { outcome, message }, Vec::new()));
@@ -171,31 +171,31 @@ impl<'a> SimulatedProcess<'a> {
         Ok(())
     }
 
-    /// Starts a program of which nothing is known but the environment: what is preloaded is loaded. It does
-    /// not start when something is unresolved.
+    /// Starts an unknown program, of which only the environment is known, and loads its preloads. An unresolved request
+    /// means that it does not start.
     pub fn start_unknown(&mut self) -> LoadResolution {
         let mut resolution = LoadResolution::default();
         let roots = self.preload(&mut resolution);
         self.load_needs(&roots, &mut resolution);
         self.relocate(false, &mut resolution);
         self.started = self.relocated;
-        // No map has this number: the program is not known, so that the report has no root.
+        // No object has this number: without a known program the report has no root.
         self.finish(usize::MAX, resolution)
     }
 
-    /// Opens `name` as dlopen does, for the caller with this number, or for a caller without search paths.
-    /// What was mapped before stays.
+    /// Opens `name` with dlopen on behalf of the object with number `caller`, or of a caller without search paths.
+    /// Objects mapped before stay.
     pub fn open(&mut self, name: &[u8], caller: Option<usize>) -> LoadResolution {
         self.open_bound(name, caller, false)
     }
 
-    /// The same by who wants functions bound as well (`RTLD_NOW`).
+    /// Like [`Self::open`], with `RTLD_NOW`.
     pub fn open_now(&mut self, name: &[u8], caller: Option<usize>) -> LoadResolution {
         self.open_bound(name, caller, true)
     }
 
     fn open_bound(&mut self, name: &[u8], caller: Option<usize>, at_once: bool) -> LoadResolution {
-        // From now on it is libc.so that puts errors into words, and it knows more of them.
+        // From now on libc.so formats errors; it knows more of them.
         self.phase = LoadPhase::Open;
         let mut resolution = LoadResolution::default();
         let mut trace = Vec::new();
@@ -207,7 +207,7 @@ impl<'a> SimulatedProcess<'a> {
                 self.finish(usize::MAX, resolution)
             }
             Ok((root, how)) => {
-                // An object that was there before keeps the paths of who asked for it first.
+                // An object mapped before keeps its first requester.
                 if root >= known
                     && !self.search.keeps_requester()
                     && let Some(map) = self.maps.get_mut(root)
@@ -223,9 +223,8 @@ impl<'a> SimulatedProcess<'a> {
         }
     }
 
-    /// Opens `name` as dlmopen does with `LM_ID_NEWLM`: nothing that is mapped answers, and what is needed is mapped once
-    /// more (elf/dl-load.c, `_dl_map_object`, looks into one namespace, but searches along the caller's paths and the
-    /// program's).
+    /// Opens `name` with dlmopen and `LM_ID_NEWLM`: mapped objects do not answer, and dependencies are mapped again.
+    /// The search paths are still those of the caller and the program (elf/dl-load.c, `_dl_map_object`).
     pub fn open_in_new_namespace(&mut self, name: &[u8], caller: Option<usize>) -> LoadResolution {
         self.maps.enter_new_namespace();
         let resolution = self.open(name, caller);
@@ -233,19 +232,19 @@ impl<'a> SimulatedProcess<'a> {
         resolution
     }
 
-    /// The number by which [`SimulatedProcess::open_object`] takes the mapped object at this path as its caller.
+    /// The number of the mapped object at this path, for use as the caller of [`Self::open`].
     pub fn map_of_path(&self, real_path: &RootPath) -> Option<usize> {
         self.maps.position(|map| map.real_path == *real_path)
     }
 
-    /// Whether an object is mapped whose path without links fits.
+    /// Whether an object is mapped whose canonical path is accepted by `fits`.
     pub fn has_mapped(&self, mut fits: impl FnMut(&RootPath) -> bool) -> bool {
         self.maps.iter().any(|map| fits(&map.real_path))
     }
 
-    /// The directories that are searched before the cache and the default ones for what the object at this path
-    /// needs once it is started: absolute, with a final `/`, tokens expanded, in order, each with the part of the search.
-    /// In each of them the loader looks into its [`DynamicLoader::subdirectories`] first.
+    /// The directories searched before the cache and the defaults for a dependency of the object at this path when it
+    /// is started. Absolute, with a trailing `/`, tokens expanded, in order, each with its search stage. In each, the
+    /// loader first searches [`DynamicLoader::subdirectories`].
     pub fn search_path(setup: &'a ProcessSetup<'a>, object: &RootPath) -> Vec<(SearchStage, ByteString)> {
         let mut process = Self::new(setup);
         let path = object.absolute();
@@ -256,19 +255,19 @@ impl<'a> SimulatedProcess<'a> {
         if let Some(map) = process.maps.get(main).filter(|map| map.elf().interp.is_some()) {
             process.maps.identity = process_identity::execute_program(setup.user, &map.facts);
         }
-        // As started: the chain of DT_RPATH and the tokens of LD_LIBRARY_PATH ask for the executable.
+        // Listed as the program, because DT_RPATH chains and the tokens of LD_LIBRARY_PATH refer to the executable.
         process.list(main, None, &path, 0, Vec::new(), SearchStage::Start);
         process.directories(Some(main))
     }
 
-    /// The same for what a process opens whose program is not known: those of `LD_LIBRARY_PATH`.
+    /// The same for an unknown program: the directories of `LD_LIBRARY_PATH`.
     pub fn plain_search_path(setup: &'a ProcessSetup<'a>) -> Vec<(SearchStage, ByteString)> {
         Self::new(setup).directories(None)
     }
 
     fn directories(&self, requester: Option<usize>) -> Vec<(SearchStage, ByteString)> {
         let absolute = |directory: &[u8]| {
-            // The empty element of a path is the working directory. musl's are without a final slash.
+            // An empty element is the working directory. musl's directories have no trailing slash.
             let directory = if directory.is_empty() { b"." } else { directory };
             let path = self.maps.absolute(directory);
             let path = path.strip_suffix(b"/").unwrap_or(&path);
@@ -300,16 +299,16 @@ impl<'a> SimulatedProcess<'a> {
                     self.list(map, None, &name, 1, trace, SearchStage::Preload);
                     maps.push(map);
                 }
-                // The process dies of such a file, so that the names behind it are never tried.
+                // The process dies here, so later names are never tried.
                 Err(miss) if crashes(&trace) => {
                     let missing = unresolved(&name, None, miss, trace);
                     resolution.unresolved.push(missing);
                     break;
                 }
-                // "object … cannot be preloaded …: ignored": the start goes on (glibc elf/rtld.c, `do_preload`).
+                // "object … cannot be preloaded …: ignored": the start continues (glibc elf/rtld.c, `do_preload`).
                 Err(miss) => {
                     resolution.preload_warnings.push(unresolved(&name, None, miss, trace));
-                    // Each is told in words, for each process anew; without steps left, all others would be told the same.
+                    // Each warning is repeated for every process. Without budget, all further ones would be equal.
                     if !self.maps.setup.linker.budget.spend(WARNING_STEPS) {
                         break;
                     }
@@ -320,11 +319,11 @@ impl<'a> SimulatedProcess<'a> {
         maps
     }
 
-    /// Loads what the roots need, breadth first (glibc elf/dl-deps.c, `_dl_map_object_deps`).
+    /// Loads the dependencies of the roots, breadth first (glibc elf/dl-deps.c, `_dl_map_object_deps`).
     fn load_needs(&mut self, roots: &[usize], resolution: &mut LoadResolution) {
         let mut queue = LoadQueue::new(roots.iter().map(|&root| (root, self.depth(root))));
         while let Some((map, depth)) = queue.next_object() {
-            // What an earlier start or dlopen of this process mapped has its needs already.
+            // Mapped earlier in this process, so its dependencies are loaded.
             if self.maps.get(map).is_none_or(|map| !map.needs.is_empty()) {
                 continue;
             }
@@ -339,7 +338,7 @@ impl<'a> SimulatedProcess<'a> {
                         self.list(found, Some(map), &name, depth + 1, trace, how);
                         match kind {
                             DependencyKind::Needed if queue.append(found, depth + 1) => {}
-                            // More objects than are followed: what comes of the others is not known.
+                            // Too many objects: exhaust the budget, because the rest is unknown.
                             DependencyKind::Needed => drop(self.maps.setup.linker.budget.spend(usize::MAX)),
                             _ if queue.insert_before(map, found, depth + 1) => {
                                 self.report_before(map, found);
@@ -348,7 +347,7 @@ impl<'a> SimulatedProcess<'a> {
                         }
                         Some(found)
                     }
-                    // What an auxiliary filter names may be absent.
+                    // The filtee of an auxiliary filter may be missing.
                     Err(_) if kind == DependencyKind::Auxiliary => continue,
                     Err(mut miss) => {
                         if let Some(map) = self.maps.get(map) {
@@ -370,7 +369,7 @@ impl<'a> SimulatedProcess<'a> {
         map.map_or_else(Vec::new, |map| self.search.dependencies(&self.maps, map))
     }
 
-    /// Moves a map before another in the report, as the loader does in its list of maps.
+    /// Moves an object before another in the report, as the loader does in its list.
     fn report_before(&mut self, map: usize, moved: usize) {
         self.order.retain(|&listed| listed != moved);
         let at = self.order.iter().position(|&listed| listed == map);
@@ -384,7 +383,7 @@ impl<'a> SimulatedProcess<'a> {
             .map_or(0, |object| object.depth)
     }
 
-    /// The map that answers to `name`, loaded now if need be, and how it was found.
+    /// The object that answers to `name`, loaded if necessary, and how it was found.
     fn request(
         &mut self,
         name: &[u8],
@@ -395,8 +394,8 @@ impl<'a> SimulatedProcess<'a> {
             return Err(spent);
         }
         if let Some(map) = self.search.find_mapped_name(&self.maps, name) {
-            // Of all maps only the loader's own may not be in the report yet; for the others `list` keeps how they
-            // were found first.
+            // Only the loader may still be missing in the report. For other objects `list` keeps how they were found
+            // first.
             return Ok((map, SearchStage::Interpreter));
         }
         let request = LibraryRequest {
@@ -405,9 +404,9 @@ impl<'a> SimulatedProcess<'a> {
             phase: self.phase,
         };
         let searched = self.search.search_library(&self.maps, request, trace);
-        let hit = searched.map_err(|miss| self.unless_of_driver(name, miss))?;
+        let hit = searched.map_err(|miss| self.provided_by_driver(name, miss))?;
         let how = hit.how;
-        // Two names may lead to one file, which is mapped once.
+        // Two names may lead to the same file, which is mapped once.
         let mapped = self.search.find_mapped_file(&self.maps, &hit.opened);
         let number = mapped.unwrap_or_else(|| self.maps.push(hit, requester));
         let map = self.maps.get(number);
@@ -418,8 +417,8 @@ impl<'a> SimulatedProcess<'a> {
         Ok((number, how))
     }
 
-    fn unless_of_driver(&self, name: &[u8], miss: SearchMiss) -> SearchMiss {
-        // A file that is refused is in the image: the driver does not take its place.
+    fn provided_by_driver(&self, name: &[u8], miss: SearchMiss) -> SearchMiss {
+        // A refused file exists in the image, so the driver's library does not replace it.
         if miss.outcome == RequestOutcome::NotFound && (self.maps.setup.from_driver)(name) {
             return SearchMiss {
                 outcome: RequestOutcome::ProvidedAtRuntime,
@@ -429,7 +428,7 @@ impl<'a> SimulatedProcess<'a> {
         miss
     }
 
-    /// Puts a map into the report, the first time that it is met.
+    /// Adds an object to the report unless it is listed.
     fn list(
         &mut self,
         map: usize,
@@ -439,7 +438,7 @@ impl<'a> SimulatedProcess<'a> {
         trace: Vec<SearchStep>,
         how: SearchStage,
     ) {
-        // The first request gives the object its name, depth and trace; a later one only finds it there.
+        // The first request determines name, depth and trace.
         let Some(entry) = self.maps.get_mut(map).filter(|map| map.object.is_none()) else {
             return;
         };
@@ -457,9 +456,9 @@ impl<'a> SimulatedProcess<'a> {
         self.order.push(map);
     }
 
-    /// Checks what is loaded, and turns numbers of maps into numbers of objects.
+    /// Runs the final checks and converts object numbers to report numbers.
     fn finish(&self, root: usize, mut resolution: LoadResolution) -> LoadResolution {
-        // All that is mapped is reported once more.
+        // All mapped objects are reported again, which costs budget.
         let listed = self.order.iter().filter_map(|&map| self.maps.get(map));
         let kept = |map: &LinkMap| 4 + map.needs.len() + map.object.as_ref().map_or(0, |object| object.trace.len());
         self.maps.setup.linker.budget.spend(listed.map(kept).sum());
@@ -469,7 +468,7 @@ impl<'a> SimulatedProcess<'a> {
     }
 }
 
-/// Whether a search ended at a file that no process survives.
+/// Whether a search ended at a file that kills the process.
 fn crashes(trace: &[SearchStep]) -> bool {
     let tried = trace.last().and_then(SearchStep::tried);
     matches!(tried, Some(TriedFile::Refused(refusal)) if refusal.is_fatal())
@@ -493,7 +492,7 @@ fn refusal(path: &[u8], tried: &TriedFile) -> UnresolvedRequest {
         path: path.into(),
         tried: tried.clone(),
     };
-    // Of all that can be amiss with it, only this is not in the words.
+    // The message covers everything except a denial.
     let trace = step.denial().is_some().then_some(step);
     unresolved(path, None, miss, trace.into_iter().collect())
 }

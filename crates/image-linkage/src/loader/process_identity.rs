@@ -1,22 +1,22 @@
-//! Who a process is once the kernel has executed its program (execve(2), credentials(7)).
+//! The identity of a process after execve (execve(2), credentials(7)).
 
 use std::fmt;
 
 use crate::layer::{FileCapabilities, FileFacts};
 use crate::rootfs::FileCredentials;
 
-/// Why the kernel tells the loader not to trust the environment: `AT_SECURE` (getauxval(3)).
+/// The reason for secure-execution mode: `AT_SECURE` (getauxval(3)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecureExecution {
-    /// The set-user-ID bit made another user of it, with this number.
+    /// The set-user-ID bit changed the user to this ID.
     SetUser(u32),
-    /// The set-group-ID bit made it one of another group, with this number.
+    /// The set-group-ID bit changed the group to this ID.
     SetGroup(u32),
-    /// The file gives capabilities to a user other than root.
+    /// The file gives capabilities to a non-root user.
     Capabilities,
-    /// It is started by a process whose effective user is another than its real one, with this number.
+    /// The starting process has this effective user ID, which differs from its real one.
     EffectiveUser(u32),
-    /// It is started by a process whose effective group is another than its real one, with this number.
+    /// The starting process has this effective group ID, which differs from its real one.
     EffectiveGroup(u32),
 }
 
@@ -32,21 +32,21 @@ impl fmt::Display for SecureExecution {
     }
 }
 
-/// What a process may open, and whether its loader trusts the environment.
+/// The file access rights of a process, and whether its loader trusts the environment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProcessIdentity {
-    /// What counts when it opens a file.
+    /// The credentials for file access.
     pub effective: FileCredentials,
-    /// Why it is executed securely, if it is.
+    /// The reason for secure-execution mode, if it is on.
     pub secure: Option<SecureExecution>,
 }
 
-/// Who `user` becomes by executing a program (Linux fs/exec.c, `bprm_fill_uid`; security/commoncap.c,
-/// `cap_bprm_creds_from_file`). What mounts, namespaces and engines add to it is no matter of an image.
+/// The identity of `user` after executing a program (Linux fs/exec.c, `bprm_fill_uid`; security/commoncap.c,
+/// `cap_bprm_creds_from_file`). Mounts, namespaces and engine settings are not part of an image.
 pub(super) fn execute_program(user: &FileCredentials, program: &FileFacts) -> ProcessIdentity {
     let mut effective = user.clone();
-    // Nothing is gained then, but capabilities that the file makes effective still make it secure: the kernel looks at
-    // them before it takes them away.
+    // no_new_privs prevents any gain, but effective capabilities still enable secure-execution mode: the kernel checks
+    // them before it drops them.
     let kept = |file: FileCapabilities| FileCapabilities {
         raises: file.effective,
         effective: false,
@@ -61,11 +61,11 @@ pub(super) fn execute_program(user: &FileCredentials, program: &FileFacts) -> Pr
     if mode & 0o4000 != 0 {
         effective.uid = program.uid;
     }
-    // Without the bit for the group to execute it, set-group-ID is a mark of old lock files.
+    // Without group execute permission, set-group-ID means mandatory locking.
     if mode & 0o2010 == 0o2010 {
         effective.gid = program.gid;
     }
-    // What a program takes on is compared with the real user and group of who executes it (`__is_setuid`).
+    // New IDs are compared with the real user and group (`__is_setuid`).
     let (real_user, real_group) = user.real.unwrap_or((user.uid, user.gid));
     let is_root = real_user == 0;
     let secure = if effective.uid != real_user {
@@ -85,9 +85,9 @@ pub(super) fn execute_program(user: &FileCredentials, program: &FileFacts) -> Pr
     };
     effective.reads_all = match (is_root, effective.uid, capabilities) {
         (true, 0, _) => user.reads_all,
-        // Root has all capabilities, and as another user those of them that the file makes effective.
+        // Root has all capabilities. As another user it keeps those that the file makes effective.
         (true, _, Some(file)) => file.effective,
-        // A program with both is given the capabilities of its file alone (`handle_privileged_root`).
+        // With both, a program gets only the capabilities of its file (`handle_privileged_root`).
         (false, _, Some(file)) => file.reads_all,
         (false, 0, None) => true,
         (_, _, None) => false,
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changes_who_it_is_makes_an_execution_secure() {
+    fn only_a_changed_identity_enables_secure_execution() {
         use SecureExecution::{Capabilities, SetGroup, SetUser};
         let net_raw = Some(file(true, true, false));
         let inherited = Some(file(false, false, false));
@@ -184,13 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn an_effective_user_who_is_not_the_real_one_makes_every_execution_secure() {
+    fn differing_effective_and_real_users_enable_secure_execution() {
         use SecureExecution::{EffectiveGroup, EffectiveUser};
         let plain = program(0o755, 0, 0, None);
         check_as(APP, Some((0, 0)), &plain, Some(EffectiveUser(APP)), false);
         check_as(0, Some((APP, APP)), &plain, Some(EffectiveUser(0)), true);
         check_as(APP, Some((APP, 0)), &plain, Some(EffectiveGroup(APP)), false);
-        // Executing what is set to the real user ends it.
+        // Executing a program that is set-user-ID to the real user ends secure-execution mode.
         check_as(APP, Some((7, APP)), &program(0o4755, 7, 0, None), None, false);
     }
 }

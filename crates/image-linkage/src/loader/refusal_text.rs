@@ -1,4 +1,4 @@
-//! A refusal in glibc's words; musl says them for a start too, of which its own loader says little.
+//! Refusals in glibc's words. Also used for program start with musl, whose loader says little there.
 
 use super::link_map::{LoadPhase, SearchMiss};
 use super::resolution::RequestOutcome;
@@ -6,13 +6,13 @@ use super::trace::{LoadRefusal, TriedFile};
 use crate::escape;
 use crate::rootfs::LookupError;
 
-/// What the loader says of a file it refuses, or does not find.
+/// The loader's message for a refused or missing file.
 pub(super) fn refusal_miss(path: &[u8], tried: &TriedFile, phase: LoadPhase) -> SearchMiss {
     let path = escape::escape_bytes(path);
     match tried {
         TriedFile::Refused(LoadRefusal::Directory) if phase != LoadPhase::Open => SearchMiss {
             outcome: RequestOutcome::Refused,
-            // The loader alone has no words for EISDIR, as little as for those in `system_words`.
+            // At startup the loader has no text for EISDIR.
             message: format!("{path}: cannot read file data: Error 21"),
         },
         TriedFile::Refused(refusal) => SearchMiss {
@@ -34,8 +34,8 @@ pub(super) fn refusal_miss(path: &[u8], tried: &TriedFile, phase: LoadPhase) -> 
     }
 }
 
-/// A system error in the words of its phase: the loader alone knows no more than
-/// five of them (glibc elf/dl-minimal.c, `__strerror_r`).
+/// A system error in the words of the phase. At startup the loader has texts for only five errors (glibc
+/// elf/dl-minimal.c, `__strerror_r`).
 pub(super) fn system_words(error: &LookupError, phase: LoadPhase) -> String {
     let number = match error {
         LookupError::NotFound | LookupError::Denied(_) => return error.to_string(),

@@ -1,4 +1,4 @@
-//! What a load came to: the objects in their order, and what is missing.
+//! The result of a load: objects in order, and failed requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,23 +7,23 @@ use super::trace::{SearchStage, SearchStep};
 use crate::elf::ByteString;
 use crate::path::RootPath;
 
-/// What the loader did for one start or one dlopen.
+/// The result of one program start or dlopen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LoadResolution {
-    /// The objects in the order in which they were loaded, those loaded before included.
+    /// The objects in load order, including those loaded before.
     pub objects: Vec<LoadedObject>,
-    /// The object that was started or opened, by its number in [`LoadResolution::objects`].
+    /// The number of the started or opened object in [`LoadResolution::objects`].
     pub root: Option<usize>,
-    /// What was asked for and is not there, or cannot be loaded.
+    /// Requests that failed.
     pub unresolved: Vec<UnresolvedRequest>,
-    /// Libraries of `LD_PRELOAD` and `/etc/ld.so.preload` that the loader passes over with a warning.
+    /// Preloads from `LD_PRELOAD` and `/etc/ld.so.preload` that the loader skips with a warning.
     pub preload_warnings: Vec<UnresolvedRequest>,
-    /// Objects whose tables could not be read, and why: what they need is not known.
+    /// Objects with unreadable tables, and why. Their dependencies are unknown.
     pub unread: Vec<String>,
 }
 
 impl LoadResolution {
-    /// Whether the start or the dlopen succeeds, with the driver's libraries taken as present.
+    /// Whether the start or dlopen succeeds, assuming the driver's libraries.
     pub fn loads(&self) -> bool {
         self.root.is_some()
             && self
@@ -32,7 +32,7 @@ impl LoadResolution {
                 .all(|missing| missing.outcome == RequestOutcome::ProvidedAtRuntime)
     }
 
-    /// Leaves out how each object was found, and what others than the root need.
+    /// Drops search traces, and dependencies of all objects except the root.
     pub(super) fn drop_searches(&mut self) {
         for (number, object) in self.objects.iter_mut().enumerate() {
             object.trace = Vec::new();
@@ -42,9 +42,9 @@ impl LoadResolution {
         }
     }
 
-    /// The object that a name led to.
+    /// The object that a name resolved to.
     pub fn object_for(&self, name: &[u8]) -> Option<&LoadedObject> {
-        // A need leads to a file that another name, such as a path in LD_PRELOAD, has mapped already.
+        // A dependency may resolve to a file that is mapped under another name, such as a path in LD_PRELOAD.
         let mut needs = self.objects.iter().flat_map(|object| &object.needs);
         let needed = needs.find_map(|(need, answer)| answer.filter(|_| **need == *name));
         let needed = needed.and_then(|number| self.objects.get(number));
@@ -52,13 +52,12 @@ impl LoadResolution {
     }
 }
 
-/// The paths of the objects whose search paths a trace tells of, by their numbers: what is left of a process once its
-/// report is made.
+/// The paths of objects mentioned in a trace, by number. They outlive the process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ObjectNames(Arc<BTreeMap<usize, ByteString>>);
 
 impl ObjectNames {
-    /// The objects that the steps of a search, and the part of it that ended it, have in them.
+    /// The objects mentioned in the steps of a search or in its final stage.
     pub fn of_trace(objects: &[LoadedObject], trace: &[SearchStep], how: Option<SearchStage>) -> Self {
         let stages = trace.iter().filter_map(SearchStep::stage).chain(how);
         let numbers = stages.filter_map(|stage| match stage {
@@ -70,9 +69,9 @@ impl ObjectNames {
     }
 }
 
-/// Objects that the steps of a search have by their numbers.
+/// Maps object numbers in search steps to paths.
 pub trait NumberedObjects {
-    /// The path by which the object with this number was opened.
+    /// The path used to open the object with this number.
     fn path_of(&self, number: usize) -> Option<&[u8]>;
 }
 
@@ -88,68 +87,68 @@ impl NumberedObjects for Vec<LoadedObject> {
     }
 }
 
-/// An object that the loader has mapped.
+/// A mapped object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadedObject {
-    /// The path by which the loader opened it.
+    /// The path used to open it.
     pub path: ByteString,
-    /// The path without links.
+    /// The canonical path.
     pub real_path: RootPath,
-    /// Its `DT_SONAME`, if it has one.
+    /// Its `DT_SONAME`.
     pub soname: Option<ByteString>,
-    /// The object that asked for it first, by its number in [`LoadResolution::objects`].
+    /// The number of the first requester in [`LoadResolution::objects`].
     pub requested_by: Option<usize>,
-    /// The name it was asked for by.
+    /// The name of the first request.
     pub name: ByteString,
     /// How it was found.
     pub how: SearchStage,
-    /// The steps from the object that was started.
+    /// The distance from the started object.
     pub depth: usize,
-    /// The search that led to it.
+    /// The search that found it.
     pub trace: Vec<SearchStep>,
-    /// The names it needs, in order, each with the number of the object that answers, if one does.
+    /// The names it needs, in order, each with the number of the resolved object.
     pub needs: Vec<(ByteString, Option<usize>)>,
 }
 
 impl LoadedObject {
-    /// Whether the object is what `name` means once it is loaded.
+    /// Whether `name` refers to this object once it is loaded.
     pub(crate) fn answers_to(&self, name: &[u8]) -> bool {
         *self.name == *name || *self.path == *name || self.soname.as_deref() == Some(name)
     }
 }
 
-/// A request that no object answers.
+/// A failed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnresolvedRequest {
-    /// The name that was asked for.
+    /// The requested name.
     pub name: ByteString,
-    /// The object that asked, by its number in [`LoadResolution::objects`].
+    /// The number of the requester in [`LoadResolution::objects`].
     pub requested_by: Option<usize>,
-    /// What became of the request.
+    /// The outcome.
     pub outcome: RequestOutcome,
-    /// The loader's own words.
+    /// The loader's message.
     pub message: String,
-    /// The version that the object `name` was found without, such as `GLIBC_2.25`, where that is what is missing.
+    /// The version that the object `name` lacks, such as `GLIBC_2.25`, if that is the failure.
     pub missing_version: Option<ByteString>,
-    /// The steps of the search, in order.
+    /// The steps of the search.
     pub trace: Vec<SearchStep>,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequestOutcome {
-    /// An object answers to it.
+    /// Resolved to an object.
     Loaded,
-    /// A library of the driver, which is on the host and never in an image.
+    /// A driver library. It is on the host, never in an image.
     ProvidedAtRuntime,
-    /// Nothing of that name is where the loader looks.
+    /// Not in any searched place.
     NotFound,
-    /// What the loader found cannot be loaded, and it does not look further.
+    /// The loader found a file that it cannot load, and stopped.
     Refused,
 }
 
 impl RequestOutcome {
-    /// The name used in reports.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Loaded => "loaded",

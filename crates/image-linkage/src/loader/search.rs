@@ -1,4 +1,4 @@
-//! What glibc and musl do differently in a process.
+//! The differences between glibc and musl in a process.
 
 use std::ops::ControlFlow;
 
@@ -11,16 +11,16 @@ use crate::elf::ByteString;
 use crate::escape;
 use crate::layer::FileFacts;
 
-/// A name that is looked for.
+/// A request for a library.
 #[derive(Clone, Copy)]
 pub(super) struct LibraryRequest<'n> {
     pub name: &'n [u8],
-    /// The map whose search paths count; without one, the caller has none.
+    /// The object whose search paths apply; `None` if the caller has none.
     pub requester: Option<usize>,
     pub phase: LoadPhase,
 }
 
-/// Takes steps of the image's budget; without any left, the search ends.
+/// Deducts steps from the image's budget. Without budget the search ends.
 pub(super) fn spend_steps<T>(maps: &LinkMaps<'_>, name: &[u8], steps: usize) -> ControlFlow<Result<T, SearchMiss>> {
     let budget = &maps.setup.linker.budget;
     if budget.spend(steps) {
@@ -33,36 +33,36 @@ pub(super) fn spend_steps<T>(maps: &LinkMaps<'_>, name: &[u8], steps: usize) -> 
     }))
 }
 
-/// The search of one C library; a value belongs to one process, and owns what a search remembers.
+/// The search of one C library. Each process has its own value with its search state.
 pub(super) trait LibrarySearch {
-    /// The names that are loaded before all others, in order.
+    /// The names to preload, in order.
     fn preload_names(&self, maps: &LinkMaps<'_>) -> Vec<ByteString>;
 
-    /// What is not loaded before all others though it is asked for, each with the reason.
+    /// The names that are not preloaded although requested, with the reason.
     fn ignored_preloads(&self, maps: &LinkMaps<'_>) -> Vec<(ByteString, String)>;
 
-    /// The map whose search paths count for what is preloaded.
+    /// The object whose search paths apply to preloads.
     fn preload_requester(&self, maps: &LinkMaps<'_>) -> Option<usize>;
 
-    /// The map whose search paths count for what `caller` opens by dlopen.
+    /// The object whose search paths apply to a dlopen by `caller`.
     fn open_requester(&self, maps: &LinkMaps<'_>, caller: Option<usize>) -> Option<usize>;
 
-    /// Whether the search paths of who opened an object count for what that object needs.
+    /// Whether the opener's search paths also apply to the dependencies of the opened object.
     fn keeps_requester(&self) -> bool;
 
-    /// What a map needs, in order.
+    /// The dependencies of an object, in order.
     fn dependencies(&self, maps: &LinkMaps<'_>, map: &LinkMap) -> Vec<(ByteString, DependencyKind)>;
 
-    /// Why a name that a map needs is not even searched for, if so.
+    /// The reason why a dependency is refused without a search.
     fn refuse_need(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<SearchMiss>;
 
-    /// The map that answers to a name without a search.
+    /// The mapped object that answers to a name.
     fn find_mapped_name(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<usize>;
 
-    /// The lists of directories that are searched before the cache and the default ones.
+    /// The directories searched before the cache and the defaults.
     fn search_path(&self, maps: &LinkMaps<'_>, requester: Option<usize>) -> SearchLists;
 
-    /// Searches, and writes down each step.
+    /// Searches for a library and records each step.
     fn search_library(
         &mut self,
         maps: &LinkMaps<'_>,
@@ -70,22 +70,22 @@ pub(super) trait LibrarySearch {
         trace: &mut Vec<SearchStep>,
     ) -> Result<SearchHit, SearchMiss>;
 
-    /// The map that a file is which a search has found.
+    /// The object already mapped from a found file.
     fn find_mapped_file(&self, maps: &LinkMaps<'_>, opened: &OpenedObject) -> Option<usize>;
 
-    /// The name that a map answers to from now on, now that `name` has led to it.
+    /// A new name for an object after `name` has resolved to it.
     fn new_alias(&self, setup: &ProcessSetup<'_>, map: &LinkMap, name: &[u8]) -> Option<ByteString>;
 
-    /// A miss in the words for a `DT_NEEDED` of `map`.
+    /// Adds the requesting object `map` to the message of a miss.
     fn name_requester(&self, miss: SearchMiss, map: &LinkMap) -> SearchMiss;
 
     /// Whether the loader maps a file with these facts.
     fn verify_object(&self, setup: &ProcessSetup<'_>, facts: &FileFacts, role: ObjectRole) -> TriedFile;
 
-    /// What is found amiss once all maps in `order` are there.
+    /// The problems found after all objects in `order` are mapped.
     fn check_loaded(&self, maps: &LinkMaps<'_>, order: &[usize]) -> Vec<UnresolvedRequest>;
 
-    /// A copy for a copy of the process.
+    /// Clones the search for a copy of the process.
     fn boxed_clone(&self) -> Box<dyn LibrarySearch>;
 }
 

@@ -1,4 +1,4 @@
-//! The steps of a search, and what lay at each place that was tried.
+//! The steps of a search, and the result of each tried path.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::process_identity::SecureExecution;
 use crate::rootfs::{AccessDenial, LookupError};
 
-/// The part of the search that led to an object.
+/// The stage of the search that found an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SearchStage {
-    /// It is the object that was started or opened.
+    /// The started or opened object itself.
     Start,
-    /// It is the loader itself.
+    /// The loader itself.
     Interpreter,
-    /// `LD_PRELOAD` or `/etc/ld.so.preload` names it.
+    /// Named by `LD_PRELOAD` or `/etc/ld.so.preload`.
     Preload,
     /// The name is a path.
     Direct,
@@ -30,7 +30,7 @@ pub enum SearchStage {
 }
 
 impl SearchStage {
-    /// The name used in reports.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Start | Self::Direct => "direct",
@@ -50,47 +50,47 @@ impl SearchStage {
 pub enum SearchStep {
     /// A file was tried.
     Tried {
-        /// The part of the search.
+        /// The search stage.
         how: SearchStage,
-        /// The path as the loader opens it, which may be relative.
+        /// The path as the loader opens it; may be relative.
         path: Arc<[u8]>,
-        /// What became of it.
+        /// The result.
         tried: TriedFile,
     },
-    /// A directory of the search path is not there; nothing was tried in it.
+    /// A missing directory of the search path; nothing was tried in it.
     NoDirectory {
-        /// The part of the search.
+        /// The search stage.
         how: SearchStage,
-        /// The directory, as the loader asks for it.
+        /// The directory as the loader requests it.
         path: Arc<[u8]>,
     },
-    /// `LD_LIBRARY_PATH` counts for nothing in a secure execution.
+    /// Secure-execution mode ignores `LD_LIBRARY_PATH`.
     LibraryPathIgnored(SecureExecution),
-    /// An element of a search path counts for nothing in a secure execution, because `$ORIGIN` in it could be forged.
+    /// Secure-execution mode ignores an element with `$ORIGIN`, because it could be forged.
     OriginIgnored {
-        /// The part of the search.
+        /// The search stage.
         how: SearchStage,
-        /// The element, or the whole path, as written.
+        /// The element or the whole path, as written.
         path: Arc<[u8]>,
-        /// Why it is a secure execution.
+        /// The reason for secure-execution mode.
         why: SecureExecution,
     },
-    /// The cache is not read for what a secure execution preloads.
+    /// Secure-execution mode does not use the cache for preloads.
     CacheIgnored(SecureExecution),
-    /// `DT_RPATH` counts for nothing because the asking object has a `DT_RUNPATH`.
+    /// `DT_RPATH` is ignored, because the requester has a `DT_RUNPATH`.
     RpathIgnored,
-    /// The cache has no entry of this name.
+    /// The cache has no entry with this name.
     NotInCache,
     /// There is no usable `/etc/ld.so.cache`.
     NoCache,
-    /// The default directories are not searched: the asking object has `DF_1_NODEFLIB`.
+    /// The default directories are not searched, because the requester has `DF_1_NODEFLIB`.
     NoDefaults,
-    /// So many steps of a long search, none of which ends it.
+    /// The number of omitted steps of a long search. None of them ended it.
     LeftOut(usize),
 }
 
 impl SearchStep {
-    /// Who kept the process from a file or a directory of the search, if somebody did.
+    /// The denied access of this step.
     pub fn denial(&self) -> Option<&AccessDenial> {
         match self.tried()? {
             TriedFile::Missing(LookupError::Denied(denial)) => Some(denial),
@@ -98,7 +98,7 @@ impl SearchStep {
         }
     }
 
-    /// The part of the search that it belongs to, where it tells of a directory or a file.
+    /// The search stage of a step about a directory or file.
     pub(crate) fn stage(&self) -> Option<SearchStage> {
         match self {
             Self::Tried { how, .. } | Self::NoDirectory { how, .. } | Self::OriginIgnored { how, .. } => Some(*how),
@@ -106,7 +106,7 @@ impl SearchStep {
         }
     }
 
-    /// The path that it tells of.
+    /// The path of this step.
     pub(crate) fn path(&self) -> Option<&[u8]> {
         match self {
             Self::Tried { path, .. } | Self::NoDirectory { path, .. } | Self::OriginIgnored { path, .. } => Some(path),
@@ -114,7 +114,7 @@ impl SearchStep {
         }
     }
 
-    /// What lay at the path, where the step tried one.
+    /// The result of a tried path.
     pub(crate) fn tried(&self) -> Option<&TriedFile> {
         match self {
             Self::Tried { tried, .. } => Some(tried),
@@ -123,15 +123,15 @@ impl SearchStep {
     }
 }
 
-/// The steps of one search that are told, at most: who configures hundreds of directories knows what is not in them.
+/// The maximum recorded steps of one search.
 const STEPS: usize = 256;
 
-/// Whether a trace takes no further step but one that ends the search.
+/// Whether a trace only accepts a final step.
 pub(super) fn is_full(trace: &[SearchStep]) -> bool {
     trace.len() >= STEPS
 }
 
-/// Adds a step after which the search goes on; of a long search the first are told, and how many follow.
+/// Adds a step that does not end the search. Beyond the limit, only counts it.
 pub(super) fn add_step(trace: &mut Vec<SearchStep>, step: SearchStep) {
     if is_full(trace) {
         leave_out(trace, 1);
@@ -140,7 +140,7 @@ pub(super) fn add_step(trace: &mut Vec<SearchStep>, step: SearchStep) {
     }
 }
 
-/// Counts steps that are not told.
+/// Counts omitted steps.
 pub(super) fn leave_out(trace: &mut Vec<SearchStep>, steps: usize) {
     match trace.last_mut() {
         Some(SearchStep::LeftOut(others)) => *others += steps,
@@ -148,44 +148,44 @@ pub(super) fn leave_out(trace: &mut Vec<SearchStep>, steps: usize) {
     }
 }
 
-/// What lay at a path that was tried.
+/// The result of a tried path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TriedFile {
-    /// A file that can be loaded: the search ends.
+    /// Loadable; the search ends.
     Found,
-    /// Nothing is there, for this reason: the search goes on.
+    /// Missing, for this reason; the search continues.
     Missing(LookupError),
-    /// An object of the other word size: the search goes on.
+    /// An object of the other ELF class; the search continues.
     WrongClass,
-    /// An object of another processor: the search goes on.
+    /// An object for another machine; the search continues.
     WrongMachine,
-    /// A file without the set-user-ID bit, of which a secure execution preloads none: the search goes on.
+    /// A file without the set-user-ID bit, which secure-execution mode does not preload; the search continues.
     Untrusted,
-    /// Something that cannot be loaded: the search ends.
+    /// Not loadable; the search ends.
     Refused(LoadRefusal),
 }
 
-/// Why the loader refuses a file, in its own words.
+/// The loader's reason to refuse a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoadRefusal {
-    /// It is a directory.
+    /// A directory.
     Directory,
-    /// It is no object that this loader can use, by its first bytes.
+    /// Not an object that this loader supports, according to its header.
     Verify(String),
-    /// It was accepted, and cannot be mapped.
+    /// Accepted, but mapping fails.
     Mapping(String),
-    /// It was mapped, and nothing in the process defines so many of the symbols that it imports.
+    /// Mapped, but this many imported symbols are undefined in the process.
     Unbound(usize),
-    /// It was accepted, and no process survives to use it: of what it dies.
+    /// Accepted, but the process dies for this reason.
     Crash(String),
-    /// It was accepted, and is damaged so that what comes of it cannot be told without running it.
-    Unforetold(String),
+    /// Accepted, but damaged in a way whose effect only a run can show.
+    Undetermined(String),
 }
 
 impl LoadRefusal {
-    /// Whether the process ends here, or may end.
+    /// Whether the process dies or may die.
     pub(crate) fn is_fatal(&self) -> bool {
-        matches!(self, Self::Crash(_) | Self::Unforetold(_))
+        matches!(self, Self::Crash(_) | Self::Undetermined(_))
     }
 }
 
@@ -196,9 +196,9 @@ impl fmt::Display for LoadRefusal {
             Self::Verify(words) | Self::Mapping(words) | Self::Crash(words) => to.write_str(words),
             Self::Unbound(count) => write!(
                 to,
-                "undefined symbols: nothing in the process defines {count} of those that it imports"
+                "undefined symbols: no object in the process defines {count} of its imports"
             ),
-            Self::Unforetold(what) => write!(to, "{what}; what comes of that cannot be determined"),
+            Self::Undetermined(what) => write!(to, "{what}; the result cannot be determined"),
         }
     }
 }

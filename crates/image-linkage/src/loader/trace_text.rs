@@ -1,4 +1,4 @@
-//! A search in words: one line per step, in the loader's order.
+//! Formats a search: one line per step, in the loader's order.
 
 use super::machine;
 use super::resolution::NumberedObjects;
@@ -9,11 +9,11 @@ use crate::rootfs::LookupError;
 /// One step of a search as three columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceLine {
-    /// The part of the search, such as `LD_LIBRARY_PATH`.
+    /// The search stage, such as `LD_LIBRARY_PATH`.
     pub part: String,
-    /// The path that was tried, or nothing.
+    /// The tried path, or empty.
     pub path: String,
-    /// What came of it.
+    /// The result.
     pub result: String,
 }
 
@@ -26,7 +26,7 @@ impl TraceLine {
         }
     }
 
-    /// The line as one text.
+    /// The line as text.
     pub fn text(&self) -> String {
         let path = if self.path.is_empty() {
             String::new()
@@ -37,7 +37,7 @@ impl TraceLine {
     }
 }
 
-/// The steps in words. `objects` are those that the numbers in the steps count.
+/// Formats the steps. `objects` resolves the object numbers in them.
 pub fn trace_lines(steps: &[SearchStep], objects: &impl NumberedObjects) -> Vec<TraceLine> {
     steps.iter().map(|step| line(step, objects)).collect()
 }
@@ -54,13 +54,13 @@ fn line(step: &SearchStep, objects: &impl NumberedObjects) -> TraceLine {
         SearchStep::RpathIgnored => TraceLine::new("DT_RPATH", b"", "ignored: the object has a DT_RUNPATH"),
         SearchStep::NotInCache => TraceLine::new("ld.so.cache", b"", "no entry"),
         SearchStep::NoCache => TraceLine::new("ld.so.cache", b"", "there is none"),
-        SearchStep::LeftOut(steps) => TraceLine::new("…", b"", format!("{steps} more steps that end at nothing")),
+        SearchStep::LeftOut(steps) => TraceLine::new("…", b"", format!("{steps} more steps without a result")),
         SearchStep::NoDefaults => TraceLine::new("default", b"", "not searched: the object has DF_1_NODEFLIB"),
     }
 }
 
 impl SearchStage {
-    /// The part of the search, with the object whose path it is.
+    /// The search stage and the object whose path it is.
     pub fn text(self, objects: &impl NumberedObjects) -> String {
         let of = |number: usize| {
             let path = objects.path_of(number).map(base_name);
@@ -80,13 +80,13 @@ impl SearchStage {
     }
 }
 
-/// What lay at a path.
+/// The result of a tried path.
 pub(crate) fn tried_text(tried: &TriedFile) -> String {
     match tried {
         TriedFile::Found => "found".to_owned(),
         TriedFile::Missing(LookupError::Denied(denial)) => format!("permission denied: {denial}"),
         TriedFile::Missing(error) => error.to_string(),
-        TriedFile::Untrusted => "skipped: it has no set-user-ID bit, and the execution is secure".to_owned(),
+        TriedFile::Untrusted => "skipped: no set-user-ID bit in secure-execution mode".to_owned(),
         TriedFile::WrongClass => "skipped: wrong ELF class".to_owned(),
         TriedFile::WrongMachine => "skipped: for another processor".to_owned(),
         TriedFile::Refused(refusal) => format!("{refusal}; the search stops here"),
@@ -97,7 +97,7 @@ fn base_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
 }
 
-/// The name of the processor an object is for, with its word size where that is unusual.
+/// The architecture name of an object, including an unusual word size.
 pub fn object_machine(facts: &crate::elf::ElfFacts) -> String {
     let name = machine::machine_name(facts.machine);
     match (facts.class(), facts.machine) {

@@ -1,7 +1,6 @@
-//! Puts layers on top of each other, as overlayfs shows them (image-spec, layer.md, "Applying Changesets").
+//! Merges layers like overlayfs (image-spec, layer.md, "Applying Changesets").
 //!
-//! A layer's paths are its own: a directory of a layer that meets a symbolic link below hides the link, it
-//! is not redirected by it.
+//! A layer's directory replaces a symbolic link of a lower layer; it is not redirected by it.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -10,20 +9,20 @@ use super::tree::{DirectoryAccess, NodeId, NodeKind, PLAIN_DIRECTORY, ROOT, Root
 use crate::layer::{LayerEntry, LayerIndex, ProblemKind};
 use crate::path::RootPath;
 
-/// Something in a layer that could not be applied.
+/// A part of a layer that could not be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApplyProblem {
     /// The layer, counted from 0 at the bottom.
     pub layer: usize,
-    /// The path it concerns.
+    /// The affected path.
     pub path: RootPath,
-    /// What is wrong, as a sentence fragment.
+    /// The description, as a sentence fragment.
     pub what: String,
-    /// What it means for a verdict.
+    /// The effect on a verdict.
     pub kind: ProblemKind,
 }
 
-/// Applies the layers, lowest first. Those that are handed over are let go one by one.
+/// Applies the layers, lowest first. Owned layers are dropped one by one.
 pub fn merge_layers<L: Borrow<LayerIndex>>(layers: impl IntoIterator<Item = L>) -> (Rootfs, Vec<ApplyProblem>) {
     let mut rootfs = Rootfs::default();
     let mut problems = Vec::new();
@@ -34,26 +33,26 @@ pub fn merge_layers<L: Borrow<LayerIndex>>(layers: impl IntoIterator<Item = L>) 
 }
 
 impl Rootfs {
-    /// The same with one more layer on top, which is counted as `number`.
+    /// Adds one more layer on top, with index `number`.
     #[must_use]
     pub fn with_layer(&self, number: usize, layer: &LayerIndex) -> Self {
         let mut rootfs = self.clone();
-        // What cannot be applied, such as a link to nothing, is not there, as in a layer that was read.
+        // Ignore entries that cannot be applied, such as a broken hard link.
         rootfs.apply(number, layer, &mut Vec::new());
         rootfs
     }
 
     fn apply(&mut self, number: usize, layer: &LayerIndex, problems: &mut Vec<ApplyProblem>) {
-        // Hard links are resolved before anything is hidden: they may lead to a file of a lower layer.
+        // Resolve hard links before anything is hidden: they may refer to a file of a lower layer.
         let mut links: Vec<(RootPath, &RootPath)> = layer.entries.hard_links().collect();
         links.sort_unstable();
         let linked: Vec<(RootPath, NodeKind)> = links
             .into_iter()
             .filter_map(|(path, target)| {
-                // Engines unlink what a path holds before they make the link to it.
+                // Engines remove the old file at a path before they create the link.
                 let kind = (path != *target).then(|| self.hardlink(layer, target)).flatten();
                 if kind.is_none() {
-                    let what = format!("the target {target} of the hard link is no file of this layer or of one below");
+                    let what = format!("the hard link target {target} is not a file in this layer or a lower one");
                     let path = path.clone();
                     problems.push(ApplyProblem {
                         layer: number,
@@ -65,7 +64,7 @@ impl Rootfs {
                 Some((path, kind?))
             })
             .collect();
-        // Before the layer's own entries: these marks hide lower layers only (image-spec, layer.md, "Whiteouts").
+        // Before the layer's own entries, because whiteouts hide only lower layers (image-spec, layer.md, "Whiteouts").
         for path in &layer.opaque {
             if let Some(id) = self.marked_directory(path, number) {
                 self.hide_content(id);
@@ -88,16 +87,16 @@ impl Rootfs {
         }
     }
 
-    /// What a hard link of `layer` to `target` names: content of the same layer first.
+    /// The target of a hard link: first in the same layer, then below.
     fn hardlink(&self, layer: &LayerIndex, target: &RootPath) -> Option<NodeKind> {
         let (path, entry) = layer.follow_hardlink(target);
         match entry {
             Some(LayerEntry::File(facts)) => return Some(NodeKind::File(Arc::clone(facts))),
             Some(LayerEntry::Symlink(to)) => return Some(NodeKind::Symlink(to.clone())),
             Some(LayerEntry::Special) => return Some(NodeKind::Special),
-            // link(2) refuses a directory, so that no engine could make the link.
+            // link(2) fails for a directory.
             Some(LayerEntry::Directory(..)) => return None,
-            // Not in this layer, or a circle of links: a layer below may have the file.
+            // Not in this layer, or a cycle: a lower layer may have the file.
             Some(LayerEntry::Hardlink(_)) | None => {}
         }
         match &self.node(self.exact(path)?).kind {
@@ -106,23 +105,23 @@ impl Rootfs {
         }
     }
 
-    /// The node at exactly this path: no link is followed.
+    /// The node at this path, without following links.
     fn exact(&self, path: &RootPath) -> Option<NodeId> {
         path.split_components().try_fold(ROOT, |id, name| self.child(id, name))
     }
 
     fn hide_content(&mut self, id: NodeId) {
         if let Some(NodeKind::Directory(children)) = self.kind_mut(id) {
-            // The nodes stay in the list, so that a number that was given out keeps its meaning.
+            // Nodes stay in the list, so their IDs stay valid.
             children.clear();
         }
     }
 
-    /// The directory that a mark of a layer stands in, which engines make for it: where a link stands below, it is
-    /// hidden and not followed (containerd, archive/tar.go, `applyNaive`; umoci unpacks into one folder and follows it).
+    /// The directory of a whiteout or opaque marker, created like engines do: a link of a lower layer is replaced, not
+    /// followed (containerd, archive/tar.go, `applyNaive`; umoci unpacks into one directory and follows it).
     fn marked_directory(&mut self, path: &RootPath, layer: usize) -> Option<NodeId> {
         path.split_components().try_fold(ROOT, |at, name| {
-            // What is not there below has nothing to hide.
+            // A missing directory has nothing to hide.
             self.child(at, name)?;
             Some(self.directory(at, name, layer))
         })
@@ -136,13 +135,13 @@ impl Rootfs {
             LayerEntry::File(facts) => NodeKind::File(Arc::clone(facts)),
             LayerEntry::Symlink(target) => NodeKind::Symlink(target.clone()),
             LayerEntry::Special => NodeKind::Special,
-            // Placed last.
+            // Placed after all other entries.
             LayerEntry::Hardlink(_) => return,
         };
         self.insert(parent, name, RootfsNode { kind, layer });
     }
 
-    /// A directory over another one keeps its content; mode and owner are those of the upper layer.
+    /// A directory keeps the content of the lower one but gets the upper layer's mode and owner.
     fn place_directory(&mut self, parent: NodeId, name: &[u8], access: DirectoryAccess, layer: usize) {
         let id = self.directory(parent, name, layer);
         if let Some(node) = self.nodes.get_mut(id.0 as usize) {
@@ -155,14 +154,13 @@ impl Rootfs {
         }
     }
 
-    /// The directory at a path. A tar may leave out those on the way: engines make them, and keep what lower
-    /// layers say of their modes.
+    /// The directory at a path, created if the tar omits it. Existing modes are kept, as engines do.
     fn made_directory(&mut self, path: &RootPath, layer: usize) -> NodeId {
         let names = path.split_components();
         names.fold(ROOT, |at, name| self.directory(at, name, layer))
     }
 
-    /// The directory of this name; whatever else stands there makes way for it.
+    /// The directory with this name. Replaces anything else.
     fn directory(&mut self, parent: NodeId, name: &[u8], layer: usize) -> NodeId {
         match self.child(parent, name) {
             Some(id) if matches!(self.node(id).kind, NodeKind::Directory(_)) => id,
@@ -178,7 +176,7 @@ impl Rootfs {
     }
 
     fn insert(&mut self, parent: NodeId, name: &[u8], node: RootfsNode) -> NodeId {
-        // Four thousand million nodes would be a hundred gigabytes of them.
+        // Four billion nodes would need a hundred gigabytes.
         let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
         self.nodes.push(node);
         if let Some(NodeKind::Directory(children)) = self.kind_mut(parent) {
@@ -191,14 +189,14 @@ impl Rootfs {
         self.nodes.get_mut(id.0 as usize).map(|node| &mut node.kind)
     }
 
-    /// Removes a name from a directory, as a program that runs in the container would.
+    /// Removes a name, as a process in the container would.
     pub(crate) fn remove_link(&mut self, directory: NodeId, name: &[u8]) {
         if let Some(NodeKind::Directory(children)) = self.kind_mut(directory) {
             children.remove(name);
         }
     }
 
-    /// Adds a symbolic link on top, as a program that runs in the container would. Its directory must be there.
+    /// Adds a symbolic link, as a process in the container would. The directory must exist.
     pub(crate) fn add_link(&mut self, directory: NodeId, name: &[u8], target: &[u8], layer: usize) {
         self.insert(
             directory,

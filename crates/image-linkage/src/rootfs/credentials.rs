@@ -1,4 +1,4 @@
-//! Who opens a file, and whether the kernel lets him (`path_resolution(7)`, "Permissions").
+//! File access checks of the kernel (`path_resolution(7)`, "Permissions").
 
 use std::fmt;
 
@@ -6,22 +6,22 @@ use crate::escape;
 use crate::layer::{AccessList, NodeAccess};
 use crate::path::RootPath;
 
-/// What the kernel compares with the owner and the mode of a file (credentials(7)).
+/// The credentials that the kernel compares with a file's owner and mode (credentials(7)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileCredentials {
-    /// The number of the user.
+    /// The user ID.
     pub uid: u32,
-    /// The number of its group.
+    /// The group ID.
     pub gid: u32,
-    /// The numbers of its supplementary groups.
+    /// The supplementary group IDs.
     pub groups: Vec<u32>,
-    /// Whether it may read every file, as engines let root: `CAP_DAC_OVERRIDE`.
+    /// Whether it can read every file, like root in engines: `CAP_DAC_OVERRIDE`.
     pub reads_all: bool,
-    /// The name of the user, where it has one.
+    /// The user name, if known.
     pub name: Option<String>,
-    /// The real user and group, where they are others than those by which files are opened (credentials(7)).
+    /// The real user and group, if they differ from the effective ones (credentials(7)).
     pub real: Option<(u32, u32)>,
-    /// Whether the set-user-ID bits and the capabilities of programs count for nothing (`PR_SET_NO_NEW_PRIVS`, prctl(2)).
+    /// Whether set-user-ID bits and file capabilities are ignored (`PR_SET_NO_NEW_PRIVS`, prctl(2)).
     pub no_new_privileges: bool,
 }
 
@@ -40,21 +40,21 @@ impl Default for FileCredentials {
     }
 }
 
-/// What somebody wants of a file or a directory.
+/// The requested access to a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileUse {
-    /// To go through a directory.
+    /// Search a directory.
     Pass,
-    /// To read a file, or to list a directory.
+    /// Read a file or list a directory.
     Read,
-    /// To write to a file, or to make and remove what lies in a directory.
+    /// Write a file, or create and remove entries of a directory.
     Write,
-    /// To execute a file.
+    /// Execute a file.
     Execute,
 }
 
 impl FileCredentials {
-    /// Whether the kernel allows a use of what has this mode and perhaps a list (fs/namei.c, `generic_permission`).
+    /// Whether the kernel allows the access with this mode and access list (fs/namei.c, `generic_permission`).
     pub fn may(&self, usage: FileUse, access: NodeAccess, list: Option<&AccessList>) -> bool {
         if self.reads_all {
             // "Executable DACs are overridable when there is at least one exec bit set."
@@ -66,12 +66,12 @@ impl FileCredentials {
             FileUse::Pass | FileUse::Execute => 1,
         };
         let is_of = |group: u32| group == self.gid || self.groups.contains(&group);
-        // A mask that leaves nothing is not asked: who is named is one of the others then (`acl_permission_check`).
+        // The kernel ignores the list if its mask is empty; named users then count as others (`acl_permission_check`).
         let list = list.filter(|_| access.uid != self.uid && access.mode & 0o070 != 0);
         if let Some(list) = list {
             return list.allows(bit, access, self.uid, is_of);
         }
-        // The first class that fits counts alone: an owner whom the mode shuts out stays out.
+        // Only the first matching class counts: an owner without permission gets none.
         let shift = if access.uid == self.uid {
             6
         } else if is_of(access.gid) {
@@ -84,7 +84,7 @@ impl FileCredentials {
 }
 
 impl fmt::Display for FileCredentials {
-    /// Writes `app (1000:1000)`, or the numbers alone, and groups besides where there are any.
+    /// Writes `app (1000:1000)` or only the IDs, and supplementary groups if any.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { uid, gid, .. } = self;
         match &self.name {
@@ -99,18 +99,18 @@ impl fmt::Display for FileCredentials {
     }
 }
 
-/// Why the kernel does not let somebody through.
+/// Why the kernel denies access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessDenial {
-    /// The directory that may not be passed, or the file that may not be used.
+    /// The directory or file that denies access.
     pub path: RootPath,
     /// Its owner and mode.
     pub access: NodeAccess,
-    /// Whether it has an access list, which says more than its mode.
+    /// Whether it also has an access list.
     pub has_list: bool,
-    /// What was wanted of it.
+    /// The requested access.
     pub usage: FileUse,
-    /// Who wanted it, in words.
+    /// The user, in words.
     pub who: String,
 }
 
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_class_that_fits_counts_alone() {
+    fn only_the_first_matching_class_counts() {
         let check = |mode: u16, uid: u32, gid: u32, expected: &str| {
             let access = NodeAccess { mode, uid, gid };
             let may = |usage| app().may(usage, access, None);
@@ -169,7 +169,7 @@ mod tests {
         check(0o007, 0, 45, "rx");
     }
 
-    /// An attribute as setfacl writes it, with the list's own entries for the owner and the others.
+    /// An xattr as setfacl writes it, including the entries for owner and others.
     fn list(named: &[(u16, u16, u32)]) -> AccessList {
         let own = [(1, 6), (4, 4), (16, 7), (32, 0)].map(|(tag, bits)| (tag, bits, u32::MAX));
         let mut all = [&own, named].concat();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_names_users_and_groups_as_far_as_its_mask_goes() {
+    fn the_mask_limits_named_users_and_groups() {
         let check = |mode: u16, uid: u32, gid: u32, named: &[(u16, u16, u32)], expected: bool| {
             let access = NodeAccess { mode, uid, gid };
             let found = app().may(FileUse::Read, access, Some(&list(named)));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn root_reads_all_and_executes_what_somebody_may() {
+    fn root_reads_everything_and_executes_files_with_any_x_bit() {
         let may = |usage, mode| {
             let access = NodeAccess { mode, uid: 1, gid: 1 };
             FileCredentials::default().may(usage, access, None)
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn who_it_is_stands_in_words() {
+    fn credentials_are_formatted() {
         let many = FileCredentials {
             groups: vec![44, 45],
             name: Some("app".to_owned()),

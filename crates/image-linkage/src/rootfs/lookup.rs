@@ -1,49 +1,49 @@
-//! Walks a path inside the root, component by component, as the kernel does (`path_resolution(7)`).
+//! Walks a path inside the root, component by component, like the kernel (`path_resolution(7)`).
 
 use super::credentials::{AccessDenial, FileCredentials, FileUse};
 use super::tree::{NodeId, NodeKind, PLAIN_DIRECTORY, ROOT, Rootfs};
 use crate::layer::{AccessList, FileFacts, NodeAccess};
 use crate::path::{self, RootPath};
 
-/// The symbolic links followed in one lookup (`MAXSYMLINKS` of Linux).
+/// The maximum symbolic links in one lookup (`MAXSYMLINKS` on Linux).
 const LINKS: usize = 40;
-/// The longest path (`PATH_MAX` of Linux, with the final NUL).
+/// The maximum path length including the NUL (`PATH_MAX` on Linux).
 pub(crate) const PATH: usize = 4096;
-/// The longest name (`NAME_MAX` of Linux).
+/// The maximum name length (`NAME_MAX` on Linux).
 const NAME: usize = 255;
 
-/// Where a path leads.
+/// The result of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResolvedPath {
-    /// The node at the end of all links.
+    /// The node after all links.
     pub node: NodeId,
-    /// The path without links.
+    /// The canonical path.
     pub path: RootPath,
-    /// The links that were followed, in order.
+    /// The followed links, in order.
     pub links: Vec<RootPath>,
 }
 
-/// Why a path leads nowhere, in the system's words.
+/// Why a lookup fails, in the system's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// A component is not there (`ENOENT`).
+    /// A component is missing (`ENOENT`).
     #[error("No such file or directory")]
     NotFound,
-    /// A component that is no directory has one behind it (`ENOTDIR`).
+    /// A non-directory is used as a directory (`ENOTDIR`).
     #[error("Not a directory")]
     NotDirectory,
-    /// More symbolic links than Linux follows (`ELOOP`).
+    /// Too many symbolic links (`ELOOP`).
     #[error("Too many levels of symbolic links")]
     Loop,
-    /// A path or a name longer than Linux takes (`ENAMETOOLONG`).
+    /// The path or a name is too long (`ENAMETOOLONG`).
     #[error("File name too long")]
     TooLong,
-    /// A directory may not be passed, or the file not be used (`EACCES`).
+    /// Access to a directory or the file is denied (`EACCES`).
     #[error("Permission denied")]
     Denied(Box<AccessDenial>),
 }
 
-/// What happens to a link that is the last component.
+/// The treatment of a link as the last component.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FinalLink {
     Follow,
@@ -51,17 +51,17 @@ enum FinalLink {
 }
 
 impl Rootfs {
-    /// Follows `path` from the root, links included, as `stat` does.
+    /// Resolves `path` and follows all links, like `stat`.
     pub fn lookup(&self, path: &[u8]) -> Result<ResolvedPath, LookupError> {
         self.walk(path, FinalLink::Follow, None)
     }
 
-    /// Follows `path` as [`Rootfs::lookup`] does, for somebody who may not pass every directory.
+    /// Like [`Rootfs::lookup`], with the search permissions of a user.
     pub fn lookup_as(&self, path: &[u8], who: &FileCredentials) -> Result<ResolvedPath, LookupError> {
         self.walk(path, FinalLink::Follow, Some(who).filter(|who| !who.reads_all))
     }
 
-    /// Follows `path` for somebody who is to use the file or directory at its end.
+    /// Resolves `path` for a user and checks access to its target.
     pub fn open_as(&self, path: &[u8], who: &FileCredentials, usage: FileUse) -> Result<ResolvedPath, LookupError> {
         let found = self.lookup_as(path, who)?;
         match self.access(found.node) {
@@ -72,7 +72,7 @@ impl Rootfs {
         }
     }
 
-    /// The owner, the mode and perhaps the list of a file or directory.
+    /// The owner, mode and access list of a file or directory.
     pub fn access(&self, node: NodeId) -> Option<(NodeAccess, Option<&AccessList>)> {
         match &self.node(node).kind {
             NodeKind::File(facts) => Some((facts.access(), facts.access_list.as_deref())),
@@ -84,12 +84,12 @@ impl Rootfs {
         }
     }
 
-    /// Follows `path` from the root but not a link at its end, as `lstat` does.
+    /// Resolves `path` without following a final link, like `lstat`.
     pub fn lookup_link(&self, path: &[u8]) -> Result<ResolvedPath, LookupError> {
         self.walk(path, FinalLink::Stay, None)
     }
 
-    /// The facts of the file at `path`, links followed; `None` when there is no regular file.
+    /// The facts of the file at `path` after following links; `None` if it is not a regular file.
     pub fn file(&self, path: &[u8]) -> Option<&FileFacts> {
         match &self.node(self.lookup(path).ok()?.node).kind {
             NodeKind::File(facts) => Some(facts),
@@ -97,7 +97,7 @@ impl Rootfs {
         }
     }
 
-    /// The content of a small file that was kept, links followed.
+    /// The kept content of a small file, after following links.
     pub fn content(&self, path: &[u8]) -> Option<&[u8]> {
         self.file(path)?.kept.as_deref()
     }
@@ -114,7 +114,7 @@ impl Rootfs {
         };
         let mut pending: Vec<&[u8]> = path::split_components(path).collect();
         pending.reverse();
-        // A path that ends in `/` or `/.` names a directory.
+        // A trailing `/` or `/.` requires a directory.
         let directory = path.ends_with(b"/") || path.ends_with(b"/.");
         while let Some(part) = pending.pop() {
             let is_last = pending.is_empty() && !directory;
@@ -154,9 +154,9 @@ fn denied(
 
 struct PathWalk<'a> {
     rootfs: &'a Rootfs,
-    /// Who walks; nobody for root, who passes every directory.
+    /// The user; `None` for root, who can search every directory.
     who: Option<&'a FileCredentials>,
-    /// The directories and the node from the root down, by name.
+    /// The nodes from the root down, with their names.
     trail: Vec<(&'a [u8], NodeId)>,
     links: Vec<RootPath>,
 }
@@ -171,7 +171,7 @@ impl<'a> PathWalk<'a> {
         RootPath::new(&names.join(&b'/'))
     }
 
-    /// Whether the directory where the walk stands may be passed.
+    /// Checks search permission for the current directory.
     fn pass(&self) -> Result<(), LookupError> {
         let Some(who) = self.who else { return Ok(()) };
         match self.rootfs.guarded.get(&self.here()) {
@@ -182,19 +182,19 @@ impl<'a> PathWalk<'a> {
         }
     }
 
-    /// Takes one component; returns the target of a link that has to be followed from here.
+    /// Takes one component. Returns the target of a link to follow.
     fn step(&mut self, part: &[u8], stay: bool) -> Result<Option<&'a [u8]>, LookupError> {
         let NodeKind::Directory(children) = &self.rootfs.node(self.here()).kind else {
             return Err(LookupError::NotDirectory);
         };
-        // Before anything is looked for in it (fs/namei.c, `may_lookup`).
+        // Checked before anything is looked up in the directory (fs/namei.c, `may_lookup`).
         self.pass()?;
-        // Up from where the links have led to, and never out of the root, as after chroot(2).
+        // The parent of the directory that links led to; stops at the root, as after chroot(2).
         if part == b".." {
             self.trail.pop();
             return Ok(None);
         }
-        // The file system checks the length, and it is asked only below a directory: ENOTDIR comes first.
+        // The file system checks the length, so ENOTDIR takes precedence.
         if part.len() > NAME {
             return Err(LookupError::TooLong);
         }
@@ -211,7 +211,7 @@ impl<'a> PathWalk<'a> {
         }
         self.links.push(self.path());
         self.trail.pop();
-        // symlink(2) makes no such link, but a tar may hold one; to follow it is ENOENT.
+        // symlink(2) refuses an empty target, but a tar may contain one. Following it fails with ENOENT.
         if target.is_empty() {
             return Err(LookupError::NotFound);
         }

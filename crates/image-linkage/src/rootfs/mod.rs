@@ -1,7 +1,7 @@
-//! The merged file system of an image: layers applied in order, every node knowing its layer.
+//! The merged file system of an image. Every node knows its layer.
 //!
-//! [`apply`] puts a layer on top; [`lookup`] walks a path as the kernel does inside the root, for root or with the
-//! [`credentials`] of another user.
+//! [`apply`] merges a layer on top. [`lookup`] resolves paths like the kernel, for root or with the [`credentials`] of
+//! another user.
 
 mod apply;
 mod credentials;

@@ -7,51 +7,51 @@ use crate::layer::{AccessList, FileFacts, NodeAccess};
 use crate::name_map::NameMap;
 use crate::path::RootPath;
 
-/// The number of a node in its file system.
+/// The ID of a node in its file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub(super) u32);
 
-/// Who may pass and list a directory.
+/// The access rights of a directory.
 pub(super) type DirectoryAccess = (NodeAccess, Option<Arc<AccessList>>);
 
 /// The merged file system of an image.
 #[derive(Debug, Clone)]
 pub struct Rootfs {
     pub(super) nodes: Vec<RootfsNode>,
-    /// The directories that are not root's with the mode 0755, as most are.
+    /// The access rights of directories that differ from root's with mode 0755, the common case.
     pub(super) guarded: BTreeMap<NodeId, DirectoryAccess>,
 }
 
-/// A node and the layer that brought it.
+/// A node and its layer.
 #[derive(Debug, Clone)]
 pub struct RootfsNode {
-    /// What the node is.
+    /// The kind and content.
     pub kind: NodeKind,
-    /// The layer it comes from, counted from 0 at the bottom.
+    /// Its layer, counted from 0 at the bottom.
     pub layer: usize,
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Debug, Clone)]
 pub enum NodeKind {
-    /// A directory and what it holds, by name.
+    /// A directory with its entries by name.
     Directory(Box<NameMap<NodeId>>),
-    /// A regular file. Hard links share their facts, as they share an inode; so do plain files that are alike.
+    /// A regular file. Hard links share their facts, like an inode; equal files without kept content do, too.
     File(Arc<FileFacts>),
-    /// A symbolic link and its target, as written.
+    /// A symbolic link with its raw target.
     Symlink(Box<[u8]>),
     /// A device, a FIFO or a socket.
     Special,
 }
 
-/// Who owns a directory of which nothing else is said, as engines make those that a layer leaves out.
+/// The access rights of a directory without an entry, as engines create it.
 pub(super) const PLAIN_DIRECTORY: NodeAccess = NodeAccess {
     mode: 0o755,
     uid: 0,
     gid: 0,
 };
 
-/// The root directory, which is always there.
+/// The root directory. It always exists.
 pub(super) const ROOT: NodeId = NodeId(0);
 
 impl Default for Rootfs {
@@ -67,17 +67,17 @@ impl Default for Rootfs {
 }
 
 impl Rootfs {
-    /// The node of a number that this file system gave out.
+    /// The node with an ID of this file system.
     #[expect(clippy::missing_panics_doc, reason = "the root is always there")]
     pub fn node(&self, id: NodeId) -> &RootfsNode {
         self.nodes
             .get(id.0 as usize)
-            // The number of another file system gives the root instead of a panic.
+            // An ID of another file system yields the root instead of a panic.
             .or(self.nodes.first())
             .expect("a file system has its root")
     }
 
-    /// What a directory holds, sorted by name; nothing for a node that is no directory.
+    /// The entries of a directory, sorted by name; none for other nodes.
     pub fn children(&self, id: NodeId) -> impl Iterator<Item = (&[u8], NodeId)> {
         let children = match &self.node(id).kind {
             NodeKind::Directory(children) => Some(children.iter()),
@@ -86,7 +86,7 @@ impl Rootfs {
         children.into_iter().flatten().map(|(name, id)| (name, *id))
     }
 
-    /// The child of this name.
+    /// The child with this name.
     pub(crate) fn child(&self, id: NodeId, name: &[u8]) -> Option<NodeId> {
         match &self.node(id).kind {
             NodeKind::Directory(children) => children.get(name).map(|(_, id)| *id),
@@ -94,9 +94,9 @@ impl Rootfs {
         }
     }
 
-    /// Calls `visit` with every node below the root, parents first, sorted by name within a directory.
+    /// Calls `visit` for every node below the root: parents first, sorted by name.
     pub fn visit(&self, mut visit: impl FnMut(&RootPath, NodeId, &RootfsNode)) {
-        // A list and no recursion: a layer may nest directories deeper than a stack goes.
+        // Iterative, because a layer may nest directories deeper than the stack allows.
         let mut pending = vec![(RootPath::default(), ROOT)];
         while let Some((path, id)) = pending.pop() {
             if id != ROOT {
@@ -110,12 +110,12 @@ impl Rootfs {
         }
     }
 
-    /// The number of nodes below the root, those hidden by later layers included.
+    /// The number of nodes below the root, including hidden ones.
     pub fn len(&self) -> usize {
         self.nodes.len() - 1
     }
 
-    /// Whether nothing lies below the root.
+    /// Whether the root is empty.
     pub fn is_empty(&self) -> bool {
         self.children(ROOT).next().is_none()
     }

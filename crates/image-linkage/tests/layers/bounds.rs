@@ -1,4 +1,4 @@
-//! Bombs: layers that cost more than they are worth (rows B-01 to B-04, B-07, B-08).
+//! Decompression bombs and other oversized layers (rows B-01 to B-04, B-07, B-08).
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -33,7 +33,7 @@ fn b01_a_layer_that_inflates_past_its_bound_is_an_error() {
 }
 
 #[test]
-fn b02_what_is_drained_is_bounded_too() {
+fn b02_drained_bytes_are_limited() {
     let mut tar = Layer::new().file("a", "").tar();
     tar.resize(4 << 20, 0);
     for compression in [Compression::None, Compression::Gzip, Compression::Zstd] {
@@ -70,7 +70,7 @@ fn b03_an_extreme_ratio_is_an_error_once_the_layer_is_large() {
     );
 }
 
-/// Gives the same bytes without end and counts them.
+/// Repeats the same bytes endlessly and counts them.
 struct Endless<'a>(&'a [u8], &'a AtomicU64);
 
 impl Read for Endless<'_> {
@@ -117,13 +117,13 @@ fn b04_entries_are_bounded() {
     assert!(index_with(&layer.tar(), &limit(3)).is_ok());
     let error = index_with(&layer.tar(), &limit(2)).unwrap_err();
     assert_eq!(error, "layer L: more than the limit of 2 entries (layer-entries)");
-    // The same name again is an entry again.
+    // A repeated name counts as another entry.
     let same = Layer::new().file("a", "").file("a", "").file("a", "");
     assert!(index_with(&same.tar(), &limit(2)).is_err());
 }
 
 #[test]
-fn b08_headers_of_megabytes_are_refused_by_their_size() {
+fn b08_huge_headers_are_refused_by_size() {
     let huge = "p".repeat(2 << 20);
     refuse(
         &Tar::new().pax(&[("comment", &huge)]).file("a", b"").end(),
@@ -134,7 +134,7 @@ fn b08_headers_of_megabytes_are_refused_by_their_size() {
         "metadata exceeds limit",
     );
     for kind in [b'x', b'g', b'L', b'K'] {
-        // Nothing follows: the size alone is enough, also where it fits no memory.
+        // The size alone is refused, without content, even if it exceeds memory.
         for size in [&b"77777777777\0"[..], b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff"] {
             let header = Header::new(b"x", kind, 0).gnu().set(124, size);
             refuse(&Tar::new().raw(&header, b"").cut(), "metadata exceeds limit");
@@ -178,10 +178,10 @@ fn kept_files_are_bounded_one_by_one_and_together() {
 }
 
 #[test]
-fn oddities_are_listed_up_to_a_bound_and_counted_beyond() {
+fn oddities_beyond_the_limit_are_counted() {
     let layer = (0..1000).fold(Layer::new(), |layer, nth| layer.file(format!("../{nth}"), ""));
     let found = index(&layer.tar()).unwrap();
     assert_eq!(found.problems.len(), 201);
     let last = found.problems.last().unwrap();
-    assert_eq!(last.what, "800 more oddities are not listed");
+    assert_eq!(last.what, "800 more problems are not listed");
 }

@@ -1,4 +1,4 @@
-//! Layers on top of each other: what is seen, and from where? (rows L-01 to L-12, L-17 to L-19)
+//! Merged layers: which entries are visible, and from which layer? (rows L-01 to L-12, L-17 to L-19)
 
 use image_linkage::layer::ProblemKind;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn tars<const N: usize>(layers: [Layer; N]) -> [Vec<u8>; N] {
 }
 
 #[test]
-fn l01_what_a_whiteout_deleted_stays_gone_when_its_directory_comes_back() {
+fn l01_deleted_files_stay_deleted_when_the_directory_is_recreated() {
     let layers = tars([
         Layer::new().file("d/old", "").file("d/sub/old", ""),
         Layer::new().whiteout("d"),
@@ -22,7 +22,7 @@ fn l01_what_a_whiteout_deleted_stays_gone_when_its_directory_comes_back() {
 }
 
 #[test]
-fn l01_a_whiteout_and_its_path_in_one_layer_replace_what_is_below() {
+fn l01_a_whiteout_and_a_new_entry_replace_the_lower_one() {
     let lower = Layer::new().file("d/old", "");
     for upper in [
         Layer::new().whiteout("d").file("d/new", ""),
@@ -33,7 +33,7 @@ fn l01_a_whiteout_and_its_path_in_one_layer_replace_what_is_below() {
 }
 
 #[test]
-fn l02_an_opaque_mark_hides_what_is_below_whatever_the_order() {
+fn l02_an_opaque_marker_hides_lower_content_in_any_order() {
     let lower = Layer::new().file("d/old", "").file("d/sub/old", "").file("e", "");
     for upper in [
         Layer::new().opaque("d").dir("d").file("d/new", ""),
@@ -48,41 +48,41 @@ fn l02_an_opaque_mark_hides_what_is_below_whatever_the_order() {
 }
 
 #[test]
-fn l03_and_l04_odd_marks_are_what_they_are() {
+fn l03_and_l04_unusual_markers_are_interpreted_literally() {
     let lower = Layer::new().file("d/a", "").file("d/..opqX", "").tar();
     let nothing = Layer::new().file("d/.wh.", "").tar();
     assert_eq!(merged(&[&lower, &nothing]), merged(&[&lower]));
     let told = lines(&index(&nothing).unwrap());
-    assert_eq!(told, ["? /d/.wh.: the whiteout names nothing; it deletes nothing"]);
+    assert_eq!(told, ["? /d/.wh.: the whiteout has no valid name; ignored"]);
     let longer = Layer::new().file("d/.wh..wh..opqX", "").tar();
     assert_eq!(lines(&index(&longer).unwrap()), ["hides /d/.wh..opqX"]);
     assert_eq!(merged(&[&lower, &longer]), merged(&[&lower]));
 }
 
 #[test]
-fn l05_marks_of_the_lowest_layer_are_no_files() {
+fn l05_markers_in_the_lowest_layer_are_not_files() {
     let layer = Layer::new().whiteout("gone").opaque("d").file("d/a", "");
     assert_eq!(merged(&[layer.tar()]), ["0 /d/", "0 /d/a 0"]);
-    // A mark may come as a directory, a link or a device too.
+    // A marker may also be a directory, a link or a device.
     let kinds = Layer::new().dir(".wh.a").symlink(".wh.b", "x").hardlink(".wh.c", "d/a");
     let lower = Layer::new().file("a", "").file("b", "").file("c", "").file("d/a", "");
     assert_eq!(merged(&[lower.tar(), kinds.tar()]), ["0 /d/", "0 /d/a 0"]);
 }
 
 #[test]
-fn l06_marks_below_a_lower_link_leave_its_target_alone_and_hide_the_link() {
+fn l06_markers_below_a_lower_link_hide_the_link_but_not_its_target() {
     let lower = Layer::new().file("real/a", "").symlink("link", "real");
     for upper in [Layer::new().opaque("link"), Layer::new().whiteout("link/a")] {
         let shown = ["1 /link/", "0 /real/", "0 /real/a 0"];
         assert_eq!(merged(&[lower.tar(), upper.tar()]), shown, "{upper:?}");
     }
-    // The empty folder that an engine makes where nothing is below is left out.
+    // The empty directory that an engine creates here is omitted.
     let upper = Layer::new().whiteout("none/a");
     assert_eq!(merged(&[lower.tar(), upper.tar()]), merged(&[lower.tar()]));
 }
 
 #[test]
-fn l08_a_directory_that_becomes_something_else_takes_its_content_along() {
+fn l08_replacing_a_directory_removes_its_content() {
     let lower = Layer::new().file("d/a", "").file("d/sub/b", "").file("dd", "");
     let link = Layer::new().symlink("d", "elsewhere");
     assert_eq!(merged(&[lower.tar(), link.tar()]), ["1 /d -> elsewhere", "0 /dd 0"]);
@@ -93,9 +93,9 @@ fn l08_a_directory_that_becomes_something_else_takes_its_content_along() {
 }
 
 #[test]
-fn what_lies_below_a_file_of_its_layer_ends_every_engine() {
-    // Docker 20.10 and Podman 4.3 end each of them with ENOTDIR, umoci 0.4.7 each but the whiteout.
-    let below = |path: &str| format!("? {path}: it lies below an entry of its layer that is no directory");
+fn entries_below_a_file_of_the_same_layer_are_refused() {
+    // Docker 20.10 and Podman 4.3 fail on each with ENOTDIR; umoci 0.4.7 on each except the whiteout.
+    let below = |path: &str| format!("? {path}: its parent in the same layer is not a directory");
     let file = Layer::new().file("a", "");
     for (layer, refused) in [
         (file.clone().file("a/x", ""), "/a/x"),
@@ -121,7 +121,7 @@ fn what_lies_below_a_file_of_its_layer_ends_every_engine() {
     ] {
         assert_eq!(index(&sound.tar()).unwrap().problems, []);
     }
-    // In a layer of its own it takes the place of the file.
+    // In a separate layer it replaces the file.
     let layers = [file, Layer::new().file("a/x", "")];
     assert_eq!(merged(&layers.map(|layer| layer.tar())), ["1 /a/", "1 /a/x 0"]);
 }
@@ -160,9 +160,9 @@ fn l10_a_hard_link_may_come_before_its_target_and_name_a_link() {
     assert_eq!(merged(&[layer.tar()]), ["0 /a 3", "0 /s -> z", "0 /t -> z", "0 /z 3"]);
 }
 
-/// As podman and umoci do: they look for the file when they come to the link, and end where there is none.
+/// Podman and umoci look for the target when they reach the link, and fail if it is missing.
 #[test]
-fn l10_a_hard_link_to_what_its_layer_does_not_hold_yet_or_any_more_leaves_the_verdict_open() {
+fn l10_hard_links_to_later_or_removed_files_are_reported_as_unread() {
     let told = |layer: Layer| {
         let problems = index(&layer.tar()).unwrap().problems;
         let unread = problems
@@ -172,14 +172,14 @@ fn l10_a_hard_link_to_what_its_layer_does_not_hold_yet_or_any_more_leaves_the_ve
             .map(|problem| format!("{}: {}", problem.path, problem.what))
             .collect::<Vec<_>>()
     };
-    let says = |what: &str| vec![format!("/a: the file that it is a hard link to {what}")];
+    let says = |what: &str| vec![format!("/a: hard link to a file that {what}")];
     assert_eq!(told(Layer::new().file("z", "1").hardlink("a", "z")), [""; 0]);
     assert_eq!(told(Layer::new().hardlink("a", "z")), [""; 0], "it may lie below");
     let early = Layer::new().hardlink("a", "z").file("z", "1");
-    assert_eq!(told(early), says("comes later in its layer"));
+    assert_eq!(told(early), says("comes later in the same layer"));
     for gone in ["d/z", "d"] {
         let layer = Layer::new().whiteout(gone).hardlink("a", "d/z");
-        assert_eq!(told(layer), says("is removed by its own layer"), "{gone}");
+        assert_eq!(told(layer), says("the same layer removes"), "{gone}");
     }
 }
 
@@ -218,7 +218,7 @@ fn l17_every_hop_of_the_cuda_links_may_come_from_another_layer() {
 }
 
 #[test]
-fn l18_and_l19_what_is_left_of_a_deleted_library_dangles() {
+fn l18_and_l19_links_to_a_deleted_library_dangle() {
     let layers = [
         Layer::new()
             .file("lib/libcupti.so.12", "x")
@@ -233,7 +233,7 @@ fn l18_and_l19_what_is_left_of_a_deleted_library_dangles() {
     assert!(after.lookup_link(b"lib/libcupti.so").is_ok());
 }
 
-/// A layer of distinct paths, none of which lies below another that is no directory.
+/// A layer with distinct paths, none of them below a non-directory.
 fn members() -> impl Strategy<Value = Vec<(u8, String)>> {
     prop::collection::vec((0..6_u8, 0..8_u8, 0..4_u8), 1..30).prop_map(|all| {
         let mut seen = std::collections::BTreeSet::new();
@@ -251,7 +251,7 @@ fn members() -> impl Strategy<Value = Vec<(u8, String)>> {
 }
 
 fn write(members: &[(u8, String)]) -> Vec<u8> {
-    // What a hard link is made of has to come before it.
+    // The target of a hard link must come first.
     let (mut links, others): (Vec<_>, Vec<_>) = members.iter().partition(|(kind, _)| *kind == 3);
     links.sort();
     let layer = others
@@ -264,7 +264,7 @@ fn write(members: &[(u8, String)]) -> Vec<u8> {
                 2 => layer.dir(path),
                 3 => layer.hardlink(path, "0"),
                 4 => layer.whiteout(path),
-                // A mark behind a link of its own layer is one thing before the link and another behind it.
+                // A marker behind a link of its own layer means different things before and after the link.
                 _ => layer.opaque(path.rsplit_once('/').map_or(".", |(directory, _)| directory)),
             }
         });

@@ -1,4 +1,4 @@
-//! Layers that are cut short, changed or followed by something else (rows T-17, T-20, S-04).
+//! Layers that are truncated, changed or followed by other bytes (rows T-17, T-20, S-04).
 
 use std::io::{self, Read};
 
@@ -19,7 +19,7 @@ fn sample() -> Layer {
         .file("n".repeat(180), &text[..3000])
 }
 
-/// Reads a blob against what is expected of it; the error as its text.
+/// Verifies a blob; an error as text.
 fn verify(bytes: &[u8], digest: &str, size: u64, diff_id: &str) -> Result<u64, String> {
     let (digest, diff_id) = (digest.parse().unwrap(), diff_id.parse().unwrap());
     let expected = ExpectedBlob {
@@ -37,7 +37,7 @@ fn verify_blob(blob: &Blob, bytes: &[u8]) -> Result<u64, String> {
 }
 
 #[test]
-fn a_blob_that_is_what_it_should_be_passes() {
+fn a_matching_blob_passes() {
     for compression in ALL {
         let blob = sample().blob(compression);
         let bytes = sample().tar().len() as u64;
@@ -46,7 +46,7 @@ fn a_blob_that_is_what_it_should_be_passes() {
 }
 
 #[test]
-fn s04_each_mismatch_has_its_own_words() {
+fn s04_each_mismatch_has_its_own_message() {
     let zeros = format!("sha256:{}", "0".repeat(64));
     for compression in ALL {
         let blob = sample().blob(compression);
@@ -104,12 +104,15 @@ fn t17_bytes_after_the_end_marker_are_read_and_verified() {
 fn t17_bytes_behind_a_compressed_stream_are_an_error() {
     let blob = |compression| sample().blob(compression).bytes;
     let gzip = [blob(Compression::Gzip), b"more".to_vec()].concat();
-    refuse(&gzip, "no gzip member follow the last one");
+    refuse(&gzip, "trailing bytes after the last gzip member");
     let zstd = [blob(Compression::Zstd), b"more".to_vec()].concat();
-    refuse(&zstd, "no zstd frame follow the last one");
-    // containerd, podman, skopeo and umoci fail on zeros as well, which gzip(1) alone passes over.
+    refuse(&zstd, "trailing bytes after the last zstd frame");
+    // containerd, podman, skopeo and umoci also fail on trailing zeros; only gzip(1) ignores them.
     for compression in [Compression::Gzip, Compression::Zstd] {
-        refuse(&[blob(compression), vec![0; 1000]].concat(), "follow the last one");
+        refuse(
+            &[blob(compression), vec![0; 1000]].concat(),
+            "trailing bytes after the last",
+        );
     }
 }
 
@@ -140,7 +143,7 @@ fn t20_a_layer_cut_anywhere_is_an_error_that_names_it() {
 }
 
 #[test]
-fn t20_a_cut_shows_without_anything_to_compare_with() {
+fn t20_truncation_is_detected_without_a_digest() {
     for compression in [Compression::Gzip, Compression::Zstd] {
         let blob = sample().blob(compression).bytes;
         let step = (blob.len() / 150).max(1);
@@ -148,7 +151,8 @@ fn t20_a_cut_shows_without_anything_to_compare_with() {
             refuse(&blob[..end], "");
         }
     }
-    // A bare tar may end between two members, behind extension headers as to every engine, or in what fills the last block behind a content, as umoci writes it.
+    // A plain tar may end between two members, behind extension headers (as in every engine), or in the padding behind
+    // a content (as umoci writes it).
     let tar = sample().tar();
     let ends: Vec<usize> = (0..=tar.len())
         .step_by(64)
@@ -183,7 +187,7 @@ fn a_flipped_bit_anywhere_never_passes_and_never_panics() {
 }
 
 #[test]
-fn a_reader_that_fails_is_heard() {
+fn errors_of_the_reader_are_reported() {
     struct Fails<'a>(&'a [u8]);
     impl Read for Fails<'_> {
         fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
@@ -227,7 +231,7 @@ fn a_blob_may_arrive_byte_by_byte() {
 }
 
 #[test]
-fn what_is_no_tar_is_an_error() {
+fn other_files_than_tars_are_errors() {
     refuse(
         b"<!DOCTYPE html><html><body>404</body></html>",
         "in the middle of a header",

@@ -1,11 +1,11 @@
-//! Headers of a tar: which member do they mean, and where does the next one begin? (rows T-02 to T-06, T-10)
+//! Tar headers: which member do they describe, and where does the next one start? (rows T-02 to T-06, T-10)
 
 use image_linkage::layer::ProblemKind;
 
 use crate::raw::{Header, Tar, record};
 use crate::{index, read, refuse};
 
-/// A whole tar that must stay the content of a file.
+/// A whole tar that must remain file content.
 fn inner() -> Vec<u8> {
     Tar::new().file("smuggled", b"x").cut()
 }
@@ -38,7 +38,7 @@ fn t03_an_inner_tar_is_content_and_without_the_record_it_is_not() {
 fn a_pax_size_of_all_the_bits_there_are_is_an_error() {
     for size in [u64::MAX, u64::MAX - 511, 1 << 63] {
         let tar = Tar::new().pax(&[("size", &size.to_string())]).file("a", b"");
-        refuse(&tar.end(), "a size that is no number");
+        refuse(&tar.end(), "a size that is not a number");
     }
     let largest = Tar::new().pax(&[("size", &i64::MAX.to_string())]);
     refuse(&largest.file("a", b"").end(), "the tar ends at byte");
@@ -59,12 +59,12 @@ fn t04_extension_headers_add_up_and_serve_the_next_entry_only() {
 #[test]
 fn t04_two_names_for_one_member_are_an_error() {
     let tar = Tar::new().pax(&[("path", "one")]).long(b'L', b"two").file("three", b"");
-    refuse(&tar.end(), "a PAX record and in a GNU long name");
+    refuse(&tar.end(), "a PAX record and a GNU long name");
     let links = Tar::new()
         .pax(&[("linkpath", "one")])
         .long(b'K', b"two")
         .raw(&Header::new(b"l", b'2', 0).link(b"three"), b"");
-    refuse(&links.end(), "a PAX record and in a GNU long name");
+    refuse(&links.end(), "a PAX record and a GNU long name");
     let apart = Tar::new()
         .pax(&[("path", "one")])
         .long(b'K', b"two")
@@ -89,7 +89,7 @@ fn long_names_and_targets_of_both_formats_are_read() {
     assert_eq!(read(&ustar.end()), ["/the/prefix/name 0"]);
     let odd_version = Tar::new().raw(&prefix.clone().set(263, b"\0\0"), b"");
     assert_eq!(read(&odd_version.end()), ["/the/prefix/name 0"]);
-    // Jörg Schilling's star has times where the last bytes of the prefix are.
+    // Jörg Schilling's star has times in the last bytes of the prefix.
     let [time, prefix] = [b"00000000000\0", &*b"p".repeat(131)].map(|field| prefix.clone().set(345, field));
     let star = prefix.set(476, b"00000000000\0").set(508, b"tar\0");
     assert_eq!(
@@ -99,9 +99,9 @@ fn long_names_and_targets_of_both_formats_are_read() {
     assert_eq!(read(&Tar::new().raw(&time, b"").end()), ["/00000000000/name 0"]);
 }
 
-// Docker 20.10, Podman 4.3 and umoci 0.4.7 read these and the next four tests so.
+// Docker 20.10, Podman 4.3 and umoci 0.4.7 agree with this and the next four tests.
 #[test]
-fn a_prefix_of_the_first_gos_counts_where_gnu_has_times() {
+fn a_prefix_written_by_early_go_is_honoured_in_gnu_format() {
     let gnu = Header::new(b"name", b'0', 0).gnu();
     for (field, name) in [
         (&b"the/prefix"[..], "/the/prefix/name 0"),
@@ -131,7 +131,7 @@ fn a_long_name_ends_at_its_first_nul() {
 }
 
 #[test]
-fn of_several_extension_headers_the_last_one_counts() {
+fn the_last_of_several_extension_headers_counts() {
     let names = Tar::new()
         .long(b'L', b"one")
         .long(b'K', b"to")
@@ -156,13 +156,13 @@ fn an_empty_record_leaves_the_field_of_the_header() {
     ] {
         assert_eq!(read(&Tar::new().pax(records).raw(&link, b"").end()), ["/x -> here"]);
     }
-    // Then there is one name alone.
+    // Then there is only one name.
     let long = Tar::new().pax(&[("path", "")]).long(b'L', b"two").file("x", b"");
     assert_eq!(read(&long.end()), ["/two 0"]);
 }
 
 #[test]
-fn extension_headers_without_a_member_are_nothing() {
+fn extension_headers_without_a_member_are_ignored() {
     for tar in [
         Tar::new().file("a", b"").pax(&[("path", "b")]),
         Tar::new().file("a", b"").long(b'L', b"b").long(b'K', b"c"),
@@ -200,7 +200,7 @@ fn t05_a_malformed_pax_record_is_an_error_with_its_place() {
 }
 
 #[test]
-fn t05_odd_owners_and_times_harm_nobody() {
+fn t05_unusual_owners_and_times_are_accepted() {
     let records = [
         ("mtime", "-1.5"),
         ("atime", "+12."),
@@ -223,9 +223,9 @@ fn t05_odd_owners_and_times_harm_nobody() {
 }
 
 #[test]
-fn t05_records_of_owners_and_times_that_are_no_numbers_end_every_engine() {
-    // Docker 20.10, Podman 4.3 and umoci 0.4.7 end each of them: "archive/tar: invalid tar header".
-    let odd = "? /a: a field of its headers is no number, which no engine takes";
+fn t05_records_with_malformed_owners_or_times_are_refused() {
+    // Docker 20.10, Podman 4.3 and umoci 0.4.7 reject each of them: "archive/tar: invalid tar header".
+    let odd = "? /a: a header field is not a number; no engine accepts it";
     for record in [
         ("mtime", "yesterday"),
         ("mtime", ".5"),
@@ -247,7 +247,7 @@ fn t05_records_of_owners_and_times_that_are_no_numbers_end_every_engine() {
 }
 
 #[test]
-fn t05_odd_fields_of_a_header_harm_nobody() {
+fn t05_unusual_header_fields_are_accepted() {
     let plain = Header::new(b"a", b'0', 1);
     let negative = &[0xff; 12][..];
     for (what, header) in [
@@ -262,8 +262,8 @@ fn t05_odd_fields_of_a_header_harm_nobody() {
         let tar = Tar::new().raw(&header, b"x").file("next", b"");
         assert_eq!(read(&tar.end()), ["/a 1", "/next 0"], "{what}");
     }
-    // Docker 20.10, Podman 4.3 and umoci 0.4.7 end these too.
-    let odd = "? /a: a field of its headers is no number, which no engine takes";
+    // Docker 20.10, Podman 4.3 and umoci 0.4.7 reject these, too.
+    let odd = "? /a: a header field is not a number; no engine accepts it";
     for header in [
         plain.clone().set(100, b"rw-r--r-"),
         plain.clone().set(108, b"nobody\0\0"),
@@ -276,7 +276,7 @@ fn t05_odd_fields_of_a_header_harm_nobody() {
 }
 
 #[test]
-fn a_size_that_readers_take_differently_is_an_error() {
+fn an_ambiguous_size_is_an_error() {
     let plain = Header::new(b"a", b'0', 0);
     for size in [
         &b"\x80\0\0\x01\0\0\0\0\0\0\0\0"[..],
@@ -286,7 +286,7 @@ fn a_size_that_readers_take_differently_is_an_error() {
         b"-0000000001\0",
     ] {
         let tar = Tar::new().raw(&plain.clone().set(124, size), b"");
-        refuse(&tar.end(), "the size is no number");
+        refuse(&tar.end(), "the size is not a number");
     }
 }
 
@@ -335,7 +335,7 @@ fn an_extension_header_has_a_magic_number() {
 }
 
 #[test]
-fn a_lone_block_of_zeros_is_no_end() {
+fn a_single_zero_block_is_not_the_end() {
     let lone = [
         Tar::new().file("a", b"").cut(),
         vec![0; 512],
@@ -374,21 +374,17 @@ fn the_oldest_format_writes_directories_as_files() {
 }
 
 #[test]
-fn types_that_no_engine_knows_are_told_of() {
+fn types_unknown_to_engines_are_reported() {
     let tar = Tar::new().member("v", b'V', b"abc").file("a", b"");
     assert_eq!(
         read(&tar.end()),
-        [
-            "/a 0",
-            "/v 3",
-            "? /v: no engine knows its type, 0x56; it is taken for a file"
-        ]
+        ["/a 0", "/v 3", "? /v: no engine knows its type 0x56; treated as a file"]
     );
-    // Docker 20.10, containerd 1.6, Podman 4.3 and umoci 0.4.7 end this one too.
+    // Docker 20.10, containerd 1.6, Podman 4.3 and umoci 0.4.7 reject this one, too.
     let contiguous = Tar::new().member("c", b'7', b"abc");
     assert_eq!(
         read(&contiguous.end()),
-        ["/c 3", "? /c: no engine knows its type, 0x37; it is taken for a file"]
+        ["/c 3", "? /c: no engine knows its type 0x37; treated as a file"]
     );
 }
 

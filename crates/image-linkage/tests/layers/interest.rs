@@ -1,4 +1,4 @@
-//! Does an index hold what was asked for, and can the loader be followed where nothing was?
+//! Does an index contain the requested files, and can the loader be simulated without any?
 
 #[path = "../../examples/image_ldd.rs"]
 mod example;
@@ -9,7 +9,7 @@ use testkit::layer::Layer;
 
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
-/// An image with a program that needs one library by its search path and one that is not there.
+/// An image with a program that needs one library from its search path and one missing library.
 fn layer() -> Layer {
     let program = Elf::executable()
         .interp(LOADER)
@@ -27,7 +27,7 @@ fn layer() -> Layer {
         .file("etc/motd", "hello")
 }
 
-/// The facts of the library and of another file, read with what `wanted` asks for.
+/// The facts of the library and of another file, read with the interest `wanted`.
 fn read(wanted: WantedFiles) -> [FileFacts; 2] {
     let options = IndexOptions {
         interest: FileInterest::from(wanted),

@@ -1,4 +1,4 @@
-//! Is the index of a layer the same after it was kept?
+//! Is a layer index unchanged after it was stored and read back?
 
 use image_linkage::layer::LayerIndex;
 use image_linkage::layer::{read_index, write_index};
@@ -8,7 +8,7 @@ use testkit::layer::Layer;
 use crate::{index, index_with};
 use image_linkage::limits::Limits;
 
-/// A layer with everything that an index can hold, and damaged objects with every problem that a changed byte brings.
+/// A layer with every kind of entry, and damaged objects with every problem that a changed byte can cause.
 fn layer() -> Layer {
     let object = Elf::library("libx.so.1")
         .needed("libc.so.6")
@@ -44,7 +44,7 @@ fn kept(index: &LayerIndex) -> Vec<u8> {
 }
 
 #[test]
-fn an_index_comes_back_as_it_was_kept() {
+fn a_stored_index_is_read_back_unchanged() {
     let small = Limits {
         kept_file: 4,
         ..Limits::default()
@@ -62,7 +62,7 @@ fn an_index_comes_back_as_it_was_kept() {
 }
 
 #[test]
-fn bytes_that_are_no_index_are_an_error_or_another_one_and_no_panic() {
+fn damaged_index_bytes_never_panic() {
     let one = Layer::new()
         .file("x.so", Elf::library("libx.so.1").needed("libc.so.6").build())
         .symlink("l", "x.so")
@@ -76,7 +76,7 @@ fn bytes_that_are_no_index_are_an_error_or_another_one_and_no_panic() {
             let mut bytes = bytes.clone();
             bytes[at] ^= change;
             if let Ok(other) = read_index(&mut bytes.as_slice()) {
-                // What it holds can be kept again, whatever it is.
+                // Any decoded index can be stored again.
                 assert_eq!(read_index(&mut kept(&other).as_slice()).unwrap(), other, "{at}");
             }
         }

@@ -1,4 +1,4 @@
-//! Names and links that lead elsewhere, or try to (rows T-01, T-08 to T-16, T-19, T-21, L-20, B-09).
+//! Names and links that lead elsewhere (rows T-01, T-08 to T-16, T-19, T-21, L-20, B-09).
 
 use image_linkage::limits::Limits;
 use image_linkage::rootfs::LookupError;
@@ -19,7 +19,7 @@ fn t01_a_directory_after_a_link_of_its_name_replaces_the_link() {
 }
 
 #[test]
-fn t08_names_that_leave_the_root_are_taken_inside_it_and_told_of() {
+fn t08_names_that_leave_the_root_are_kept_inside_and_reported() {
     let tar = Tar::new()
         .file("../../etc/passwd", b"x")
         .file("/absolute", b"")
@@ -30,7 +30,7 @@ fn t08_names_that_leave_the_root_are_taken_inside_it_and_told_of() {
             "/absolute 0",
             "/b 0",
             "/etc/passwd 1",
-            "? /etc/passwd: the name leads out of the root with \"..\"; it is taken inside the root"
+            "? /etc/passwd: the name leaves the root with \"..\"; treated as inside the root"
         ]
     );
 }
@@ -99,7 +99,7 @@ fn t13_the_last_entry_of_a_name_wins_and_links_keep_their_content() {
 }
 
 #[test]
-fn t14_hard_links_to_nowhere_are_told_of() {
+fn t14_broken_hard_links_are_reported() {
     let layer = Layer::new()
         .hardlink("none", "no/such/file")
         .hardlink("dir", "d")
@@ -112,7 +112,7 @@ fn t14_hard_links_to_nowhere_are_told_of() {
     assert_eq!(crate::tree(&rootfs), ["0 /d/"]);
     let paths: Vec<String> = problems.iter().map(|p| p.path.to_string()).collect();
     assert_eq!(paths, ["/dir", "/none", "/one", "/self", "/two"]);
-    assert!(problems[0].what.contains("is no file of this layer or of one below"));
+    assert!(problems[0].what.contains("is not a file in this layer or a lower one"));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn t14_does_a_hard_link_to_itself_name_the_file_below() {
     let lower = index(&Layer::new().file("a", "x").file("b", "x").tar()).unwrap();
     let upper = index(&Layer::new().hardlink("a", "a").hardlink("c", "b").tar()).unwrap();
     let (rootfs, problems) = image_linkage::rootfs::merge_layers([&lower, &upper]);
-    // Engines have unlinked it by then: "no such file or directory" (umoci 0.4).
+    // Engines have removed it by then: "no such file or directory" (umoci 0.4).
     assert_eq!(crate::tree(&rootfs), ["0 /a 1", "0 /b 1", "1 /c 1"]);
     let told: Vec<_> = problems.iter().map(|problem| problem.path.to_string()).collect();
     assert_eq!(told, ["/a"]);
@@ -131,7 +131,7 @@ fn t14_a_hard_link_out_of_the_root_stays_inside_it() {
     let layer = Layer::new().file("etc/passwd", "x").hardlink("l", "../../etc/passwd");
     assert_eq!(merged(&[layer.tar()]), ["0 /etc/", "0 /etc/passwd 1", "0 /l 1"]);
     let told = read(&layer.tar());
-    assert!(told[2].contains("the hard link leads out of the root"), "{told:?}");
+    assert!(told[2].contains("the hard link leaves the root"), "{told:?}");
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn l20_names_are_bytes() {
 }
 
 #[test]
-fn names_that_cannot_exist_are_told_of() {
+fn impossible_names_are_reported() {
     let long = "d/".repeat(2048) + "x";
     let tar = Tar::new()
         .pax(&[("path", "a\0b")])
@@ -238,7 +238,11 @@ fn names_that_cannot_exist_are_told_of() {
     let found = read(&tar.end());
     assert_eq!(found[0], "/after 0");
     assert_eq!(found.len(), 3, "{found:?}");
-    assert!(found[1..].iter().all(|line| line.contains("holds a NUL or is longer")));
+    assert!(
+        found[1..]
+            .iter()
+            .all(|line| line.contains("contains a NUL or is longer"))
+    );
 }
 
 #[test]
@@ -295,7 +299,7 @@ fn l15_one_cycle_hides_nothing_else() {
 
 #[test]
 fn b09_a_storm_of_links_and_deep_names_ends_soon() {
-    // Each of 41 links doubles the way: followed without a bound this would take 2^41 steps.
+    // Each of 41 links doubles the path. Without a limit, following them would take 2^41 steps.
     let mut storm = Layer::new().dir("d0");
     for nth in 1..=41 {
         let before = format!("/d{}", nth - 1);
@@ -322,13 +326,13 @@ fn b09_links_may_not_lead_through_directories_without_end() {
     }
     let way = tar.clone().file("l39/0/f", b"");
     assert_eq!(index(&way.end()).unwrap().problems, []);
-    // Each entry leads through 40,000 components, and no two after each other have the same parent.
+    // Each entry expands to 40,000 components, and adjacent entries have different parents.
     let all = (0..1000).fold(tar, |tar, nth| tar.file(&format!("l39/{nth}/f"), b""));
     refuse(&all.end(), "lead through more than 16000000 directories");
 }
 
 #[test]
-fn b09_directories_that_no_entry_stands_for_are_counted() {
+fn b09_implicit_directories_are_counted() {
     let limits = Limits {
         layer_entries: 1000,
         ..Limits::default()
@@ -348,7 +352,7 @@ fn b09_directories_that_no_entry_stands_for_are_counted() {
 }
 
 #[test]
-fn a_path_that_links_make_too_long_is_told_of() {
+fn a_path_that_links_make_too_long_is_reported() {
     let long = "d/".repeat(1500);
     let tar = Tar::new()
         .pax(&[("linkpath", &long)])

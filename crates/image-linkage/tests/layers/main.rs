@@ -1,4 +1,4 @@
-//! What does the audit make of a hostile or awkward layer, of several on top of each other, and of the objects in them?
+//! How does the audit handle hostile or unusual layers, merged layers and objects in them?
 
 #![allow(
     clippy::disallowed_methods,
@@ -29,7 +29,7 @@ use image_linkage::layer::{self, ExpectedBlob, IndexOptions, LayerEntry, LayerIn
 use image_linkage::limits::Limits;
 use image_linkage::rootfs::{self, NodeKind, Rootfs};
 
-/// Reads a layer named `L` with the default limits; an error as its text.
+/// Reads a layer named `L` with default limits; an error as text.
 fn index(blob: &[u8]) -> Result<LayerIndex, String> {
     index_with(blob, &Limits::default())
 }
@@ -42,7 +42,7 @@ fn index_with(blob: &[u8], limits: &Limits) -> Result<LayerIndex, String> {
     layer::index_layer("L", blob, &ExpectedBlob::default(), &options).map_err(|error| error.to_string())
 }
 
-/// What lies in a layer, one line for each path, then what it hides, then its problems.
+/// The entries of a layer, one line each, then what it hides, then its problems.
 fn lines(layer: &LayerIndex) -> Vec<String> {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     let sorted: BTreeMap<_, _> = layer.entries.iter().collect();
@@ -69,12 +69,12 @@ fn lines(layer: &LayerIndex) -> Vec<String> {
     entries.chain(whiteouts).chain(opaque).chain(problems).collect()
 }
 
-/// The lines of a layer that has to be read, or the text of its error.
+/// The lines of a layer, or the text of its error.
 fn read(blob: &[u8]) -> Vec<String> {
     index(blob).map_or_else(|error| vec![error], |layer| lines(&layer))
 }
 
-/// Checks that a layer cannot be read, and that the error names the layer and says `what`.
+/// Checks that reading fails and that the error names the layer and contains `what`.
 fn refuse(blob: &[u8], what: &str) {
     let error = index(blob).expect_err(what);
     assert!(error.starts_with("layer L: ") && error.contains(what), "{error}");
@@ -86,7 +86,7 @@ fn merge(layers: &[LayerIndex]) -> Rootfs {
     rootfs
 }
 
-/// Every path of a merged file system with the layer it comes from.
+/// Every path of a merged file system with its layer.
 fn tree(rootfs: &Rootfs) -> Vec<String> {
     let mut lines = Vec::new();
     rootfs.visit(|path, _, node| {
@@ -101,7 +101,7 @@ fn tree(rootfs: &Rootfs) -> Vec<String> {
     lines
 }
 
-/// The lines of [`tree`] for layers given as blobs.
+/// The lines of [`tree`] for layers as blobs.
 fn merged<B: AsRef<[u8]>>(blobs: &[B]) -> Vec<String> {
     let layers: Vec<LayerIndex> = blobs.iter().map(|blob| index(blob.as_ref()).unwrap()).collect();
     tree(&merge(&layers))

@@ -1,7 +1,7 @@
-//! Is a layer that is written again the same layer but for what was left out of it?
+//! Does a rewritten layer differ only by the removed members?
 //!
-//! Random layers with hard links, links, whiteouts and directories lie on top of each other; some paths are left out. What
-//! the layers then give is what they gave before, without those paths.
+//! Random layers with hard links, links, whiteouts and directories are stacked, and some paths are removed. The result
+//! must equal the original without those paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -23,7 +23,7 @@ fn paths(paths: &[&str]) -> BTreeSet<RootPath> {
     paths.iter().map(|path| RootPath::from(*path)).collect()
 }
 
-/// The tar without `gone`, and its index, which has to be the one foretold.
+/// The tar without `gone`. Its index must equal the predicted one.
 fn cut(layer: &Layer, gone: &[&str]) -> Vec<u8> {
     let tar = layer.tar();
     let before = index(&tar);
@@ -53,7 +53,7 @@ fn shown(tar: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn nothing_left_out_is_the_same_tar() {
+fn an_empty_cut_gives_the_same_tar() {
     let long = "d/".repeat(90) + "file";
     let layer = Layer::new()
         .dir("a")
@@ -66,7 +66,7 @@ fn nothing_left_out_is_the_same_tar() {
 }
 
 #[test]
-fn a_hard_link_takes_over_the_file_that_goes_and_the_others_follow_it() {
+fn a_hard_link_takes_over_a_removed_file_and_others_point_to_it() {
     let layer = Layer::new()
         .executable("lib/libx.so", "12345")
         .hardlink("lib/z", "lib/libx.so")
@@ -93,7 +93,7 @@ fn a_hard_link_takes_over_the_file_that_goes_and_the_others_follow_it() {
 }
 
 #[test]
-fn names_that_take_a_header_of_their_own_change_too() {
+fn long_names_are_changed_too() {
     let (long, other) = ("a/".repeat(80) + "file", "b/".repeat(80) + "file");
     let layer = Layer::new()
         .file(&long, "12345")
@@ -107,7 +107,7 @@ fn names_that_take_a_header_of_their_own_change_too() {
 }
 
 #[test]
-fn what_else_a_header_says_of_a_file_goes_with_it() {
+fn other_header_fields_are_kept_with_the_file() {
     let tar = Tar::new()
         .pax(&[("path", "lib/x"), ("SCHILY.xattr.user.a", "1"), ("mtime", "1.5")])
         .file("cut", b"content")
@@ -152,7 +152,7 @@ fn what_else_a_header_says_of_a_file_goes_with_it() {
 }
 
 #[test]
-fn a_member_behind_a_link_of_its_layer_is_known_by_where_it_lies() {
+fn a_member_behind_a_link_is_removed_by_its_resolved_path() {
     let layer = Layer::new()
         .dir("usr/lib")
         .symlink("lib", "usr/lib")
@@ -175,7 +175,7 @@ fn directories_stay() {
 }
 
 #[test]
-fn files_are_taken_out_by_where_they_lie() {
+fn files_are_extracted_by_their_resolved_path() {
     let layer = Layer::new()
         .symlink("lib", "usr/lib")
         .file("lib/x", "content of x")
@@ -197,7 +197,7 @@ fn files_are_taken_out_by_where_they_lie() {
     assert_eq!(also, Some(&RootPath::from("usr/lib/x")));
 }
 
-/// What lies at each path of the merged file system.
+/// The kind of each path of the merged file system.
 fn view(rootfs: &Rootfs) -> BTreeMap<String, String> {
     let mut view = BTreeMap::new();
     rootfs.visit(|path, _, node| {
@@ -243,7 +243,7 @@ fn layers() -> impl Strategy<Value = Vec<Layer>> {
 
 proptest! {
     #[test]
-    fn what_is_left_out_of_every_layer_is_all_that_is_missing(
+    fn only_the_removed_paths_are_missing(
         layers in layers(),
         gone in prop::collection::btree_set(0..NAMES.len(), 0..4),
     ) {
@@ -256,7 +256,7 @@ proptest! {
             expected.remove(&format!("/{name}"));
         }
         let mut found = view(&after);
-        // A directory that only stood above what went is not missed.
+        // A directory that only existed for a removed path may be missing.
         let directories = |view: &mut BTreeMap<String, String>| view.retain(|_, kind| kind != "directory");
         directories(&mut expected);
         directories(&mut found);

@@ -1,4 +1,4 @@
-//! Sparse files: is an ELF object with holes read as what it is? (row T-07)
+//! Sparse files: are the facts of an ELF object with holes correct? (row T-07)
 
 use image_linkage::layer::{LayerEntry, ProblemKind};
 use testkit::elf::Elf;
@@ -6,7 +6,7 @@ use testkit::elf::Elf;
 use crate::raw::{Header, Tar, record};
 use crate::{index, read, refuse};
 
-/// An object with a hole in its middle: its bytes, and the two regions that hold data.
+/// An object with a hole: its bytes and its two data regions.
 fn object() -> (Vec<u8>, [(usize, usize); 2]) {
     let elf = Elf::library("libholes.so.1").needed("libc.so.6");
     let bytes = elf.padding(200_000).build();
@@ -29,7 +29,7 @@ fn data(bytes: &[u8], regions: &[(usize, usize)]) -> Vec<u8> {
         .collect()
 }
 
-/// Checks that the archive holds the object, with its facts, and a member behind it.
+/// Checks that the archive has the object with its facts, and a member behind it.
 fn check(tar: Tar) {
     let (bytes, _) = object();
     let found = index(&tar.file("z", b"").end()).unwrap();
@@ -58,7 +58,7 @@ fn t07_an_object_in_an_old_gnu_sparse_file_is_read() {
         header = header.set(386 + 24 * nth, &pair);
     }
     let tar = Tar::new().raw(&header, &content);
-    // Go reads it, and engines have no case for it.
+    // Go reads it, but engines do not handle the type.
     let problems = index(&tar.clone().end()).unwrap().problems;
     let refused = problems
         .iter()
@@ -70,7 +70,7 @@ fn t07_an_object_in_an_old_gnu_sparse_file_is_read() {
 #[test]
 fn t07_a_gnu_map_goes_on_in_extension_blocks() {
     let (bytes, _) = object();
-    // One region for each 1,000 bytes: more than the four of the header and the 21 of a block.
+    // One region per 1,000 bytes: more than the four of the header and the 21 of a block.
     let regions: Vec<(usize, usize)> = (0..bytes.len())
         .step_by(1000)
         .map(|at| (at, (bytes.len() - at).min(1000)))
@@ -134,7 +134,7 @@ fn t07_an_object_in_a_pax_sparse_file_of_any_version_is_read() {
         ("GNU.sparse.realsize", &size),
     ];
     check(Tar::new().pax(&records).file("GNUSparseFile.1/lib", &stored));
-    // The size of the content stands in a record too, map included, as for files of 8 GiB and more.
+    // For files of 8 GiB and more, the size of the content including the map is also in a record.
     let stored_size = stored.len().to_string();
     let with_size = [&records[..], &[("size", &stored_size)]].concat();
     check(Tar::new().pax(&with_size).file("GNUSparseFile.1/lib", &stored));
@@ -162,7 +162,7 @@ fn t07_a_map_that_does_not_fit_is_an_error() {
 #[test]
 fn t07_records_of_a_sparse_file_without_a_map_are_an_error() {
     let nameless = Tar::new().pax(&[("GNU.sparse.name", "lib")]).file("a", b"");
-    refuse(&nameless.end(), "sparse file fit no sparse file");
+    refuse(&nameless.end(), "on a member that is not a sparse file");
     let unknown = Tar::new()
         .pax(&[("GNU.sparse.major", "2"), ("GNU.sparse.minor", "0")])
         .file("a", b"");
@@ -170,7 +170,7 @@ fn t07_records_of_a_sparse_file_without_a_map_are_an_error() {
     let directory = Tar::new()
         .pax(&[("GNU.sparse.size", "1"), ("GNU.sparse.map", "0,1")])
         .member("d/", b'5', b"");
-    refuse(&directory.end(), "sparse file fit no sparse file");
+    refuse(&directory.end(), "on a member that is not a sparse file");
 }
 
 #[test]
@@ -204,13 +204,13 @@ fn t07_a_map_whose_line_does_not_end_is_an_error_and_no_hang() {
     ];
     for bytes in [1000, 300_000, 6_000_000] {
         let tar = Tar::new().pax(&version).file("a", &vec![b'1'; bytes]);
-        refuse(&tar.cut(), "a line of a sparse map is no number");
+        refuse(&tar.cut(), "a line of a sparse map is not a number");
     }
 }
 
 #[test]
-fn a_sparse_file_that_is_no_library_costs_nothing() {
-    // A disk image, or the lastlog of a user with a large number: terabytes of hole first.
+fn holes_of_other_files_than_libraries_are_skipped() {
+    // A disk image, or the lastlog of a user with a large ID: terabytes of hole first.
     let size = (8_u64 << 40).to_string();
     let tar = Tar::new()
         .pax(&[("GNU.sparse.size", &size), ("GNU.sparse.map", "1099511627776,4")])

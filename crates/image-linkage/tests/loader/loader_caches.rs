@@ -1,8 +1,8 @@
-//! What does the real `ld.so` make of a damaged `ld.so.cache`, and what do we say of it?
+//! Does our reading of a damaged `ld.so.cache` agree with the real `ld.so`?
 //!
-//! A seed makes a cache in one of its three forms and damages it: cut short, numbers and offsets changed, entries
-//! swapped, texts that do not end. The loader of a Debian resolves a program with it. Where we do not say that
-//! the outcome cannot be determined, it has to be ours; where the loader dies, we have to say so.
+//! A seed creates a cache in one of its three formats and damages it: truncation, changed numbers and offsets, swapped
+//! entries, unterminated texts. A Debian loader resolves a program with it. Unless we report that the result cannot be
+//! determined, both results must be equal. If the loader crashes, we must report that.
 
 use std::fs;
 use std::io::Write as _;
@@ -23,7 +23,7 @@ use testkit::ldcache::{Cache, Format, I386, X86_64};
 
 const LOADER: &str = "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2";
 
-/// The libraries: some of them lie in a default directory too.
+/// The libraries. Some are also in a default directory.
 const NAMES: [&str; 8] = [
     "liba.so.1",
     "libb.so.2",
@@ -35,10 +35,10 @@ const NAMES: [&str; 8] = [
     "libzz.so.0",
 ];
 
-/// Where they lie besides; what is in the last one is of a level.
+/// The directories of their copies. The last one is for an ISA level.
 const FOLDERS: [&str; 3] = ["opt/a", "opt/b", "opt/a/glibc-hwcaps/x86-64-v2"];
 
-/// What all cases share.
+/// State shared by all cases.
 struct World {
     tools: Tools,
     /// The root without a cache.
@@ -81,7 +81,7 @@ impl World {
         folder
     }
 
-    /// What the loader says that it would load.
+    /// The real loader's list of libraries.
     fn judge(&self, cache: &[u8]) -> Ran {
         let root = self.root(cache);
         let words = ["/lib64/ld-linux-x86-64.so.2", "/app/prog"];
@@ -89,7 +89,7 @@ impl World {
         self.tools.run(root.path(), "/", &trace, &words)
     }
 
-    /// What we say, and whether we say that it cannot be determined.
+    /// Our result, and whether it cannot be determined.
     fn ours(&self, cache: &[u8]) -> (LoadResolution, bool) {
         let layer = Layer::new().file("etc/ld.so.cache", cache);
         let rootfs = crate::loader_tree::merge([&self.base, &crate::loader_tree::index(&layer)]);
@@ -113,7 +113,7 @@ impl World {
     }
 }
 
-/// The files that the caches speak of, and a program that needs them all.
+/// The files named by the caches, and a program that needs all of them.
 fn root(loader: &[u8]) -> Layer {
     let names = NAMES.iter();
     let program = names.fold(Elf::executable(), Elf::needed);
@@ -134,7 +134,7 @@ fn root(loader: &[u8]) -> Layer {
     layer
 }
 
-/// A cache in one of its forms; some libraries are in it twice, or not at all.
+/// A cache in one of its formats. Some libraries are in it twice or not at all.
 fn cache(random: &mut Random) -> (Vec<u8>, Format) {
     let format = random.weighted(&[(3, Format::New), (2, Format::Compat), (2, Format::Old)]);
     let mut cache = Cache::new().format(format);
@@ -155,7 +155,7 @@ fn cache(random: &mut Random) -> (Vec<u8>, Format) {
     (cache.build(), format)
 }
 
-/// Where the parts of a cache lie: the entries, their size, their number, and the header of the new format.
+/// The layout of a cache: entries, entry size, count, and the header of the new format.
 struct Places {
     first: usize,
     entry: usize,
@@ -189,7 +189,7 @@ fn number(cache: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(cache[at..at + 4].try_into().unwrap())
 }
 
-/// Writes a number that is a little or much more or less than the one that is there.
+/// Changes a number by a little or a lot.
 fn change(random: &mut Random, cache: &mut [u8], at: usize) -> String {
     let old = number(cache, at);
     let size = u32::try_from(cache.len()).unwrap();
@@ -208,7 +208,7 @@ fn change(random: &mut Random, cache: &mut [u8], at: usize) -> String {
     format!("{old:#x} at {at} is {new:#x}")
 }
 
-/// Damages a cache and says how.
+/// Damages a cache. Returns a description.
 fn damage(random: &mut Random, cache: &mut Vec<u8>, format: Format) -> String {
     let places = places(cache, format);
     let entry = |random: &mut Random| places.first + places.entry * random.below(places.count);
@@ -227,7 +227,7 @@ fn damage(random: &mut Random, cache: &mut Vec<u8>, format: Format) -> String {
             change(random, cache, at)
         }
         4 => change(random, cache, 12),
-        // Flags, name, path; and the version of the kernel.
+        // Flags, name, path, and kernel version.
         5 | 6 => {
             let fields = if places.header.is_some() { 4 } else { 3 };
             let at = entry(random) + 4 * random.below(fields);
@@ -266,7 +266,7 @@ fn damage(random: &mut Random, cache: &mut Vec<u8>, format: Format) -> String {
     }
 }
 
-/// How the cases ended.
+/// The results of the cases.
 #[derive(Default)]
 struct Counts {
     as_the_loader: AtomicU64,
@@ -332,7 +332,7 @@ fn check(world: &World, seed: u64, counts: &Counts) -> Result<(), String> {
     ))
 }
 
-/// A line of the trace without its address; the kernel's object and the loader itself are no part of it.
+/// A line of the trace without its address; `None` for the vDSO and the loader.
 fn traced(line: &str) -> Option<String> {
     let line = line.trim();
     let line = line.rsplit_once(" (0x").map_or(line, |(head, _)| head);

@@ -1,9 +1,8 @@
-//! Does our loader let the users of an image to what the real one and the kernel let them to, and does it trust the
-//! environment where they do?
+//! Do our access checks and our handling of secure-execution mode agree with the kernel and the real loader?
 //!
-//! A seed makes a root with owners, modes, set-user-ID, set-group-ID and capabilities, a program of glibc or musl in
-//! it, and somebody who runs it. It is really run as him in a chroot; ours reads a tar of the same root, written by GNU
-//! tar with the attributes. `CUPTI_AUDIT_CASES=FIRST-LAST` runs other seeds than the usual.
+//! A seed creates a root with owners, modes, set-user-ID, set-group-ID and capabilities, a glibc or musl program, and a
+//! user who runs it. The program really runs in a chroot as that user. Ours reads a tar of the same root, written by
+//! GNU tar with xattrs. `CUPTI_AUDIT_CASES=FIRST-LAST` selects other seeds.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,21 +19,21 @@ use image_linkage::loader::{
 use image_linkage::rootfs::{self, FileCredentials, Rootfs};
 use testkit::seeds;
 
-/// The real kernel and the real loaders.
+/// The real kernel and loaders.
 struct Judge {
     tools: Tools,
-    /// The program that runs others as somebody.
+    /// The helper that runs a program as a given user.
     as_user: PathBuf,
-    /// What is compiled from nothing lies here.
+    /// A directory for compiled programs.
     work: tempfile::TempDir,
     library: Vec<u8>,
     programs: Mutex<HashMap<Compiled, Vec<u8>>>,
-    /// What every root holds, as a layer.
+    /// The common files of every root, as a layer.
     bases: [LayerIndex; 2],
 }
 
 impl Judge {
-    /// The judge; `None` with a word about it where a part is missing.
+    /// Builds the judge; `None`, with a message, if a part is missing.
     fn new() -> Option<Self> {
         let tools = Tools::new()?;
         let needed = [("musl-gcc", "musl-tools"), ("setcap", "libcap2-bin"), ("tar", "tar")];
@@ -132,7 +131,7 @@ fn base(root: &Path, library: Library) {
     }
 }
 
-/// The root as a layer, by way of GNU tar.
+/// The root as a layer, written by GNU tar.
 fn index(root: &Path, without: &[&str]) -> LayerIndex {
     let mut tar = Command::new("tar");
     tar.args([
@@ -162,7 +161,7 @@ fn run(command: &mut Command) {
     );
 }
 
-/// What the program would print, or the words with which it fails.
+/// The output we predict for the program, or its error message.
 fn ours(rootfs: &Rootfs, case: &Case) -> Result<Vec<String>, String> {
     let arch = Arch::of_platform("amd64").unwrap();
     let interpreter = own_files(case.compiled.library)[0].1;
@@ -206,7 +205,7 @@ fn ours(rootfs: &Rootfs, case: &Case) -> Result<Vec<String>, String> {
     Ok(lines)
 }
 
-/// The objects besides the program, its C library and the loader.
+/// The objects except the program, its C library and the loader.
 fn paths(resolution: &LoadResolution, case: &Case) -> String {
     let paths = resolution.objects.iter().map(|object| text(&object.path));
     let is_own = |path: &str| path.contains("linux-gnu") || path.contains("ld-") || path == case.program;
@@ -217,7 +216,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What the program printed, or the words with which it failed.
+/// The real output of the program, or its error message.
 fn real(ran: &Ran, case: &Case) -> Result<Vec<String>, String> {
     if ran.status == 0 {
         let mut lines: Vec<String> = ran.out.lines().map(str::to_owned).collect();
@@ -246,7 +245,7 @@ fn check(judge: &Judge, case: &Case) -> Result<bool, String> {
 }
 
 #[test]
-fn users_and_secure_programs_get_what_the_real_loader_gives_them() {
+fn access_and_secure_execution_agree_with_the_real_loader() {
     let Some(judge) = Judge::new() else { return };
     let (first, last) = seeds::chosen(1, 200, 600);
     let started = AtomicUsize::new(0);

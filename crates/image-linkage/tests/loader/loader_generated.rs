@@ -1,9 +1,8 @@
-//! Do our loader and the real one agree on file systems that nobody thought of?
+//! Does our loader agree with the real one on generated file systems?
 //!
-//! A seed makes a small root file system with an environment and a program. The real `ld.so` and `ldconfig`
-//! of a Debian run in it; ours reads the same files. What they load, in which order, from where, what they
-//! miss and the words they say about it have to be the same. A case that differs is kept in
-//! `testdata/loader/`; `CUPTI_AUDIT_CASES=FIRST-LAST` runs other seeds than the usual.
+//! A seed creates a small root file system, an environment and a program. A Debian's `ld.so` and `ldconfig` run in it;
+//! ours reads the same files. Loaded objects, their order and paths, failures and messages must be equal. A differing
+//! case is saved in `testdata/loader/`. `CUPTI_AUDIT_CASES=FIRST-LAST` selects other seeds.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +13,7 @@ use crate::loader_case::Case;
 use crate::loader_compare::{Difference, End, compare};
 use crate::loader_world::{WORLD, World};
 
-/// The cases of a run that are kept when they differ.
+/// The maximum number of differing cases to save.
 const KEPT: usize = 3;
 
 #[test]
@@ -53,10 +52,10 @@ fn generated_dlopens_agree_with_the_real_loader() {
     report(world, &cases, &run);
 }
 
-/// What came of many cases.
+/// The results of many cases.
 struct Run {
     ends: BTreeMap<End, usize>,
-    /// By the number of the case.
+    /// Keyed by case number.
     failures: BTreeMap<usize, Difference>,
 }
 
@@ -67,7 +66,7 @@ impl Run {
     }
 }
 
-/// Compares all cases, on every processor.
+/// Compares all cases on every processor.
 fn run(world: &World, cases: &[Case]) -> Run {
     let results = in_parallel(cases.len(), |number| compare(world, &cases[number]));
     let mut run = Run {
@@ -83,7 +82,7 @@ fn run(world: &World, cases: &[Case]) -> Run {
     run
 }
 
-/// Fails where cases differ, with the first few kept, and the seeds of all.
+/// Fails if cases differ. Saves the first few and lists all seeds.
 fn report(world: &World, cases: &[Case], run: &Run) {
     let mut text = String::new();
     for (number, difference) in run.failures.iter().take(KEPT) {

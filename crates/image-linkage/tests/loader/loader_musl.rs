@@ -1,9 +1,8 @@
-//! Do our search of musl and the real `ld-musl` agree on file systems that nobody thought of?
+//! Does our musl search agree with the real `ld-musl` on generated file systems?
 //!
-//! A seed makes a small root file system with an environment and a program. Debian's musl 1.2 lists the program
-//! and starts it there, and a program of its compiler opens libraries; ours reads the same files. What they load,
-//! in which order, from where, what they miss and the words they say about it have to be the same.
-//! `CUPTI_AUDIT_CASES=FIRST-LAST` runs other seeds than the usual.
+//! A seed creates a small root file system, an environment and a program. Debian's musl 1.2 lists and starts the
+//! program, and a compiled program opens libraries; ours reads the same files. Loaded objects, their order and paths,
+//! failures and messages must be equal. `CUPTI_AUDIT_CASES=FIRST-LAST` selects other seeds.
 
 #[path = "../support/musl_questions.rs"]
 mod musl_questions;
@@ -34,7 +33,7 @@ struct Judge {
 }
 
 impl Judge {
-    /// The judge; `None` with a word about it where a part is missing.
+    /// Builds the judge; `None`, with a message, if a part is missing.
     fn new() -> Option<Self> {
         let tools = Tools::new()?;
         let Ok(loader) = fs::canonicalize(LOADER) else {
@@ -56,14 +55,14 @@ impl Judge {
         for folder in ["proc/self", "lib", "etc", "opt/a", "usr/bin", "app/bin"] {
             fs::create_dir_all(at.join(folder)).unwrap();
         }
-        // The loader asks the kernel where the program lies; without its file system it reads a link just so.
+        // The loader reads /proc/self/exe; without procfs a plain link works as well.
         symlink(case.program.1, at.join("proc/self/exe")).unwrap();
         fs::copy(&self.loader, at.join(&LOADER[1..])).unwrap();
         case.write(at);
         root
     }
 
-    /// What we know of a root.
+    /// The root as ours reads it.
     fn read(&self, root: &Path) -> Rootfs {
         let case = crate::loader_tree::read(root, &["proc", &LOADER[1..]]);
         crate::loader_tree::merge([&self.base, &case])
@@ -87,7 +86,7 @@ fn variables(case: &Case) -> Vec<String> {
         .collect()
 }
 
-/// Runs a process of ours in a root.
+/// Runs a simulated process in a root.
 fn process<T>(rootfs: &Rootfs, case: &Case, act: impl FnOnce(&mut SimulatedProcess<'_>) -> T) -> T {
     let arch = Arch::of_platform("amd64").unwrap();
     let linker = DynamicLoader::find_default(rootfs, arch, CpuLevel::V1).unwrap();
@@ -110,7 +109,7 @@ fn process<T>(rootfs: &Rootfs, case: &Case, act: impl FnOnce(&mut SimulatedProce
     act(&mut SimulatedProcess::new(&setup))
 }
 
-/// Compares one case; the difference in words, with the case.
+/// Compares one case. Returns a description of the difference.
 fn check(judge: &Judge, case: &Case) -> Result<LoadResolution, String> {
     let root = judge.root(case);
     let rootfs = judge.read(root.path());
@@ -144,7 +143,7 @@ fn compare(case: &Case, ours: &LoadResolution, ran: &Ran, start: StartMode) -> R
     Err(format!("{case}{start:?}\n  ours {expected:?}\n  real {real:?}\n"))
 }
 
-/// A line of the list without its address; the first one is the loader itself.
+/// A line of the list without its address; `None` for the loader, which is first.
 fn listed(line: &str) -> Option<String> {
     let line = line.trim();
     let line = line.rsplit_once(" (").map_or(line, |(head, _)| head);
@@ -175,7 +174,7 @@ fn generated_cases_agree_with_the_real_musl() {
     report(&failures);
 }
 
-/// The ways to write a search path into a program or a caller.
+/// Linker flags for the search paths of a program or caller.
 const PATHS: [&str; 4] = [
     "",
     "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib:/opt/a",
@@ -215,7 +214,7 @@ fn generated_dlopens_agree_with_the_real_musl() {
     report(&failures);
 }
 
-/// Compares what a program opens, one name after the other; every third program opens them itself.
+/// Compares a sequence of dlopen calls. Every third program calls dlopen itself.
 fn check_open(judge: &Judge, case: &Case, loaded: &AtomicU64) -> Result<(), String> {
     let root = judge.root(case);
     let caller = match case.seed % 3 {
@@ -248,7 +247,7 @@ fn check_open(judge: &Judge, case: &Case, loaded: &AtomicU64) -> Result<(), Stri
     ))
 }
 
-/// What our process maps, in the words of the program.
+/// Our mapped objects, in the program's output format.
 fn open(process: &mut SimulatedProcess<'_>, case: &Case, caller: &str) -> Vec<String> {
     let mut last = process.start(case.program.0.as_bytes(), StartMode::Executed);
     let mut from = process.map_of_path(&RootPath::new(case.program.1.as_bytes()));
@@ -273,7 +272,7 @@ fn open(process: &mut SimulatedProcess<'_>, case: &Case, caller: &str) -> Vec<St
 }
 
 #[test]
-fn is_static_tls_for_what_a_program_starts_with_alone() {
+fn is_static_tls_only_available_at_program_start() {
     let Some(judge) = Judge::new().filter(|_| crate::support::have("musl-gcc", "musl-tools")) else {
         return;
     };

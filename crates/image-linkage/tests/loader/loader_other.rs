@@ -1,9 +1,9 @@
-//! Are images for other processors, and of distributions with other folders, resolved as their own loaders do?
+//! Are images for other processors and distributions resolved like their own loaders do?
 //!
-//! The judges are glibc's loaders as Debian builds them, run by qemu's user mode where this processor cannot run
-//! them: that of a whole Debian for arm64, those of the packages for cross compiling, and the one of
-//! `libc6-amd64-i386`. The last is a stand-in for Red Hat's systems, whose own packages are nowhere at hand: it
-//! runs on x86-64 and is built with `/lib64` and `/usr/lib64` in front, and Debian adds `/lib` and `/usr/lib`.
+//! The judges are glibc loaders built by Debian, run by user-mode qemu if necessary: a whole Debian for arm64, those of
+//! the cross-compiling packages, and the one of `libc6-amd64-i386`. The last stands in for Red Hat's systems, whose
+//! packages are not available: it runs on x86-64 and has `/lib64` and `/usr/lib64` first, followed by Debian's `/lib`
+//! and `/usr/lib`.
 
 #[path = "../support/other_arm64.rs"]
 mod other_arm64;
@@ -42,14 +42,14 @@ fn ours(rootfs: &Rootfs, platform: &str, program: &str, library_path: Option<&st
     SimulatedProcess::new(&setup).start(program.as_bytes(), StartMode::Listed)
 }
 
-/// The environment in which a loader says what it would load.
+/// The environment that makes a loader list its libraries.
 fn variables(library_path: Option<&str>) -> Vec<String> {
     let path = library_path.map(|path| format!("LD_LIBRARY_PATH={path}"));
     let trace = "LD_TRACE_LOADED_OBJECTS=1".to_owned();
     path.into_iter().chain([trace]).collect()
 }
 
-/// The lines that the loader prints of it, without addresses and without its own.
+/// The loader's list as we predict it, without addresses and the loader itself.
 fn our_list(resolution: &LoadResolution) -> Vec<String> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let objects = resolution.objects.iter().skip(1);
@@ -60,7 +60,7 @@ fn our_list(resolution: &LoadResolution) -> Vec<String> {
     loaded.chain(missing).collect()
 }
 
-/// What the loader prints in trace mode, in the same form.
+/// The real loader's list, in the same form.
 fn real_list(out: &str) -> Vec<String> {
     let lines = out.lines().map(str::trim);
     let lines = lines.map(|line| line.rsplit_once(" (0x").map_or(line, |(head, _)| head));

@@ -1,4 +1,4 @@
-//! The loader that is followed against real ones.
+//! Compares the simulated loader with real ones.
 
 #![allow(
     clippy::disallowed_methods,

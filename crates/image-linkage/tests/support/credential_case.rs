@@ -1,4 +1,4 @@
-//! Cases for the judge of users and of secure execution: a root with owners and modes, a program and who runs it.
+//! Cases for access rights and secure-execution mode: a root with owners and modes, a program, and a user.
 
 use std::fmt;
 use std::fs;
@@ -15,13 +15,13 @@ pub enum Library {
     Musl,
 }
 
-/// A program as it is compiled.
+/// The variant of a compiled program.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Compiled {
     pub library: Library,
     /// The tag and its path.
     pub search: Option<(&'static str, &'static str)>,
-    /// What it needs; the name may hold a token.
+    /// The needed library; the name may contain a token.
     pub needs: Option<&'static str>,
 }
 
@@ -33,21 +33,21 @@ pub struct Case {
     pub seed: u64,
     pub compiled: Compiled,
     pub program: &'static str,
-    /// What `setcap` gives the program.
+    /// The argument of `setcap`.
     pub capabilities: Option<&'static str>,
     pub user: (u32, u32, &'static str),
     pub library_path: Option<&'static str>,
     pub preload: Option<&'static str>,
     pub preload_file: Option<&'static str>,
     pub has_cache: bool,
-    /// Where libraries lie.
+    /// The paths of libraries.
     pub libraries: Vec<&'static str>,
     pub accesses: Vec<Access>,
-    /// What the program opens.
+    /// The libraries that the program opens.
     pub opens: Vec<&'static str>,
 }
 
-/// The places of libraries.
+/// The possible paths of libraries.
 const PLACES: [&str; 7] = [
     "/opt/a/libw.so",
     "/opt/b/libw.so",
@@ -144,7 +144,7 @@ impl Case {
         }
     }
 
-    /// Fills a root.
+    /// Writes the files of a root.
     pub fn write(&self, root: &Path, program: &[u8], library: &[u8]) {
         let at = |path: &str| root.join(path.trim_start_matches('/'));
         for folder in FOLDERS
@@ -163,7 +163,7 @@ impl Case {
         }
     }
 
-    /// Gives what lies in a root its owners and modes; the deepest first, as chown takes bits away.
+    /// Sets owners and modes, deepest first, because chown clears mode bits.
     pub fn close(&self, root: &Path) {
         let at = |path: &str| root.join(path.trim_start_matches('/'));
         for (path, mode, uid, gid) in self.accesses.iter().filter(|(path, ..)| at(path).exists()) {
@@ -188,7 +188,7 @@ fn accesses(random: &mut Random, program: &'static str) -> Vec<Access> {
     let owners = [0, 0, 0, 1000, 7];
     let groups = [0, 0, 44, 1000];
     let mut all = vec![];
-    // Some folders, so that most cases get to a library.
+    // Only some directories, so that most cases reach a library.
     for folder in FOLDERS {
         let mode = if random.chance(22) {
             *random.one_of(&[0o700, 0o711, 0o750, 0o701, 0o070, 0o000, 0o744])
@@ -235,7 +235,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// Where the Debian has what every root needs, and where it lies there.
+/// The Debian files that every root needs, and their paths in the root.
 pub fn own_files(library: Library) -> [(PathBuf, &'static str); 2] {
     match library {
         Library::Glibc => [

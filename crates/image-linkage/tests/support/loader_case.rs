@@ -1,5 +1,5 @@
-//! A case for the loader as data: a small root file system, an environment and a program. Generated ones and
-//! those that are kept in `testdata/loader/*/` have the same form.
+//! A loader case as data: a small root file system, an environment and a program. Generated cases and those saved in
+//! `testdata/loader/*/` have the same form.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use testkit::spec::{ElfSpec, KindSpec};
 
 use super::loader_tree::{Entry, Tree};
 
-/// Where the program lies.
+/// The path of the program.
 pub const PROGRAM: &str = "/app/bin/prog";
-/// Where the library lies that opens others for the program.
+/// The path of the library that calls dlopen for the program.
 pub const CALLER: &str = "/app/caller/libcaller.so";
 
 /// One case.
@@ -21,7 +21,7 @@ pub struct Case {
     /// The question, in words.
     #[serde(skip_serializing_if = "is_default")]
     pub about: String,
-    /// The seed that it comes from.
+    /// The seed it was generated from.
     #[serde(skip_serializing_if = "is_default")]
     pub seed: u64,
     /// The processor that it runs on.
@@ -33,49 +33,49 @@ pub struct Case {
     /// `LD_PRELOAD`.
     #[serde(skip_serializing_if = "is_default")]
     pub preload: Option<String>,
-    /// The working directory; `/` where it is not said.
+    /// The working directory; default: `/`.
     #[serde(skip_serializing_if = "is_default")]
     pub working_dir: String,
-    /// The name that the program is started by, where that is a link to it.
+    /// The link used to start the program, if any.
     #[serde(skip_serializing_if = "is_default")]
     pub started_as: Option<String>,
-    /// What the program opens, where it is one that opens.
+    /// The dlopen calls of the program, if any.
     #[serde(skip_serializing_if = "is_default")]
     pub opens: Option<Opens>,
-    /// The files as they are before `ldconfig` runs. The program and the loader come by themselves.
+    /// The files before `ldconfig` runs. The program and the loader are added automatically.
     pub files: Tree,
-    /// How `ldconfig` runs before the program, if it does.
+    /// The `ldconfig` run before the program, if any.
     #[serde(skip_serializing_if = "is_default")]
     pub ldconfig: Option<CacheFormat>,
-    /// Paths that are deleted after `ldconfig` ran.
+    /// Paths deleted after `ldconfig`.
     #[serde(skip_serializing_if = "is_default")]
     pub deleted: Vec<String>,
-    /// What is added after `ldconfig` ran.
+    /// Files added after `ldconfig`.
     #[serde(skip_serializing_if = "is_default")]
     pub added: Tree,
-    /// What is wrong with the cache, if anything.
+    /// The damage to the cache, if any.
     #[serde(skip_serializing_if = "is_default")]
     pub damage: Option<Damage>,
-    /// What the real loader and `ldconfig` answer.
+    /// The answer of the real loader and `ldconfig`.
     #[serde(skip_serializing_if = "is_default")]
     pub answer: Answer,
 }
 
-/// What a program opens, one name after the other.
+/// A sequence of dlopen calls.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Opens {
     /// The search paths of the program.
     #[serde(skip_serializing_if = "is_default")]
     pub program: Paths,
-    /// Those of the library that opens for it; none where it opens itself.
+    /// The search paths of the library that calls dlopen; `None` if the program does.
     #[serde(skip_serializing_if = "is_default")]
     pub through: Option<Paths>,
     /// The names.
     pub names: Vec<String>,
 }
 
-/// The search paths of an object that is compiled.
+/// The search paths of a compiled object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Paths {
@@ -90,35 +90,35 @@ pub struct Paths {
     pub nodeflib: bool,
 }
 
-/// What is answered; only what the case is about is said.
+/// The expected answers. Only the parts relevant to the case are set.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Answer {
-    /// What the start says: warnings, then what is fatal, or each object with its path.
+    /// The output at start: warnings, then the fatal error or each object with its path.
     #[serde(skip_serializing_if = "is_default")]
     pub start: Option<Vec<String>>,
-    /// What the program that opens says.
+    /// The output of the program that calls dlopen.
     #[serde(skip_serializing_if = "is_default")]
     pub opens: Option<Vec<String>>,
-    /// The entries of the cache, then the links that there are.
+    /// The cache entries, then the symbolic links.
     #[serde(skip_serializing_if = "is_default")]
     pub ldconfig: Option<Vec<String>>,
 }
 
-/// The processor as the loader is told to see it (`GLIBC_TUNABLES`).
+/// The processor that the loader sees (`GLIBC_TUNABLES`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Processor {
-    /// The baseline, which looks the same on every machine.
+    /// The baseline, equal on every machine.
     #[default]
     Plain,
-    /// That of this machine.
+    /// The real processor.
     Native,
-    /// The same without AVX-512: level 3 at most.
+    /// The real one without AVX-512: at most level 3.
     NoAvx512,
-    /// The same without AVX2: level 2 at most.
+    /// The real one without AVX2: at most level 2.
     NoAvx2,
-    /// The same without SSE4.2: level 1, by whatever name.
+    /// The real one without SSE4.2: level 1.
     NoSse4,
 }
 
@@ -126,7 +126,7 @@ impl Processor {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Plain, Self::Native, Self::NoAvx512, Self::NoAvx2, Self::NoSse4];
 
-    /// The variable that makes the loader see it.
+    /// The variable that selects it.
     pub fn variable(self) -> Option<String> {
         let hidden = match self {
             Self::Plain => "-SSE4_2,-AVX2,-AVX512F,-AVX512VL",
@@ -143,11 +143,11 @@ impl Processor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheFormat {
-    /// The usual one.
+    /// The default.
     New,
-    /// The old one with the new one behind it.
+    /// The old one followed by the new one.
     Compat,
-    /// The old one alone.
+    /// Only the old one.
     Old,
 }
 
@@ -162,22 +162,22 @@ impl CacheFormat {
     }
 }
 
-/// What is wrong with a cache that `ldconfig` wrote.
+/// Damage to a cache written by `ldconfig`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Damage {
-    /// So many hundredths of its header and entries are left, and nothing behind them.
+    /// Only this percentage of its header and entries remains.
     Cut(usize),
-    /// The first byte is another.
+    /// The first byte is changed.
     Magic,
-    /// It counts one entry more than fit.
+    /// The count is one too high.
     Count,
-    /// It says that it is for the other byte order.
+    /// It claims the other byte order.
     Order,
 }
 
 impl Case {
-    /// The name that the program is started by.
+    /// The path used to start the program.
     pub fn program(&self) -> &str {
         self.started_as.as_deref().unwrap_or(PROGRAM)
     }
@@ -190,12 +190,12 @@ impl Case {
         }
     }
 
-    /// Reads a case that was kept.
+    /// Parses a saved case.
     pub fn read(text: &str) -> Self {
         serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
     }
 
-    /// The objects of the case, those that are added later included.
+    /// The objects of the case, including those added later.
     pub fn objects_mut(&mut self) -> impl Iterator<Item = (&String, &mut ElfSpec)> {
         let files = self.files.0.iter_mut().chain(&mut self.added.0);
         files.filter_map(|(path, entry)| match entry {
@@ -210,7 +210,7 @@ impl Case {
         self.clone().objects_mut().any(is_filter)
     }
 
-    /// The case with a program of its own, where its files have none.
+    /// The case with a default program, if it has none.
     pub fn with_program(mut self) -> Self {
         if self.opens.is_none() {
             let elf = ElfSpec {
@@ -229,7 +229,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// A map of few versions, as an object has it.
+/// A map of a few versions.
 pub type Versions = IndexMap<String, Vec<String>>;
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

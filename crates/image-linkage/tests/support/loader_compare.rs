@@ -1,4 +1,4 @@
-//! Compares one case: what the real loader and `ldconfig` say and do, and what ours do.
+//! Compares one case: the real loader and `ldconfig` with ours.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -16,42 +16,42 @@ use super::loader_ours;
 use super::loader_tools::Ran;
 use super::loader_world::World;
 
-/// A point in which the two differ.
+/// A difference between both.
 #[derive(Debug)]
 pub struct Difference {
-    /// The step in which it shows.
+    /// The affected step.
     pub step: Step,
-    /// Both answers.
+    /// Both results.
     pub text: String,
 }
 
 /// A step of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The cache and the links that `ldconfig` makes.
+    /// The cache and links of `ldconfig`.
     Ldconfig,
     /// The start of the program.
     Start,
-    /// What is loaded, in order.
+    /// The loaded objects, in order.
     Trace,
-    /// What is opened.
+    /// The dlopen calls.
     Open,
 }
 
-/// What came of the case, as ours says.
+/// Our result of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum End {
-    /// The program starts, and opens what it opens.
+    /// The program starts, and all dlopen calls succeed.
     Loads,
-    /// Something is not there.
+    /// Something is missing.
     Misses,
-    /// Something is there that cannot be loaded.
+    /// Something cannot be loaded.
     MeetsRefused,
-    /// Everything is there and a version, or the processor's level, is not.
+    /// Only a version or the ISA level is missing.
     LacksVersion,
 }
 
-/// Compares all steps; what follows the first one that differs is not compared where it builds on it.
+/// Compares all steps. A step that builds on a differing one is skipped.
 pub fn compare(world: &World, case: &Case) -> Result<End, Difference> {
     let root = world.judge.root(case);
     let root = root.path();
@@ -70,7 +70,7 @@ pub fn compare(world: &World, case: &Case) -> Result<End, Difference> {
     compare_start(world, case, root, &resolution)?;
     let trace = Some("LD_TRACE_LOADED_OBJECTS=1");
     compare_traced(case, &resolution, &world.judge.start(case, root, trace))?;
-    // As an argument of the loader, what its `$ORIGIN` is differs.
+    // `$ORIGIN` differs if the program is an argument of the loader.
     let listed = machine.start(&rootfs, &linker, case, StartMode::Listed);
     compare_traced(case, &listed, &world.judge.list(case, root))?;
     Ok(match () {
@@ -81,7 +81,7 @@ pub fn compare(world: &World, case: &Case) -> Result<End, Difference> {
     })
 }
 
-/// Fails where the two answers are not one.
+/// Fails if both results differ.
 fn same<T: PartialEq + Debug>(step: Step, ours: &T, real: &T, ran: &Ran) -> Result<(), Difference> {
     if ours == real {
         return Ok(());
@@ -90,7 +90,7 @@ fn same<T: PartialEq + Debug>(step: Step, ours: &T, real: &T, ran: &Ran) -> Resu
     Err(Difference { step, text })
 }
 
-/// The program run for good: it exits with 0, or the loader says why not.
+/// Really runs the program: it exits with 0, or the loader prints an error.
 fn compare_start(world: &World, case: &Case, root: &Path, resolution: &LoadResolution) -> Result<(), Difference> {
     let ran = world.judge.start(case, root, Some("LD_BIND_NOW=1"));
     let ours: Vec<String> = resolution.preload_warnings.iter().map(ignored).collect();
@@ -122,12 +122,12 @@ fn compare_traced(case: &Case, resolution: &LoadResolution, ran: &Ran) -> Result
     let mut real: Vec<String> = ran.out.lines().filter_map(traced).collect();
     let mut ours = loader_ours::trace(resolution);
     if case.has_filters() {
-        // What a filter names takes its place before the filter; what is missing has its own at the end.
+        // A filtee precedes its filter; missing libraries are listed last.
         ours = loader_ours::in_order(resolution);
         real.retain(|line| !line.ends_with(" => not found"));
     }
     let errors = own_errors(ran, case).into_iter();
-    // Where something is missing, its place is taken by an object that has every version.
+    // A missing library is replaced by a dummy with every version.
     let (expected, errors) = match loader_ours::fatal(resolution) {
         Some(_) => (
             Vec::new(),
@@ -138,7 +138,7 @@ fn compare_traced(case: &Case, resolution: &LoadResolution, ran: &Ran) -> Result
     same(Step::Trace, &(ours, expected), &(real, errors), ran)
 }
 
-/// A line of the trace without its address; the kernel's object and the loader itself are no part of it.
+/// A line of the trace without its address; `None` for the vDSO and the loader.
 pub fn traced(line: &str) -> Option<String> {
     let line = line.trim();
     let line = line.rsplit_once(" (0x").map_or(line, |(head, _)| head);
@@ -147,11 +147,11 @@ pub fn traced(line: &str) -> Option<String> {
     (!own).then(|| format!("{name} => {path}"))
 }
 
-/// The symbol that a loader which is needed by name wants of a C library, which the roots do not have. It is
-/// looked up after everything is loaded.
+/// The symbol that the loader needs from a C library if it is a dependency itself. The roots have none, and it is
+/// looked up after loading.
 const CALLOC: &str = "undefined symbol: calloc, version GLIBC_2.2.5";
 
-/// What the loader says in the program's name: its errors, without its warnings.
+/// The loader's errors about the program, without warnings.
 pub fn own_errors(ran: &Ran, case: &Case) -> Vec<String> {
     let own = |line| -> Option<&str> {
         if str::ends_with(line, loader_ours::LEVEL) {
@@ -168,7 +168,7 @@ pub fn own_errors(ran: &Ran, case: &Case) -> Vec<String> {
         .collect()
 }
 
-/// The warnings about libraries that cannot be preloaded: the name and the reason.
+/// The warnings about failed preloads: name and reason.
 pub fn warnings(ran: &Ran) -> Vec<String> {
     let lines = ran
         .err
@@ -183,7 +183,7 @@ pub fn warnings(ran: &Ran) -> Vec<String> {
         .collect()
 }
 
-/// Our warning in the same words, which have no system error behind them.
+/// Our warning in the same words, without the system error.
 pub fn ignored(missing: &UnresolvedRequest) -> String {
     let (_, reason) = missing.message.split_once(": ").unwrap();
     let reason = match reason.split_once(": ") {
@@ -193,7 +193,7 @@ pub fn ignored(missing: &UnresolvedRequest) -> String {
     format!("{}: {reason}", loader_ours::text(&missing.name))
 }
 
-/// Compares the cache and the links that `ldconfig` makes, which stay made in the root.
+/// Compares the cache and links of `ldconfig`. They remain in the root.
 fn compare_ldconfig(world: &World, case: &Case, root: &Path, format: CacheFormat) -> Result<(), Difference> {
     let before = world.rootfs(case, root);
     let machine = world.machine(case);
@@ -205,7 +205,7 @@ fn compare_ldconfig(world: &World, case: &Case, root: &Path, format: CacheFormat
     let after = world.rootfs(case, root);
     let real = (real, links(&after));
     if format == CacheFormat::Old {
-        // What becomes of hardware in it is a matter of that format's writer, which no runtime asks.
+        // Only the writer of the old format handles hardware entries here, and no container runtime uses it.
         ours.0.clone_from(&real.0);
     }
     same(Step::Ldconfig, &subtract(&ours, &real), &subtract(&real, &ours), &ran)?;
@@ -216,7 +216,7 @@ fn compare_ldconfig(world: &World, case: &Case, root: &Path, format: CacheFormat
 
 type Made = (Vec<String>, Vec<String>);
 
-/// What is in the first and not in the other.
+/// The lines that are only in the first.
 fn subtract(from: &Made, other: &Made) -> Made {
     let less = |from: &[String], other: &[String]| {
         let only = from.iter().filter(|line| !other.contains(line));
@@ -225,7 +225,7 @@ fn subtract(from: &Made, other: &Made) -> Made {
     (less(&from.0, &other.0), less(&from.1, &other.1))
 }
 
-/// Compares what a program opens, one name after the other.
+/// Compares a sequence of dlopen calls.
 fn compare_open(world: &World, case: &Case, root: &Path, rootfs: &Rootfs) -> Result<End, Difference> {
     let ours = opened(world, rootfs, case);
     let ran = world.judge.open(case, root);
@@ -239,14 +239,14 @@ fn compare_open(world: &World, case: &Case, root: &Path, rootfs: &Rootfs) -> Res
     })
 }
 
-/// What the program that opens said, without what is in every process.
+/// The output of the program that calls dlopen, without the objects of every process.
 pub fn real_opened(ran: &Ran) -> Vec<String> {
     let hidden = ["map ", "map linux-vdso.so.1", "map /lib64/ld-linux-x86-64.so.2"];
     let lines = ran.out.lines().filter(|line| !hidden.contains(line));
     lines.map(ToOwned::to_owned).collect()
 }
 
-/// What our process maps, in the words of the program.
+/// Our mapped objects, in the program's output format.
 fn opened(world: &World, rootfs: &Rootfs, case: &Case) -> Vec<String> {
     let machine = world.machine(case);
     let linker = machine.linker(rootfs);
@@ -281,7 +281,7 @@ fn open_all(process: &mut SimulatedProcess<'_>, case: &Case) -> Vec<String> {
     lines
 }
 
-/// What `ldconfig -p` prints, a line an entry, sorted.
+/// The sorted lines of `ldconfig -p`.
 pub fn real_cache(world: &World, root: &Path) -> Vec<String> {
     let list = world.judge.ldconfig(root, &["-p"]);
     let mut lines: Vec<String> = list.out.lines().filter_map(|line| cached(line.trim())).collect();
@@ -289,7 +289,7 @@ pub fn real_cache(world: &World, root: &Path) -> Vec<String> {
     lines
 }
 
-/// The cache, a line an entry, sorted.
+/// The sorted entries of the cache.
 pub fn printed(cache: &LdCache) -> Vec<String> {
     let mut lines: Vec<String> = cache
         .iter()
@@ -299,7 +299,7 @@ pub fn printed(cache: &LdCache) -> Vec<String> {
     lines
 }
 
-/// An entry that `ldconfig -p` prints.
+/// An entry in the output of `ldconfig -p`.
 fn cached(line: &str) -> Option<String> {
     let (name, path) = line.split_once(" => ")?;
     Some(format!("{} => {path}", name.split(" (").next()?))

@@ -5,7 +5,7 @@ use super::loader_objects::{content, library, needed_name, program, search_path}
 use super::loader_random::Random;
 use super::loader_tree::{Entry, Tree};
 
-/// The directories of which libraries are put into some.
+/// The directories that may get libraries.
 pub const DIRECTORIES: &[&str] = &[
     "/opt/a",
     "/opt/b",
@@ -22,7 +22,7 @@ pub const DIRECTORIES: &[&str] = &[
     "/srv/haswell",
 ];
 
-/// Directories below those, which the loader or `ldconfig` knows by their names.
+/// Subdirectories with names known to the loader or `ldconfig`.
 const BELOW: &[&str] = &[
     "glibc-hwcaps/x86-64-v2",
     "glibc-hwcaps/x86-64-v3",
@@ -50,7 +50,7 @@ pub const NAMES: &[&str] = &[
     "libf-9.so",
 ];
 
-/// The search paths of programs that open, and of the libraries that do; each is compiled once.
+/// The search paths of programs and libraries that call dlopen. Each combination is compiled once.
 const OPENERS: &[(&str, &str)] = &[
     ("", ""),
     ("rpath", "$ORIGIN/../lib:/opt/a"),
@@ -65,7 +65,7 @@ const OPENERS: &[(&str, &str)] = &[
     ("nodeflib runpath", "/opt/b:/usr/lib/x86_64-linux-gnu"),
 ];
 
-/// Makes the case of a seed.
+/// Generates the case of a seed.
 pub fn make(seed: u64) -> Case {
     let mut random = Random::new(seed);
     let random = &mut random;
@@ -109,17 +109,17 @@ pub fn make(seed: u64) -> Case {
     case
 }
 
-/// Whether `ldconfig` takes a path for one of some hardware: that of glibc 2.36 writes beyond the old format's
-/// entries where there is such a library, and dies or leaves rubbish behind.
+/// Whether `ldconfig` takes a path for a hardware subdirectory. With such a library, glibc 2.36 writes past the entries
+/// of the old format and crashes or leaves garbage.
 fn is_of_hardware(path: &str) -> bool {
     let names = ["tls", "x86_64", "haswell", "avx512_1", "i686"];
     path.split('/').any(|part| names.contains(&part))
 }
 
-/// Makes the dlopen case of a seed: the files of the case, and a program that opens.
+/// Generates the dlopen case of a seed: the same files, and a program that calls dlopen.
 pub fn make_open(seed: u64) -> Case {
     let mut case = make(seed);
-    // Far from the case of the seed itself.
+    // Far from the seed of the plain case.
     let mut random = Random::new(seed + 0x1000_0000);
     let random = &mut random;
     case.preload = None;
@@ -152,7 +152,7 @@ fn opener(random: &mut Random) -> Paths {
     }
 }
 
-/// Links between directories, some of them the way of a merged `/usr`.
+/// Links between directories, some like a merged `/usr`.
 fn links(random: &mut Random, files: &mut Tree) {
     let mut link = |path: &str, target: &str| files.add(path, Entry::Link(target.to_owned()));
     if random.chance(30) {
@@ -223,7 +223,7 @@ fn configured(random: &mut Random) -> String {
     }
 }
 
-/// Puts one copy of a library into a directory, under its own name or behind links.
+/// Adds a copy of a library to a directory, as a file or behind links.
 fn copy(random: &mut Random, files: &mut Tree, name: &str) {
     let mut directory = random.pick(DIRECTORIES).to_owned();
     if random.chance(22) {
@@ -241,7 +241,7 @@ fn copy(random: &mut Random, files: &mut Tree, name: &str) {
     let long = format!("{own}.{}.{}", random.below(12), random.below(3));
     let link = |target: &str| Entry::Link(target.to_owned());
     match random.below(17) {
-        // A file with a longer name, and a link by the soname or none.
+        // A file with a longer name, with or without a soname link.
         0 | 1 => files.add(&long, content),
         2 | 3 => {
             files.add(&own, link(base(&long)));
@@ -251,12 +251,12 @@ fn copy(random: &mut Random, files: &mut Tree, name: &str) {
             files.add(&own, link(&long));
             files.add(&long, content);
         }
-        // A chain over other directories.
+        // A chain through other directories.
         5 => chain(random, files, own, content),
         6 => files.add(&own, link("nowhere.so")),
         7 => files.add(&own, link(base(&own))),
         8 => files.add(&own, Entry::Dir),
-        // The link for the link editor.
+        // The link for the linker.
         9 => {
             let stem = own.split(".so").next().unwrap_or_default();
             files.add(&own, content);
@@ -287,7 +287,7 @@ fn chain(random: &mut Random, files: &mut Tree, own: String, content: Entry) {
     files.add(&from, content);
 }
 
-/// Puts a good copy of each name where every search ends, so that many programs start.
+/// Adds a good copy of each name where every search ends, so that many programs start.
 fn fallbacks(random: &mut Random, files: &mut Tree) {
     for name in NAMES.iter().chain(&["libz.so.9", "libmissing.so.1"]) {
         let elf = library(random, Some(name));
@@ -311,7 +311,7 @@ fn preloads(random: &mut Random, case: &mut Case) {
     }
 }
 
-/// What happens after `ldconfig` ran: its cache grows stale.
+/// Changes after `ldconfig`, which make its cache stale.
 fn after(random: &mut Random, case: &mut Case) {
     if case.ldconfig == Some(CacheFormat::New) && random.chance(10) {
         let part = random.below(100);

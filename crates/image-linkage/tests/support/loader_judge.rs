@@ -1,4 +1,4 @@
-//! The judge: the real `ld.so` and `ldconfig` of a Debian, run in the root of a case.
+//! The judge: a Debian's real `ld.so` and `ldconfig`, run in the root of a case.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,23 +11,23 @@ use super::loader_tools::{Ran, Tools};
 use super::loader_tree;
 use super::support;
 
-/// Where the loader lies in every root.
+/// The loader's path in every root.
 pub const LOADER: &str = "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2";
-/// What lies in every root for the judge alone, and is no part of the case.
+/// Paths in every root that belong to the judge, not the case.
 pub const OWN: [&str; 2] = ["judge", "proc"];
 
-/// The programs that judge.
+/// The real programs.
 pub struct Judge {
-    /// The Debian.
+    /// The Debian root.
     debian: PathBuf,
     /// The compiled helpers.
     tools: Tools,
-    /// The programs and libraries that open, by source and search paths.
+    /// The compiled programs and libraries that call dlopen, by source and search paths.
     openers: Mutex<HashMap<(&'static str, Paths), Vec<u8>>>,
 }
 
 impl Judge {
-    /// The judge; `None` with a word about it where a part is missing.
+    /// Builds the judge; `None`, with a message, if a part is missing.
     pub fn new() -> Option<Self> {
         let debian = support::part("bookworm")?;
         let tools = Tools::new()?;
@@ -35,7 +35,7 @@ impl Judge {
         Some(Self { debian, tools, openers })
     }
 
-    /// Fills a new root with the case and with what the judge needs.
+    /// Fills a new root with the case and the judge's files.
     pub fn root(&self, case: &Case) -> tempfile::TempDir {
         let root = self.tools.folder();
         let at = root.path();
@@ -52,7 +52,7 @@ impl Judge {
         ] {
             fs::create_dir_all(at.join(directory)).unwrap();
         }
-        // The loader asks the kernel where the program lies; without its file system it reads a link just so.
+        // The loader reads /proc/self/exe; without procfs a plain link works as well.
         symlink(PROGRAM, at.join("proc/self/exe")).unwrap();
         self.take("lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", &at.join(LOADER));
         self.take("sbin/ldconfig", &at.join("judge/ldconfig"));
@@ -72,7 +72,7 @@ impl Judge {
         root
     }
 
-    /// The bytes of a file of the Debian, which a link of the host may lead to.
+    /// The content of a Debian file, possibly behind a link.
     pub fn read(&self, from: &str) -> Vec<u8> {
         fs::read(self.real(from)).unwrap()
     }
@@ -82,7 +82,7 @@ impl Judge {
         fs::canonicalize(path).unwrap()
     }
 
-    /// Puts a file of the Debian into a root.
+    /// Copies a Debian file into a root.
     pub fn take(&self, from: &str, to: &Path) {
         let from = self.real(from);
         if fs::hard_link(&from, to).is_err() {
@@ -90,25 +90,25 @@ impl Judge {
         }
     }
 
-    /// Runs a program in a root, with these variables alone.
+    /// Runs a program in a root with only these variables.
     pub fn run(&self, root: &Path, dir: &str, variables: &[String], program: &[&str]) -> Ran {
         self.tools.run(root, dir, variables, program)
     }
 
-    /// Runs the case's program as the kernel would, with one more variable if there is one.
+    /// Runs the case's program like the kernel, with an optional extra variable.
     pub fn start(&self, case: &Case, root: &Path, more: Option<&str>) -> Ran {
         let variables = variables(case, more);
         self.run(root, case.working_dir(), &variables, &[case.program()])
     }
 
-    /// Traces the case's program as an argument of the loader, as ldd may.
+    /// Traces the case's program as an argument of the loader, as ldd may do.
     pub fn list(&self, case: &Case, root: &Path) -> Ran {
         let program = ["/lib64/ld-linux-x86-64.so.2", case.program()];
         let variables = variables(case, Some("LD_TRACE_LOADED_OBJECTS=1"));
         self.run(root, case.working_dir(), &variables, &program)
     }
 
-    /// Runs the program of a case that opens.
+    /// Runs the case's program that calls dlopen.
     pub fn open(&self, case: &Case, root: &Path) -> Ran {
         let opens = case.opens.as_ref().unwrap();
         let caller = if opens.through.is_some() { CALLER } else { "-" };
@@ -124,14 +124,14 @@ impl Judge {
     }
 }
 
-/// Where the C library of the programs that open lies.
+/// The path of the C library for programs that call dlopen.
 pub const LIBC: &str = "usr/lib/x86_64-linux-gnu/libc.so.6";
 
-/// Where it lies in the Debian.
+/// Its path in the Debian root.
 pub const DEBIAN_LIBC: &str = "lib/x86_64-linux-gnu/libc.so.6";
 
 impl Judge {
-    /// A program that opens libraries, or a library that does, with these search paths.
+    /// Compiles a program or library that calls dlopen, with these search paths.
     fn opener(&self, name: &'static str, paths: &Paths) -> Vec<u8> {
         let mut openers = self.openers.lock().unwrap();
         let build = || {
@@ -148,7 +148,7 @@ impl Judge {
 }
 
 impl Paths {
-    /// What the linker is told.
+    /// The linker flags.
     fn flags(&self) -> Vec<String> {
         let dtags = [("disable", &self.rpath), ("enable", &self.runpath)];
         let mut flags: Vec<String> = dtags
@@ -162,7 +162,7 @@ impl Paths {
     }
 }
 
-/// The environment of a case, with one more variable if there is one.
+/// The environment of a case, with an optional extra variable.
 fn variables(case: &Case, more: Option<&str>) -> Vec<String> {
     let mut variables: Vec<String> = more.map(ToOwned::to_owned).into_iter().collect();
     variables.extend(case.processor.variable());
@@ -173,7 +173,7 @@ fn variables(case: &Case, more: Option<&str>) -> Vec<String> {
     variables
 }
 
-/// Changes a root as the case does after `ldconfig` ran.
+/// Applies the changes of a case after `ldconfig`.
 pub fn change(case: &Case, root: &Path) {
     for path in &case.deleted {
         if let Some(at) = loader_tree::host_path(root, path) {
@@ -188,7 +188,7 @@ pub fn change(case: &Case, root: &Path) {
     }
 }
 
-/// A cache in the new format with damage.
+/// Damages a cache in the new format.
 fn damaged(mut cache: Vec<u8>, damage: Damage) -> Vec<u8> {
     match damage {
         Damage::Cut(part) => {

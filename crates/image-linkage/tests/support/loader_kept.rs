@@ -1,5 +1,5 @@
-//! Cases that are kept in `testdata/loader/<question>/`: questions on which ours and the real loader once
-//! differed, each with the real one's answer. A case that differs now is put beside them.
+//! Cases saved in `testdata/loader/<question>/`: past differences to the real loader, each with its answer. New ones
+//! are saved there, too.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use super::loader_tools::Ran;
 use super::loader_world::{Machine, WORLD, World};
 use super::{loader_judge, loader_ours, loader_tree};
 
-/// A loader by its strings alone, for machines without a Debian.
+/// A fake loader with the right strings, for machines without a Debian root.
 static LOOK_ALIKE: LazyLock<LayerIndex> = LazyLock::new(|| {
     let loader = Elf::library("ld-linux-x86-64.so.2")
         .string("ld.so (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36.")
@@ -38,7 +38,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/loader")
 }
 
-/// The cases that are kept, by question and file.
+/// The saved cases, by question and file.
 fn kept() -> BTreeMap<String, Case> {
     let mut cases = BTreeMap::new();
     for question in fs::read_dir(folder()).unwrap() {
@@ -56,7 +56,7 @@ fn kept() -> BTreeMap<String, Case> {
     cases
 }
 
-/// Keeps a case that differs, with the real answer; says where.
+/// Saves a differing case with the real answer. Returns its path.
 pub fn keep(world: &World, case: &Case, difference: &Difference) -> String {
     let mut kept = case.clone();
     kept.about = format!("seed {} differed in the step {:?}", case.seed, difference.step);
@@ -68,7 +68,7 @@ pub fn keep(world: &World, case: &Case, difference: &Difference) -> String {
     format!("{kept}{}kept as {}", difference.text, file.display())
 }
 
-/// What the real programs answer.
+/// The answer of the real programs.
 fn real_answer(world: &World, case: &Case) -> Answer {
     let root = world.judge.root(case);
     let root = root.path();
@@ -92,7 +92,7 @@ fn real_answer(world: &World, case: &Case) -> Answer {
             let trace = Some("LD_TRACE_LOADED_OBJECTS=1");
             let ran = world.judge.start(case, root, trace);
             lines.extend(ran.out.lines().filter_map(traced));
-            // An auxiliary object that is absent is listed here alone.
+            // Only this list contains a missing auxiliary object.
             lines.retain(|line| !(case.has_filters() && line.ends_with(" => not found")));
         }
         _ => lines.extend(said(&ran, case)),
@@ -107,7 +107,7 @@ fn said(ran: &Ran, case: &Case) -> Vec<String> {
     errors.map(|line| line.replace(fatal, "")).collect()
 }
 
-/// What ours answers without any real part; nothing of what it takes one to know.
+/// Our answer, without the parts that need a real one.
 fn our_answer(case: &Case) -> Answer {
     let machine = Machine::plain();
     let files = loader_tree::index(&case.files.layer());
@@ -149,13 +149,13 @@ fn our_answer(case: &Case) -> Answer {
     answer
 }
 
-/// The lines that are not about the loader itself, which lies in every root.
+/// The lines except those about the loader, which is in every root.
 fn own(mut lines: Vec<String>) -> Vec<String> {
     lines.retain(|line| !line.contains("ld-linux-x86-64.so.2"));
     lines
 }
 
-/// What of an answer the case asks.
+/// The parts of an answer that the case expects.
 fn asked(answer: Answer, case: &Case) -> Answer {
     Answer {
         start: answer.start.filter(|_| case.answer.start.is_some()),
@@ -164,7 +164,7 @@ fn asked(answer: Answer, case: &Case) -> Answer {
     }
 }
 
-/// Gives a question its answer, which is to be looked at before it is kept.
+/// Records the answer to a new question, for review.
 fn answer(name: &str, case: &Case) -> String {
     let Some(world) = &*WORLD else {
         return format!("{name} has no answer");

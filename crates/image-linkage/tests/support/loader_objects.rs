@@ -1,4 +1,4 @@
-//! The objects of generated cases: libraries, programs, and what only looks like one.
+//! The objects of generated cases: libraries, programs and lookalikes.
 
 use testkit::spec::{ElfSpec, EndianSpec, KindSpec, MachineSpec};
 
@@ -6,7 +6,7 @@ use super::loader_generate::{DIRECTORIES, NAMES};
 use super::loader_random::Random;
 use super::loader_tree::Entry;
 
-/// Elements of search paths besides the directories.
+/// Search path elements other than the directories.
 const ELEMENTS: &[&str] = &[
     "$ORIGIN",
     "${ORIGIN}",
@@ -37,7 +37,7 @@ const ELEMENTS: &[&str] = &[
     "/app/bin/prog",
 ];
 
-/// A library, or something that only looks like one.
+/// A library or a lookalike.
 pub fn content(random: &mut Random, soname: Option<&str>) -> Entry {
     let text = |text: &str| Entry::Text(text.to_owned());
     let mut elf = library(random, soname);
@@ -53,7 +53,7 @@ pub fn content(random: &mut Random, soname: Option<&str>) -> Entry {
         8 => elf.kind = KindSpec::FixedExecutable,
         9 => elf.pie = true,
         10 => elf.kind = KindSpec::StaticLibrary,
-        // Its dynamic section lies where the file has ended.
+        // Its dynamic section is behind the end of the file.
         11 => {
             elf.padding = 0x4000;
             return cut(elf, 0x2000);
@@ -74,7 +74,7 @@ fn cut(elf: ElfSpec, bytes: usize) -> Entry {
     Entry::Cut { bytes, elf }
 }
 
-/// A good library.
+/// A valid library.
 pub fn library(random: &mut Random, soname: Option<&str>) -> ElfSpec {
     let mut elf = ElfSpec {
         soname: soname.map(ToOwned::to_owned),
@@ -99,7 +99,7 @@ pub fn library(random: &mut Random, soname: Option<&str>) -> ElfSpec {
     elf
 }
 
-/// A program that exits with 0 where everything that it needs is there.
+/// A program that exits with 0 if all its dependencies exist.
 pub fn program(random: &mut Random) -> ElfSpec {
     let mut elf = ElfSpec {
         kind: KindSpec::Executable,
@@ -140,7 +140,7 @@ fn paths(random: &mut Random, elf: &mut ElfSpec, percent: usize) {
     elf.runpath = runpath.then(|| search_path(random, ":"));
 }
 
-/// A name that an object needs, or a program opens.
+/// A name for `DT_NEEDED` or dlopen.
 pub fn needed_name(random: &mut Random) -> String {
     let name = random.pick(NAMES);
     match random.below(100) {
@@ -161,7 +161,7 @@ pub fn needed_name(random: &mut Random) -> String {
     }
 }
 
-/// A search path of some elements.
+/// A random search path.
 pub fn search_path(random: &mut Random, separators: &str) -> String {
     let mut path = String::new();
     for nth in 0..random.weighted(&[(1, 0), (4, 1), (4, 2), (2, 3), (1, 5)]) {

@@ -1,21 +1,21 @@
-//! Our answers in the words of the real loader.
+//! Our results in the words of the real loader.
 
 use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage, UnresolvedRequest};
 
-/// What ends the words about an object that needs more than the processor has.
+/// The end of the message about an unsupported ISA level.
 pub const LEVEL: &str = ": CPU ISA level is lower than required";
-/// The path of the loader in the root file systems of the tests.
+/// The loader's path in the test roots.
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
-/// What `ld.so` prints in trace mode where nothing is refused: every object by the name it was first asked
-/// for, and what is missing, in the order of the requests. The loader itself is left out.
+/// The output of `ld.so` in trace mode if nothing is refused: every object by the name of its first request, and
+/// missing ones, in request order, without the loader.
 pub fn trace(resolution: &LoadResolution) -> Vec<String> {
     let mut lines = trace_with_loader(resolution);
     lines.retain(|line| line != LOADER);
     lines
 }
 
-/// The same with the loader, which knows itself by its path alone.
+/// The same including the loader, which is listed only by path.
 pub fn trace_with_loader(resolution: &LoadResolution) -> Vec<String> {
     let mut lines = Vec::new();
     let mut listed: Vec<usize> = resolution.root.into_iter().collect();
@@ -49,7 +49,7 @@ pub fn trace_with_loader(resolution: &LoadResolution) -> Vec<String> {
     lines
 }
 
-/// What `ld.so` prints of what is loaded, in the order of its list of maps.
+/// The loaded objects in the order of the loader's list.
 pub fn in_order(resolution: &LoadResolution) -> Vec<String> {
     let objects = resolution.objects.iter().enumerate();
     objects
@@ -58,30 +58,30 @@ pub fn in_order(resolution: &LoadResolution) -> Vec<String> {
         .collect()
 }
 
-/// The first request that ends the start: the process never gets further.
+/// The first request that aborts the start.
 pub fn fatal(resolution: &LoadResolution) -> Option<&UnresolvedRequest> {
     resolution.unresolved.iter().find(|missing| !is_last(missing))
 }
 
-/// The first request that ends the trace, which goes on behind what is merely not there.
+/// The first request that ends the trace. Merely missing libraries do not.
 pub fn refused(resolution: &LoadResolution) -> Option<&UnresolvedRequest> {
     let mut missing = resolution.unresolved.iter();
     missing.find(|missing| missing.outcome == RequestOutcome::Refused && !is_last(missing))
 }
 
-/// What is said about versions.
+/// The messages about versions.
 pub fn versions(resolution: &LoadResolution) -> Vec<String> {
     let missing = resolution.unresolved.iter().filter(|missing| is_version(missing));
     missing.map(|missing| missing.message.clone()).collect()
 }
 
-/// The first object that needs more than the processor has; the loader says so when all else is well.
+/// The first object that needs an unsupported ISA level. The loader reports it only if nothing else is wrong.
 pub fn level(resolution: &LoadResolution) -> Option<String> {
     let missing = resolution.unresolved.iter().find(|missing| is_level(missing));
     missing.map(|missing| missing.message.clone())
 }
 
-/// Whether it is found out when everything is loaded.
+/// Whether the failure is detected after everything is loaded.
 fn is_last(missing: &UnresolvedRequest) -> bool {
     is_version(missing) || is_level(missing)
 }

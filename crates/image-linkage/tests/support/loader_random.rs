@@ -1,4 +1,4 @@
-//! A small generator of random numbers: the same seed gives the same case on every machine.
+//! A small random generator. A seed gives the same case on every machine.
 
 /// The state of a splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators").
 pub struct Random(u64);
@@ -6,7 +6,7 @@ pub struct Random(u64);
 impl Random {
     /// A generator for this seed.
     pub fn new(seed: u64) -> Self {
-        // Neighbouring seeds begin far from each other.
+        // Spread neighbouring seeds.
         Self(Self(seed).next())
     }
 
@@ -24,7 +24,7 @@ impl Random {
         usize::try_from(self.next() % end).unwrap()
     }
 
-    /// True in this many of a hundred cases.
+    /// True with this probability in percent.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -39,7 +39,7 @@ impl Random {
         &choices[self.below(choices.len())]
     }
 
-    /// One of the choices, each as often as its weight says.
+    /// One of the choices, by weight.
     pub fn weighted<T: Copy>(&mut self, choices: &[(usize, T)]) -> T {
         let total = choices.iter().map(|(weight, _)| weight).sum();
         let mut at = self.below(total);

@@ -1,4 +1,4 @@
-//! The programs that are compiled for a test, and how one is run in a root.
+//! Compiles helper programs, and runs programs in a root.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -6,22 +6,22 @@ use std::process::{Command, Output};
 
 use super::support;
 
-/// A folder for programs and roots, with the program that runs others in a root.
+/// A directory for programs and roots, with the helper that enters a root.
 pub struct Tools(tempfile::TempDir);
 
-/// What came of a program.
+/// The result of a program.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ran {
     /// Standard output.
     pub out: String,
     /// Standard error.
     pub err: String,
-    /// The exit status, or minus the signal.
+    /// The exit status, or the negated signal.
     pub status: i32,
 }
 
 impl Tools {
-    /// The tools; `None` with a word about it where a part is missing.
+    /// Compiles the tools; `None`, with a message, if a part is missing.
     pub fn new() -> Option<Self> {
         if !support::is_root() || !support::have("gcc", "gcc") {
             return None;
@@ -31,7 +31,7 @@ impl Tools {
         Some(tools)
     }
 
-    /// Compiles `testdata/loader/NAME.c` to a program, or to whatever the flags say, and returns its path.
+    /// Compiles `testdata/loader/NAME.c` with the given flags. Returns the path of the output.
     pub fn compile(&self, compiler: &str, name: &str, flags: &[&str]) -> PathBuf {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("testdata/loader/{name}.c"));
         let to = self.0.path().join(name);
@@ -42,13 +42,13 @@ impl Tools {
         to
     }
 
-    /// A new folder for a root.
+    /// A new directory for a root.
     pub fn folder(&self) -> tempfile::TempDir {
         let mut folder = tempfile::Builder::new();
         folder.prefix("case").tempdir_in(self.0.path()).unwrap()
     }
 
-    /// Runs a program in a root, with these variables alone.
+    /// Runs a program in a root with only these variables.
     pub fn run(&self, root: &Path, dir: &str, variables: &[String], program: &[&str]) -> Ran {
         let mut command = Command::new(self.0.path().join("in_root"));
         command.arg(root).arg(dir).arg(variables.len().to_string());
@@ -57,7 +57,7 @@ impl Tools {
     }
 }
 
-/// What came of a program, by its output.
+/// The result of a program from its output.
 pub fn ran(output: &Output) -> Ran {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let signal = output.status.signal().map(|signal| -signal);

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use testkit::layer::{Compression, Layer};
 use testkit::spec::ElfSpec;
 
-/// What lies at a path of a case.
+/// An entry of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Entry {
@@ -23,13 +23,13 @@ pub enum Entry {
     Text(String),
     /// A symbolic link.
     Link(String),
-    /// Another name of the file at this path.
+    /// A hard link to this path.
     Hardlink(String),
     /// An object.
     Elf(Box<ElfSpec>),
     /// The first bytes of an object.
     Cut {
-        /// How many.
+        /// The number of bytes.
         bytes: usize,
         /// The object.
         elf: Box<ElfSpec>,
@@ -37,7 +37,7 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// The bytes of a file.
+    /// The content of a file.
     pub fn bytes(&self) -> Option<Vec<u8>> {
         let build = |elf: &ElfSpec| elf.object().unwrap().build();
         match self {
@@ -53,25 +53,25 @@ impl Entry {
     }
 }
 
-/// A root file system by path, each path with a `/` in front. Directories come by themselves.
+/// A root file system by absolute path. Directories are created automatically.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Tree(pub IndexMap<String, Entry>);
 
 impl Tree {
-    /// Adds a path; one that is taken stays as it is.
+    /// Adds a path unless it exists.
     pub fn add(&mut self, path: &str, entry: Entry) {
         self.0.entry(path.to_owned()).or_insert(entry);
     }
 
-    /// Writes everything under `root`. What a link of the host would lead out of the root is left out.
+    /// Writes everything below `root`, except paths that a link would lead out of it.
     pub fn write(&self, root: &Path) {
         for (path, entry) in &self.0 {
             write(root, path, entry);
         }
     }
 
-    /// The same as a layer.
+    /// The same, as a layer.
     pub fn layer(&self) -> Layer {
         self.0.iter().fold(Layer::new(), |layer, (path, entry)| {
             let path = path.trim_start_matches('/');
@@ -85,7 +85,7 @@ impl Tree {
     }
 }
 
-/// Writes one path, in the folders that its parents really are.
+/// Writes one path in the directories that its parents resolve to.
 fn write(root: &Path, path: &str, entry: &Entry) {
     let Some(at) = host_path(root, path) else {
         return;
@@ -102,7 +102,7 @@ fn write(root: &Path, path: &str, entry: &Entry) {
     }
 }
 
-/// Writes a file of a root. A link that is there is not followed out of it.
+/// Writes a file of a root without following an existing link.
 pub fn write_file(at: &Path, bytes: &[u8]) {
     if fs::symlink_metadata(at).is_ok() {
         return;
@@ -111,8 +111,8 @@ pub fn write_file(at: &Path, bytes: &[u8]) {
     fs::set_permissions(at, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Where `path` lies on the host, its parents made and links among them followed inside the root; nothing
-/// where a parent is no directory.
+/// The host path of `path`: parents are created and links resolved inside the root. `None` if a parent is not a
+/// directory.
 pub fn host_path(root: &Path, path: &str) -> Option<PathBuf> {
     let mut at = root.to_owned();
     let mut parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
@@ -139,7 +139,7 @@ pub fn host_path(root: &Path, path: &str) -> Option<PathBuf> {
     Some(at.join(name))
 }
 
-/// The root's files as a layer, without those at the paths in `without`.
+/// The files of a root as a layer, except the paths in `without`.
 pub fn read(root: &Path, without: &[&str]) -> LayerIndex {
     let mut layer = Layer::new();
     let mut inodes: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
@@ -174,14 +174,14 @@ pub fn read(root: &Path, without: &[&str]) -> LayerIndex {
     index(&layer)
 }
 
-/// What the tool knows of a layer.
+/// The index of a layer.
 pub fn index(layer: &Layer) -> LayerIndex {
     let blob = layer.blob(Compression::None);
     let options = IndexOptions::default();
     layer::index_layer("case", blob.bytes.as_slice(), &ExpectedBlob::default(), &options).unwrap()
 }
 
-/// The file system of layers that apply without a problem.
+/// Merges layers that apply without problems.
 pub fn merge<'a>(layers: impl IntoIterator<Item = &'a LayerIndex>) -> Rootfs {
     let (rootfs, problems) = rootfs::merge_layers(layers);
     assert_eq!(problems, []);

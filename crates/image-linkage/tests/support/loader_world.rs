@@ -1,4 +1,4 @@
-//! Both sides of a comparison: the roots in which the real loader runs, and the file systems that ours reads.
+//! Both sides of a comparison: roots for the real loader and file systems for ours.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,28 +16,28 @@ use super::loader_case::{Case, Processor};
 use super::loader_judge::{DEBIAN_LIBC, Judge, LIBC, LOADER, OWN};
 use super::loader_tree;
 
-/// What all cases of a run share.
+/// State shared by all cases of a run.
 pub struct World {
     /// The real programs.
     pub judge: Judge,
     /// The loader, as a layer.
     base: LayerIndex,
-    /// The C library of the programs that open, as a layer.
+    /// The C library of programs that call dlopen, as a layer.
     libc: LayerIndex,
     machines: BTreeMap<Processor, Machine>,
 }
 
-/// A processor, as the real loader sees it.
+/// A processor as the real loader sees it.
 pub struct Machine {
-    /// The level whose subdirectories it searches.
+    /// The ISA level whose subdirectories it searches.
     pub level: CpuLevel,
-    /// What else it finds.
+    /// Other detected capabilities.
     pub hardware: LegacyHwcaps,
-    /// The level that it compares with what objects need, which no variable hides.
+    /// The ISA level compared with the needs of objects; tunables do not change it.
     pub cpu: CpuLevel,
 }
 
-/// The world, where there is one.
+/// The world, if its parts exist.
 pub static WORLD: LazyLock<Option<World>> = LazyLock::new(World::new);
 
 impl World {
@@ -63,7 +63,7 @@ impl World {
         })
     }
 
-    /// What ours reads of the root of a case.
+    /// The root of a case as ours reads it.
     pub fn rootfs(&self, case: &Case, root: &Path) -> Rootfs {
         let own = loader_tree::read(root, &[OWN[0], OWN[1], LOADER, LIBC]);
         let libc = case.opens.as_ref().map(|_| &self.libc);
@@ -76,7 +76,7 @@ impl World {
     }
 }
 
-/// What the real loader says of a processor.
+/// The processor according to the real loader.
 fn seen(judge: &Judge, root: &Path, processor: Processor) -> Machine {
     let loader = format!("/{LOADER}");
     let variables: Vec<String> = processor.variable().into_iter().collect();
@@ -105,7 +105,7 @@ fn seen(judge: &Judge, root: &Path, processor: Processor) -> Machine {
 }
 
 impl Machine {
-    /// The processor that every x86-64 is, for machines without a Debian.
+    /// The baseline processor, for machines without a Debian root.
     pub fn plain() -> Self {
         Self {
             level: CpuLevel::V1,
@@ -114,7 +114,7 @@ impl Machine {
         }
     }
 
-    /// The loader of a root on it.
+    /// The loader of a root on this processor.
     pub fn linker(&self, rootfs: &Rootfs) -> DynamicLoader {
         let mut linker = DynamicLoader::find_default(rootfs, arch(), self.level).unwrap();
         linker.run_on(&self.hardware);
@@ -122,7 +122,7 @@ impl Machine {
         linker
     }
 
-    /// Calls `run` with a process of the case.
+    /// Calls `run` with a simulated process of the case.
     pub fn with_process<T>(
         &self,
         rootfs: &Rootfs,
@@ -147,7 +147,7 @@ impl Machine {
         }))
     }
 
-    /// What starting the case's program gives.
+    /// Starts the case's program.
     pub fn start(&self, rootfs: &Rootfs, linker: &DynamicLoader, case: &Case, start: StartMode) -> LoadResolution {
         self.with_process(rootfs, linker, case, |process| {
             process.start(case.program().as_bytes(), start)
@@ -155,7 +155,7 @@ impl Machine {
     }
 }
 
-/// The processor of all cases.
+/// The architecture of all cases.
 pub fn arch() -> &'static Arch {
     Arch::of_platform("amd64").unwrap()
 }

@@ -1,4 +1,4 @@
-//! Cases for musl's loader, made from a seed: a small root file system, an environment and a program.
+//! Generated cases for musl's loader: a small root file system, an environment and a program.
 
 use std::fmt::{self, Write as _};
 use std::fs;
@@ -10,30 +10,30 @@ use testkit::elf::{Class, Elf, Endian, Kind, Machine, df_1};
 use super::loader_random::Random;
 use super::loader_tree::host_path;
 
-/// Where musl's loader lies in every root.
+/// The path of musl's loader in every root.
 pub const LOADER: &str = "/lib/ld-musl-x86_64.so.1";
 /// The file with the default directories.
 pub const PATH_FILE: &str = "/etc/ld-musl-x86_64.path";
 
-/// What lies at a path of a case.
+/// An entry of a case.
 #[derive(Debug, Clone)]
 pub enum Content {
     /// A directory.
     Folder,
-    /// A file, with words about it.
+    /// A file and its description.
     File(Vec<u8>, String),
     /// A symbolic link.
     Link(String),
-    /// Another name of the file at this path.
+    /// A hard link to this path.
     Same(String),
 }
 
-/// What one seed stands for.
+/// The case of one seed.
 #[derive(Debug, Clone)]
 pub struct Case {
     /// The seed.
     pub seed: u64,
-    /// What lies where; what comes first at a path stays.
+    /// The entries. The first one at a path wins.
     pub files: Vec<(String, Content)>,
     /// `LD_LIBRARY_PATH`.
     pub library_path: Option<String>,
@@ -41,13 +41,13 @@ pub struct Case {
     pub preload: Option<String>,
     /// The working directory.
     pub working_dir: &'static str,
-    /// The program by the name that it is started by, and by its real path.
+    /// The program: the path used to start it, and its real path.
     pub program: (&'static str, &'static str),
     /// Names that a program may open.
     pub names: Vec<String>,
 }
 
-/// The directories of which libraries are put into some.
+/// The directories that may get libraries.
 const DIRECTORIES: &[&str] = &[
     "/opt/a",
     "/opt/b",
@@ -69,7 +69,7 @@ const NAMES: &[&str] = &[
     "libcrypt.so.1",
 ];
 
-/// The names that musl takes for itself, and some that only look like them.
+/// The names reserved by musl, and some lookalikes.
 const OWN: &[&str] = &[
     "libc.so.6",
     "libc.so",
@@ -87,7 +87,7 @@ const OWN: &[&str] = &[
     "Libc.so",
 ];
 
-/// Elements of search paths besides the directories.
+/// Search path elements other than the directories.
 const ELEMENTS: &[&str] = &[
     "$ORIGIN",
     "${ORIGIN}",
@@ -113,7 +113,7 @@ const ELEMENTS: &[&str] = &[
     "/opt/a;/opt/b",
 ];
 
-/// What the file with the default directories may hold.
+/// Possible contents of the file with the default directories.
 const PATH_FILES: &[&str] = &[
     "",
     "\n",
@@ -127,7 +127,7 @@ const PATH_FILES: &[&str] = &[
 ];
 
 impl Case {
-    /// A case made by hand: a program, which starts in `/`, and nothing else.
+    /// A handmade case: a program started in `/`.
     pub fn by_hand(program: &Elf) -> Self {
         let case = Self {
             seed: 0,
@@ -141,14 +141,14 @@ impl Case {
         case.file("/app/bin/prog", program.build())
     }
 
-    /// The case with a file more.
+    /// Adds a file.
     pub fn file(mut self, path: &str, bytes: impl AsRef<[u8]>) -> Self {
         let content = Content::File(bytes.as_ref().to_vec(), String::new());
         self.add(path, content);
         self
     }
 
-    /// The case with a symbolic link more.
+    /// Adds a symbolic link.
     pub fn link(mut self, path: &str, target: &str) -> Self {
         self.add(path, Content::Link(target.to_owned()));
         self
@@ -186,7 +186,7 @@ impl Case {
     }
 }
 
-/// Makes the case of a seed.
+/// Generates the case of a seed.
 pub fn make(seed: u64) -> Case {
     let mut random = Random::new(seed);
     let random = &mut random;
@@ -226,7 +226,7 @@ pub fn make(seed: u64) -> Case {
     case
 }
 
-/// The same files around another program, and a library that opens for it.
+/// The same files with another program, and a library that calls dlopen for it.
 pub fn make_open(seed: u64, program: Vec<u8>, caller: Vec<u8>) -> Case {
     let mut case = make(seed);
     case.files.retain(|(path, _)| *path != case.program.1);
@@ -250,7 +250,7 @@ fn path_file(random: &mut Random, case: &mut Case) {
     case.add(PATH_FILE, content);
 }
 
-/// Puts one copy of a library into a directory, under its own name or behind links.
+/// Adds a copy of a library to a directory, as a file or behind links.
 fn copy(random: &mut Random, case: &mut Case, name: &str) {
     let own = format!("{}/{name}", random.pick(DIRECTORIES));
     let content = content(random, name);
@@ -274,7 +274,7 @@ fn copy(random: &mut Random, case: &mut Case, name: &str) {
     }
 }
 
-/// A library, or something that only looks like one.
+/// A library or a lookalike.
 fn content(random: &mut Random, name: &str) -> Content {
     let (elf, words) = library(random, name);
     let (elf, what) = match random.below(80) {
@@ -287,7 +287,7 @@ fn content(random: &mut Random, name: &str) -> Content {
         3 => return Content::File(b"\x7fELF\x02\x01\x01".to_vec(), "cut".to_owned()),
         4 => (elf.class(Class::Elf32).machine(Machine::I386), "for i386"),
         5 => (elf.class(Class::Elf32), "for x32"),
-        // musl sees that it is for another processor when it meets a relocation.
+        // musl detects the wrong machine at the first relocation.
         6 | 7 => (elf.machine(Machine::Aarch64).import("away"), "for aarch64"),
         8 => (elf.endian(Endian::Big).machine(Machine::Ppc64), "big-endian"),
         9 if name == "liba.so.1" => (elf.kind(Kind::Exec), "an executable at a fixed address"),
@@ -305,7 +305,7 @@ fn content(random: &mut Random, name: &str) -> Content {
     Content::File(elf.build(), format!("{words} {what}"))
 }
 
-/// A good library.
+/// A valid library.
 fn library(random: &mut Random, name: &str) -> (Elf, String) {
     let elf = match random.below(10) {
         0 => Elf::new(),
@@ -337,7 +337,7 @@ fn with_needs(random: &mut Random, mut elf: Elf, count: usize) -> (Elf, String) 
         let name = needed(random);
         let _ = write!(words, " needs {name:?}");
         elf = elf.needed(&name);
-        // musl looks at no version.
+        // musl ignores versions.
         if !name.contains(['/', '$']) && random.chance(10) {
             elf = elf.verneed(&name, "V_9");
         }
@@ -392,7 +392,7 @@ fn preload(random: &mut Random) -> String {
     names.join(separator)
 }
 
-/// A search path of some elements.
+/// A random search path.
 fn search_path(random: &mut Random, separators: &str) -> String {
     let mut path = String::new();
     for nth in 0..random.weighted(&[(1, 0), (4, 1), (4, 2), (2, 3), (1, 5)]) {

@@ -1,10 +1,10 @@
-//! Our answers in the words of musl's loader.
+//! Our results in the words of musl's loader.
 
 use image_linkage::loader::{LoadResolution, RequestOutcome, SearchStage};
 
 use super::musl_case::{Case, LOADER};
 
-/// The names that musl takes for itself: it tells of each once.
+/// The names reserved by musl. It reports each once.
 const OWN: [&str; 7] = [
     "libc.",
     "libpthread.",
@@ -15,7 +15,7 @@ const OWN: [&str; 7] = [
     "libxnet.",
 ];
 
-/// What `--list` prints: every object by the name it was first asked for, in the order of the requests.
+/// The output of `--list`: every object by the name of its first request, in request order.
 pub fn list(resolution: &LoadResolution, case: &Case) -> Vec<String> {
     let objects = &resolution.objects;
     let mut said = Said::default();
@@ -54,7 +54,7 @@ impl Said {
         let name = text(name);
         let is_own = *object.path == *LOADER.as_bytes();
         if is_own && name != LOADER {
-            // A file that turns out to be musl itself is asked for once more, by this name.
+            // A file that turns out to be musl itself is listed again under this name.
             let own = OWN.iter().find(|own| name.starts_with(**own));
             let name = own.map_or("libc.so", |_| &name);
             let own = own.copied().unwrap_or(OWN[0]);
@@ -69,13 +69,13 @@ impl Said {
     }
 }
 
-/// What is said on standard error, a line for each thing that is missing or refused.
+/// The output on standard error: one line for each missing or refused library.
 pub fn errors(resolution: &LoadResolution) -> Vec<String> {
     let missing = resolution.unresolved.iter();
     missing.map(|missing| shortened(&missing.message)).collect()
 }
 
-/// The line without what follows the path of an object that cannot be relocated.
+/// The line up to the path of an object that cannot be relocated.
 pub fn shortened(line: &str) -> String {
     if line.starts_with("Error relocating ") {
         let end = line.match_indices(": ").next().map_or(line.len(), |(at, _)| at);
@@ -84,13 +84,13 @@ pub fn shortened(line: &str) -> String {
     line.to_owned()
 }
 
-/// Whether the process dies while it loads.
+/// Whether the process dies during loading.
 pub fn dies(resolution: &LoadResolution) -> bool {
     let mut all = resolution.unresolved.iter().chain(&resolution.preload_warnings);
     all.any(|missing| missing.message.contains("SIGBUS"))
 }
 
-/// Whether something is refused that is there.
+/// Whether an existing file is refused.
 pub fn refuses(resolution: &LoadResolution) -> bool {
     let mut missing = resolution.unresolved.iter();
     missing.any(|missing| missing.outcome == RequestOutcome::Refused)

@@ -1,4 +1,4 @@
-//! Questions about musl's loader, each by a case made by hand.
+//! Questions about musl's loader, each as a handmade case.
 
 use testkit::elf::Elf;
 
@@ -6,7 +6,7 @@ use super::{Judge, check};
 use crate::musl_case::{Case, LOADER, PATH_FILE};
 use crate::musl_ours;
 
-/// Asks the real loader and ours, and says what both load and miss.
+/// Asks the real loader and ours for loaded and missing libraries.
 fn ask(case: &Case, loaded: &[&str], errors: &[&str]) {
     let Some(judge) = Judge::new() else { return };
     let ours = check(&judge, case).unwrap_or_else(|difference| panic!("{difference}"));
@@ -43,7 +43,7 @@ fn is_a_search_path_inherited() {
 }
 
 #[test]
-fn is_the_programs_path_that_of_what_is_preloaded() {
+fn does_the_programs_path_apply_to_preloads() {
     let y = Elf::library("liby.so").needed("libx.so").build();
     let mut case = Case::by_hand(&program().rpath("/opt/a"));
     case.preload = Some("/opt/a/liby.so".to_owned());
@@ -68,7 +68,7 @@ fn does_an_empty_path_file_leave_directories() {
 }
 
 #[test]
-fn where_is_the_path_file_of_a_loader_elsewhere() {
+fn where_is_the_path_file_of_a_moved_loader() {
     let loader = "/opt/musl/lib/ld-musl-x86_64.so.1";
     let case = Case::by_hand(&Elf::executable().interp(loader).needed("libx.so"));
     let case = case
@@ -89,7 +89,7 @@ fn where_is_the_path_file_of_a_loader_elsewhere() {
 }
 
 #[test]
-fn is_a_directory_that_leads_in_circles_passed_over() {
+fn is_a_directory_with_a_link_loop_skipped() {
     let case = Case::by_hand(&program().rpath("/opt/loop:/opt/a").needed("libx.so"));
     let case = case.link("/opt/loop", "loop").file("/opt/a/libx.so", x());
     ask(
@@ -108,7 +108,7 @@ fn is_a_name_longer_than_any_file_searched_for() {
 }
 
 #[test]
-fn is_a_path_that_does_not_fit_passed_over() {
+fn is_a_path_that_is_too_long_skipped() {
     let long = format!("/opt/{}", "./".repeat(250));
     let case = Case::by_hand(&program().rpath(format!("{long}:/opt/a")).needed("libx.so"));
     let case = case.file("/opt/libx.so", x()).file("/opt/a/libx.so", x());
@@ -161,7 +161,7 @@ fn is_a_missing_version_an_error() {
 }
 
 #[test]
-fn what_does_musl_miss_of_the_real_cupti() {
+fn what_does_musl_lack_for_the_real_cupti() {
     let (Some(judge), Some(part)) = (
         Judge::new(),
         crate::support::part("wheels/nvidia-cuda-cupti-cu12-12.4.127"),
@@ -179,7 +179,7 @@ fn what_does_musl_miss_of_the_real_cupti() {
     let ran = judge.list(&case, root.path());
     let listed: Vec<String> = ran.out.lines().filter_map(super::listed).collect();
     assert_eq!(musl_ours::list(&ours, &case), listed);
-    // The symbols that glibc has and musl has not come behind.
+    // Errors about symbols that glibc has and musl lacks follow.
     let errors: Vec<&str> = ran
         .err
         .lines()

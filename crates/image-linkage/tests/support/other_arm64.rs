@@ -1,4 +1,4 @@
-//! A Debian for arm64, and NVIDIA's CUPTI for server Arm in it.
+//! A Debian for arm64 with NVIDIA's CUPTI for server Arm.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -18,7 +18,7 @@ use crate::{loader_tree, support};
 const LOADER: &str = "/lib/ld-linux-aarch64.so.1";
 const TOOLKIT: &str = "usr/local/cuda-12.4/targets/sbsa-linux/lib";
 
-/// The Debian, read once.
+/// The Debian root, read once.
 static DEBIAN: LazyLock<LayerIndex> = LazyLock::new(|| {
     let root = support::parts().join("bookworm-arm64");
     tarred(&root, &["--exclude=./qemu", "."])
@@ -31,18 +31,18 @@ fn tarred(root: &Path, paths: &[&str]) -> LayerIndex {
     let mut tar = tar.stdout(Stdio::piped()).spawn().unwrap();
     let blob = tar.stdout.take().unwrap();
     let index = layer::index_layer("arm64", blob, &ExpectedBlob::default(), &IndexOptions::default()).unwrap();
-    // 1: a file got or lost another name (ctime) while it was read, as a test beside this one makes hard links of them.
+    // Status 1: a file's ctime changed while reading, because a concurrent test created a hard link to it.
     assert!(tar.wait().unwrap().code().is_some_and(|code| code <= 1));
     index
 }
 
-/// Where the Debian lies, and what runs its programs.
+/// The Debian root, and the tools to run its programs.
 fn parts() -> Option<(PathBuf, Tools)> {
     let root = support::part("bookworm-arm64")?;
     Some((root, Tools::new()?))
 }
 
-/// Runs a program of the root by qemu, which lies in it.
+/// Runs a program of the root with its qemu.
 fn run(tools: &Tools, root: &Path, words: &[&str]) -> Ran {
     tools.run(root, "/", &[], &[&["/qemu"], words].concat())
 }
@@ -124,7 +124,7 @@ fn linker(rootfs: &Rootfs) -> DynamicLoader {
     DynamicLoader::find_default(rootfs, arch, CpuLevel::V1).unwrap()
 }
 
-/// A root with the real CUPTI laid out as NVIDIA's packages do, and a program that needs its libraries.
+/// A root with the real CUPTI in the layout of NVIDIA's packages, and a program that needs its libraries.
 struct Layout {
     folder: tempfile::TempDir,
     tools: Tools,
@@ -164,7 +164,7 @@ impl Layout {
         self
     }
 
-    /// The link by the soname, which NVIDIA's packages bring along.
+    /// The soname link that NVIDIA's packages contain.
     fn soname_link(self) -> Self {
         let link = self.folder.path().join(TOOLKIT).join("libcupti.so.12");
         symlink("libcupti.so.2024.1.1", link).unwrap();
@@ -172,14 +172,14 @@ impl Layout {
     }
 
     fn ldconfig(self) -> Self {
-        // The file is a hard link of the part's.
+        // The file is a hard link to the original; replace it.
         fs::remove_file(self.folder.path().join("etc/ld.so.cache")).unwrap();
         let ran = run(&self.tools, self.folder.path(), &["/sbin/ldconfig"]);
         assert_eq!(ran.status, 0, "{ran:?}");
         self
     }
 
-    /// Asks both loaders what the program loads.
+    /// Compares the libraries that both loaders load for the program.
     fn check(self, library_path: Option<&str>, expected: &[&str]) {
         let root = self.folder.path();
         fs::write(root.join("app/prog"), self.program.build()).unwrap();
@@ -254,7 +254,7 @@ fn does_a_search_path_lead_through_the_names_of_the_platform() {
     );
 }
 
-/// The subdirectories that glibc 2.36 searches on arm64, in some order.
+/// The subdirectories that glibc 2.36 searches on arm64, unordered.
 const HARDWARE: [&str; 7] = [
     "atomics",
     "tls",
@@ -286,7 +286,7 @@ fn which_subdirectory_of_the_hardware_comes_first_on_arm64() {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("libx.so"), &library).unwrap();
     }
-    // Whichever is taken goes, until none is left.
+    // Remove the loaded one until none is left.
     let mut taken = 0;
     loop {
         let ran = trace(&tools, root, None, "/app/prog");

@@ -1,4 +1,4 @@
-//! Do we read the default directories of a loader's bytes as the loader itself names them?
+//! Do the default directories read from a loader's bytes match those it prints?
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use testkit::layer::Layer;
 
 use crate::{loader_tree, support};
 
-/// Go's name of a processor, and the package whose loader runs on it.
+/// The Go architecture name, and the package whose loader runs on it.
 const LOADERS: [(&str, &str); 8] = [
     ("amd64", "bookworm"),
     ("amd64", "loaders/libc6-amd64-i386-cross"),
@@ -22,7 +22,7 @@ const LOADERS: [(&str, &str); 8] = [
 ];
 
 #[test]
-fn are_the_default_directories_those_that_the_loader_says() {
+fn do_the_default_directories_match_the_loaders_own_list() {
     if !support::have("qemu-aarch64-static", "qemu-user-static") {
         return;
     }
@@ -40,7 +40,7 @@ fn are_the_default_directories_those_that_the_loader_says() {
     println!("{agreed} of {} loaders' default directories agree", LOADERS.len());
 }
 
-/// The loader's file below a folder.
+/// The loader's file below a directory.
 fn loader_in(folder: &Path) -> PathBuf {
     let places = [
         "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",

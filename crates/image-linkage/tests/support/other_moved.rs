@@ -1,5 +1,5 @@
-//! A loader that was built for a folder of its own, as Nix, Guix and Homebrew build theirs. None of them is at hand: the
-//! judge is Debian's with other paths of the same length in it, which it opens as any other.
+//! A loader built with its own prefix, like those of Nix, Guix and Homebrew. None of them is available, so the judge is
+//! Debian's loader with other paths of the same length patched in.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +17,7 @@ const MOVED: [(&str, &str); 2] = [
     ("/etc/ld.so.preload", "/opt/ld.so.preload"),
 ];
 
-/// Debian's loader with the paths of [`MOVED`].
+/// Debian's loader with the paths in [`MOVED`].
 fn moved_loader(loader: &Path) -> Vec<u8> {
     let mut bytes = fs::read(loader).unwrap();
     for (from, to) in MOVED {
@@ -33,7 +33,7 @@ fn moved_loader(loader: &Path) -> Vec<u8> {
     bytes
 }
 
-/// Writes a cache at `cache` that knows the libraries of one folder.
+/// Writes a cache with the libraries of one directory.
 fn write_cache(root: &Path, cache: &str, folder: &str) {
     let list = root.join("list.conf");
     fs::write(&list, format!("{folder}\n")).unwrap();
@@ -76,7 +76,7 @@ fn does_a_moved_loader_read_its_own_cache_and_preloads() {
             our_list(&ours(&rootfs, "amd64", "/app/prog", None)),
             real_list(&ran.out),
         );
-        // The loader has no arrow for what is loaded by its path.
+        // The loader prints no arrow for a library loaded by path.
         let preloaded = "/own/libp.so => /own/libp.so".to_owned();
         let ours_preloads = ours.contains(&preloaded);
         let searched: Vec<String> = ours.into_iter().filter(|line| *line != preloaded).collect();

@@ -1,4 +1,4 @@
-//! A root file system in which libraries lie in `/lib64`, as on Red Hat's systems.
+//! A root file system with libraries in `/lib64`, as on Red Hat's systems.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use crate::{loader_tree, support};
 
 const LOADER: &str = "usr/lib64/ld-linux-x86-64.so.2";
 
-/// Puts libraries that export nothing at these paths and asks both loaders what the program loads.
+/// Creates empty libraries at these paths and compares the libraries that both loaders load.
 fn check(program: &Elf, libraries: &[&str], library_path: Option<&str>, expected: &[&str]) {
     let part = "loaders/libc6-amd64-i386-cross/usr/i686-linux-gnu/lib64/ld.so";
     let (Some(loader), Some(tools)) = (support::part(part), Tools::new()) else {
@@ -46,7 +46,7 @@ fn check(program: &Elf, libraries: &[&str], library_path: Option<&str>, expected
 }
 
 #[test]
-fn is_lib64_searched_where_the_loader_is_built_with_it() {
+fn is_lib64_searched_by_a_loader_built_with_it() {
     let program = Elf::executable().needed("libx.so").needed("liby.so");
     check(
         &program,

@@ -1,4 +1,4 @@
-//! Tar archives written by hand, block by block, so that a test can write what no writer would.
+//! Tar archives built block by block, so that tests can write invalid ones.
 
 #![allow(dead_code, reason = "each test target uses its own part of this module")]
 
@@ -23,7 +23,7 @@ impl Header {
             .set(257, b"ustar\x0000")
     }
 
-    /// Writes `bytes` at a place and sums the header up again.
+    /// Writes `bytes` at an offset and updates the checksum.
     pub fn set(mut self, at: usize, bytes: &[u8]) -> Self {
         self.0[at..at + bytes.len()].copy_from_slice(bytes);
         self.0[148..156].fill(b' ');
@@ -32,12 +32,12 @@ impl Header {
         self
     }
 
-    /// The same with a link target.
+    /// With a link target.
     pub fn link(self, target: &[u8]) -> Self {
         self.set(157, target)
     }
 
-    /// The same with the magic number of GNU tar.
+    /// With the magic number of GNU tar.
     pub fn gnu(self) -> Self {
         self.set(257, b"ustar  \0")
     }
@@ -48,7 +48,7 @@ impl Header {
     }
 }
 
-/// A tar archive as far as it is written.
+/// A tar archive under construction.
 #[derive(Clone, Default)]
 #[must_use = "an archive is only written by `end` or `cut`"]
 pub struct Tar(Vec<u8>);
@@ -58,7 +58,7 @@ impl Tar {
         Self::default()
     }
 
-    /// A header and its content, which may differ from what the header says.
+    /// Adds a header and a content that may not match it.
     pub fn raw(mut self, header: &Header, content: &[u8]) -> Self {
         self.0.extend(header.bytes());
         self.0.extend(content);
@@ -66,18 +66,18 @@ impl Tar {
         self
     }
 
-    /// A member with its content.
+    /// Adds a member with its content.
     pub fn member(self, name: &str, kind: u8, content: &[u8]) -> Self {
         let header = Header::new(name.as_bytes(), kind, content.len());
         self.raw(&header, content)
     }
 
-    /// A regular file.
+    /// Adds a regular file.
     pub fn file(self, name: &str, content: &[u8]) -> Self {
         self.member(name, b'0', content)
     }
 
-    /// An extended header with these records.
+    /// Adds an extended header with these records.
     pub fn pax(self, records: &[(&str, &str)]) -> Self {
         let bytes: Vec<u8> = records
             .iter()
@@ -86,7 +86,7 @@ impl Tar {
         self.member("PaxHeaders/x", b'x', &bytes)
     }
 
-    /// A GNU long name (`L`) or long link target (`K`), with its final NUL.
+    /// Adds a GNU long name (`L`) or long link target (`K`), NUL-terminated.
     pub fn long(self, kind: u8, text: &[u8]) -> Self {
         let text = [text, b"\0"].concat();
         let header = Header::new(b"././@LongLink", kind, text.len()).gnu();
@@ -105,7 +105,7 @@ impl Tar {
     }
 }
 
-/// One PAX record: its length, which counts itself, the key and the value.
+/// One PAX record: its own length, key and value.
 pub fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
     let text = [b" ", key, b"=", value, b"\n"].concat();
     let mut length = text.len();

@@ -1,4 +1,4 @@
-//! What an archive holds, by name, with the links between its members.
+//! The members of an archive by name, including links between them.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,7 @@ use crate::image_error::ImageError;
 use image_linkage::escape;
 use image_linkage::path::RootPath;
 
-/// The members of one archive: `T` is what is known of a stored file. The last member of a name wins, as
-/// when the archive is unpacked.
+/// The members of one archive. `T` describes a stored file. The last member of a name wins, as in extraction.
 pub(crate) struct MemberCatalog<T> {
     what: String,
     links: usize,
@@ -20,8 +19,7 @@ enum ArchiveNode<T> {
 }
 
 impl<T> MemberCatalog<T> {
-    /// An empty catalog of the archive that errors name `what`, in which at most `links` links are
-    /// followed from one name.
+    /// An empty catalog for the archive that errors call `what`. At most `links` links are followed.
     pub(crate) fn new(what: &str, links: usize) -> Self {
         Self {
             what: what.to_owned(),
@@ -30,27 +28,27 @@ impl<T> MemberCatalog<T> {
         }
     }
 
-    /// What errors call the archive.
+    /// The archive's name in errors.
     pub(crate) fn what(&self) -> &str {
         &self.what
     }
 
-    /// Enters a stored file.
+    /// Adds a stored file.
     pub(crate) fn store(&mut self, name: RootPath, member: T) {
         self.members.insert(name, ArchiveNode::Stored(member));
     }
 
-    /// Enters a link to the member `target`, which may come later or never.
+    /// Adds a link to the member `target`, which may come later or never.
     pub(crate) fn link(&mut self, name: RootPath, target: RootPath) {
         self.members.insert(name, ArchiveNode::Link(target));
     }
 
-    /// The name of the stored file that `name` leads to; `None` where the archive has no such member.
+    /// The name of the stored file that `name` resolves to; `None` if there is none.
     ///
-    /// Errors: [`ImageError::NotAnImage`] for links in a circle, or more than the limit.
+    /// Errors: [`ImageError::NotAnImage`] for a cycle or too many links.
     pub(crate) fn follow<'a>(&'a self, name: &'a RootPath) -> Result<Option<&'a RootPath>, ImageError> {
-        // A loop with a count and no recursion: `manifest.json -> config.json -> manifest.json` overflowed the stack of
-        // another reader (go-containerregistry 2232).
+        // Iterative: `manifest.json -> config.json -> manifest.json` overflowed the stack of another reader
+        // (go-containerregistry 2232).
         let mut at = name;
         for _ in 0..=self.links {
             match self.members.get(at) {
@@ -69,7 +67,7 @@ impl<T> MemberCatalog<T> {
         ))
     }
 
-    /// The stored file that `name` leads to.
+    /// The stored file that `name` resolves to.
     pub(crate) fn get(&self, name: &RootPath) -> Result<Option<&T>, ImageError> {
         let Some(found) = self.follow(name)? else {
             return Ok(None);
@@ -80,9 +78,9 @@ impl<T> MemberCatalog<T> {
         }
     }
 
-    /// Takes the stored file called `name` itself out of the catalog.
+    /// Removes the stored file with exactly this name.
     pub(crate) fn take(&mut self, name: &RootPath) -> Option<T> {
-        // Links are not followed here: the caller did so before, and holds the name of the stored file.
+        // Without following links: the caller has resolved the name.
         match self.members.remove(name) {
             Some(ArchiveNode::Stored(member)) => Some(member),
             _ => None,

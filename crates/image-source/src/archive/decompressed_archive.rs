@@ -1,4 +1,4 @@
-//! Archives that are compressed as a whole, as `docker save | gzip` writes.
+//! Archives compressed as a whole, as from `docker save | gzip`.
 
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
@@ -7,13 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use image_linkage::layer::{Compression, DecompressedReader};
 use image_linkage::limits::Limits;
 
-/// Bytes read at a time from the stored stream.
+/// The bytes read at a time from the stored stream.
 const CHUNK: usize = 128 << 10;
 
-/// A stream decompressed, within the limit on bytes out per byte in.
+/// A decompressed stream with a limit on the compression ratio.
 pub(crate) struct DecompressedArchive<R: Read> {
-    // The counter sits below the buffer, which may be ahead by one chunk: a bound on bombs need not be
-    // exact to the byte.
+    // The counter is below the buffer and may be one chunk ahead; a limit against bombs need not be exact.
     inner: DecompressedReader<BufReader<CountingReader<R>>>,
     stored: Arc<AtomicU64>,
     bytes: u64,
@@ -22,7 +21,7 @@ pub(crate) struct DecompressedArchive<R: Read> {
 }
 
 impl<R: Read> DecompressedArchive<R> {
-    /// Decompresses `reader`, whatever its compression is.
+    /// Decompresses `reader`, detecting the compression.
     pub(crate) fn new(reader: R, limits: &Limits) -> Self {
         let stored = Arc::new(AtomicU64::new(0));
         let counted = CountingReader {
@@ -44,7 +43,7 @@ impl<R: Read> Read for DecompressedArchive<R> {
         let n = self.inner.read(buf)?;
         self.bytes += n as u64;
         let most = self.stored.load(Ordering::Relaxed).saturating_mul(self.ratio);
-        // Small archives may compress as well as they like: one of empty files is honest, and does no harm.
+        // Small archives may have any ratio: one with empty files is legitimate and harmless.
         if self.bytes > self.ratio_from.max(most) {
             return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
@@ -71,10 +70,10 @@ impl<R: Read> Read for CountingReader<R> {
     }
 }
 
-/// Whether what `reader` gives is compressed as a whole; reads its first bytes.
+/// Whether `reader` is compressed as a whole. Consumes its first bytes.
 pub(crate) fn is_compressed(reader: &mut impl Read) -> io::Result<bool> {
     let mut start = Vec::new();
-    // The longest magic number, that of zstd, has four bytes (RFC 8878, section 3.1.1).
+    // The longest magic number, zstd's, has four bytes (RFC 8878, section 3.1.1).
     reader.take(4).read_to_end(&mut start)?;
     Ok(Compression::of(&start) != Compression::None)
 }

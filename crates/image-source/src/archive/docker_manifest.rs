@@ -1,7 +1,7 @@
-//! The image that an archive of `docker save` holds, by its `manifest.json`.
+//! Chooses the image in an archive of `docker save` by its `manifest.json`.
 //!
-//! Docker 25 and later, and every engine with containerd's store, save an OCI layout with a `manifest.json`
-//! beside it; before that, layers lie uncompressed as `ID/layer.tar`.
+//! Docker 25 and later, and every engine with the containerd store, save an OCI layout with a `manifest.json`. Older
+//! versions store uncompressed layers as `ID/layer.tar`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,10 +19,10 @@ use crate::{config, manifest};
 use image_linkage::digest::Digest;
 use image_linkage::path::RootPath;
 
-/// What `docker save` writes: layers as plain tar archives, unless their magic bytes say otherwise.
+/// The media type of layers saved by `docker save`: plain tar, unless the magic number says otherwise.
 const LAYER_MEDIA_TYPE: &str = "application/vnd.docker.image.rootfs.diff.tar";
 
-/// One image of `manifest.json`.
+/// One image in `manifest.json`.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct SavedImage {
@@ -31,20 +31,20 @@ struct SavedImage {
     layers: Option<Vec<String>>,
 }
 
-/// An entry whose config has been read.
+/// An entry and its parsed config.
 struct ImageCandidate<'a> {
     entry: &'a SavedImage,
     digest: Option<Digest>,
     platform: Platform,
     config: ImageConfig,
-    /// The config as it is stored.
+    /// The raw config.
     document: Vec<u8>,
 }
 
-/// Reads the image that `wanted` names from `manifest`, the bytes of `manifest.json`.
+/// Reads the image that `wanted` names. `manifest` is the content of `manifest.json`.
 ///
-/// Errors: [`ImageError::NotFound`] for an unknown name, [`ImageError::Reference`] when several images are there and
-/// none was named, [`ImageError::NotAnImage`] for what cannot be read.
+/// Errors: [`ImageError::NotFound`] for an unknown name, [`ImageError::Reference`] if there are several images and no
+/// name, [`ImageError::NotAnImage`] for an unreadable one.
 pub(super) fn choose_saved_image(
     documents: &dyn DocumentStore,
     manifest: &[u8],
@@ -59,7 +59,7 @@ pub(super) fn choose_saved_image(
     image(documents, chosen, wanted, request)
 }
 
-/// The platforms of the image that `wanted` names; several entries of one name are one image for several platforms.
+/// The platforms of the wanted image. Several entries with the same name are one multi-platform image.
 pub(super) fn list_saved_platforms(
     documents: &dyn DocumentStore,
     entries: &[u8],
@@ -89,14 +89,14 @@ fn candidates<'a>(
         .collect()
 }
 
-/// The entries that carry the wanted name, or all of them when nothing was named and all have one name.
+/// The entries with the wanted name. Without a name, all entries if they share one name.
 fn named<'a>(
     what: &str,
     entries: &'a [SavedImage],
     wanted: &WantedImage<'_>,
 ) -> Result<Vec<&'a SavedImage>, ImageError> {
     let shown = || entries.iter().map(name);
-    // One config that is listed twice is one image, and no reason to ask which was meant.
+    // A config listed twice is one image.
     let each_once = |mut entries: Vec<&'a SavedImage>| {
         let mut seen = BTreeSet::new();
         entries.retain(|entry| seen.insert(&entry.config));
@@ -111,7 +111,7 @@ fn named<'a>(
             _ => Err(wanted.ambiguous(names.into_iter())),
         };
     };
-    // A name counts before an id, as for an engine: `cafe` may be either.
+    // A name takes precedence over an ID, as in engines: `cafe` may be either.
     let has_tag = |entry: &&SavedImage| tags(entry).any(|tag| same_name(tag, name));
     let by_tag = each_once(entries.iter().filter(has_tag).collect());
     if !by_tag.is_empty() {
@@ -129,14 +129,14 @@ fn tags(entry: &SavedImage) -> impl Iterator<Item = &str> {
     entry.repo_tags.iter().flatten().map(String::as_str)
 }
 
-/// The name of an entry in an error: its first tag, or else its config.
+/// The name of an entry in errors: its first tag or its config.
 fn name(entry: &SavedImage) -> &str {
     tags(entry).next().unwrap_or(&entry.config)
 }
 
-/// Whether `id` is the digest of the entry's config, or a beginning of it as engines show it.
+/// Whether `id` is the config's digest or a prefix of it, as engines show.
 fn has_id(entry: &SavedImage, id: &str) -> bool {
-    // Four digits, as a shorter beginning would match by chance.
+    // Shorter prefixes would match by chance.
     let hex = id.strip_prefix("sha256:").unwrap_or(id);
     hex.len() >= 4
         && digest_of_name(&RootPath::from(entry.config.as_str())).is_some_and(|digest| digest.digest().starts_with(hex))
@@ -161,7 +161,7 @@ fn candidate<'a>(
     })
 }
 
-/// The only candidate, or of several, which are one image for several platforms, the one for the wanted platform.
+/// The only candidate, or the one for the wanted platform.
 fn choose<'a>(
     what: &str,
     mut candidates: Vec<ImageCandidate<'a>>,
@@ -170,7 +170,7 @@ fn choose<'a>(
     let host = Platform::host();
     let wish = request.platform.unwrap_or(&host);
     let at = match candidates.len() {
-        // The only one is taken whatever its platform: whether that is the wanted one is checked by the caller.
+        // A single candidate is taken for any platform. The caller checks it.
         1 => Some(0),
         _ => candidates
             .iter()
@@ -199,7 +199,7 @@ fn image(
     let not_an_image = |reason: String| ImageError::not_an_image(what, reason);
     let names = chosen.entry.layers.as_deref().unwrap_or_default();
     let (in_manifest, in_config) = (names.len(), chosen.config.diff_ids.len());
-    // Each layer needs its diff id; fewer of them, as in a build cache that was saved, made other readers crash.
+    // Each layer needs a diff ID. A saved build cache has fewer, which crashed other readers.
     if in_manifest != in_config {
         return Err(not_an_image(format!(
             "its manifest.json has {in_manifest} layers and the config {in_config}"
@@ -215,11 +215,11 @@ fn image(
     let mut layers = layers(&members, &chosen.config);
     let found = chosen
         .digest
-        // The manifest beside it states what manifest.json does not: digests, media types and sizes as in the registry.
+        // The OCI manifest adds what manifest.json lacks: digests, media types and sizes as in the registry.
         .and_then(|config| oci_index::manifest_of_config(documents, &config, request));
     if let Some(found) = &found {
         let described = manifest::describe_layers(what, &found.manifest, &chosen.config, request.limits())?;
-        // A hostile archive could show one image to `docker load` and another one to tools that read the index.
+        // Otherwise a hostile archive could show different images to `docker load` and to tools that read the index.
         if !described.iter().map(|l| &l.digest).eq(layers.iter().map(|l| &l.digest)) {
             return Err(not_an_image(
                 "its manifest.json and its index.json name different layers, and no one can say which are meant"
@@ -248,7 +248,7 @@ fn image(
     })
 }
 
-/// The layers as `manifest.json` names them. Only the name of an OCI blob states a digest.
+/// The layers in `manifest.json`. Only the name of an OCI blob contains a digest.
 fn layers(members: &[RootPath], config: &ImageConfig) -> Vec<LayerDescriptor> {
     let mut layers = describe_plain_layers(config);
     for (layer, member) in layers.iter_mut().zip(members) {
@@ -257,7 +257,7 @@ fn layers(members: &[RootPath], config: &ImageConfig) -> Vec<LayerDescriptor> {
     layers
 }
 
-/// The layers of a config as an engine keeps them: without a manifest that says more of them.
+/// The layers of a config as an engine stores them, without a manifest.
 pub(crate) fn describe_plain_layers(config: &ImageConfig) -> Vec<LayerDescriptor> {
     let described = config
         .diff_ids

@@ -1,4 +1,4 @@
-//! The small documents of an archive or a layout, wherever their bytes lie.
+//! The small documents of an archive or layout.
 
 use std::io::Read;
 
@@ -7,21 +7,21 @@ use crate::verify;
 use image_linkage::digest::{Digest, DigestHasher};
 use image_linkage::path::RootPath;
 
-/// An opened document: its bytes and how many they are.
+/// An opened document and its size in bytes.
 pub(crate) type OpenedDocument<'a> = (Box<dyn Read + 'a>, u64);
 
-/// Gives the members of an archive, or the files of a layout, by name.
+/// Opens members of an archive, or files of a layout, by name.
 pub(crate) trait DocumentStore {
-    /// What errors call the archive or layout.
+    /// The name of the archive or layout in errors.
     fn what(&self) -> &str;
 
-    /// Opens the member `name`, links followed; `None` where there is none.
+    /// Opens the member `name` after following links; `None` if there is none.
     fn open(&self, name: &RootPath) -> Result<Option<OpenedDocument<'_>>, ImageError>;
 }
 
-/// Reads the document `name`, verified against `digest` and `size` where they are given; `None` where there is none.
+/// Reads the document `name` and verifies it against `digest` and `size`, if given; `None` if there is none.
 ///
-/// Errors: As [`verify::read_document`], and what the source itself says.
+/// Errors: As [`verify::read_document`], and those of the source.
 pub(crate) fn find_document(
     documents: &dyn DocumentStore,
     name: &RootPath,
@@ -33,16 +33,16 @@ pub(crate) fn find_document(
         return Ok(None);
     };
     let what = name_member(documents, name);
-    // The stored size is known beforehand, so that a damaged archive is told without reading and hashing.
+    // Compare the stored size first: it reveals a damaged archive without reading and hashing.
     if let Some(expected) = size.filter(|&expected| expected != found) {
         return Err(ImageError::Size { what, expected, found });
     }
     verify::read_document(&what, reader, digest, size, limit).map(Some)
 }
 
-/// Reads the document `name`, which has to be there.
+/// Reads the required document `name`.
 ///
-/// Errors: [`ImageError::NotAnImage`] where it is not, else as [`find_document`].
+/// Errors: [`ImageError::NotAnImage`] if it is missing, otherwise as [`find_document`].
 pub(crate) fn read_document(
     documents: &dyn DocumentStore,
     name: &RootPath,
@@ -53,7 +53,7 @@ pub(crate) fn read_document(
     find_document(documents, name, digest, size, limit)?.ok_or_else(|| missing_member(documents.what(), name))
 }
 
-/// The error for a member that a manifest names and that is not there.
+/// The error for a missing member that a manifest names.
 pub(crate) fn missing_member(what: &str, name: &RootPath) -> ImageError {
     ImageError::not_an_image(
         what,
@@ -64,7 +64,7 @@ pub(crate) fn missing_member(what: &str, name: &RootPath) -> ImageError {
     )
 }
 
-/// The name of a member in an error.
+/// The name of a member in errors.
 pub(crate) fn name_member(documents: &dyn DocumentStore, name: &RootPath) -> String {
     format!("{} in {}", shown(name), documents.what())
 }
@@ -73,12 +73,12 @@ fn shown(name: &RootPath) -> String {
     image_linkage::escape::escape_bytes(name.as_bytes())
 }
 
-/// Where an image layout keeps the blob of `digest` (image-spec, image-layout.md, "Blobs").
+/// The path of a blob in an image layout (image-spec, image-layout.md, "Blobs").
 ///
-/// Errors: [`ImageError::NotAnImage`] for an algorithm that is not registered, so that nothing but hexadecimal digits
-/// ever becomes part of a path.
+/// Errors: [`ImageError::NotAnImage`] for an unregistered algorithm, so that a path only ever contains hexadecimal
+/// digits.
 pub(crate) fn blob_name(what: &str, digest: &Digest) -> Result<RootPath, ImageError> {
-    // An algorithm that nobody registered may spell its digest with dots and slashes (CVE-2024-3727).
+    // The digest of an unregistered algorithm may contain dots and slashes (CVE-2024-3727).
     if DigestHasher::new(Some(digest)).is_err() {
         return Err(ImageError::not_an_image(
             what,
@@ -90,11 +90,11 @@ pub(crate) fn blob_name(what: &str, digest: &Digest) -> Result<RootPath, ImageEr
     ))
 }
 
-/// The digest that the name of a member states: `blobs/sha256/HEX`, `sha256:HEX` or `HEX.json`.
+/// The digest in a member's name: `blobs/sha256/HEX`, `sha256:HEX` or `HEX.json`.
 pub(crate) fn digest_of_name(name: &RootPath) -> Option<Digest> {
     let name = std::str::from_utf8(name.as_bytes()).ok()?;
-    // In this order: OCI layouts and Docker 25; crane; Docker before 25 and skopeo. `HEX.tar` is not among them, as HEX
-    // is a digest or an id of another kind by who wrote it.
+    // In this order: OCI layouts and Docker 25; crane; Docker before 25 and skopeo. `HEX.tar` is excluded, because HEX
+    // is a digest or another ID depending on the writer.
     let stated = match name.strip_prefix("blobs/") {
         Some(blob) => blob.replacen('/', ":", 1),
         None if name.contains(':') => name.to_owned(),
@@ -111,7 +111,7 @@ mod tests {
     const HEX: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
     #[test]
-    fn only_names_that_are_digests_state_one() {
+    fn only_a_member_named_by_a_digest_has_a_stated_digest() {
         for name in [
             format!("blobs/sha256/{HEX}"),
             format!("sha256:{HEX}"),

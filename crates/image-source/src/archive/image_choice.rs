@@ -1,4 +1,4 @@
-//! From the documents of an archive or a layout to one image, by whichever format says what it holds.
+//! Chooses an image from the documents of an archive or layout, in either format.
 
 use super::documents::{self, DocumentStore};
 use super::wanted_image::{ChosenImage, PreferredDocument, WantedImage};
@@ -8,15 +8,15 @@ use crate::platform::Platform;
 use crate::source::OpenRequest;
 use crate::source_kind::SourceKind;
 
-/// Which documents of an archive say what images it holds.
+/// The documents that describe an archive's images.
 enum ArchiveFormat {
-    /// The bytes of `manifest.json`.
+    /// The content of `manifest.json`.
     Docker(Vec<u8>),
-    /// The layout of `oci-layout` and `index.json`.
+    /// An OCI layout with `oci-layout` and `index.json`.
     Oci,
 }
 
-/// Errors: [`ImageError::NotAnImage`] when nothing says which layers an image has and in which order.
+/// Errors: [`ImageError::NotAnImage`] if no document defines the layers and their order.
 fn archive_format(
     documents: &dyn DocumentStore,
     wanted: &WantedImage<'_>,
@@ -26,13 +26,13 @@ fn archive_format(
     let manifest = find("manifest.json")?;
     let layout = find("oci-layout")?.is_some();
     match manifest {
-        // Docker 25 writes both documents. `docker load` reads manifest.json and skopeo's oci-archive reads the index,
-        // and the user says which of them is meant.
+        // Docker 25 writes both. `docker load` reads manifest.json, skopeo's oci-archive reads the index; the user's
+        // scheme decides.
         Some(manifest) if !layout || wanted.first == PreferredDocument::DockerManifest => {
             Ok(ArchiveFormat::Docker(manifest))
         }
         _ if layout => Ok(ArchiveFormat::Oci),
-        // Layers applied in another order are another image, so their order is never guessed from names or places.
+        // The layer order is never guessed from names or positions: another order is another image.
         _ => Err(ImageError::not_an_image(
             documents.what(),
             "it has neither a manifest.json nor an index.json, so the layer order is unknown",
@@ -40,9 +40,9 @@ fn archive_format(
     }
 }
 
-/// Reads the image that `wanted` names, from whichever documents the archive has.
+/// Reads the wanted image from the documents of an archive.
 ///
-/// Errors: As [`archive_format`] and as the two formats say.
+/// Errors: As [`archive_format`] and the two formats.
 pub(super) fn choose_image(
     documents: &dyn DocumentStore,
     wanted: &WantedImage<'_>,
@@ -54,7 +54,7 @@ pub(super) fn choose_image(
     }
 }
 
-/// The platforms of the image that `wanted` names.
+/// The platforms of the wanted image.
 pub(super) fn list_archive_platforms(
     documents: &dyn DocumentStore,
     wanted: &WantedImage<'_>,
@@ -66,9 +66,9 @@ pub(super) fn list_archive_platforms(
     }
 }
 
-/// Reads the image that `wanted` names from an OCI layout that is no archive.
+/// Reads the wanted image from an OCI layout directory.
 ///
-/// Errors: As the format says.
+/// Errors: Those of the format.
 pub(crate) fn choose_layout_image(
     documents: &dyn DocumentStore,
     kind: SourceKind,
@@ -78,9 +78,9 @@ pub(crate) fn choose_layout_image(
     oci_index::choose_indexed_image(documents, kind, wanted, request)
 }
 
-/// The platforms of the image that `wanted` names in an OCI layout that is no archive.
+/// The platforms of the wanted image in an OCI layout directory.
 ///
-/// Errors: As the format says.
+/// Errors: Those of the format.
 pub(crate) fn list_layout_platforms(
     documents: &dyn DocumentStore,
     wanted: &WantedImage<'_>,

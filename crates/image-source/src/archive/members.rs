@@ -1,6 +1,6 @@
-//! The members of an image archive, one after the other, from a stream or from a file with seeking.
+//! The members of an image archive in order, from a stream or a seekable file.
 //!
-//! Only headers are understood here; what a member is for is decided by who asks.
+//! Only headers are interpreted here; the caller decides what a member is for.
 
 use std::io::{self, BufReader, Read, Seek};
 
@@ -10,50 +10,51 @@ use image_linkage::layer::{HeaderError, HeaderReader, TarItem, TarKind, TarMembe
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
-/// Members of one archive. An image of a thousand layers has some four thousand.
+/// The maximum members of an archive. An image with a thousand layers has about four thousand.
 const MAX_MEMBERS: usize = 100_000;
 
-/// Bytes behind the end of an archive that are read: GNU tar fills up 10 KiB, and `--blocking-factor` makes it megabytes.
+/// The maximum bytes read behind the end of an archive. GNU tar pads to 10 KiB, or to megabytes with
+/// `--blocking-factor`.
 const PADDING: u64 = 64 << 20;
 
-/// Bytes of a header, to whose multiple contents are padded.
+/// The header size in bytes. Contents are padded to multiples of it.
 const BLOCK: u64 = 512;
 
-/// What a header says, as far as an image archive needs it.
+/// The parts of a header needed for image archives.
 pub(crate) struct ArchiveMember {
     pub name: RootPath,
     pub kind: MemberKind,
-    /// Where its content begins in the archive, in bytes.
+    /// The offset of its content in the archive, in bytes.
     pub offset: u64,
     /// The size of its content, in bytes.
     pub size: u64,
 }
 
-/// What a member is, as far as an image archive needs to know.
+/// The type of a member, as far as image archives need it.
 pub(crate) enum MemberKind {
     File,
-    /// A symbolic or hard link to another member.
+    /// A symbolic or hard link.
     Link(RootPath),
-    /// A file whose holes were left out, so that its content is not what the archive stores.
+    /// A sparse file: the stored bytes are not its content.
     Sparse,
     /// A directory or a special file.
     Other,
 }
 
-/// A reader that can pass over bytes.
+/// A reader that can skip bytes.
 pub(crate) trait SkipRead: Read {
-    /// Passes over `bytes` bytes; an end before that is [`io::ErrorKind::UnexpectedEof`].
+    /// Skips `bytes` bytes. An early end is [`io::ErrorKind::UnexpectedEof`].
     fn skip(&mut self, bytes: u64) -> io::Result<()>;
 }
 
-/// A file in which contents are passed over by seeking.
+/// A file whose contents are skipped by seeking.
 pub(crate) struct SeekFile<F> {
     inner: BufReader<F>,
     left: u64,
 }
 
 impl<F: Read + Seek> SeekFile<F> {
-    /// Reads `file`, of `bytes` bytes, from its start.
+    /// Reads `file` of `bytes` bytes from its start.
     pub(crate) fn new(file: F, bytes: u64) -> Self {
         Self {
             inner: BufReader::new(file),
@@ -72,30 +73,30 @@ impl<F: Read + Seek> Read for SeekFile<F> {
 
 impl<F: Read + Seek> SkipRead for SeekFile<F> {
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        // Seeking past the end of a file succeeds, and an archive that was cut short would seem
-        // whole: the bytes are counted.
+        // Seeking past the end succeeds and would hide truncation, so count the bytes.
         let step = i64::try_from(bytes).ok().filter(|_| bytes <= self.left);
         let step = step.ok_or(io::ErrorKind::UnexpectedEof)?;
-        // Within the buffer this is no system call, as headers of small members lie close to each other.
+        // Within the buffer this is no system call; headers of small members are close together.
         self.inner.seek_relative(step)?;
         self.left -= bytes;
         Ok(())
     }
 }
 
-/// A stream in which bytes are passed over by reading them, within `allowance`.
+/// A stream whose bytes are skipped by reading, up to `allowance`.
 pub(crate) struct SkipStream<R> {
     inner: R,
     allowance: u64,
 }
 
 impl<R: Read> SkipStream<R> {
-    /// Reads `inner`; of what is no layer and no document, at most `allowance` bytes.
+    /// Reads `inner`. At most `allowance` bytes that belong to no layer or document are read.
     pub(crate) fn new(inner: R, allowance: u64) -> Self {
         Self { inner, allowance }
     }
 
-    /// Reads what stands behind the end of the archive, so that its writer is not stopped; one without end is.
+    /// Reads the bytes behind the archive's end, so that its writer does not get a broken pipe. Stops if they do not
+    /// end.
     pub(crate) fn drain(&mut self) -> io::Result<()> {
         io::copy(&mut (&mut self.inner).take(PADDING), &mut io::sink()).map(drop)
     }
@@ -109,7 +110,7 @@ impl<R: Read> Read for SkipStream<R> {
 
 impl<R: Read> SkipRead for SkipStream<R> {
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
-        // Passing over means decompressing: a bomb in a member that nobody asks for costs as much time as in a layer.
+        // Skipping requires decompressing, so a bomb in an unused member costs as much as in a layer.
         self.allowance = self.allowance.checked_sub(bytes).ok_or_else(|| {
             io::Error::new(
                 io::ErrorKind::FileTooLarge,
@@ -123,24 +124,24 @@ impl<R: Read> SkipRead for SkipStream<R> {
     }
 }
 
-/// The members of one archive. Reading gives the content of the current member.
+/// The members of an archive. `Read` yields the current member's content.
 pub(crate) struct ArchiveMembers<R> {
     what: String,
     inner: R,
     headers: HeaderReader,
-    /// Bytes of one member's name, and of the name it leads to.
+    /// The maximum bytes of a member's name and of its link target.
     name_limit: usize,
-    /// Bytes of the archive that were consumed.
+    /// The bytes of the archive consumed so far.
     position: u64,
     current: RootPath,
-    /// Bytes of the current member's content that are not read yet, and the padding after it.
+    /// The unread bytes of the current member's content, and its padding.
     content: u64,
     padding: u64,
     count: usize,
 }
 
 impl<R: SkipRead> ArchiveMembers<R> {
-    /// The members of the archive `inner`, which errors name `what`.
+    /// The members of the archive `inner`, which errors call `what`.
     pub(crate) fn new(what: &str, inner: R, limits: &Limits) -> Self {
         Self {
             what: what.to_owned(),
@@ -155,10 +156,10 @@ impl<R: SkipRead> ArchiveMembers<R> {
         }
     }
 
-    /// The next member; `None` at the end of the archive. What was not read of the one before is passed over.
+    /// The next member; `None` at the end of the archive. Skips the rest of the previous one.
     ///
-    /// Errors: [`ImageError::Io`] when the archive cannot be read or is cut short, [`ImageError::NotAnImage`] when it
-    /// is no tar archive or has too many members.
+    /// Errors: [`ImageError::Io`] if the archive is unreadable or truncated, [`ImageError::NotAnImage`] if it is not a
+    /// tar or has too many members.
     pub(crate) fn next(&mut self) -> Result<Option<ArchiveMember>, ImageError> {
         self.pass_content()?;
         loop {
@@ -167,10 +168,9 @@ impl<R: SkipRead> ArchiveMembers<R> {
             match item {
                 Ok(TarItem::End) if self.position == 0 => return Err(self.not_a_tar("it is empty")),
                 Ok(TarItem::End) => return Ok(None),
-                // Two blocks of zeros should end an archive. Some writers do not fill the last block.
+                // Two zero blocks should end an archive. Some writers do not complete the last one.
                 Err(HeaderError::Cut) if self.headers.raw.iter().all(|&byte| byte == 0) => return Ok(None),
-                // As `git archive` writes it in front of all members: it is none itself, and no
-                // reason to refuse the archive.
+                // `git archive` writes one in front. It is not a member.
                 Ok(TarItem::Global) => {}
                 Ok(TarItem::Member(member)) => return self.enter(&member).map(Some),
                 Err(error) => return Err(self.unreadable(error)),
@@ -179,20 +179,20 @@ impl<R: SkipRead> ArchiveMembers<R> {
     }
 
     fn unreadable(&self, error: HeaderError) -> ImageError {
-        // What is no header at all, in a file that is something else.
+        // The first header is invalid: the file is something else.
         let is_none = self.position <= BLOCK;
         match error {
             HeaderError::Read(source) => self.io(source),
-            HeaderError::Cut if self.position < BLOCK => self.not_a_tar("it is no tar archive"),
+            HeaderError::Cut if self.position < BLOCK => self.not_a_tar("it is not a tar archive"),
             HeaderError::Cut => self.cut_short("in the header after"),
-            HeaderError::Damaged(error) if is_none && error == "the checksum is no number" => {
-                self.not_a_tar("it is no tar archive")
+            HeaderError::Damaged(error) if is_none && error == "the checksum is not a number" => {
+                self.not_a_tar("it is not a tar archive")
             }
             HeaderError::Damaged(error) => self.not_a_tar(&error),
         }
     }
 
-    /// The reader below, once no more members are wanted.
+    /// The underlying reader.
     pub(crate) fn into_inner(self) -> R {
         self.inner
     }
@@ -223,7 +223,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
 
     fn pass_content(&mut self) -> Result<(), ImageError> {
         let all = self.content.saturating_add(self.padding);
-        // Sizes are claims of the archive, and two of them together may be more than a number holds.
+        // Sizes are untrusted, and their sum may overflow.
         let position = self.position.checked_add(all);
         self.position = position.ok_or_else(|| self.cut_short("inside"))?;
         self.inner.skip(all).map_err(|error| match error.kind() {
@@ -248,7 +248,7 @@ impl<R: SkipRead> ArchiveMembers<R> {
 
     fn not_a_tar(&self, reason: &str) -> ImageError {
         let reason = match self.headers.raw.first() {
-            // An engine that fails half way ends the archive with its error as JSON.
+            // An engine that fails halfway appends its error as JSON.
             Some(b'{') => format!("{reason}; it goes on with {}", begin(&self.headers.raw)),
             _ => reason.to_owned(),
         };
@@ -269,7 +269,7 @@ impl<R: Read> Read for ArchiveMembers<R> {
             return Ok(0);
         };
         let n = self.inner.read(buf)?;
-        // Ending quietly would pass a member that was cut short as a whole one.
+        // A silent end would let a truncated member pass.
         if n == 0 {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the archive is cut short"));
         }
@@ -283,12 +283,12 @@ fn kind(member: &TarMember) -> MemberKind {
     let target = &member.link;
     match member.kind {
         _ if member.sparse.is_some() => MemberKind::Sparse,
-        // Archives older than ustar mark a directory by the slash at its name's end and by nothing else.
+        // Archives older than ustar mark directories only by a trailing slash.
         TarKind::Regular | TarKind::Unknown(b'7') if !member.name.ends_with(b"/") => MemberKind::File,
-        // A hard link names its target from the archive's root, a symbolic link from its own folder. Docker before 25
-        // saved a layer that two images share as a link to `../ID/layer.tar`.
+        // Hard links are relative to the archive's root, symbolic links to their own directory. Docker before 25 stored
+        // a layer shared by two images as a link to `../ID/layer.tar`.
         TarKind::HardLink => MemberKind::Link(RootPath::new(target)),
-        // An absolute target is one of the archive's own members, and never a file of the host.
+        // An absolute target is a member of the archive, never a host file.
         TarKind::Symlink if target.starts_with(b"/") => MemberKind::Link(RootPath::new(target)),
         TarKind::Symlink => MemberKind::Link(RootPath::new(&member.name).parent().join(target)),
         _ => MemberKind::Other,

@@ -1,8 +1,8 @@
-//! Tar archives that hold an image: what `docker save`, `podman save`, skopeo and `docker buildx` write.
+//! Tar archives of images, as written by `docker save`, `podman save`, skopeo and `docker buildx`.
 //!
-//! A file is scanned once for what it holds and its layers are opened where they lie; what cannot be read
-//! twice (standard input, an engine's answer, a compressed archive) is read in one pass, and its layers are
-//! indexed while they flow by. In both cases the same code chooses the image, from the documents by name.
+//! A file is scanned once, and its layers are opened in place. An archive that cannot be read twice (standard input, an
+//! engine's response, a compressed archive) is read in one pass, and its layers are indexed as they arrive. In both
+//! cases the same code chooses the image from the documents.
 
 mod catalog;
 mod decompressed_archive;

@@ -1,4 +1,4 @@
-//! The image that an OCI image layout holds (image-spec, image-layout.md), in a folder or an archive.
+//! Chooses the image in an OCI image layout (image-spec, image-layout.md), as a directory or archive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -19,16 +19,16 @@ use crate::{config, manifest};
 use image_linkage::digest::Digest;
 use image_linkage::path::RootPath;
 
-/// Indexes in indexes, `index.json` included.
+/// The maximum nesting of indexes, including `index.json`.
 const MAX_DEPTH: usize = 3;
 
-/// Manifests that are looked through for one config: honest archives have a few dozen, with those of attestations.
+/// The maximum manifests examined for one config. Real archives have a few dozen, including attestations.
 const MAX_MANIFESTS: usize = 1_000;
 
-/// Reads the image that `wanted` names from the layout in `documents`; its index is there.
+/// Reads the wanted image from the layout in `documents`, which has an index.
 ///
-/// Errors: [`ImageError::NotFound`] for an unknown tag, [`ImageError::Reference`] when several images are there and
-/// none was named, else what [`manifest`] and [`documents`] say.
+/// Errors: [`ImageError::NotFound`] for an unknown tag, [`ImageError::Reference`] if there are several images and no
+/// name, otherwise those of [`manifest`] and [`documents`].
 pub(crate) fn choose_indexed_image(
     documents: &dyn DocumentStore,
     kind: SourceKind,
@@ -43,7 +43,7 @@ pub(crate) fn choose_indexed_image(
     image(documents, kind, wanted, found, request)
 }
 
-/// The platforms of the images that `wanted` names.
+/// The platforms of the wanted images.
 pub(super) fn list_indexed_platforms(
     documents: &dyn DocumentStore,
     wanted: &WantedImage<'_>,
@@ -59,7 +59,7 @@ pub(super) fn list_indexed_platforms(
     }
 }
 
-/// The image of one manifest.
+/// Builds the image of one manifest.
 fn image(
     documents: &dyn DocumentStore,
     kind: SourceKind,
@@ -102,7 +102,7 @@ struct LayoutFile {
     image_layout_version: String,
 }
 
-/// Checks the `oci-layout` file, which says that this is a layout and of which version.
+/// Checks the `oci-layout` file and its version.
 fn check_version(documents: &dyn DocumentStore, request: &OpenRequest<'_>) -> Result<(), ImageError> {
     let not_a_layout = |reason: String| ImageError::not_an_image(documents.what(), reason);
     let name = RootPath::from("oci-layout");
@@ -110,7 +110,7 @@ fn check_version(documents: &dyn DocumentStore, request: &OpenRequest<'_>) -> Re
         .ok_or_else(|| not_a_layout("it has no oci-layout file".to_owned()))?;
     let file: LayoutFile = serde_json::from_slice(&bytes)
         .map_err(|error| not_a_layout(format!("its oci-layout file cannot be read: {error}")))?;
-    // A later 1.x may add files and must not change those that are read here.
+    // A later 1.x may add files but must not change existing ones.
     if file.image_layout_version.starts_with("1.") {
         return Ok(());
     }
@@ -120,7 +120,7 @@ fn check_version(documents: &dyn DocumentStore, request: &OpenRequest<'_>) -> Re
     )))
 }
 
-/// The descriptors of `index.json`.
+/// The descriptors in `index.json`.
 fn index(documents: &dyn DocumentStore, request: &OpenRequest<'_>) -> Result<Vec<Descriptor>, ImageError> {
     let name = RootPath::from("index.json");
     let bytes = documents::find_document(documents, &name, None, None, request.limits().document)?
@@ -135,7 +135,7 @@ fn index(documents: &dyn DocumentStore, request: &OpenRequest<'_>) -> Result<Vec
     }
 }
 
-/// The descriptors that carry the wanted name, or all of them when nothing was named and all have one name.
+/// The descriptors with the wanted name. Without a name, all descriptors if they share one name.
 fn named(what: &str, index: &[Descriptor], wanted: &WantedImage<'_>) -> Result<Vec<Descriptor>, ImageError> {
     let candidates: Vec<&Descriptor> = match wanted.name {
         Some(name) => index.iter().filter(|descriptor| is_named(descriptor, name)).collect(),
@@ -144,16 +144,16 @@ fn named(what: &str, index: &[Descriptor], wanted: &WantedImage<'_>) -> Result<V
     let names: BTreeSet<&str> = candidates.iter().filter_map(|d| full_name(d)).collect();
     match wanted.name {
         Some(name) if candidates.is_empty() => Err(name_not_found(what, name, index.iter().filter_map(full_name))),
-        // Several descriptors of one name are one image for several platforms, as tools write that make no inner index.
+        // Several descriptors with the same name are one multi-platform image; some tools write no nested index.
         _ if names.len() > 1 => Err(wanted.ambiguous(names.into_iter())),
         _ => Ok(candidates.into_iter().cloned().collect()),
     }
 }
 
-/// Whether `name` is the tag, the full name or the digest of `descriptor`.
+/// Whether `name` is the descriptor's tag, full name or digest.
 fn is_named(descriptor: &Descriptor, name: &str) -> bool {
     let annotations = ["org.opencontainers.image.ref.name", "io.containerd.image.name"];
-    // By the tool that wrote it, ref.name holds the tag alone or the whole name.
+    // Depending on the tool, ref.name contains only the tag or the full name.
     descriptor.digest.as_ref() == name
         || annotations
             .iter()
@@ -161,8 +161,8 @@ fn is_named(descriptor: &Descriptor, name: &str) -> bool {
             .any(|found| found == name || tag(found) == Some(name) || wanted_image::same_name(found, name))
 }
 
-/// The most complete name of `descriptor`. Docker and containerd write only the tag into the annotation of
-/// the specification, and the whole name into their own.
+/// The most complete name of a descriptor. Docker and containerd write only the tag to the standard annotation and the
+/// full name to their own.
 fn full_name(descriptor: &Descriptor) -> Option<&str> {
     annotation(descriptor, "io.containerd.image.name")
         .or_else(|| annotation(descriptor, "org.opencontainers.image.ref.name"))
@@ -173,14 +173,14 @@ fn annotation<'a>(descriptor: &'a Descriptor, key: &str) -> Option<&'a str> {
     annotations.get(key).map(String::as_str)
 }
 
-/// The tag of a full name.
+/// The tag in a full name.
 fn tag(name: &str) -> Option<&str> {
     name.rsplit_once(':')
         .map(|(_, tag)| tag)
         .filter(|tag| !tag.contains('/'))
 }
 
-/// The document that a descriptor names, verified, and its name in the archive.
+/// Reads and verifies a descriptor's document. Also returns its name in the archive.
 fn read_blob(
     documents: &dyn DocumentStore,
     descriptor: &Descriptor,
@@ -197,7 +197,7 @@ fn read_blob(
     Ok((name, bytes))
 }
 
-/// The config that a descriptor names, as it is stored and as it is read.
+/// Reads a descriptor's config: raw and parsed.
 fn read_config(
     documents: &dyn DocumentStore,
     descriptor: &Descriptor,
@@ -209,15 +209,14 @@ fn read_config(
     Ok((bytes, platform, config))
 }
 
-/// Follows `choose` from the images that `wanted` names, through indexes in indexes, to one manifest,
-/// unless it breaks off.
+/// Applies `choose` from the wanted images through nested indexes down to one manifest, unless it breaks.
 fn find_manifest<B>(
     documents: &dyn DocumentStore,
     wanted: &WantedImage<'_>,
     request: &OpenRequest<'_>,
     choose: impl Fn(&str, &[Descriptor]) -> Result<ControlFlow<B, Descriptor>, ImageError>,
 ) -> Result<ControlFlow<B, FoundManifest>, ImageError> {
-    // Before the index: an index.json alone may belong to anything.
+    // Check this first: an index.json alone may belong to anything.
     check_version(documents, request)?;
     let index = index(documents, request)?;
     let candidates = named(documents.what(), &index, wanted)?;
@@ -252,10 +251,10 @@ fn find_manifest<B>(
     ))
 }
 
-/// The one manifest of the layout whose config is `config`; `None` where there is none, or more than one.
+/// The only manifest with this `config`; `None` if there is none or several.
 ///
-/// An archive of Docker 25 or later lists its images in `manifest.json` too, and may leave out manifests and
-/// indexes of other platforms: what cannot be read here is passed over.
+/// Docker 25 and later also list images in `manifest.json` and may omit manifests and indexes of other platforms, so
+/// unreadable ones are skipped.
 pub(super) fn manifest_of_config(
     documents: &dyn DocumentStore,
     config: &Digest,
@@ -269,24 +268,23 @@ pub(super) fn manifest_of_config(
     let mut seen = BTreeSet::new();
     let mut found: Option<FoundManifest> = None;
     while let Some((descriptor, depth)) = queue.pop() {
-        // An index may name itself, or the same manifest under many tags.
+        // An index may contain itself, or the same manifest under many tags.
         if !seen.insert(descriptor.digest.clone()) || seen.len() > MAX_MANIFESTS {
             continue;
         }
         let (digest, size) = (descriptor.digest, descriptor.size);
-        // One digest that makes no safe path ends the search: nothing that such an index says is believed.
+        // A digest that yields no safe path makes the index untrustworthy: stop.
         let name = blob_name(documents.what(), &digest).ok()?;
         let limit = request.limits().document;
         let Ok(Some(bytes)) =
-            // What is missing is passed over: `docker save --platform` lists platforms whose blobs it leaves out.
+            // Skip missing blobs: `docker save --platform` lists platforms but omits their blobs.
             documents::find_document(documents, &name, Some(&digest), Some(size), limit)
         else {
             continue;
         };
         match manifest::read_manifest("", &bytes) {
             Ok(manifest::ManifestDocument::Manifest(manifest)) if manifest.config.digest == *config => {
-                // Two manifests of one config differ in how their layers are compressed, and which was
-                // meant is not known.
+                // Two manifests with the same config differ in layer compression. Which one was meant is unknown.
                 if found.is_some() {
                     return None;
                 }

@@ -1,7 +1,7 @@
-//! Archives read in one pass: members come in any order, and `manifest.json` may come last.
+//! Archives read in one pass. Members come in any order, and `manifest.json` may be last.
 //!
-//! What may be a layer is indexed while it flows by, what may be a document is kept; which of them make up
-//! the image is known only at the end.
+//! Possible layers are indexed as they arrive, and possible documents are kept. Which of them form the image is known
+//! only at the end.
 
 use std::io::{Cursor, Read};
 
@@ -22,24 +22,23 @@ use image_linkage::layer::{self, ExpectedBlob, LayerError, LayerIndex, is_tar};
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
-/// Bytes of a member that are looked at to see what it is: one tar header.
+/// The bytes examined to recognize a member: one tar header.
 const PEEK: u64 = 512;
 
-/// What a member of the stream was.
+/// The content of a passed member.
 enum MemberContent {
     Document(Vec<u8>),
     Layer(Box<Result<LayerIndex, LayerError>>),
     Sparse,
 }
 
-/// What was kept of the stream.
+/// The kept parts of the stream.
 type PassedMembers = MemberCatalog<MemberContent>;
 
-/// Reads an archive from `reader`, named `what` in errors, to its end, and returns the image that `wanted`
-/// names with its layers indexed.
+/// Reads an archive from `reader` to its end and returns the wanted image with indexed layers. Errors call it `what`.
 ///
-/// Errors: [`ImageError::Io`] when the stream breaks off or is cut short, [`ImageError::Layer`] when a layer of the
-/// image is damaged, else what is wrong with the archive. Damage in what the image does not use is no error.
+/// Errors: [`ImageError::Io`] if the stream breaks off or is truncated, [`ImageError::Layer`] if a layer of the image
+/// is damaged, otherwise problems of the archive. Damage in unused members is ignored.
 pub fn open_stream(
     what: &str,
     reader: impl Read + Send,
@@ -62,7 +61,7 @@ pub fn open_stream(
     })
 }
 
-/// Reads an archive from `reader` to its end and gives the platforms of the image that `wanted` names.
+/// Reads an archive from `reader` to its end and returns the platforms of the wanted image.
 pub(crate) fn list_stream_platforms(
     what: &str,
     reader: impl Read + Send,
@@ -77,13 +76,13 @@ fn pass_whole(what: &str, reader: impl Read + Send, request: &OpenRequest<'_>) -
     let stream = SkipStream::new(plain, request.limits().layer_bytes);
     let mut members = ArchiveMembers::new(what, stream, request.limits());
     let passed = pass(what, &mut members, request)?;
-    // What stands behind the end marks is read as well: `docker save` would report a broken pipe.
+    // Read the bytes behind the end markers, too: otherwise `docker save` reports a broken pipe.
     let drained = members.into_inner().drain();
     drained.map_err(ImageError::io(what))?;
     Ok(passed)
 }
 
-/// Reads all members and keeps what may be needed of them.
+/// Reads all members and keeps those that may be needed.
 fn pass<R: Read + Send>(
     what: &str,
     members: &mut ArchiveMembers<SkipStream<R>>,
@@ -101,7 +100,7 @@ fn pass<R: Read + Send>(
             MemberKind::File => {
                 let mut start = peek(what, members)?;
                 if is_document(&start, member.size, limits) {
-                    // Documents are held until the end: an archive of many small ones could fill the memory.
+                    // Documents stay in memory until the end. Many small ones could exhaust it.
                     kept += member.size;
                     if kept > limits.kept_total {
                         return Err(ImageError::TooLarge {
@@ -112,13 +111,12 @@ fn pass<R: Read + Send>(
                     read_on(what, &mut *members, &mut start)?;
                     passed.store(member.name, MemberContent::Document(start));
                 } else if may_be_layer(&member.name, &start) {
-                    // Counted as they come: which of them the image uses is known from manifest.json, and
-                    // that may come last.
+                    // Count every layer: manifest.json, which tells the used ones, may come last.
                     if layers == limits.layers {
                         return Err(too_many_layers(what, limits.layers));
                     }
                     let blob = Cursor::new(start).chain(&mut *members);
-                    // Kept even if it failed: damage in a layer that the wanted image does not use is no error.
+                    // Keep a failed index, too: damage in an unused layer is not an error.
                     let index = index(&member.name, blob, member.size, layers, request, &budget);
                     if let Ok(index) = &index {
                         budget.count(what, index)?;
@@ -139,7 +137,7 @@ fn too_many_layers(what: &str, limit: usize) -> ImageError {
     )
 }
 
-/// Indexes one member as a layer.
+/// Indexes a member as a layer.
 fn index(
     name: &RootPath,
     blob: impl Read + Send,
@@ -148,7 +146,7 @@ fn index(
     request: &OpenRequest<'_>,
     budget: &ImageBudget<'_>,
 ) -> Result<LayerIndex, LayerError> {
-    // Only the name of a blob says what it should be. The config's diff ids are compared when all has passed.
+    // Only a blob's name tells the expected digest. Diff IDs are compared at the end.
     let stated = digest_of_name(name);
     let expected = ExpectedBlob {
         digest: stated.as_ref(),
@@ -167,7 +165,7 @@ fn index(
     index
 }
 
-/// The start of the current member.
+/// The first bytes of the current member.
 fn peek(what: &str, members: &mut impl Read) -> Result<Vec<u8>, ImageError> {
     let mut start = Vec::new();
     read_on(what, members.take(PEEK), &mut start)?;
@@ -179,30 +177,29 @@ fn read_on(what: &str, mut reader: impl Read, bytes: &mut Vec<u8>) -> Result<(),
     read.map(drop).map_err(ImageError::io(what))
 }
 
-/// Whether a member is a JSON document of a size that is read: it begins like one, and is no tar archive
-/// whose first name does.
+/// Whether a member is a JSON document within the size limit, and not a tar whose first name looks like one.
 fn is_document(start: &[u8], bytes: u64, limits: &Limits) -> bool {
     let first = start.iter().find(|byte| !byte.is_ascii_whitespace());
-    // By content and not by name: configs are called `HEX.json`, `sha256:HEX` or `blobs/sha256/HEX`.
+    // Decide by content: configs are named `HEX.json`, `sha256:HEX` or `blobs/sha256/HEX`.
     matches!(first, Some(b'{' | b'[')) && bytes <= limits.document && !is_tar(start)
 }
 
-/// Whether a member that is no document may be a layer, by its place or by its first bytes.
+/// Whether a member may be a layer, by its path or its first bytes.
 fn may_be_layer(name: &RootPath, start: &[u8]) -> bool {
-    // By its place first: a layer that is damaged at its start has to be reported, not passed over.
+    // Check the path first: a layer that is damaged at its start must be reported, not skipped.
     name.as_bytes().starts_with(b"blobs/")
         || name.as_bytes().ends_with(b".tar")
         || Compression::of(start) != Compression::None
         || is_tar(start)
 }
 
-/// Takes the indexes of the image's layers, compared with what the manifest and the config say of them.
+/// Takes the indexes of the image's layers and compares them with manifest and config.
 fn collect(
     passed: &mut PassedMembers,
     names: &[RootPath],
     layers: &mut [LayerDescriptor],
 ) -> Result<Vec<LayerIndex>, ImageError> {
-    // All names are followed before the first index is taken out: two of them may lead to one stored layer.
+    // Resolve all names before taking the first index: two names may lead to the same layer.
     let mut stored = Vec::with_capacity(names.len());
     for name in names {
         let found = passed.follow(name)?;
@@ -210,7 +207,7 @@ fn collect(
     }
     let mut indexes: Vec<LayerIndex> = Vec::with_capacity(names.len());
     for (at, (name, layer)) in stored.iter().zip(layers).enumerate() {
-        // An image may have the same layer twice, which the archive then holds once.
+        // An image may contain the same layer twice.
         let earlier = stored.iter().take(at).position(|other| other == name);
         let index = match earlier.and_then(|earlier| indexes.get(earlier)) {
             Some(index) => index.clone(),
@@ -236,9 +233,9 @@ fn take(passed: &mut PassedMembers, name: &RootPath) -> Result<LayerIndex, Image
     }
 }
 
-/// Compares what was read with what the descriptor says.
+/// Compares an index with its descriptor.
 fn compare(what: &str, layer: &LayerDescriptor, index: &LayerIndex) -> Result<(), ImageError> {
-    // The size first: of a layer that was cut short, it says more than two digests that differ.
+    // Compare the size first: for a truncated layer it says more than different digests.
     if let Some(expected) = layer.size.filter(|&size| size != index.compressed_bytes) {
         return Err(ImageError::Size {
             what: what.to_owned(),
@@ -252,7 +249,7 @@ fn compare(what: &str, layer: &LayerDescriptor, index: &LayerIndex) -> Result<()
 
 fn same_digest(what: &str, expected: Option<&Digest>, found: &Digest) -> Result<(), ImageError> {
     match expected {
-        // Docker before 25 states no digest of a blob, and then the diff id alone has to fit.
+        // Docker before 25 has no blob digests. Then only the diff ID is compared.
         Some(expected) if expected != found => Err(ImageError::Digest {
             what: what.to_owned(),
             expected: expected.clone(),
@@ -273,7 +270,9 @@ impl DocumentStore for PassedMembers {
             Some(MemberContent::Document(bytes)) => {
                 return Ok(Some((Box::new(&**bytes), bytes.len() as u64)));
             }
-            Some(MemberContent::Layer(_)) => "it is no JSON document within the limit of bytes (document)".to_owned(),
+            Some(MemberContent::Layer(_)) => {
+                "it is not a JSON document within the limit of bytes (document)".to_owned()
+            }
             Some(MemberContent::Sparse) => sparse_reason(name),
         };
         Err(ImageError::not_an_image(name_member(self, name), reason))

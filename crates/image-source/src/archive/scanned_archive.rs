@@ -1,4 +1,4 @@
-//! Archives on disk: scanned once for what they hold, then read where it lies.
+//! Archives on disk: scanned once, then read in place.
 #![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
 
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::source::{BlobStore, KeepFile, OpenRequest, OpenedImage, OpenedLayers}
 use image_linkage::limits::Limits;
 use image_linkage::path::RootPath;
 
-/// Where a member's content lies in the file.
+/// The position of a member's content in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileRange {
     offset: u64,
@@ -28,24 +28,23 @@ pub(crate) struct FileRange {
 
 impl FileRange {
     fn open(self, path: &Path) -> io::Result<Take<File>> {
-        // Opened anew for each blob: layers are read by several threads, which must not share one position.
+        // Open the file for each blob: threads that read layers must not share a position.
         let mut file = File::open(path)?;
         file.seek(SeekFrom::Start(self.offset))?;
         Ok(file.take(self.bytes))
     }
 }
 
-/// An archive of which every header was read and no content.
+/// An archive after reading all headers and no content.
 struct ScannedArchive<'a> {
     path: &'a Path,
-    /// `None` for a sparse file, whose content is not what is stored.
+    /// `None` for a sparse file.
     catalog: MemberCatalog<Option<FileRange>>,
 }
 
-/// Opens the image that `wanted` names from the archive at `path`. A file that is compressed as a whole, or
-/// is no regular file, is read in one pass.
+/// Opens the wanted image in the archive at `path`. A compressed or non-regular file is read in one pass.
 ///
-/// Errors: [`ImageError::Io`] when the file cannot be read or is cut short, else what is wrong with the archive.
+/// Errors: [`ImageError::Io`] if the file is unreadable or truncated, otherwise problems of the archive.
 pub(crate) fn open_file(
     path: &Path,
     wanted: &WantedImage<'_>,
@@ -57,10 +56,10 @@ pub(crate) fn open_file(
     }
 }
 
-/// Opens the image so that its layers can be opened more than once: what would be read in one pass is given to `keep`,
-/// decompressed, and opened from there.
+/// Opens the image so that its layers can be read repeatedly. A one-pass archive is stored decompressed with `keep`
+/// first.
 ///
-/// Errors: As [`open_file`], and what `keep` gives.
+/// Errors: As [`open_file`], and those of `keep`.
 pub(crate) fn open_reopenable_file(
     path: &Path,
     wanted: &WantedImage<'_>,
@@ -69,7 +68,7 @@ pub(crate) fn open_reopenable_file(
 ) -> Result<OpenedImage, ImageError> {
     match find_archive(path, request.limits())? {
         StoredArchive::Stream(file) => {
-            // Kept decompressed: as it is, it would again be an archive that can only be read in one pass.
+            // Store it decompressed: otherwise it would still be a one-pass archive.
             let kept = keep(&mut DecompressedArchive::new(file, request.limits()))?;
             open_file(&kept, wanted, request)
         }
@@ -77,7 +76,7 @@ pub(crate) fn open_reopenable_file(
     }
 }
 
-/// The platforms of the image that `wanted` names in the archive at `path`.
+/// The platforms of the wanted image in the archive at `path`.
 pub(crate) fn list_file_platforms(
     path: &Path,
     wanted: &WantedImage<'_>,
@@ -92,9 +91,9 @@ pub(crate) fn list_file_platforms(
     }
 }
 
-/// How an archive on disk can be read.
+/// The ways to read an archive on disk.
 enum StoredArchive<'a> {
-    /// Once, from its start: it is compressed as a whole, or no regular file.
+    /// Only once from its start: compressed or not a regular file.
     Stream(File),
     Scanned(ScannedArchive<'a>),
 }
@@ -110,7 +109,7 @@ fn find_archive<'a>(path: &'a Path, limits: &Limits) -> Result<StoredArchive<'a>
             "it is a folder; name it as oci:DIR or rootfs:DIR",
         ));
     }
-    // Looking at the first bytes of a pipe would take them away.
+    // Peeking at a pipe would consume its bytes.
     if !metadata.is_file() {
         return Ok(StoredArchive::Stream(file));
     }
@@ -160,22 +159,21 @@ fn scan(what: &str, file: File, bytes: u64, limits: &Limits) -> Result<MemberCat
             MemberKind::File => catalog.store(member.name, Some(range)),
             MemberKind::Sparse => catalog.store(member.name, None),
             MemberKind::Link(target) => catalog.link(member.name, target),
-            // Directories are of no use here, and devices have no place in an image archive.
+            // Directories and devices have no use in an image archive.
             MemberKind::Other => {}
         }
     }
     Ok(catalog)
 }
 
-/// Finds the layer's bytes and fills in their size. A foreign layer may be missing.
+/// Finds a layer's bytes and sets its size. A foreign layer may be missing.
 fn locate(
     archive: &ScannedArchive<'_>,
     name: &RootPath,
     layer: &mut LayerDescriptor,
 ) -> Result<Option<FileRange>, ImageError> {
     let range = match archive.catalog.get(name)? {
-        // Bytes that may not be distributed are left out by those who save an image, and are not missed
-        // before they are read.
+        // Non-distributable layers are omitted on save. Their absence matters only when they are read.
         None if layer.is_foreign() => return Ok(None),
         None => return Err(missing_member(archive.what(), name)),
         Some(range) => range.ok_or_else(|| sparse(archive, name))?,
@@ -187,7 +185,7 @@ fn locate(
             found: range.bytes,
         }),
         _ => {
-            // Docker before 25 states no sizes; with this one the layer's end is checked and its progress shown.
+            // Docker before 25 declares no sizes. The real size is used to verify the end and show progress.
             layer.size = Some(range.bytes);
             Ok(Some(range))
         }
@@ -213,18 +211,18 @@ impl DocumentStore for ScannedArchive<'_> {
     }
 }
 
-/// The layers of one image in an archive on disk.
+/// The layers of an image in an archive on disk.
 struct FileBlobs {
     path: PathBuf,
     layers: Vec<LayerDescriptor>,
-    /// One per layer, in the same order; `None` for a foreign layer that is not in the archive.
+    /// One range per layer; `None` for an omitted foreign layer.
     ranges: Vec<Option<FileRange>>,
 }
 
 impl BlobStore for FileBlobs {
     fn open(&self, layer: &LayerDescriptor) -> Result<Box<dyn Read + Send>, ImageError> {
         let what = self.path.display().to_string();
-        // Layers that are equal in all fields have one diff id: the first of them gives the right bytes for all.
+        // Equal descriptors have the same diff ID, so the first one has the right bytes for all.
         let position = self.layers.iter().position(|known| known == layer);
         let range = position.and_then(|at| self.ranges.get(at).copied().flatten());
         let Some(range) = range else {

@@ -1,4 +1,4 @@
-//! Which image of an archive is wanted, how names are compared, and what is said where none fits.
+//! The wanted image in an archive, name comparison, and errors for missing names.
 
 use image_linkage::path::RootPath;
 
@@ -8,25 +8,25 @@ use crate::registry_reference::RegistryReference;
 use crate::source::ImageDocuments;
 use crate::source_kind::SourceKind;
 
-/// Which image of an archive is asked for, and by whom.
+/// The wanted image in an archive.
 #[derive(Debug, Clone, Copy)]
 pub struct WantedImage<'a> {
-    /// The reference as the user wrote it, for errors and reports.
+    /// The reference as written by the user, for errors and reports.
     pub reference: &'a str,
-    /// The name, tag, digest or id of the image; needed only when there are several.
+    /// The name, tag, digest or ID of the image. Needed only if there are several.
     pub name: Option<&'a str>,
-    /// The kind of source that is reported for an image found through `manifest.json`.
+    /// The reported source kind for an image found through `manifest.json`.
     pub docker: SourceKind,
-    /// Which of the two documents is believed first where an archive has both.
+    /// The preferred document if an archive has both.
     pub first: PreferredDocument,
 }
 
-/// The document that says which images there are.
+/// The document that lists the images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PreferredDocument {
-    /// `manifest.json`, as `docker load` reads.
+    /// `manifest.json`, read by `docker load`.
     DockerManifest,
-    /// `index.json`, as the image-spec says.
+    /// `index.json`, defined by image-spec.
     OciIndex,
 }
 
@@ -39,7 +39,7 @@ impl WantedImage<'_> {
     }
 }
 
-/// The error for a name that no image of the archive has.
+/// The error for an unknown image name.
 pub(super) fn name_not_found<'a>(what: &str, name: &str, there: impl Iterator<Item = &'a str>) -> ImageError {
     let there = listed(there);
     ImageError::NotFound(format!("{what} has no image {name:?}; it has {there}"))
@@ -50,7 +50,7 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut names: Vec<String> = names
         .map(|name| image_linkage::escape::escape_bytes(name.as_bytes()))
         .collect();
-    // An archive may hold hundreds of images, and a hostile one a million names.
+    // An archive may have hundreds of images, a hostile one a million names.
     let more = names.len().saturating_sub(20);
     names.truncate(20);
     if more > 0 {
@@ -62,11 +62,11 @@ fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.join(", ")
 }
 
-/// An image and the member that holds each of its layers.
+/// An image and the archive members of its layers.
 pub(crate) struct ChosenImage {
     pub image: Image,
     pub documents: ImageDocuments,
-    /// One member per layer, in the same order.
+    /// One member per layer, in order.
     pub members: Vec<RootPath>,
 }
 
@@ -78,10 +78,10 @@ pub(super) fn sparse_reason(name: &RootPath) -> String {
     )
 }
 
-/// Whether two names mean one image, once Docker Hub's defaults are filled in.
+/// Whether two names refer to the same image after applying Docker Hub's defaults.
 pub(super) fn same_name(one: &str, other: &str) -> bool {
     let whole = |name: &str| name.parse::<RegistryReference>().map(|reference| reference.to_string());
-    // As written first: `<none>:<none>` is no reference, and still the name by which an archive lists an image.
+    // Compare literally first: `<none>:<none>` is not a valid reference but may be an image's name.
     one == other
         || match (whole(one), whole(other)) {
             (Ok(one), Ok(other)) => one == other,

@@ -1,4 +1,4 @@
-//! Where an engine listens, and how it is asked.
+//! Locates an engine and sends requests to it.
 #![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
 
 use std::fs;
@@ -17,20 +17,20 @@ use crate::image_error::ImageError;
 use crate::small_file::read_small_file;
 use image_linkage::escape;
 
-/// The environment variables that say where an engine listens; an empty value counts as none.
+/// The environment variables that locate an engine. An empty value counts as unset.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EngineEnvironment {
     /// `DOCKER_HOST`: an address such as `unix:///run/docker.sock` or `tcp://HOST:PORT`.
     pub docker_host: Option<String>,
-    /// `DOCKER_TLS_VERIFY`: any value asks for TLS.
+    /// `DOCKER_TLS_VERIFY`: any value enables TLS.
     pub docker_tls_verify: Option<String>,
-    /// `DOCKER_CERT_PATH`, the folder of `ca.pem`, `cert.pem` and `key.pem`.
+    /// `DOCKER_CERT_PATH`, the directory of `ca.pem`, `cert.pem` and `key.pem`.
     pub docker_cert_path: Option<PathBuf>,
-    /// `CONTAINER_HOST`, Podman's own, in the same form.
+    /// `CONTAINER_HOST`, Podman's counterpart, in the same form.
     pub container_host: Option<String>,
-    /// `XDG_RUNTIME_DIR`, below which engines without root listen.
+    /// `XDG_RUNTIME_DIR`, which contains the sockets of rootless engines.
     pub xdg_runtime_dir: Option<PathBuf>,
-    /// `HOME`, below which Docker Desktop listens and certificates lie.
+    /// `HOME`, which contains Docker Desktop's socket and certificates.
     pub home: Option<PathBuf>,
 }
 
@@ -48,7 +48,7 @@ impl EngineEnvironment {
         }
     }
 
-    /// The host that is named for `brand`.
+    /// The configured host of `brand`.
     fn host(&self, brand: EngineKind) -> Option<&str> {
         match brand {
             EngineKind::Docker => self.docker_host.as_deref(),
@@ -56,11 +56,10 @@ impl EngineEnvironment {
         }
     }
 
-    /// The sockets at which `brand` listens by itself, in the order in which they are tried.
+    /// The default sockets of `brand`, in the order tried.
     fn sockets(&self, brand: EngineKind) -> Vec<PathBuf> {
         let runtime = self.xdg_runtime_dir.as_ref();
-        // As Docker's contexts are not read, the sockets of its rootless mode and of Docker Desktop are
-        // looked for by name.
+        // Docker contexts are not read, so try the sockets of rootless Docker and Docker Desktop by name.
         let home = self.home.as_ref();
         match brand {
             EngineKind::Docker => [
@@ -68,7 +67,7 @@ impl EngineEnvironment {
                 runtime.map(|dir| dir.join("docker.sock")),
                 home.map(|dir| dir.join(".docker/run/docker.sock")),
             ],
-            // A user's own service comes before root's, whose socket takes rights to open.
+            // A user's own service comes before root's, whose socket may not be accessible.
             EngineKind::Podman => [
                 runtime.map(|dir| dir.join("podman/podman.sock")),
                 Some(PathBuf::from("/run/podman/podman.sock")),
@@ -81,7 +80,7 @@ impl EngineEnvironment {
     }
 }
 
-/// Where an engine listens.
+/// The address of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum EngineEndpoint {
     Socket(PathBuf),
@@ -89,18 +88,18 @@ enum EngineEndpoint {
     Tls(String),
 }
 
-/// An engine that can be asked.
+/// A connection to an engine.
 pub(super) struct EngineConnection {
-    /// What errors call it.
+    /// The engine's name in errors.
     pub what: String,
-    /// Whether it listens on a socket of this machine.
+    /// Whether it is a local socket.
     pub is_local: bool,
     brand: EngineKind,
     base: String,
     client: Client,
 }
 
-/// Finds the engine of `brand` and prepares to ask it; nothing is sent yet.
+/// Locates the engine of `brand` and prepares a client. Sends nothing.
 pub(super) fn connect_engine(
     brand: EngineKind,
     environment: &EngineEnvironment,
@@ -109,19 +108,19 @@ pub(super) fn connect_engine(
     let (shown, base) = match &endpoint {
         EngineEndpoint::Socket(path) => (
             format!("unix://{}", path.display()),
-            // HTTP wants a host in each request; over a socket the name is never looked up.
+            // HTTP requires a host name; it is never resolved for a socket.
             "http://engine".to_owned(),
         ),
         EngineEndpoint::Tcp(address) => (format!("tcp://{address}"), format!("http://{address}")),
         EngineEndpoint::Tls(address) => (format!("tcp://{address}"), format!("https://{address}")),
     };
     let what = format!("{} at {shown}", brand.name());
-    // An engine writes all layers to its disk before it sends the first byte: only connecting is timed.
+    // An engine writes all layers to disk before it sends the first byte, so only connecting has a timeout.
     let builder = client_builder()
         .timeout(None)
         .connect_timeout(Duration::from_secs(20))
         .no_proxy();
-    // Where no TLS is spoken, a machine without certificates is as good as any.
+    // Without TLS, do not require system certificates.
     let builder = match &endpoint {
         EngineEndpoint::Socket(path) => builder.unix_socket(path.as_path()).tls_certs_only([]),
         EngineEndpoint::Tcp(_) => builder.tls_certs_only([]),
@@ -139,11 +138,11 @@ pub(super) fn connect_engine(
     })
 }
 
-/// Where the engine listens: as its variable says, else at the first usual socket that is there.
+/// The engine's address: the configured one, otherwise the first existing default socket.
 fn endpoint(brand: EngineKind, environment: &EngineEnvironment) -> Result<EngineEndpoint, ImageError> {
     let Some(host) = environment.host(brand) else {
         let sockets = environment.sockets(brand);
-        // Only whether it is there: whether this user may open it shows when it is asked, with advice of its own.
+        // Check only existence. Missing permission is reported on the first request, with advice.
         let there = sockets.iter().find(|path| fs::metadata(path).is_ok());
         return there.cloned().map(EngineEndpoint::Socket).ok_or_else(|| {
             let looked: Vec<String> = sockets.iter().map(|p| p.display().to_string()).collect();
@@ -160,7 +159,7 @@ fn endpoint(brand: EngineKind, environment: &EngineEnvironment) -> Result<Engine
         Some(("unix", path)) => Ok(EngineEndpoint::Socket(path.into())),
         Some(("tcp" | "http", address)) if !tls => Ok(EngineEndpoint::Tcp(address.trim_end_matches('/').to_owned())),
         Some(("tcp" | "https", address)) => Ok(EngineEndpoint::Tls(address.trim_end_matches('/').to_owned())),
-        // Docker runs the user's ssh for this; an audit starts no programs but credential helpers.
+        // Docker runs ssh for this. An audit starts no programs except credential helpers.
         Some(("ssh", _)) => Err(ImageError::Remote(format!(
             "{}={host} needs ssh, which is not supported; pipe the image instead: {} save IMAGE | cupti-audit -",
             brand.variable(),
@@ -173,7 +172,7 @@ fn endpoint(brand: EngineKind, environment: &EngineEnvironment) -> Result<Engine
     }
 }
 
-/// The client certificate and the authority of `DOCKER_CERT_PATH`, by default `~/.docker`, as Docker does.
+/// Adds the client certificate and CA from `DOCKER_CERT_PATH`, by default `~/.docker`, as Docker does.
 fn with_certificates(builder: ClientBuilder, environment: &EngineEnvironment) -> Result<ClientBuilder, ImageError> {
     let folder = environment
         .docker_cert_path
@@ -190,10 +189,10 @@ fn with_certificates(builder: ClientBuilder, environment: &EngineEnvironment) ->
         ))
     };
     let authority = Certificate::from_pem_bundle(&pem("ca.pem")?).map_err(unusable)?;
-    // A PEM file may end without a line break, and two markers on one line would not be read.
+    // A PEM file may lack a final line break, and two markers on one line are invalid.
     let identity = [pem("cert.pem")?, b"\n".to_vec(), pem("key.pem")?].concat();
     let identity = Identity::from_pem(&identity).map_err(unusable)?;
-    // That authority alone: who holds a public certificate is not for that reason the user's engine.
+    // Trust only this CA: a public certificate does not identify the user's engine.
     Ok(builder.tls_certs_only(authority).identity(identity))
 }
 
@@ -201,16 +200,16 @@ fn read_pem(path: &Path) -> Result<Vec<u8>, ImageError> {
     read_small_file(path).map_err(ImageError::io(path.display()))
 }
 
-/// The answer of an engine that refuses.
+/// An engine's error response.
 #[derive(Deserialize)]
 struct EngineRefusal {
     message: String,
 }
 
 impl EngineConnection {
-    /// Gets `path` below the API's root, without a version: an engine then answers by its newest.
+    /// Requests `path` below the API root. Without a version, the engine uses its newest.
     ///
-    /// Errors: [`ImageError::Remote`] when the engine cannot be reached.
+    /// Errors: [`ImageError::Remote`] if the engine cannot be reached.
     pub(crate) fn get(&self, path: &str) -> Result<Response, ImageError> {
         let url = format!("{}/{path}", self.base);
         self.client.get(url).send().map_err(|error| {
@@ -233,18 +232,18 @@ impl EngineConnection {
             .map_err(|error| ImageError::Remote(format!("{} broke off: {}", self.what, causes(&error))))
     }
 
-    /// Takes an answer of success, or says what the engine says.
+    /// Accepts a successful response; otherwise returns the engine's error message.
     pub(crate) fn accept(&self, response: Response, limit: u64) -> Result<Response, ImageError> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
         let mut bytes = Vec::new();
-        // Half a message says more than none.
+        // A partial message is better than none.
         let _ = response.take(limit).read_to_end(&mut bytes);
         let message = serde_json::from_slice::<EngineRefusal>(&bytes).map(|refusal| refusal.message);
         let message = message.unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned());
-        // The words are another program's, on another machine maybe: they are escaped, and cut after that.
+        // The message is untrusted: escape it, then truncate.
         let shown: String = escape::escape_bytes(message.trim().as_bytes())
             .chars()
             .take(500)
@@ -253,7 +252,7 @@ impl EngineConnection {
     }
 }
 
-/// The innermost cause, which is what the system says.
+/// The innermost cause, usually the system error.
 fn causes(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {
@@ -284,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variable_says_where_the_engine_listens() {
+    fn docker_host_names_the_socket_of_the_engine() {
         let tls = |host: &str| EngineEnvironment {
             docker_tls_verify: Some("1".to_owned()),
             ..docker(host)
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_does_not_listen_is_named_with_the_systems_words() {
+    fn an_engine_that_does_not_listen_is_named_with_the_system_error() {
         let dir = tempfile::tempdir().unwrap();
         let host = format!("unix://{}/docker.sock", dir.path().display());
         let asked = || {

@@ -1,4 +1,4 @@
-//! Gives an engine an image, as `docker load` does.
+//! Loads an image into an engine, like `docker load`.
 
 use std::io::Read;
 
@@ -12,18 +12,18 @@ use crate::image_error::ImageError;
 use image_linkage::escape;
 use image_linkage::limits::Limits;
 
-/// A line of an engine's answer to an archive.
+/// A line of an engine's response to an archive.
 #[derive(Deserialize)]
 struct LoadMessage {
     error: Option<String>,
 }
 
 impl EngineImage {
-    /// Whether the engine has an image of this name.
+    /// Whether the engine has an image with this name.
     ///
-    /// Errors: Why it cannot be asked.
+    /// Errors: The engine cannot be reached.
     pub fn exists(&self, limits: &Limits) -> Result<bool, ImageError> {
-        // The name becomes part of the URL, and comes from the command line or from an image.
+        // The name becomes part of the URL and may come from the command line or an image.
         check_name(&self.reference, &self.name)?;
         let connection = connect_engine(self.brand, &self.environment)?;
         let response = connection.get(&format!("images/{}/json", self.name))?;
@@ -33,21 +33,20 @@ impl EngineImage {
         connection.accept(response, limits.document).map(|_| true)
     }
 
-    /// Loads an archive as `docker save` writes it.
+    /// Loads an archive in the format of `docker save`.
     ///
-    /// Errors: Why the engine does not take it.
+    /// Errors: Why the engine rejects it.
     pub fn load(&self, archive: impl Read + Send + 'static, limits: &Limits) -> Result<(), ImageError> {
         let connection = connect_engine(self.brand, &self.environment)?;
         let response = connection.send("images/load?quiet=1", Body::new(archive))?;
         let response = connection.accept(response, limits.document)?;
         let mut said = Vec::new();
         response
-            // The engine may be another machine's: its answer is read to a limit, as
-            // everything that comes from outside.
+            // The engine may be remote, so limit its response like other input.
             .take(limits.document)
             .read_to_end(&mut said)
             .map_err(ImageError::io(&connection.what))?;
-        // It answers before it has read the archive: what goes wrong then is in the body.
+        // It responds before reading the archive, so later errors are in the body.
         let failed = said
             .split(|&byte| byte == b'\n')
             .find_map(|line| serde_json::from_slice::<LoadMessage>(line).ok()?.error);

@@ -1,13 +1,13 @@
-//! What differs between engines that serve one API.
+//! The differences between engines with the same API.
 
 use crate::source_kind::SourceKind;
 
-/// The engines that are known.
+/// The supported engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineKind {
-    /// The Docker Engine, or what serves its API at its socket.
+    /// Docker Engine, or a compatible service at its socket.
     Docker,
-    /// Podman by its Docker-compatible service.
+    /// Podman's Docker-compatible service.
     Podman,
 }
 

@@ -1,5 +1,4 @@
-//! Where Podman keeps the images of a machine: the folder of containers/storage (images.go, layers.go), whose layers are
-//! unpacked as Docker's are.
+//! Podman's local storage (containers/storage: images.go, layers.go). Its layers are unpacked like Docker's.
 #![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
 
 use std::collections::HashMap;
@@ -16,13 +15,13 @@ use serde::de::DeserializeOwned;
 
 use super::unpacked_layers::{EngineStorage, UnpackedLayer, UnpackedLayers};
 
-/// The bytes of a list of all images or layers of a machine.
+/// The maximum bytes of the list of all images or layers.
 const LIST_BYTES: u64 = 64 << 20;
 
 #[derive(Deserialize)]
 struct StoredImage {
     id: String,
-    /// The id of its uppermost layer.
+    /// The ID of its top layer.
     layer: Option<String>,
 }
 
@@ -35,16 +34,16 @@ struct StoredLayer {
 }
 
 impl EngineStorage {
-    /// The file with the config of an image, whose digest is the image's id.
+    /// The config file of an image. Its digest is the image's ID.
     pub(super) fn podman_config(&self, id: &Digest) -> PathBuf {
-        // A name with a colon is no name of theirs (images.go, `makeBigDataBaseName`).
+        // A name with a colon is base64-encoded (images.go, `makeBigDataBaseName`).
         let name = format!("={}", STANDARD.encode(id.to_string()));
         self.podman_folder("images").join(id.digest()).join(name)
     }
 
-    /// The layers of an image, which have these diff ids; nothing where one cannot be read.
+    /// The layers of an image with these diff IDs; `None` if one is unreadable.
     pub(super) fn podman_layers(&self, id: &Digest, diff_ids: &[Digest]) -> Option<UnpackedLayers> {
-        // Of a user without root's rights, the files of other users of the image are not to be read.
+        // In rootless storage, files of other users in the image may be unreadable.
         if fs::metadata(&self.docker_root_dir).ok()?.uid() != 0 {
             return None;
         }
@@ -66,7 +65,7 @@ impl EngineStorage {
         above.is_none().then_some(UnpackedLayers(unpacked))
     }
 
-    /// The folder `vfs-layers`, and others like it.
+    /// A storage directory such as `vfs-layers`.
     fn podman_folder(&self, what: &str) -> PathBuf {
         self.docker_root_dir.join(format!("{}-{what}", self.driver))
     }

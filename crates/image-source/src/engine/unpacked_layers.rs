@@ -1,8 +1,8 @@
-//! The layers of an engine on this machine, read from its own folder.
+//! Reads layers from the storage directory of a local engine.
 //!
-//! `docker save` writes all layers to the disk before the first byte comes. The engine keeps a layer as a folder of its
-//! files, and beside it all of its tar that is no file's content (moby, layer/filestore.go; vbatts/tar-split,
-//! tar/storage/entry.go). So the tar comes out byte for byte, and is compared with its diff id like any other.
+//! `docker save` writes all layers to disk before it sends the first byte. The engine stores a layer as a directory of
+//! files, and separately all other bytes of its tar (moby, layer/filestore.go; vbatts/tar-split, tar/storage/entry.go).
+//! From both the tar is reconstructed byte for byte and verified by its diff ID.
 #![expect(clippy::disallowed_methods, reason = "an image source reads the host")]
 
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::image_error::ImageError;
 use crate::source::BlobStore;
 use crate::verify;
 
-/// What an engine says of itself.
+/// The engine's description of its storage.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(super) struct EngineStorage {
@@ -31,12 +31,12 @@ pub(super) struct EngineStorage {
     pub driver: String,
 }
 
-/// One layer as the engine keeps it.
+/// One layer in the engine's storage.
 pub(super) struct UnpackedLayer {
     diff_id: Digest,
-    /// What of the tar is no content, compressed with gzip.
+    /// The gzip-compressed list of the tar's parts other than file content.
     split: PathBuf,
-    /// The folder of the layer's files.
+    /// The directory of the layer's files.
     files: PathBuf,
 }
 
@@ -44,8 +44,8 @@ pub(super) struct UnpackedLayer {
 pub(super) struct UnpackedLayers(pub Vec<UnpackedLayer>);
 
 impl EngineStorage {
-    /// The config of an image, whose digest is the image's id; nothing where it cannot be read, as by most users, or
-    /// where the engine keeps images in another way.
+    /// The config of an image, whose digest is the image's ID; `None` if it is unreadable, as for most users, or stored
+    /// differently.
     pub(super) fn read_config(&self, kind: EngineKind, id: &Digest, limit: u64) -> Option<Vec<u8>> {
         let file = match kind {
             EngineKind::Docker => {
@@ -58,7 +58,7 @@ impl EngineStorage {
         verify::read_document(&file.display().to_string(), opened, Some(id), None, limit).ok()
     }
 
-    /// The layers of an image, which have these diff ids; nothing where one cannot be read.
+    /// The layers of an image with these diff IDs; `None` if one is unreadable.
     pub(super) fn find_layers(&self, kind: EngineKind, id: &Digest, diff_ids: &[Digest]) -> Option<UnpackedLayers> {
         match kind {
             EngineKind::Docker => self.docker_layers(diff_ids),
@@ -69,7 +69,7 @@ impl EngineStorage {
     fn docker_layers(&self, diff_ids: &[Digest]) -> Option<UnpackedLayers> {
         let mut chain: Option<Digest> = None;
         let layers = diff_ids.iter().map(|diff_id| {
-            // The chain id (image-spec, config.md, "Layer ChainID").
+            // The chain ID (image-spec, config.md, "Layer ChainID").
             let id = match &chain {
                 None => diff_id.clone(),
                 Some(below) => Digest::of(format!("{below} {diff_id}").as_bytes()),
@@ -86,7 +86,7 @@ impl EngineStorage {
         self.docker_root_dir.join("image").join(&self.driver)
     }
 
-    /// Where a driver has the files of a layer; nothing for one that is not known, or an id that is no name.
+    /// The directory of a layer's files; `None` for an unknown driver or an invalid ID.
     pub(super) fn files_folder(&self, id: &str) -> Option<PathBuf> {
         let root = self.docker_root_dir.join(&self.driver);
         let is_name = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
@@ -102,7 +102,7 @@ impl UnpackedLayer {
     /// A layer whose parts can be opened.
     pub(super) fn open(diff_id: &Digest, split: PathBuf, files: PathBuf) -> Option<Self> {
         File::open(&split).ok()?;
-        // A kernel before 5.6 cannot look below a folder alone, and then nothing is read there.
+        // Before Linux 5.6 there is no openat2, and nothing is read.
         open_below(&open_folder(&files).ok()?, b".").ok()?;
         let diff_id = diff_id.clone();
         Some(Self { diff_id, split, files })
@@ -127,25 +127,25 @@ impl BlobStore for UnpackedLayers {
     }
 }
 
-/// The bytes of one entry in the list of a tar's parts. Headers with all their records have one MiB, and what stands
-/// behind the end is cut into pieces of that size.
+/// The maximum bytes of one entry. Headers with all records have one MiB, and trailing bytes are split into pieces of
+/// that size.
 const ENTRY_BYTES: u64 = 64 << 20;
 
-/// One line of the list of a tar's parts.
+/// One entry in the list of a tar's parts.
 #[derive(Deserialize)]
 struct SplitEntry {
-    /// 1 is a file, 2 what lies between files.
+    /// 1 is a file, 2 are bytes between files.
     #[serde(rename = "type")]
     kind: u8,
     name: Option<String>,
-    /// The name in base64, where it is no UTF-8.
+    /// The base64-encoded name, if it is not UTF-8.
     name_raw: Option<String>,
     #[serde(default)]
     size: u64,
     payload: Option<String>,
 }
 
-/// A tar that is put together again.
+/// A tar reconstructed from its parts.
 struct SplitTar {
     entries: BufReader<MultiGzDecoder<File>>,
     files: OwnedFd,
@@ -171,7 +171,7 @@ impl SplitTar {
             let between = decoded(&entry.payload.unwrap_or_default())?;
             return Ok(Some(TarPart::Between(Cursor::new(between))));
         }
-        // A whiteout and a link have no content, and often no file.
+        // Whiteouts and links have no content and often no file.
         if entry.size == 0 {
             return Ok(Some(TarPart::Between(Cursor::default())));
         }
@@ -211,7 +211,7 @@ impl Read for SplitTar {
 }
 
 fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
-    // Read it cannot be by everybody who may look into it.
+    // The user may have only search permission.
     #[cfg(target_os = "linux")]
     let access = OFlags::PATH;
     #[cfg(not(target_os = "linux"))]
@@ -224,17 +224,17 @@ fn open_folder(folder: &Path) -> io::Result<OwnedFd> {
     )?)
 }
 
-/// Opens what a name of a tar stands for below `folder`, which is the root for every link on the way, as it was when the
-/// engine unpacked the layer: a name from an image must lead to no file of the host.
+/// Opens the file for a tar name with `folder` as the root for all links, as when the engine unpacked the layer. A name
+/// from an image must never lead to a host file.
 #[cfg(target_os = "linux")]
 fn open_below(folder: &OwnedFd, name: &[u8]) -> io::Result<File> {
     use rustix::fs::{ResolveFlags, openat2};
-    // Not held up by a FIFO.
+    // Do not block on a FIFO.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     Ok(openat2(folder, name, flags, Mode::empty(), ResolveFlags::IN_ROOT)?.into())
 }
 
-/// Only Linux can look below a folder alone; elsewhere an engine has its files in a virtual machine, and is asked for them.
+/// Only Linux has openat2. Elsewhere engines run in a virtual machine, and the API is used.
 #[cfg(not(target_os = "linux"))]
 fn open_below(_: &OwnedFd, _: &[u8]) -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())

@@ -1,9 +1,8 @@
-//! Which addresses that a registry names are asked at all.
+//! Decides which addresses in a registry's answers may be contacted.
 //!
-//! A redirect or a token realm is the registry's text: it may name the metadata service of a cloud, or a
-//! service on this machine. Such addresses are refused unless the registry itself stands there by the user's
-//! choice, and so is the step from TLS to plain HTTP. A name is resolved here, and connected to where it was checked
-//! (`checked_names.rs`).
+//! A redirect or a token realm is text from the registry. It may name a cloud's metadata service or a service on this
+//! machine. Such addresses are refused unless the user's registry itself is there. A step from TLS down to plain HTTP
+//! is refused too. The connection goes to exactly the addresses that were checked (`checked_names.rs`).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,12 +13,12 @@ pub(super) fn is_loopback(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || literal(host).is_some_and(|ip| ip.is_loopback())
 }
 
-/// Whether plain HTTP to `host` and `port` is allowed: this machine, or a host the user named as insecure.
+/// Whether plain HTTP is allowed: on this machine, or for a host that the user listed as insecure.
 pub(super) fn allows_plain(host: &str, port: Option<u16>, insecure: &[String]) -> bool {
     is_loopback(host) || is_listed(host, port, insecure)
 }
 
-/// Whether the user named `host` as insecure. An entry is `HOST:PORT`, or `HOST` for all its ports.
+/// Whether the user listed `host` as insecure. An entry is `HOST:PORT`, or `HOST` for all ports.
 pub(super) fn is_listed(host: &str, port: Option<u16>, insecure: &[String]) -> bool {
     let with_port = port.map(|port| format!("{host}:{port}"));
     insecure.iter().any(|entry| {
@@ -34,10 +33,10 @@ pub(super) fn is_listed(host: &str, port: Option<u16>, insecure: &[String]) -> b
     })
 }
 
-/// Checks an address `to` that an answer from `from` names; `registry` is the host the user chose. Gives the addresses that
-/// `resolve` has of its host, where it was asked for them.
+/// Checks an address `to` in an answer from `from`; `registry` is the host that the user chose. Returns the addresses
+/// that `resolve` gave, if it was called.
 ///
-/// Errors: Why the address is not asked, naming it without its query.
+/// Errors: Why the address is refused; the text names it without its query.
 pub(super) fn check_address(
     registry: &str,
     from: &Url,
@@ -51,7 +50,7 @@ pub(super) fn check_address(
     match (from.scheme(), to.scheme()) {
         (_, "https") => {}
         ("http", "http") if allows_plain(host, to.port_or_known_default(), insecure) => {}
-        // What is refused in any case is not offered to be allowed.
+        // An address that is refused anyway gets no hint about allowing it.
         ("http", "http") if let Some(kind) = literal(host).and_then(|ip| kind(ip, near)) => {
             return Err(format!("{} is {kind}", place()));
         }
@@ -65,28 +64,28 @@ pub(super) fn check_address(
         (_, "http") => return Err(format!("{} leaves TLS for plain HTTP", place())),
         _ => return Err(format!("{} is not HTTP", place())),
     }
-    // The user chose this host, wherever it stands, and with it all its ports.
+    // The user chose this host, so all its ports are allowed.
     if host.eq_ignore_ascii_case(registry) {
         return Ok(Vec::new());
     }
-    // By its name, as behind a proxy it resolves only where the proxy stands.
+    // Checked by name: behind a proxy it resolves only at the proxy.
     if host.eq_ignore_ascii_case("metadata.google.internal") {
         return Err(format!("{} is a cloud's metadata service", place()));
     }
     let addresses = match literal(host) {
         Some(ip) => vec![ip],
-        // It is this machine whatever a name server says (RFC 6761, section 6.3).
+        // This name is always this machine, whatever a name server says (RFC 6761, section 6.3).
         None if is_loopback(host) => vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
         None => resolve(host),
     };
-    // One bad address is enough: a hostile name may have several, and the connection takes any of them.
+    // One bad address is enough: a hostile name may have several, and the connection may use any.
     match addresses.iter().find_map(|&ip| kind(ip, near)) {
         Some(kind) => Err(format!("{} is {kind}", place())),
         None => Ok(addresses),
     }
 }
 
-/// Host and port of an URL as they are written in a reference.
+/// Host and port of a URL, as in a reference.
 pub(super) fn url_authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     match url.port() {
@@ -95,9 +94,9 @@ pub(super) fn url_authority(url: &Url) -> String {
     }
 }
 
-/// What is wrong with an address; `near` when the registry itself is on this machine.
+/// What is wrong with an address; `near` if the registry itself is on this machine.
 fn kind(ip: IpAddr, near: bool) -> Option<&'static str> {
-    // `::ffff:169.254.169.254` leads to the same place as its IPv4 form.
+    // `::ffff:169.254.169.254` reaches the same host as its IPv4 form.
     let ip = embedded(ip.to_canonical());
     let (unspecified, link_local) = match ip {
         IpAddr::V4(ip) => (
@@ -107,7 +106,7 @@ fn kind(ip: IpAddr, near: bool) -> Option<&'static str> {
         ),
         IpAddr::V6(ip) => (ip.is_unspecified(), ip.is_unicast_link_local() || ip == METADATA_V6),
     };
-    // Private networks are not among them: registries within a company redirect to storage within it.
+    // Private networks are allowed: company registries redirect to internal storage.
     if unspecified {
         Some("an unspecified address")
     } else if link_local {
@@ -119,31 +118,30 @@ fn kind(ip: IpAddr, near: bool) -> Option<&'static str> {
     }
 }
 
-/// Metadata services that do not stand on a link-local address: Alibaba Cloud, Azure's wire server,
-/// Oracle's.
+/// Metadata services without a link-local address: Alibaba Cloud, Azure's wire server, Oracle's.
 const METADATA_V4: [Ipv4Addr; 3] = [
     Ipv4Addr::new(100, 100, 100, 200),
     Ipv4Addr::new(168, 63, 129, 16),
     Ipv4Addr::new(192, 0, 0, 192),
 ];
 
-/// The IPv4 address that a gateway takes out of an IPv6 one: NAT64 (RFC 6052, section 2.1), 6to4 (RFC 3056, section 2), and
-/// one that is compatible (RFC 4291, section 2.5.5.1).
+/// The IPv4 address inside an IPv6 one: NAT64 (RFC 6052, section 2.1), 6to4 (RFC 3056, section 2), and IPv4-compatible
+/// (RFC 4291, section 2.5.5.1).
 fn embedded(ip: IpAddr) -> IpAddr {
     let IpAddr::V6(whole) = ip else { return ip };
     let v4 = |high: u16, low: u16| IpAddr::V4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
     match whole.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => v4(high, low),
-        // Not `::` and `::1`, which are addresses of their own.
+        // Excludes `::` and `::1`.
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => v4(high, low),
         _ => ip,
     }
 }
 
-/// The metadata service of EC2 over IPv6.
+/// EC2's metadata service over IPv6.
 const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
 
-/// The address that a host is, in the brackets of an URL or without.
+/// The IP address in a host, with or without a URL's brackets.
 fn literal(host: &str) -> Option<IpAddr> {
     let host = host
         .strip_prefix('[')
@@ -176,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remote_registry_names_remote_addresses_only() {
+    fn a_remote_registry_may_name_only_remote_addresses() {
         let from = "https://registry.example/v2/";
         for (to, expected) in [
             ("https://storage.example/x?signature=s", "asked"),

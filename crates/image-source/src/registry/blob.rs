@@ -1,7 +1,7 @@
-//! A blob as a stream that mends itself.
+//! Reads a blob as a stream that resumes after a broken connection.
 //!
-//! A connection that breaks in the middle of a layer of gigabytes is normal. The reader asks again from the
-//! byte it stands at, through the registry, because the address it was redirected to expires.
+//! Connections break in the middle of large layers. The reader then requests the rest from its offset, through the
+//! registry again, because the signed address of the redirect expires.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use image_linkage::digest::Digest;
 
 /// Opens the blob `digest` of `size` bytes at its start.
 ///
-/// Errors: Why the registry does not give it.
+/// Errors: Why the registry does not serve it.
 pub(super) fn open_blob(
     client: &Arc<RepositoryClient>,
     digest: &Digest,
@@ -31,8 +31,8 @@ pub(super) fn open_blob(
         digest: digest.clone(),
         size,
         at: 0,
-        mended_at: 0,
-        begun: Instant::now(),
+        retries_reset_at: 0,
+        started: Instant::now(),
         waits: RetryWaits::new(&client.patience),
         body: None,
     };
@@ -40,24 +40,24 @@ pub(super) fn open_blob(
     Ok(reader)
 }
 
-/// Reads a blob, and resumes it when the connection breaks. At most one byte more than the blob's size comes
-/// out of it, so that its reader sees the surplus.
+/// Reads a blob and resumes it when the connection breaks. Returns at most one byte more than the size, so that the
+/// caller notices a surplus.
 pub(super) struct BlobReader {
     client: Arc<RepositoryClient>,
     digest: Digest,
     size: Option<u64>,
-    /// The bytes given out.
+    /// The bytes returned so far.
     at: u64,
-    /// Where the waits were counted anew.
-    mended_at: u64,
-    /// When the first byte was asked for.
-    begun: Instant,
+    /// The offset at which the retry count was last reset.
+    retries_reset_at: u64,
+    /// When the first byte was requested.
+    started: Instant,
     waits: RetryWaits,
     body: Option<SteadyBody>,
 }
 
 impl BlobReader {
-    /// Makes attempts until a body stands at the reader's place.
+    /// Retries until it has a body at the current offset.
     fn connect(&mut self) -> Result<(), ImageError> {
         while self.body.is_none() {
             match self.attempt() {
@@ -71,24 +71,24 @@ impl BlobReader {
     fn attempt(&self) -> Result<SteadyBody, AttemptFailure> {
         let part = format!("blobs/{}", self.digest);
         let answer = self.client.attempt(&part, HeaderMap::new(), self.at)?;
-        // From here on a body that breaks off is mended, and each wait for it is bounded by `RetryPolicy::stall`.
-        let (status, first) = (answer.response.status(), starts_at(&answer.response));
-        let mut body = answer.body(self.begun.checked_add(self.client.patience.blob));
+        // From here on a broken body is resumed, and `RetryPolicy::stall` limits each wait.
+        let (status, first) = (answer.response.status(), first_byte(&answer.response));
+        let mut body = answer.body(self.started.checked_add(self.client.patience.blob));
         if self.at == 0 {
             return Ok(body);
         }
         if status == StatusCode::PARTIAL_CONTENT {
-            // A cache on the way that sends another range would shift all bytes after it, and the digest shows
-            // it only at the end.
+            // A proxy that returns another range would shift all following bytes, and the digest would show it only at
+            // the end.
             return if first == Some(self.at) {
                 Ok(body)
             } else {
                 Err(AttemptFailure::passing(
-                    self.broken("the registry sent another range than it was asked for"),
+                    self.broken("the registry sent another range than the requested one"),
                 ))
             };
         }
-        // The server does not know ranges: what was read before passes once more.
+        // The server does not support ranges, so the bytes already read are skipped.
         match io::copy(&mut (&mut body).take(self.at), &mut io::sink()) {
             Ok(skipped) if skipped == self.at => Ok(body),
             Ok(_) => Err(AttemptFailure::passing(
@@ -98,19 +98,19 @@ impl BlobReader {
         }
     }
 
-    /// Takes note that the body broke, and waits before the next attempt.
-    fn mend(&mut self, why: &str) -> Result<(), ImageError> {
-        // The body is dropped with its connection: the next attempt starts from the
-        // registry, with a fresh signed address.
+    /// Drops the broken body and waits before the next attempt.
+    fn resume(&mut self, why: &str) -> Result<(), ImageError> {
+        // Dropping the body closes its connection. The next attempt starts at the registry and gets a fresh signed
+        // address.
         self.body = None;
         let patience = &self.client.patience;
-        if self.begun.elapsed() > patience.blob {
+        if self.started.elapsed() > patience.blob {
             let hours = patience.blob.as_secs() / 3600;
             return Err(self.broken(&format!("it takes longer than {hours} hours (blob-seconds)")));
         }
-        // A server that breaks each connection after a few bytes does not get to go on for ever.
-        if self.at - self.mended_at >= HEADWAY {
-            self.mended_at = self.at;
+        // Only real progress resets the retries, so a server that breaks off every few bytes cannot go on forever.
+        if self.at - self.retries_reset_at >= HEADWAY {
+            self.retries_reset_at = self.at;
             self.waits = RetryWaits::new(patience);
         }
         let failure = AttemptFailure::passing(self.broken(why));
@@ -125,8 +125,8 @@ impl BlobReader {
         ))
     }
 
-    /// The bytes that may still come out, one more than the size.
-    fn left(&self) -> u64 {
+    /// The bytes that may still be returned: the rest of the size, plus one.
+    fn bytes_left(&self) -> u64 {
         self.size
             .map_or(u64::MAX, |size| size.saturating_add(1).saturating_sub(self.at))
     }
@@ -134,9 +134,8 @@ impl BlobReader {
 
 impl Read for BlobReader {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        // A hostile server may send more than the manifest says: one byte of it is enough to tell, the
-        // rest is not read.
-        let room = usize::try_from(self.left()).unwrap_or(usize::MAX).min(buf.len());
+        // A hostile server may send more than the manifest states. One surplus byte proves it; the rest stays unread.
+        let room = usize::try_from(self.bytes_left()).unwrap_or(usize::MAX).min(buf.len());
         let Some(buf) = buf.get_mut(..room).filter(|buf| !buf.is_empty()) else {
             return Ok(0);
         };
@@ -147,30 +146,30 @@ impl Read for BlobReader {
             };
             let complete = self.size.is_some_and(|size| self.at >= size);
             match body.read(buf) {
-                // Where no size is known, the end of the body is believed, and the digest tells whether it was cut.
+                // With an unknown size the end of the body is trusted; the digest detects a cut.
                 Ok(0) if complete || self.size.is_none() => return Ok(0),
-                Ok(0) => self.mend("the body was too short").map_err(io::Error::other)?,
+                Ok(0) => self.resume("the body was too short").map_err(io::Error::other)?,
                 Ok(n) => {
                     self.at += n as u64;
                     return Ok(n);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Every byte is there; how the connection ends does not matter.
+                // All bytes arrived, so an error at the end of the connection does not matter.
                 Err(_) if complete => return Ok(0),
-                Err(error) => self.mend(&cause(&error)).map_err(io::Error::other)?,
+                Err(error) => self.resume(&cause(&error)).map_err(io::Error::other)?,
             }
         }
     }
 }
 
 /// The first byte of a partial answer, from `Content-Range: bytes FIRST-LAST/SIZE` (RFC 9110, section 14.4).
-fn starts_at(response: &Response) -> Option<u64> {
+fn first_byte(response: &Response) -> Option<u64> {
     let value = response.headers().get(CONTENT_RANGE)?.to_str().ok()?;
     let (first, _) = value.trim().strip_prefix("bytes ")?.split_once('-')?;
     first.trim().parse().ok()
 }
 
-/// Why a read failed, without the address, which may hold a signature.
+/// Why a read failed, without the URL, which may contain a signature.
 fn cause(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<reqwest::Error>());
     match inner {

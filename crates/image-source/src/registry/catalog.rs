@@ -1,4 +1,4 @@
-//! What a registry holds: its repositories and their tags (distribution-spec, "Content Discovery").
+//! Lists a registry's repositories and tags (distribution-spec, "Content Discovery").
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -12,23 +12,23 @@ use super::request_errors::{remote_error, shorten_text};
 use super::retry::{AttemptFailure, retry_attempts};
 use crate::image_error::ImageError;
 
-/// The names that one answer is asked for; registries give fewer where they want to.
+/// The number of names requested per page; a registry may return fewer.
 const PAGE: usize = 1000;
-/// The bytes of one answer: a thousand names of the longest kind, each ten times.
+/// The size limit of one page: a thousand names of maximum length, ten times over.
 const PAGE_BYTES: u64 = 4 << 20;
-/// The names of one list, at most: some 100 MiB in memory.
+/// The maximum number of names in a list: about 100 MiB in memory.
 const NAMES: usize = 1_000_000;
 
-/// One answer of either list; a repository whose tags are all gone has `null` in the place of a list.
+/// One page of either list. A repository whose tags were all deleted has `null` instead of a list.
 #[derive(Deserialize)]
 struct NamePage {
     repositories: Option<Vec<String>>,
     tags: Option<Vec<String>>,
 }
 
-/// The repositories of a registry, sorted. They are its own words: not each need be a name that an image can have.
+/// The repositories of a registry, sorted. These are the registry's own words: some may be invalid image names.
 ///
-/// Errors: The registry has no such list, as Docker Hub, or shows it to others.
+/// Errors: The registry has no such list, such as Docker Hub, or this user may not see it.
 pub fn list_repositories(registry: &str, options: &RegistryOptions) -> Result<BTreeSet<String>, ImageError> {
     let written = format!("the list of repositories of {registry}");
     let mut client = RepositoryClient::new(registry, "_catalog", &written, options)?;
@@ -38,14 +38,14 @@ pub fn list_repositories(registry: &str, options: &RegistryOptions) -> Result<BT
 
 /// The tags of a repository, sorted.
 ///
-/// Errors: [`ImageError::NotFound`] for a repository that is not there, or no longer has a tag.
+/// Errors: [`ImageError::NotFound`] if the repository does not exist or has no tags left.
 pub fn list_tags(registry: &str, repository: &str, options: &RegistryOptions) -> Result<BTreeSet<String>, ImageError> {
     let written = format!("{registry}/{repository}");
     let client = RepositoryClient::new(registry, repository, &written, options)?;
     read_pages(&client, "tags/list")
 }
 
-/// Follows a list to its end.
+/// Reads all pages of a list.
 fn read_pages(client: &RepositoryClient, part: &str) -> Result<BTreeSet<String>, ImageError> {
     let mut names = BTreeSet::new();
     let mut query = format!("n={PAGE}");
@@ -57,7 +57,7 @@ fn read_pages(client: &RepositoryClient, part: &str) -> Result<BTreeSet<String>,
         let Some(next) = next else { return Ok(names) };
         let trouble = match () {
             () if names.len() > NAMES => format!("more than {NAMES} names"),
-            // Else a registry that names a page twice would be asked for ever.
+            // A registry that repeats a page would otherwise loop forever.
             () if next == query || names.len() == before => "no end: a page of it brings nothing new".to_owned(),
             () => {
                 query = next;
@@ -68,7 +68,7 @@ fn read_pages(client: &RepositoryClient, part: &str) -> Result<BTreeSet<String>,
     }
 }
 
-/// One page, and the query of the next one.
+/// One page, and the query of the next.
 fn read_page(client: &RepositoryClient, asked: &str) -> Result<(NamePage, Option<String>), AttemptFailure> {
     let answer = client.attempt(asked, HeaderMap::new(), 0)?;
     let link = answer.response.headers().get(LINK);
@@ -80,17 +80,17 @@ fn read_page(client: &RepositoryClient, asked: &str) -> Result<(NamePage, Option
     let page = serde_json::from_slice(&bytes).map_err(|error| {
         let begin = shorten_text(bytes.get(..bytes.len().min(60)).unwrap_or_default());
         remote_error(format!(
-            "{} is no list of names ({error}); it begins \"{begin}\"",
+            "{} is not a list of names ({error}); it begins \"{begin}\"",
             client.written
         ))
     })?;
     Ok((page, next))
 }
 
-/// The query of `<…?last=x&n=100>; rel="next"` (RFC 8288). The rest of the address is not taken: the list goes on where it
-/// began, and nowhere else.
+/// Takes the query out of `<…?last=x&n=100>; rel="next"` (RFC 8288). The rest of the address is ignored, so the list
+/// stays on its server.
 ///
-/// Errors: There is more, and nothing says how to ask for it.
+/// Errors: There is a next page, but no query for it.
 fn next_query(link: &str) -> Result<Option<String>, &'static str> {
     let parts = link.strip_prefix('<').and_then(|rest| rest.split_once('>'));
     let (target, parameters) = parts.unwrap_or(("", link));
@@ -107,7 +107,7 @@ mod tests {
     use super::next_query;
 
     #[test]
-    fn the_next_page_is_a_query_and_no_other_address() {
+    fn only_the_query_of_the_next_page_is_used() {
         for (link, expected) in [
             ("</v2/_catalog?last=b&n=2>; rel=\"next\"", Ok(Some("last=b&n=2"))),
             (

@@ -1,31 +1,31 @@
-//! What a registry asks for with `WWW-Authenticate` (RFC 9110, section 11.6.1), and which of it is answered.
+//! Reads `WWW-Authenticate` (RFC 9110, section 11.6.1) and chooses the challenge to answer.
 
 use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
 
-/// The challenge that is answered.
+/// The challenge to answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Challenge {
     /// A token from `realm` (distribution-spec, "token authentication").
     Bearer {
         /// The address of the token server.
         realm: String,
-        /// The name of the registry, as the token server knows it.
+        /// The registry's name at the token server.
         service: Option<String>,
     },
     /// User name and password.
     Basic,
-    /// Only schemes that this client does not know, by name.
+    /// The names of the schemes, all unsupported.
     Unknown(Vec<String>),
 }
 
-/// Chooses from all challenges in all header lines: a token first, then a password.
+/// Chooses among all challenges in all header lines; prefers a token to a password.
 pub(super) fn choose_challenge(headers: &HeaderMap) -> Challenge {
     let lines = headers.get_all(WWW_AUTHENTICATE);
     let mut basic = false;
     let mut unknown = Vec::new();
-    // Some registries send one line for each scheme, others all of them in one; both are right (RFC 9110, section 5.3).
+    // Registries send one scheme per line, or all in one line; both are valid (RFC 9110, section 5.3).
     for line in lines.iter().filter_map(|line| line.to_str().ok()) {
-        // A line that goes wrong half-way still counts for what stood before.
+        // Challenges before a syntax error still count.
         for challenge in http_auth::ChallengeParser::new(line).map_while(Result::ok) {
             let parameter = |name: &str| {
                 challenge
@@ -37,8 +37,8 @@ pub(super) fn choose_challenge(headers: &HeaderMap) -> Challenge {
             if challenge.scheme.eq_ignore_ascii_case("bearer")
                 && let Some(realm) = parameter("realm")
             {
-                // A token before a password: it runs out, and it is good for one repository only. Its `scope` is not
-                // read, as a hostile registry could name somebody else's repository there.
+                // A token is preferred: it expires, and is valid for one repository. Its `scope` is ignored, because a
+                // hostile registry could name another owner's repository there.
                 return Challenge::Bearer {
                     realm,
                     service: parameter("service"),

@@ -1,4 +1,4 @@
-//! The addresses of hosts that a registry names, resolved once: what was checked is what is connected to.
+//! Resolves hosts from a registry's answers once, so that the connection uses the addresses that were checked.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// A resolver that answers for a host that was checked with the addresses that were, so that a name server that changes its
-/// mind leads nowhere else. All other names (the registry's own, that of a proxy) it asks the system for.
+/// A DNS resolver that returns the checked addresses for checked hosts. This defeats a name server that changes its
+/// answer. Other names, such as the registry's or a proxy's, go to the system.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CheckedNames(Arc<Mutex<BTreeMap<String, Vec<IpAddr>>>>);
 
 impl CheckedNames {
-    /// Keeps what was checked of a host. Nothing is kept where it has no address here: only a proxy knows it then.
+    /// Stores the checked addresses of a host. Stores nothing if there are none; then only a proxy knows the host.
     pub(super) fn keep(&self, host: &str, addresses: Vec<IpAddr>) {
         if !addresses.is_empty() {
             let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -34,19 +34,19 @@ impl Resolve for CheckedNames {
         Box::pin(async move {
             let addresses = match kept {
                 Some(addresses) => addresses,
-                // getaddrinfo(3) waits, and the other connections of this client must not.
+                // getaddrinfo(3) blocks, and must not block this client's other connections.
                 None => tokio::task::spawn_blocking(move || resolve_host(&host)).await??,
             };
-            // Port 0 stands for that of the URL.
+            // Port 0 stands for the URL's port.
             let addresses = addresses.into_iter().map(|ip| SocketAddr::new(ip, 0));
             Ok(Box::new(addresses) as Addrs)
         })
     }
 }
 
-/// The addresses of a name as the system gives them.
+/// Resolves a name through the system.
 ///
-/// Errors: It has none, or who knows cannot be asked.
+/// Errors: The name has no address, or resolution failed.
 pub(super) fn resolve_host(host: &str) -> io::Result<Vec<IpAddr>> {
     let addresses = (host, 0).to_socket_addrs()?;
     Ok(addresses.map(|address| address.ip()).collect())

@@ -1,4 +1,4 @@
-//! One repository of one registry: its address, the authorization for it, and requests that are repeated.
+//! The client for one repository of one registry: its address, authorization and retried requests.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -15,22 +15,22 @@ use super::token_exchange::{RequestAuthorization, TokenRequest};
 use super::transport::{Authorization, FinalResponse, HttpTransport, SendError, status_failure};
 use crate::image_error::ImageError;
 
-/// Asks one registry for the parts of one repository.
+/// Requests the parts of one repository from its registry.
 pub(super) struct RepositoryClient {
-    /// The registry as references name it, such as `docker.io`.
+    /// The registry as in references, such as `docker.io`.
     pub(super) registry: String,
     /// The repository, such as `library/ubuntu`.
     pub(super) repository: String,
     /// The image as the user wrote it.
     pub(super) written: String,
-    /// What a token is asked for: `repository:NAME:ACTION`, each.
+    /// The scopes to request in a token, each `repository:NAME:ACTION`.
     pub(super) scopes: Vec<String>,
-    /// How long and how often to try.
+    /// The limits on retries and waits.
     pub(super) patience: RetryPolicy,
     pub(super) transport: HttpTransport,
     source: CredentialSource,
     token_servers: Vec<String>,
-    /// The host that is asked, with port, and whether it turned out to speak plain HTTP.
+    /// The host to contact, with port; and whether it turned out to use plain HTTP.
     address: String,
     plain: OnceLock<bool>,
     pass: Mutex<Option<RequestAuthorization>>,
@@ -39,19 +39,19 @@ pub(super) struct RepositoryClient {
 impl RepositoryClient {
     /// A client for `repository` of `registry`.
     ///
-    /// Errors: [`ImageError::Reference`] when the registry is no host.
+    /// Errors: [`ImageError::Reference`] if the registry is not a valid host.
     pub(super) fn new(
         registry: &str,
         repository: &str,
         written: &str,
         options: &RegistryOptions,
     ) -> Result<Self, ImageError> {
-        // Docker Hub's registry does not stand under the name that references use.
+        // Docker Hub's registry has another host name than its references.
         let address = match registry {
             "docker.io" | "index.docker.io" => "registry-1.docker.io",
             other => other,
         };
-        // The host in the form that addresses in answers are parsed into, so that the guard can compare the two.
+        // The host as `Url` normalizes it, so that the guard can compare it with addresses in answers.
         let url = Url::parse(&format!("https://{address}/")).ok();
         let host = url
             .as_ref()
@@ -72,8 +72,8 @@ impl RepositoryClient {
         })
     }
 
-    /// Makes one attempt to get `part` of the repository, such as `blobs/sha256:…`, from byte `from` on.
-    /// Only a success is returned, and the body is still to be read.
+    /// Tries once to get `part` of the repository, such as `blobs/sha256:…`, from byte `from` on. Returns only a
+    /// success, with an unread body.
     pub(super) fn attempt(
         &self,
         part: &str,
@@ -85,20 +85,20 @@ impl RepositoryClient {
                 HeaderValue::from_str(&format!("bytes={from}-")).map_err(|error| remote_error(error.to_string()))?;
             headers.insert(RANGE, range);
         }
-        // The first request goes out unsigned: only the challenge says which token is wanted, and from where.
+        // The first request has no credentials: only the challenge says which token to get, and where.
         let used = self.current_authorization();
         let answer = self.ask(part, &headers, used.as_ref())?;
         if answer.response.status() != StatusCode::UNAUTHORIZED || !answer.same_origin {
             return self.judge(answer, used.as_ref());
         }
-        // Once: a registry that refuses a token it has just named the server of would refuse the next one, too.
+        // Only once: a registry that refuses a token from its own server would refuse the next one too.
         let fresh = self.authorize(&answer, used.as_ref())?;
         let answer = self.ask(part, &headers, Some(&fresh))?;
         self.judge(answer, Some(&fresh))
     }
 
-    /// Makes one attempt to change something; `url` is an address that the registry named, or one of its own. The
-    /// body is had anew for the second request of a challenge.
+    /// Tries once to change something; `url` comes from the registry or is its own. `body` is called again if a
+    /// challenge needs a second request.
     pub(super) fn send_change(
         &self,
         method: &Method,
@@ -109,7 +109,7 @@ impl RepositoryClient {
         let own = self.own_url("")?;
         let is_own = own.origin() == url.origin();
         let send = |pass: Option<&RequestAuthorization>| {
-            // An upload may be sent to another host, which gets no credentials.
+            // An upload may go to another host, which gets no credentials.
             let pass = pass.filter(|_| is_own).map(|pass| &pass.authorization);
             self.transport.send(method, url, headers, pass, body()?)
         };
@@ -122,27 +122,26 @@ impl RepositoryClient {
         send(Some(&fresh))
     }
 
-    /// An address of the repository, by the scheme that the registry turned out to speak.
+    /// A URL in the repository, with the scheme that the registry uses.
     pub(super) fn own_url(&self, part: &str) -> Result<Url, ImageError> {
         let plain = self.plain.get() == Some(&true);
         self.url(if plain { "http" } else { "https" }, part)
     }
 
-    /// The pass that the last challenge was answered with.
+    /// The authorization that answered the last challenge.
     fn current_authorization(&self) -> Option<RequestAuthorization> {
         let held = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
         held.clone()
     }
 
-    /// Gets a pass in place of `used`, which was not enough. Threads that find `used` spent at the same time
-    /// share the first new one.
+    /// Gets a new authorization in place of `used`, which was refused. Threads that were refused at the same time share
+    /// one.
     fn authorize(
         &self,
         answer: &FinalResponse,
         used: Option<&RequestAuthorization>,
     ) -> Result<RequestAuthorization, AttemptFailure> {
-        // The lock is held while the token is fetched: two workers whose token runs out together then ask
-        // for one new token.
+        // The lock is held during the request, so two workers with an expired token fetch one new token.
         let mut held = self.pass.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(newer) = held.as_ref().filter(|held| Some(*held) != used) {
             return Ok(newer.clone());
@@ -159,7 +158,7 @@ impl RepositoryClient {
         Ok(fresh)
     }
 
-    /// Asks the registry itself: by TLS, or by plain HTTP where that is allowed and TLS is not spoken.
+    /// Contacts the registry by TLS, or by plain HTTP if that is allowed and the host does not use TLS.
     fn ask(
         &self,
         part: &str,
@@ -172,8 +171,7 @@ impl RepositoryClient {
         if self.plain.get() != Some(&true) {
             match self.transport.get(&https, headers, authorization) {
                 Ok(answer) => {
-                    // TLS was spoken once: from here on a broken handshake is a failure, and nobody on the way
-                    // can force plain HTTP.
+                    // After one TLS answer a broken handshake is an error, so nobody in between can force plain HTTP.
                     self.plain.get_or_init(|| false);
                     return Ok(answer);
                 }
@@ -194,7 +192,7 @@ impl RepositoryClient {
         match sent {
             SendError::Failed(failure) => failure,
             SendError::NoAnswer(error) => match connection_failure(&self.registry, &error) {
-                // A host that has never answered is not waited for again and again.
+                // A host that never answered is not retried after a timeout.
                 AttemptFailure::Passing { error: text, .. } if error.is_timeout() && self.plain.get().is_none() => {
                     text.into()
                 }
@@ -204,13 +202,13 @@ impl RepositoryClient {
     }
 
     fn url(&self, scheme: &str, part: &str) -> Result<Url, ImageError> {
-        // The list of all repositories stands where else a repository does, with a query alone behind it.
+        // The catalog takes a repository's place in the path, followed only by a query.
         let slash = if part.starts_with('?') { "" } else { "/" };
         let text = format!("{scheme}://{}/v2/{}{slash}{part}", self.address, self.repository);
         Url::parse(&text).map_err(|error| ImageError::reference(&self.written, error.to_string()))
     }
 
-    /// Turns every answer but a success into an error; `pass` is what the request was signed with.
+    /// Turns every answer but a success into an error. `pass` is the authorization of the request.
     fn judge(
         &self,
         answer: FinalResponse,
@@ -222,11 +220,10 @@ impl RepositoryClient {
             answer.host()
         };
         match answer.response.status().as_u16() {
-            // A server may ignore the range and answer 200 (RFC 9110, section 14.2); the reader of the blob
-            // tells the two apart.
+            // A server may ignore the range and answer 200 (RFC 9110, section 14.2); the blob reader handles both.
             200 | 206 => Ok(answer),
-            // A 403 of the storage behind a redirect says nothing of the user's credentials: `docker
-            // login` would not help.
+            // A 403 from the storage behind a redirect does not concern the user's credentials, so `docker login` would
+            // not help.
             401 | 403 if answer.same_origin => Err(self.denied(answer, pass).into()),
             404 => Err(ImageError::NotFound(format!(
                 "no such image or tag: {} is not in {host}{}",
@@ -234,7 +231,7 @@ impl RepositoryClient {
                 read_error_body(answer.body(None))
             ))
             .into()),
-            // Only a resumed blob asks for a range, which begins within the size that the manifest states.
+            // Only a resumed blob requests a range, and it starts within the size in the manifest.
             416 => Err(remote_error(format!(
                 "{host} holds fewer bytes of a blob than the manifest of {} says",
                 self.written
@@ -244,7 +241,7 @@ impl RepositoryClient {
         }
     }
 
-    /// The registry does not take the password, or knows who asks and will not give.
+    /// The error for a refused password, or for an identified user without access.
     fn denied(&self, answer: FinalResponse, pass: Option<&RequestAuthorization>) -> ImageError {
         let (registry, repository) = (&self.registry, &self.repository);
         let status = answer.response.status();
@@ -257,14 +254,14 @@ impl RepositoryClient {
             return credentials_refused(&self.registry, found_in.as_deref());
         }
         let said = read_error_body(answer.body(None));
-        // Docker Hub denies access to what does not exist, too, so as not to tell which private names there are:
-        // both causes are named.
+        // Docker Hub also denies access to repositories that do not exist, to hide private names. The text names both
+        // causes.
         remote_error(match pass.and_then(|pass| pass.found_in.as_ref()) {
             Some(found_in) => format!(
                 "{registry} denied access to {repository}{said}: it does not exist, or the credentials found in {found_in} may not pull it"
             ),
             None => format!(
-                "{registry} denied access to {repository}{said}: it does not exist, or it is private and was asked for without credentials; docker login {registry}"
+                "{registry} denied access to {repository}{said}: it does not exist, or it is private and the request had no credentials; docker login {registry}"
             ),
         })
     }

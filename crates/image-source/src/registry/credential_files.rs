@@ -1,4 +1,4 @@
-//! Where Docker and Podman keep credentials on this machine.
+//! Finds the credentials of Docker and Podman on this machine.
 
 #![expect(
     clippy::disallowed_methods,
@@ -12,23 +12,23 @@ use super::credentials::{self, Credential};
 use crate::image_error::ImageError;
 use crate::small_file::read_small_file;
 
-/// Where credentials are looked up.
+/// Where to look for credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum CredentialSource {
-    /// Where Docker and Podman keep them: the file in `REGISTRY_AUTH_FILE` and no other; else `config.json`
-    /// in `DOCKER_CONFIG` or `~/.docker`, then `containers/auth.json` in `XDG_RUNTIME_DIR` (or
-    /// `/run/containers/UID`) and in `XDG_CONFIG_HOME` (or `~/.config`).
+    /// The places of Docker and Podman. `REGISTRY_AUTH_FILE`, if set, is the only one. Otherwise `config.json` in
+    /// `DOCKER_CONFIG` or `~/.docker`, then `containers/auth.json` in `XDG_RUNTIME_DIR` (or `/run/containers/UID`) and
+    /// in `XDG_CONFIG_HOME` (or `~/.config`).
     #[default]
     Host,
-    /// These files, the first that has credentials for the registry. A file that is missing is an error.
+    /// These files; the first with credentials for the registry wins. A missing file is an error.
     Files(Vec<PathBuf>),
-    /// Nowhere: every request is anonymous.
+    /// No credentials: every request is anonymous.
     Anonymous,
 }
 
 /// Finds the credentials for `repository` of the registry `host`.
 ///
-/// Errors: [`ImageError::Remote`] when a file cannot be read or understood, or when a helper fails.
+/// Errors: [`ImageError::Remote`] if a file cannot be read or parsed, or if a helper fails.
 pub(super) fn find_credential(
     source: &CredentialSource,
     host: &str,
@@ -36,8 +36,7 @@ pub(super) fn find_credential(
 ) -> Result<Option<Credential>, ImageError> {
     let (files, missing_is_fine) = match source {
         CredentialSource::Host => match variable("REGISTRY_AUTH_FILE") {
-            // A file that the user names has to be there: the anonymous pull in its place would fail
-            // with a puzzling "denied".
+            // A file that the user names must exist: an anonymous pull instead would fail with a puzzling "denied".
             Some(file) => (vec![file], false),
             None => (host_files(variable, user_id()), true),
         },
@@ -46,7 +45,7 @@ pub(super) fn find_credential(
     };
     for file in files {
         let text = match read_small_file(&file) {
-            // Only a missing file is passed over: one that may not be read could hold the credentials, and says so.
+            // Only a missing file is skipped. An unreadable one could hold the credentials, so it is an error.
             Err(error) if missing_is_fine && error.kind() == io::ErrorKind::NotFound => continue,
             text => text.map_err(|error| unusable(&file, &error.to_string()))?,
         };
@@ -71,10 +70,10 @@ fn variable(name: &str) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-/// The user's id as the kernel gives it.
+/// The user's id from the kernel.
 fn user_id() -> Option<u32> {
     use std::os::unix::fs::MetadataExt as _;
-    // The standard library has no getuid, and unsafe code is forbidden here.
+    // The standard library has no getuid, and this crate forbids unsafe code.
     std::fs::metadata("/proc/self").ok().map(|process| process.uid())
 }
 
@@ -87,8 +86,8 @@ fn host_files(variable: impl Fn(&str) -> Option<PathBuf>, user_id: Option<u32>) 
         .or_else(|| user_id.map(|id| format!("/run/containers/{id}").into()));
     let config = variable("XDG_CONFIG_HOME").or_else(|| below_home(".config"));
     [
-        // Docker's comes first, as our errors advise `docker login`; Podman itself
-        // reads it last (containers-auth.json(5)).
+        // Docker's file comes first, because our errors advise `docker login`; Podman reads it last
+        // (containers-auth.json(5)).
         docker.map(|dir| dir.join("config.json")),
         runtime.map(|dir| dir.join("auth.json")),
         config.map(|dir| dir.join("containers/auth.json")),

@@ -1,8 +1,8 @@
-//! Finding the user's credentials for one registry in the text of a configuration file.
+//! Finds the user's credentials for one registry in the text of a configuration file.
 //!
-//! The files are Docker's `config.json` and Podman's `auth.json` (containers-auth.json(5)). Which entry
-//! belongs to a repository is decided here, by whole host names; decoding it and asking a credential helper
-//! is left to `docker_credential`, which is handed that one entry.
+//! The files are Docker's `config.json` and Podman's `auth.json` (containers-auth.json(5)). This module chooses the
+//! entry for a repository, by exact host names. It passes that one entry to `docker_credential`, which decodes it or
+//! runs a credential helper.
 
 use std::fmt;
 use std::sync::mpsc;
@@ -11,28 +11,28 @@ use std::time::Duration;
 use docker_credential::{CredentialRetrievalError, DockerCredential};
 use serde_json::{Map, Value, json};
 
-/// How long a credential helper may think; it may be asking its user for a passphrase.
+/// How long to wait for a credential helper, which may ask its user for a passphrase.
 const HELPER_TIME: Duration = Duration::from_mins(2);
 
-/// The key of Docker Hub in `config.json` since Docker 1.0, and the name its helpers know it by.
+/// Docker Hub's key in `config.json` since Docker 1.0, and its name in credential helpers.
 const DOCKER_HUB: &str = "https://index.docker.io/v1/";
 
-/// Proof of who the user is, with the place it was found in. It never prints itself.
+/// Credentials, and where they were found. `Debug` hides the secret.
 pub(super) struct Credential {
-    /// What proves who asks.
+    /// The secret itself.
     pub(super) secret: CredentialSecret,
-    /// The file, and the helper it names.
+    /// The file, and the helper that it names.
     pub(super) found_in: String,
 }
 
-/// The three kinds of proof.
+/// The three kinds of credentials.
 #[derive(PartialEq, Eq)]
 pub(super) enum CredentialSecret {
     /// User name and password.
     Password(String, String),
-    /// A refresh token, to be exchanged at the token server (OAuth 2.0, RFC 6749 section 6).
+    /// A refresh token for the token server (OAuth 2.0, RFC 6749 section 6).
     Identity(String),
-    /// A token that the registry itself takes.
+    /// A token that the registry accepts directly.
     Registry(String),
 }
 
@@ -42,22 +42,22 @@ impl fmt::Debug for CredentialSecret {
     }
 }
 
-/// What a configuration says of a repository.
+/// The configuration of one repository.
 #[derive(Debug, PartialEq)]
 enum CredentialEntry {
     /// An entry of `auths`.
     Stored(Map<String, Value>),
-    /// A helper and the name it knows the registry by.
+    /// A helper, and the registry's name in it.
     Helper { name: String, server: String },
 }
 
 /// Finds the credentials for `repository` of the registry `host` in the text of a configuration file.
 ///
-/// A helper named for the registry is asked first, then `auths` from the longest path to the host alone, then
-/// the store for all registries.
+/// The order is: the helper for this registry, `auths` from the longest path down to the host, then the helper for all
+/// registries.
 ///
-/// Errors: The file is no configuration, an entry cannot be decoded, or a helper fails. A helper that says it has no
-/// such credentials does not fail.
+/// Errors: The file is not a configuration, an entry cannot be decoded, or a helper fails. A helper without credentials
+/// for the registry is not an error.
 pub(super) fn read_credential(
     config: &str,
     host: &str,
@@ -85,8 +85,8 @@ fn find(config: &str, host: &str, repository: &str) -> Result<Option<CredentialE
     if let Some((name, server)) = helper {
         return Ok(Some(CredentialEntry::Helper { name, server }));
     }
-    // Before the store: Docker leaves empty entries here when a store keeps the secret, so that one with a secret was
-    // written by Podman or by hand, and is meant.
+    // Comes before the general helper. Docker leaves only empty entries here when it uses that, so an entry with a
+    // secret was written by Podman or by hand.
     if let Some(entry) = table("auths").and_then(|auths| stored(auths, &names, repository)) {
         return Ok(Some(CredentialEntry::Stored(entry)));
     }
@@ -100,10 +100,10 @@ fn find(config: &str, host: &str, repository: &str) -> Result<Option<CredentialE
         }))
 }
 
-/// The entry of `auths` for the longest path that leads to `repository`; entries without a secret, which
-/// Docker leaves when a store keeps them, do not count.
+/// The entry of `auths` with the longest path that contains `repository`. Skips entries without a secret, which Docker
+/// leaves behind when a helper stores it.
 fn stored(auths: &Map<String, Value>, names: &[&str], repository: &str) -> Option<Map<String, Value>> {
-    // By whole components: the password of `quay.io/org` must not be sent for `quay.io/organic`.
+    // Compared by whole components: the password of `quay.io/org` must not go to `quay.io/organic`.
     let mut path = Some(repository);
     while let Some(scope) = path {
         if let Some(entry) = entry(auths, |key| {
@@ -132,14 +132,14 @@ fn entry(auths: &Map<String, Value>, fits: impl Fn(&str) -> bool) -> Option<Map<
 /// The fields of an entry that hold a secret.
 const SECRETS: [&str; 4] = ["auth", "password", "identitytoken", "registrytoken"];
 
-/// An entry without its empty fields, and without what `auth` says already.
+/// Removes empty fields, and those that `auth` makes redundant.
 fn without_empty(entry: &Map<String, Value>) -> Map<String, Value> {
     let mut entry: Map<String, Value> = entry
         .iter()
         .filter(|(_, value)| text(value).is_some())
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    // Docker itself lets `auth` win where an entry has both forms.
+    // Docker prefers `auth` if an entry has both forms.
     if entry.contains_key("auth") {
         entry.remove("username");
         entry.remove("password");
@@ -151,10 +151,10 @@ fn text(value: &Value) -> Option<String> {
     value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// All names of a registry: Docker Hub has several.
+/// All names of a registry; Docker Hub has several.
 fn names(host: &str) -> Vec<&str> {
-    // No host is matched by its ending: elsewhere that sent Google's credentials
-    // to look-alike hosts (GHSA-xcq4-m2r3-cmrj).
+    // Hosts are never matched by suffix: in another tool that sent Google's credentials to look-alike hosts
+    // (GHSA-xcq4-m2r3-cmrj).
     match host {
         "docker.io" | "index.docker.io" | "registry-1.docker.io" => {
             vec!["docker.io", "index.docker.io", "registry-1.docker.io"]
@@ -163,8 +163,8 @@ fn names(host: &str) -> Vec<&str> {
     }
 }
 
-/// The host of a key for a whole registry: `https://index.docker.io/v1/` is `index.docker.io`. A key without
-/// scheme and with any other path is no such key, and stays as it is.
+/// The host of a key for a whole registry: `https://index.docker.io/v1/` gives `index.docker.io`. A key without a
+/// scheme and with any other path stays unchanged.
 fn plain_key(key: &str) -> &str {
     let rest = key.strip_prefix("https://").or_else(|| key.strip_prefix("http://"));
     if let Some(rest) = rest {
@@ -177,11 +177,11 @@ fn plain_key(key: &str) -> &str {
 }
 
 fn decode(entry: &Map<String, Value>) -> Result<CredentialSecret, String> {
-    // Podman's field, which docker_credential does not know.
+    // This field of Podman's is unknown to docker_credential.
     if let Some(token) = entry.get("registrytoken").and_then(text) {
         return Ok(CredentialSecret::Registry(token));
     }
-    // Handed over as the only entry: the search for the right one has been done, by stricter rules than the crate's.
+    // Passed as the only entry, because the lookup above follows stricter rules than the crate's.
     let alone = json!({"auths": {"entry": entry}}).to_string();
     match docker_credential::get_credential_from_reader(alone.as_bytes(), "entry") {
         Ok(credential) => Ok(secret(credential)),
@@ -191,10 +191,10 @@ fn decode(entry: &Map<String, Value>) -> Result<CredentialSecret, String> {
     }
 }
 
-/// Asks a helper in a thread of its own, so that one that never answers can be left behind.
+/// Runs a helper in its own thread, so that a hanging helper can be abandoned.
 fn ask_helper(name: &str, server: &str) -> Result<Option<CredentialSecret>, String> {
     let program = format!("docker-credential-{name}");
-    // The name becomes that of a program that is run: a path in it would lead out of PATH.
+    // The name becomes a program to run; a path in it would bypass PATH.
     if name.contains(['/', '\\']) {
         return Err(format!("it names the credential helper {program:?}, which is a path"));
     }
@@ -202,7 +202,7 @@ fn ask_helper(name: &str, server: &str) -> Result<Option<CredentialSecret>, Stri
     let server = server.to_owned();
     let (sender, answer) = mpsc::channel();
     std::thread::spawn(move || {
-        // The receiver is gone only after the time is up.
+        // Fails only after the timeout, when the receiver is gone.
         let _ = sender.send(docker_credential::get_credential_from_reader(
             config.as_bytes(),
             &server,
@@ -218,7 +218,7 @@ fn ask_helper(name: &str, server: &str) -> Result<Option<CredentialSecret>, Stri
     }
 }
 
-/// Tells "I have none" from a failure (docker-credential-helpers, `credentials/error.go`).
+/// Distinguishes "no credentials" from a failure (docker-credential-helpers, `credentials/error.go`).
 fn helper_error(program: &str, error: &CredentialRetrievalError) -> Result<Option<CredentialSecret>, String> {
     let (stdout, stderr) = match error {
         CredentialRetrievalError::HelperFailure { stdout, stderr, .. } => (stdout.trim(), stderr.trim()),
@@ -234,11 +234,11 @@ fn helper_error(program: &str, error: &CredentialRetrievalError) -> Result<Optio
         }
     };
     let said = if stdout.is_empty() { stderr } else { stdout };
-    // The protocol has no code for it: helpers print these words, most of them on standard output.
+    // The protocol has no code for this. Helpers print these words, usually on standard output.
     if said.contains("credentials not found") || said.contains("no credentials username") {
         return Ok(None);
     }
-    // A helper may print pages on how it is used; the first words say what is wrong.
+    // A helper may print pages of usage text; the first words state the error.
     let said: String = said.chars().take(200).collect();
     Err(format!(
         "the credential helper {program} failed: \"{}\"",
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_only_looks_alike_has_none() {
+    fn a_look_alike_host_gets_no_credentials() {
         for host in [
             "evilgcr.io",
             "gcr.io.evil.example",
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_helper_without_such_credentials_is_no_failure() {
+    fn a_helper_without_credentials_for_the_registry_is_not_an_error() {
         let failure = |stdout: &str, stderr: &str| {
             helper_error(
                 "docker-credential-x",

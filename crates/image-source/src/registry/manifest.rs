@@ -1,4 +1,4 @@
-//! From a tag or a digest to the manifest of one platform.
+//! Resolves a tag or a digest to the manifest of one platform.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -15,27 +15,26 @@ use crate::registry_reference::RegistryReference;
 use crate::verify;
 use image_linkage::digest::Digest;
 
-/// Indexes within indexes that are followed. No index can hold itself, as its digest would have to be known before it
-/// was written; a chain of them can be as long as a hostile registry likes.
+/// The maximum depth of nested indexes. No index can contain itself, because its digest would depend on itself. But a
+/// hostile registry can nest them arbitrarily deep.
 const DEPTH: usize = 3;
 
-/// The documents that can be read; Docker's schema 1 is not among them.
+/// The supported document types; Docker's schema 1 is not supported.
 const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, \
     application/vnd.docker.distribution.manifest.v2+json, application/vnd.docker.distribution.manifest.list.v2+json";
 
-/// The header by which a registry says the digest of a manifest that it gives, or has taken (distribution-spec, "Pulling
-/// manifests").
+/// The response header with a manifest's digest, on pull and push (distribution-spec, "Pulling manifests").
 pub(super) const CONTENT_DIGEST: &str = "docker-content-digest";
 
-/// A document that arrived, and the digest that the registry gave it.
+/// A downloaded document, and its digest according to the registry.
 pub(super) struct FetchedDocument {
     pub(super) bytes: Vec<u8>,
     claimed: Option<String>,
 }
 
-/// Fetches the manifest that `reference` names, and of an index the one that `choose` chooses, unless it breaks off.
+/// Fetches the manifest of `reference`. For an index, `choose` picks the entry or stops.
 ///
-/// Errors: The image is not there, is no image, is not what its digest says, or what `choose` says.
+/// Errors: The image does not exist, is not an image or does not match its digest; or an error of `choose`.
 pub(super) fn fetch_manifest<B>(
     client: &RepositoryClient,
     reference: &RegistryReference,
@@ -46,7 +45,7 @@ pub(super) fn fetch_manifest<B>(
     let mut digest = reference.digest().map(manifest::parse_digest).transpose()?;
     let mut size = None;
     for _ in 0..=DEPTH {
-        // With a tag and a digest, the digest counts, as for `docker pull`: the tag may have moved on.
+        // With both a tag and a digest the digest wins, as in `docker pull`: the tag may have moved.
         let wanted = digest
             .as_ref()
             .map(ToString::to_string)
@@ -54,7 +53,7 @@ pub(super) fn fetch_manifest<B>(
             .unwrap_or_else(|| "latest".to_owned());
         let arrived = fetch_document(client, &format!("manifests/{wanted}"), limit)?;
         let what = format!("manifest {wanted} of {name}");
-        // What was asked for by digest has to be it: the registry's word, and that of a cache before it, is not taken.
+        // A document requested by digest must match it. Neither the registry nor a cache in front of it is trusted.
         let bytes = verify::read_document(&what, &*arrived.bytes, digest.as_ref(), size, limit)?;
         let found = match digest {
             Some(digest) => digest,
@@ -84,32 +83,32 @@ pub(super) fn fetch_manifest<B>(
     ))
 }
 
-/// The digest of a document that was asked for by tag, compared with what the registry says it is.
+/// The digest of a document requested by tag, checked against the registry's header.
 fn computed(what: &str, bytes: &[u8], claimed: Option<&str>) -> Result<Digest, ImageError> {
     if let Some(claimed) = claimed {
         let claimed: Digest = claimed.parse().map_err(|error| {
             remote_error(format!(
-                "{what}: the registry names it by \"{}\", which is no digest ({error})",
+                "{what}: the registry names it by \"{}\", which is not a digest ({error})",
                 shorten_text(claimed.as_bytes())
             ))
         })?;
-        // Asked for by tag, the header is the only claim there is; a proxy that rewrites documents shows here.
+        // For a tag the header is the only available digest. The check detects a proxy that rewrites documents.
         verify::check_digest(what, bytes, &claimed)?;
         return Ok(claimed);
     }
     Ok(Digest::of(bytes))
 }
 
-/// Fetches one document of the repository, such as `manifests/latest`, at most `limit` bytes and one.
+/// Fetches one document of the repository, such as `manifests/latest`; reads at most `limit` + 1 bytes.
 ///
-/// Errors: Why the registry does not give it.
+/// Errors: Why the registry does not serve it.
 pub(super) fn fetch_document(client: &RepositoryClient, part: &str, limit: u64) -> Result<FetchedDocument, ImageError> {
     retry_attempts(&client.patience, || attempt(client, part, limit))
 }
 
 fn attempt(client: &RepositoryClient, part: &str, limit: u64) -> Result<FetchedDocument, AttemptFailure> {
     let mut headers = HeaderMap::new();
-    // A registry that is not told of a type answers 404 for it, or converts it into one that has another digest.
+    // A registry answers 404 for a type that is not accepted, or converts the document into one with another digest.
     headers.insert(ACCEPT, HeaderValue::from_static(MANIFESTS));
     let answer = client.attempt(part, headers, 0)?;
     let (status, media_type) = (answer.response.status(), media_type(&answer.response));
@@ -133,10 +132,10 @@ fn attempt(client: &RepositoryClient, part: &str, limit: u64) -> Result<FetchedD
                 bytes.len()
             )))
         })?;
-    // Login pages of proxies and captive portals answer 200, some of them with no media type or a wrong one.
+    // Login pages of proxies and captive portals answer 200, some with no media type or a wrong one.
     if media_type == "text/html" || bytes.trim_ascii_start().starts_with(b"<") {
         return Err(remote_error(format!(
-            "{} is not a registry, or something stands before it: it answered {status} with {} instead of a manifest, beginning \"{}\"",
+            "{} is not a registry, or a proxy answers for it: it answered {status} with {} instead of a manifest, beginning \"{}\"",
             client.registry,
             if media_type.is_empty() { "a page".to_owned() } else { shorten_text(media_type.as_bytes()) },
             shorten_text(bytes.get(..bytes.len().min(60)).unwrap_or_default())

@@ -1,8 +1,7 @@
 //! Images in a registry, over the OCI distribution specification.
 //!
-//! As few requests as possible are made: the manifest is fetched once, no HEAD comes before it, and a token
-//! serves the whole image. Credentials go to the registry they belong to and to the token server it names,
-//! never to the place a redirect leads to.
+//! Makes as few requests as possible: one GET for the manifest without a HEAD first, and one token for the whole image.
+//! Sends credentials only to their registry and its token server, never to the target of a redirect.
 
 mod address_guard;
 mod blob;
@@ -70,7 +69,7 @@ impl RegistrySource {
         RepositoryClient::new(registry, repository, &self.written, &self.options)
     }
 
-    /// The config that a manifest names, as it is stored and as it is read.
+    /// The config of a manifest, as bytes and parsed.
     fn config(
         &self,
         client: &Arc<RepositoryClient>,
@@ -101,7 +100,7 @@ impl ImageSource for RegistrySource {
         };
         let ControlFlow::Continue(found) = manifest::fetch_manifest(&client, &self.reference, limit, choose)?;
         let (bytes, platform, config) = self.config(&client, &found.manifest, limit)?;
-        // A manifest that no index led to states its platform in the config alone.
+        // A manifest without an index states its platform only in the config.
         expect_platform(written, &platform, request.platform)?;
         let layers = describe_layers(written, &found.manifest, &config, request.limits())?;
         Ok(OpenedImage {
@@ -153,11 +152,11 @@ impl BlobStore for RegistryBlobs {
         let Some(digest) = &layer.digest else {
             return Err(ImageError::not_an_image(name, "a layer has no digest"));
         };
-        // The `urls` of a foreign layer may name any host: other clients were led to send
-        // their credentials there (CVE-2020-15157).
+        // The `urls` of a foreign layer may name any host. Other clients were tricked into sending their credentials
+        // there (CVE-2020-15157).
         if layer.is_foreign() {
             return Err(ImageError::NotFound(format!(
-                "layer {digest} of {name} is foreign: its bytes are not in {}, and other places are never asked",
+                "layer {digest} of {name} is foreign: its bytes are not in {}, and no other host is contacted",
                 self.client.registry
             )));
         }

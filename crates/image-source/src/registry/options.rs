@@ -1,25 +1,25 @@
-//! What a user may choose of how registries are spoken to.
+//! The user's options for registry access.
 
 use std::path::PathBuf;
 
 use super::credential_files::CredentialSource;
 use super::retry::RetryPolicy;
 
-/// How a registry is asked.
+/// How to access registries.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RegistryOptions {
-    /// Hosts, as `HOST` or `HOST:PORT`, that may be asked by plain HTTP and whose certificate is not checked.
-    /// This machine may be asked by plain HTTP without being named.
+    /// Hosts, as `HOST` or `HOST:PORT`, that may use plain HTTP and whose certificate is not checked. This machine may
+    /// always use plain HTTP.
     pub insecure: Vec<String>,
-    /// A PEM file of certificates that are trusted besides the system's.
+    /// A PEM file of certificates to trust in addition to the system's.
     pub ca_cert: Option<PathBuf>,
-    /// Where credentials are looked up, once the registry asks for them.
+    /// Where to look for credentials when the registry requires them.
     pub credentials: CredentialSource,
-    /// The hosts, as `HOST` or `HOST:PORT`, that may be the registry's token server, beside the registry itself; with
-    /// none, each that it names may be.
+    /// The hosts, as `HOST` or `HOST:PORT`, that are allowed as token servers besides the registry itself; empty allows
+    /// any.
     pub token_servers: Vec<String>,
-    /// How long and how often to try.
+    /// The limits on retries and waits.
     pub patience: RetryPolicy,
-    /// What requests say of the program that makes them (RFC 9110, section 10.1.5).
+    /// The `User-Agent` of requests (RFC 9110, section 10.1.5).
     pub user_agent: String,
 }

@@ -1,13 +1,13 @@
-//! How often a host is asked: not more often than the user wants, by all threads of this process together.
+//! Limits the request rate per host, for all threads of this process together.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// When the next request to a host may go out. Of the process, as each image has a client of its own.
+/// When the next request to each host may be sent. Global, because each image has its own client.
 static NEXT: Mutex<BTreeMap<String, Instant>> = Mutex::new(BTreeMap::new());
 
-/// Waits until `host` may be asked once more; with no rate it may at once.
+/// Waits until a request to `host` may be sent; returns at once without a rate.
 pub(super) fn await_turn(host: &str, requests_per_second: Option<u32>) {
     let Some(rate) = requests_per_second.filter(|rate| *rate > 0) else {
         return;
@@ -20,7 +20,7 @@ pub(super) fn await_turn(host: &str, requests_per_second: Option<u32>) {
         *next = turn + Duration::from_secs(1) / rate;
         turn
     };
-    // Without the lock: other hosts are not waited for.
+    // Sleeps without the lock, so that other hosts are not delayed.
     std::thread::sleep(turn - now);
 }
 

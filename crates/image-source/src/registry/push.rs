@@ -1,6 +1,6 @@
-//! Pushes an image: blobs first, the manifest last, so that a name never stands for half an image.
+//! Pushes an image: blobs first and the manifest last, so that a tag never names an incomplete image.
 //!
-//! A blob that the repository has is not sent, and one that another repository of the registry has is mounted from there
+//! A blob that the repository already has is not sent. One in another repository of the registry is mounted
 //! (distribution-spec, "Mounting a blob from another repository").
 
 use std::io::Read;
@@ -23,10 +23,10 @@ use image_linkage::digest::Digest;
 /// Opens a blob at its start.
 type OpenBody<'a> = &'a dyn Fn() -> Result<Box<dyn Read + Send>, ImageError>;
 
-/// What was done to have a blob in the repository.
+/// How a blob got into the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PushOutcome {
-    /// A blob of this digest was there before.
+    /// The repository already had it.
     There,
     /// It was mounted from another repository.
     Mounted,
@@ -34,7 +34,7 @@ pub enum PushOutcome {
     Sent,
 }
 
-/// The repository that an image is pushed to.
+/// The target repository of a push.
 pub struct RegistryPush {
     pub(super) client: RepositoryClient,
     tag: String,
@@ -42,10 +42,10 @@ pub struct RegistryPush {
 }
 
 impl RegistryPush {
-    /// A push to `reference`, which the user wrote as `written`; blobs may be mounted from the repository `from`
-    /// of the same registry.
+    /// A push to `reference`, which the user wrote as `written`. Blobs may be mounted from the repository `from` of the
+    /// same registry.
     ///
-    /// Errors: [`ImageError::Reference`] for a digest, which cannot be chosen, and for what is no host.
+    /// Errors: [`ImageError::Reference`] for a digest, which cannot be chosen, and for an invalid host.
     pub fn new(
         reference: &RegistryReference,
         written: &str,
@@ -60,17 +60,17 @@ impl RegistryPush {
         }
         let mut push = Self::beside(reference, written, options)?;
         let repository = reference.repository();
-        // A repository does not mount from itself: the HEAD request finds what it holds.
+        // A repository cannot mount from itself; the HEAD request finds what it has.
         push.from = from.filter(|from| *from != repository).map(str::to_owned);
         let pull = push.from.as_ref().map(|from| format!("repository:{from}:pull"));
-        // One token has to cover both repositories, or the registry answers the mount as if it were an ordinary upload.
+        // One token must cover both repositories. Otherwise the registry treats the mount as an ordinary upload.
         push.client.scopes.extend(pull);
         Ok(push)
     }
 
-    /// A push to the repository of `reference`, of what lies beside its images.
+    /// A push of related documents to the repository of `reference`.
     ///
-    /// Errors: [`ImageError::Reference`] for what is no host.
+    /// Errors: [`ImageError::Reference`] for an invalid host.
     pub(super) fn beside(
         reference: &RegistryReference,
         written: &str,
@@ -78,7 +78,7 @@ impl RegistryPush {
     ) -> Result<Self, ImageError> {
         let repository = reference.repository();
         let mut client = RepositoryClient::new(reference.registry(), repository, written, options)?;
-        // Pushing takes pulling as well: whether a blob is there is asked by HEAD.
+        // A push also needs the pull scope, because a HEAD request checks for each blob.
         client.scopes = vec![format!("repository:{repository}:pull,push")];
         Ok(Self {
             client,
@@ -87,12 +87,11 @@ impl RegistryPush {
         })
     }
 
-    /// Whether the tag is there. It is also how the registry is first spoken to.
+    /// Whether the tag exists. This is also the first request to the registry.
     ///
-    /// Errors: Why the registry does not say it.
+    /// Errors: Why the registry does not answer.
     pub fn exists(&self) -> Result<bool, ImageError> {
-        // By GET through `attempt`, which finds out whether the registry speaks TLS: the addresses of
-        // uploads depend on it.
+        // A GET through `attempt`, which detects whether the registry uses TLS; the upload addresses depend on that.
         let asked = retry_attempts(&self.client.patience, || {
             self.client
                 .attempt(&format!("manifests/{}", self.tag), HeaderMap::new(), 0)
@@ -104,31 +103,31 @@ impl RegistryPush {
         }
     }
 
-    /// Puts a blob of `size` bytes into the repository, from the other repository where that has it.
+    /// Puts a blob of `size` bytes into the repository, by a mount if possible.
     ///
-    /// Errors: Why the registry does not take it, or why it cannot be opened.
+    /// Errors: Why the registry rejects it, or why it cannot be opened.
     pub fn push_blob(&self, digest: &Digest, size: u64, open: OpenBody<'_>) -> Result<PushOutcome, ImageError> {
         retry_attempts(&self.client.patience, || self.try_blob(digest, size, open))
     }
 
-    /// Gives the image its name.
+    /// Pushes the manifest, which sets the tag.
     ///
-    /// Errors: Why the registry does not take it.
+    /// Errors: Why the registry rejects it.
     pub fn push_manifest(&self, media_type: &'static str, bytes: &[u8]) -> Result<(), ImageError> {
         let url = self.client.own_url(&format!("manifests/{}", self.tag))?;
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
         retry_attempts(&self.client.patience, || {
-            // Each attempt, and each answer to a challenge, needs a body of its own: sending one uses it up.
+            // Each attempt and each answer to a challenge needs a new body, because sending consumes it.
             let body = || Ok(Body::from(bytes.to_vec()));
             let answer = self.client.send_change(&Method::PUT, &url, &headers, &body)?;
-            // The specification says 201; registries that write over a tag may answer 200.
+            // The specification requires 201; some registries answer 200 when a tag is overwritten.
             let answer = self.expect(answer, &[StatusCode::CREATED, StatusCode::OK])?;
             Ok(self.check_taken(&answer, bytes)?)
         })
     }
 
-    /// Errors: The registry says that it holds another manifest than it was sent: one that something on the way changed.
+    /// Errors: The registry stored another manifest than was sent, so something in between changed it.
     fn check_taken(&self, answer: &Response, sent: &[u8]) -> Result<(), ImageError> {
         let Some(held) = answer.headers().get(CONTENT_DIGEST) else {
             return Ok(());
@@ -139,25 +138,24 @@ impl RegistryPush {
         }
         let (held, sent) = (shorten_text(held.as_bytes()), Digest::of(sent));
         Err(remote_error(format!(
-            "{} says that it holds {held} in the place of the image that it was sent, {sent}; audit what lies there",
+            "{} says that it holds {held} instead of the image that was sent, {sent}; audit what is stored there",
             self.client.registry
         )))
     }
 
     fn try_blob(&self, digest: &Digest, size: u64, open: OpenBody<'_>) -> Result<PushOutcome, AttemptFailure> {
-        // One attempt is the whole exchange: of an upload that broke, nobody knows how much the registry kept.
+        // One attempt is the whole exchange: after a broken upload, nobody knows how much the registry kept.
         let nothing = || Ok(Body::from(Vec::new()));
         let headers = HeaderMap::new();
         let there = self.client.own_url(&format!("blobs/{digest}"))?;
         let answer = self.client.send_change(&Method::HEAD, &there, &headers, &nothing)?;
         let status = answer.response.status();
-        // A registry that keeps blobs in a bucket redirects to one that is there.
+        // A registry with blobs in a storage bucket redirects to an existing one.
         if status == StatusCode::OK || status.is_redirection() {
             return Ok(PushOutcome::There);
         }
         let mut uploads = self.client.own_url("blobs/uploads/")?;
-        // A mount that is not possible is no error: the registry answers 202 and opens
-        // an upload instead (distribution-spec).
+        // A failed mount is not an error: the registry answers 202 and starts an upload instead (distribution-spec).
         if let Some(from) = &self.from {
             let mut query = uploads.query_pairs_mut();
             query.append_pair("mount", digest.as_ref()).append_pair("from", from);
@@ -167,21 +165,20 @@ impl RegistryPush {
         if answer.status() == StatusCode::CREATED {
             return Ok(PushOutcome::Mounted);
         }
-        // The address carries the state of the upload in its query, to which the digest is
-        // added and nothing else changed.
+        // The query of the address holds the state of the upload; only the digest is appended.
         let mut place = self.place(&uploads, &answer)?;
         place.query_pairs_mut().append_pair("digest", digest.as_ref());
         let mut headers = headers;
         let bytes = HeaderValue::from_static("application/octet-stream");
         headers.insert(CONTENT_TYPE, bytes);
-        // With its length: without one it would go out in chunks, which object stores such as S3 refuse with 411.
+        // With a length: otherwise the body is sent in chunks, which object stores such as S3 refuse with 411.
         let body = || Ok(Body::sized(open()?, size));
         let answer = self.client.send_change(&Method::PUT, &place, &headers, &body)?;
         self.expect(answer, &[StatusCode::CREATED])?;
         Ok(PushOutcome::Sent)
     }
 
-    /// Where the registry wants the bytes.
+    /// The upload address that the registry gives.
     fn place(&self, asked: &Url, answer: &Response) -> Result<Url, ImageError> {
         let registry = &self.client.registry;
         let location = answer.headers().get(LOCATION);
@@ -190,7 +187,7 @@ impl RegistryPush {
             .and_then(|location| asked.join(location.to_str().ok()?).ok())
             .and_then(without_user)
             .ok_or_else(|| remote_error(format!("{registry} does not say where a blob is to be sent")))?;
-        // The address is the registry's text: it could lead the layer to a service within the user's network.
+        // The registry could name a service in the user's network, and the layer would be sent there.
         let checked = self.client.transport.check(asked, &place);
         checked.map_err(|why| remote_error(format!("refused to send a blob where {registry} says: {why}")))?;
         Ok(place)
@@ -208,7 +205,7 @@ impl RegistryPush {
                 ))
                 .into())
             }
-            // What is wrong with the request stays wrong; a limit on requests, and one that came too slowly, do not.
+            // A rejected request fails again, except for rate limits and timeouts.
             status
                 if status.is_client_error()
                     && !matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT) =>

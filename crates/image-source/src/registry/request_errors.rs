@@ -1,6 +1,6 @@
-//! What went wrong with a request, as one sentence that says what to do.
+//! Turns a failed request into one sentence that says what to do.
 //!
-//! Everything a registry wrote is escaped and cut; addresses are shown without their query, which may hold a signature.
+//! Text from a registry is escaped and cut. URLs are shown without their query, which may contain a signature.
 
 use std::error::Error as _;
 use std::io::Read;
@@ -12,18 +12,18 @@ use serde::Deserialize;
 use super::retry::AttemptFailure;
 use crate::image_error::ImageError;
 
-/// The bytes of an error's body that are read.
+/// How many bytes of an error's body are read.
 const ERROR_BODY: u64 = 64 << 10;
 
-/// The characters of a registry's own words that are shown.
+/// How many characters of a registry's message are shown.
 const SHOWN: usize = 200;
 
-/// Something that is not on this machine answered with an error, or not at all.
+/// A remote server answered with an error, or not at all.
 pub fn remote_error(text: impl Into<String>) -> ImageError {
     ImageError::Remote(text.into())
 }
 
-/// The registry or its token server does not take the credentials, or wants some.
+/// The registry or its token server rejected the credentials, or requires some.
 pub(super) fn credentials_refused(registry: &str, found_in: Option<&str>) -> ImageError {
     remote_error(match found_in {
         Some(found_in) => {
@@ -38,11 +38,11 @@ pub(super) fn credentials_refused(registry: &str, found_in: Option<&str>) -> Ima
 /// Why a request to `host` got no answer.
 pub fn connection_failure(host: &str, error: &reqwest::Error) -> AttemptFailure {
     let cause = cause(error);
-    // The request was never sent: asking again with the same address and certificates fails in the same way.
+    // The request was never sent, and would fail again with the same address and certificates.
     if error.is_builder() {
         return remote_error(format!("cannot ask {host}: {cause}")).into();
     }
-    // Before the other causes: a certificate that is refused is a failure to connect as well, and needs other advice.
+    // Checked first: a rejected certificate is also a failure to connect, but needs other advice.
     if is_certificate(error) {
         return remote_error(format!(
             "the certificate of {host} is not trusted ({cause}); give its CA with --ca-cert FILE, or accept any certificate with --insecure-registry {host}"
@@ -61,8 +61,8 @@ pub fn connection_failure(host: &str, error: &reqwest::Error) -> AttemptFailure 
     let unreachable = remote_error(format!(
         "cannot reach {host}: {cause}; check its name and port, the network and the proxy settings"
     ));
-    // Neither a name that does not exist nor a closed port comes to life within seconds.
-    // These are the words of glibc's getaddrinfo; its "Temporary failure in name resolution" is asked again.
+    // An unknown name or a closed port does not change within seconds. The words are those of glibc's getaddrinfo; its
+    // "Temporary failure in name resolution" is retried.
     if cause.contains("not known") || cause.contains("No address") || is_refused(error) {
         unreachable.into()
     } else {
@@ -70,14 +70,14 @@ pub fn connection_failure(host: &str, error: &reqwest::Error) -> AttemptFailure 
     }
 }
 
-/// Whether a connection never stood, for another reason than a certificate that is not trusted: then a host
-/// that may be asked by plain HTTP is.
+/// Whether no connection was made, for another reason than an untrusted certificate. If plain HTTP is allowed, it is
+/// tried next.
 pub(super) fn is_no_tls(error: &reqwest::Error) -> bool {
     error.is_connect() && !is_certificate(error)
 }
 
 fn is_certificate(error: &reqwest::Error) -> bool {
-    // reqwest hides the types of the TLS library below it, so its words have to tell.
+    // reqwest hides the error types of its TLS library, so the text decides.
     chain(error).any(|text| text.contains("certificate"))
 }
 
@@ -85,7 +85,7 @@ fn is_not_tls(error: &reqwest::Error) -> bool {
     chain(error).any(|text| text.contains("InvalidContentType") || text.contains("corrupt message"))
 }
 
-/// Whether the answer is none of HTTP's: what speaks so speaks so again (the words of hyper's `Parse`).
+/// Whether the answer is not HTTP; a retry would not help. The words are those of hyper's `Parse`.
 fn is_no_http(error: &reqwest::Error) -> bool {
     const WORDS: [&str; 4] = [
         "invalid HTTP",
@@ -100,7 +100,7 @@ fn is_refused(error: &reqwest::Error) -> bool {
     chain(error).any(|text| text.contains("Connection refused"))
 }
 
-/// The texts of an error's causes, without the error's own, which names the whole address.
+/// The texts of an error's causes, without its own, which contains the full URL.
 fn chain(error: &reqwest::Error) -> impl Iterator<Item = String> {
     let mut next = error.source();
     std::iter::from_fn(move || {
@@ -110,7 +110,7 @@ fn chain(error: &reqwest::Error) -> impl Iterator<Item = String> {
     })
 }
 
-/// The first cause, in the words of the system or of TLS.
+/// The root cause, in the words of the system or of TLS.
 fn cause(error: &reqwest::Error) -> String {
     let text = if error.is_timeout() {
         "no answer in time".to_owned()
@@ -120,9 +120,9 @@ fn cause(error: &reqwest::Error) -> String {
     shorten_text(text.as_bytes())
 }
 
-/// Bytes that somebody else wrote, escaped and cut.
+/// Escapes and cuts bytes from another party.
 pub fn shorten_text(bytes: &[u8]) -> String {
-    // Escaped first and cut afterwards: the limit is on what the terminal shows.
+    // Escapes before cutting: the limit is for the text in the terminal.
     let mut text = image_linkage::escape::escape_bytes(bytes);
     if let Some((end, _)) = text.char_indices().nth(SHOWN) {
         text.truncate(end);
@@ -143,12 +143,12 @@ struct ReportedError {
     message: Option<String>,
 }
 
-/// What an error's body says, as `: CODE: message`; empty when it says nothing that can be shown.
+/// The message of an error body as `: CODE: message`; empty if there is none to show.
 pub(super) fn read_error_body(answer: impl Read) -> String {
     let mut body = Vec::new();
-    // What arrived before the connection broke is as good.
+    // A partial body is good enough.
     let _ = answer.take(ERROR_BODY).read_to_end(&mut body);
-    // Only a registry's own JSON is shown: the HTML page of a proxy would fill the screen and explain nothing.
+    // Only a registry's JSON is shown: a proxy's HTML page would fill the screen and explain nothing.
     let Some(first) = serde_json::from_slice::<ErrorEnvelope>(&body)
         .ok()
         .and_then(|envelope| envelope.errors.into_iter().next())
@@ -168,7 +168,7 @@ pub(super) fn read_error_body(answer: impl Read) -> String {
     }
 }
 
-/// A text without what was sent as `Authorization`: a server that shows what it was asked shows that too.
+/// Removes the value of `Authorization`, for a server that echoes the request.
 fn without_credentials(text: &str) -> String {
     let mut is_secret = false;
     let words = text.split(' ').map(|word| {
@@ -182,7 +182,7 @@ fn without_credentials(text: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The media type that a response claims, without parameters, in lower case.
+/// The media type of a response in lower case, without parameters.
 pub(super) fn media_type(response: &Response) -> String {
     response
         .headers()
@@ -199,7 +199,7 @@ mod tests {
     use super::read_error_body;
 
     #[test]
-    fn a_server_that_shows_what_it_was_sent_shows_no_password() {
+    fn a_server_that_echoes_the_request_reveals_no_password() {
         for (message, shown) in [
             ("no access", " (DENIED: no access)"),
             (

@@ -1,4 +1,4 @@
-//! How long a registry is waited for, and how often it is asked again.
+//! The limits on waiting for a registry, and on retries.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,34 +6,34 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
 use crate::image_error::ImageError;
 
-/// How patient the client is. A test shortens the waits; a user needs no other values.
+/// The timeouts and retry limits. Tests shorten the waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How often one request is made, or a broken blob is resumed without headway, before the error counts.
+    /// How often a request is tried, or a broken blob is resumed without progress, before it is an error.
     pub tries: usize,
-    /// The wait after the first failure; it doubles each time, and up to the same again is added at random.
+    /// The wait after the first failure. It doubles each time, plus up to the same again at random.
     pub first_wait: Duration,
-    /// The longest wait. A registry whose `Retry-After` asks for more is not waited for.
+    /// The longest wait. A longer `Retry-After` is an error.
     pub longest_wait: Duration,
-    /// The time in which a connection must stand, TLS included.
+    /// The timeout for a connection, including TLS.
     pub connect: Duration,
-    /// The time in which an answer must begin, and in which each next part of its body must arrive.
+    /// The timeout for the start of an answer, and for each next part of its body.
     pub stall: Duration,
-    /// The time in which 64 KiB of a body have to arrive: what comes slower counts as broken off.
+    /// The time limit for each 64 KiB of a body. A slower transfer counts as broken.
     pub slowest: Duration,
-    /// The time in which a whole blob has to arrive.
+    /// The time limit for a whole blob.
     pub blob: Duration,
-    /// The requests that one host is sent in a second, at most; `None` sends them as they come.
+    /// The maximum number of requests per second and host; `None` means unlimited.
     pub requests_per_second: Option<u32>,
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
-            // Five waits, of 15 to 31 seconds together: time for a registry to be restarted behind its load balancer.
+            // Five waits, 15 to 31 seconds in total: enough for a registry to restart behind its load balancer.
             tries: 6,
             first_wait: Duration::from_millis(500),
-            // A limit on pulls lasts for hours: who has hit one is told so, and not left to wait.
+            // A pull limit lasts hours, so it is reported at once.
             longest_wait: Duration::from_mins(1),
             connect: Duration::from_secs(10),
             // A pull-through cache is silent until it has the blob from its upstream.
@@ -46,7 +46,7 @@ impl Default for RetryPolicy {
     }
 }
 
-/// A part of the patience that a user may set, by its name, and how it is set.
+/// A limit that the user can set: its name and its setter.
 type PatienceSetter = (&'static str, fn(&mut RetryPolicy, u64));
 
 const SETTERS: [PatienceSetter; 6] = [
@@ -71,34 +71,34 @@ const SETTERS: [PatienceSetter; 6] = [
 ];
 
 impl RetryPolicy {
-    /// The names of what can be set.
+    /// The names of the limits that can be set.
     pub fn names() -> impl Iterator<Item = &'static str> {
         SETTERS.iter().map(|(name, _)| *name)
     }
 
-    /// Sets what has this name; says whether anything has.
+    /// Sets the limit `name`. Returns false for an unknown name.
     pub fn set(&mut self, name: &str, value: u64) -> bool {
         let setter = SETTERS.iter().find(|(known, _)| *known == name);
         setter.map(|(_, set)| set(self, value)).is_some()
     }
 }
 
-/// Why one attempt failed, and whether another may do better.
+/// Why an attempt failed, and whether a retry may help.
 #[derive(Debug)]
 pub enum AttemptFailure {
-    /// Asking again would change nothing.
+    /// A retry would not help.
     Final(ImageError),
-    /// A broken connection, a busy or a limiting registry.
+    /// A broken connection, an overloaded registry or a rate limit.
     Passing {
-        /// What is reported when patience ends.
+        /// The error to report after the last retry.
         error: ImageError,
-        /// The wait that the registry asked for.
+        /// The wait that the registry requested.
         wait: Option<Duration>,
     },
 }
 
 impl AttemptFailure {
-    /// A failure that may pass, with no wish of the registry's about the wait.
+    /// A temporary failure without a requested wait.
     pub fn passing(error: ImageError) -> Self {
         Self::Passing { error, wait: None }
     }
@@ -110,7 +110,7 @@ impl From<ImageError> for AttemptFailure {
     }
 }
 
-/// The waits that are left for one request.
+/// The remaining waits for one request.
 pub(super) struct RetryWaits {
     backoff: ExponentialBackoff,
     longest: Duration,
@@ -122,9 +122,9 @@ impl RetryWaits {
         let backoff = ExponentialBuilder::default()
             .with_min_delay(patience.first_wait)
             .with_max_delay(patience.longest_wait)
-            // The tries count requests, the backoff counts the waits between them.
+            // `tries` counts requests; the backoff counts the waits between them.
             .with_max_times(patience.tries.saturating_sub(1))
-            // Jobs of one CI run that were refused together must not come back together.
+            // CI jobs that were refused together must not retry together.
             .with_jitter()
             .build();
         Self {
@@ -135,8 +135,8 @@ impl RetryWaits {
 
     /// Waits before the next attempt.
     ///
-    /// Errors: The failure's own error when it is final, when no attempt is left, or when the registry asks for a
-    /// longer wait than anybody would sit through.
+    /// Errors: The failure's own error if it is final, if no attempts remain, or if the registry requests too long a
+    /// wait.
     pub(super) fn pause(&mut self, failure: AttemptFailure) -> Result<(), ImageError> {
         let (error, asked) = match failure {
             AttemptFailure::Final(error) => return Err(error),
@@ -152,14 +152,14 @@ impl RetryWaits {
     }
 }
 
-/// The wait before the next attempt, of our own and of what the registry asked for.
+/// The wait before the next attempt: the registry's, or else our own.
 fn next_wait(own: Duration, asked: Option<Duration>) -> Duration {
-    // The registry knows better than the backoff when its limit ends. But no wait at all would use up the tries before
-    // anything can have changed.
+    // The registry knows when its limit ends. A wait of zero is ignored, because it would use up the attempts before
+    // anything can change.
     asked.filter(|asked| !asked.is_zero()).unwrap_or(own)
 }
 
-/// Makes attempts until one succeeds or patience ends.
+/// Repeats an attempt until it succeeds or the limits are reached.
 pub fn retry_attempts<T>(
     patience: &RetryPolicy,
     mut attempt: impl FnMut() -> Result<T, AttemptFailure>,
@@ -173,15 +173,15 @@ pub fn retry_attempts<T>(
     }
 }
 
-/// Reads `Retry-After`: a number of seconds, or a date (RFC 9110, section 10.2.3). A date that has passed
-/// means no wait of its own; anything else is as if the header were not there.
+/// Parses `Retry-After`: seconds, or a date (RFC 9110, section 10.2.3). A past date gives zero. Anything else counts as
+/// a missing header.
 pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More than a number holds is as long as it can be.
+        // An overflow means the maximum.
         return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
     }
-    // No sign and no fraction: what is neither digits nor a date is left to our own backoff.
+    // Signs and fractions are invalid, so they use our own backoff.
     let date = httpdate::parse_http_date(value).ok()?;
     Some(date.duration_since(now).unwrap_or_default())
 }
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_says_how_long_it_is_waited_for_unless_that_is_not_at_all() {
+    fn a_wait_requested_by_the_registry_wins_unless_it_is_zero() {
         for (asked, expected) in [(None, 8), (Some(0), 8), (Some(3), 3), (Some(60), 60)] {
             let asked = asked.map(Duration::from_secs);
             assert_eq!(
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_longer_than_the_longest_is_not_waited_for() {
+    fn a_requested_wait_past_the_longest_is_an_error() {
         for (wait, expected) in [(2, 5), (3, 1)] {
             let mut made = 0;
             let outcome = retry_attempts(&patience(5), || {

@@ -1,27 +1,27 @@
-//! A body that has to come at a lowest rate, and to its end in time: each part of one that only drips arrives in time,
-//! and the whole never would.
+//! A response body with a minimum rate and a deadline. A body that only trickles never hits a timeout per read, and
+//! never ends either.
 
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
 use reqwest::blocking::Response;
 
-/// The bytes that have to arrive in [`super::RetryPolicy::slowest`].
+/// The bytes that must arrive within [`super::RetryPolicy::slowest`].
 pub(super) const HEADWAY: u64 = 64 << 10;
 
-/// The body of an answer, which fails with [`io::ErrorKind::TimedOut`] where it comes too slowly.
+/// The body of an answer. Reading fails with [`io::ErrorKind::TimedOut`] if it is too slow.
 pub(super) struct SteadyBody {
     inner: Response,
     slowest: Duration,
     deadline: Option<Instant>,
-    /// When it was last looked at how fast the body comes.
+    /// When the rate was last checked.
     since: Instant,
-    /// The bytes that have arrived from then on.
+    /// The bytes that arrived since then.
     arrived: u64,
 }
 
 impl SteadyBody {
-    /// The body of `inner`, of which [`HEADWAY`] bytes have to arrive in each `slowest`, and all before the deadline.
+    /// Requires [`HEADWAY`] bytes of `inner` within each `slowest`, and the end before the deadline.
     pub(super) fn new(inner: Response, slowest: Duration, deadline: Option<Instant>) -> Self {
         Self {
             inner,

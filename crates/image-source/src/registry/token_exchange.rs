@@ -1,4 +1,4 @@
-//! Answering a challenge: a password for the registry, or a token from the server that it names.
+//! Answers a challenge with a password, or with a token from the token server.
 
 use std::io::Read as _;
 
@@ -13,44 +13,44 @@ use super::request_errors::{connection_failure, credentials_refused, remote_erro
 use super::retry::AttemptFailure;
 use super::transport::{Authorization, FinalResponse, HttpTransport, SendError, status_failure, without_user};
 
-/// The bytes of a token server's answer that are read.
+/// How many bytes of a token server's answer are read.
 const TOKEN_BODY: u64 = 1 << 20;
 
-/// What the token server is told of who asks.
+/// Our client id for the token server.
 const CLIENT_ID: &str = "cupti-audit";
 
-/// The answer of a token server; OAuth 2.0 says `access_token`, Docker said `token` first.
+/// The answer of a token server: `access_token` in OAuth 2.0, `token` in Docker's first version.
 #[derive(Deserialize)]
 struct TokenBody {
     token: Option<String>,
     access_token: Option<String>,
 }
 
-/// What requests are signed with, and where the credentials behind it were found.
+/// The authorization of requests, and where its credentials were found.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct RequestAuthorization {
     pub(super) authorization: Authorization,
-    /// The file, and the helper it names; `None` for a token that anybody gets.
+    /// The file, and the helper that it names; `None` for an anonymous token.
     pub(super) found_in: Option<String>,
 }
 
-/// Who asks for a token, for what, and with which of the user's credentials.
+/// A request for a token: the registry, the scopes and the user's credentials.
 pub(super) struct TokenRequest<'a> {
     pub(super) registry: &'a str,
-    /// What the token is to allow: `repository:NAME:ACTION`, each.
+    /// The scopes of the token, each `repository:NAME:ACTION`.
     pub(super) scopes: &'a [String],
     pub(super) transport: &'a HttpTransport,
-    /// The hosts that may be the token server, beside the registry itself; with none, each may be.
+    /// The hosts that are allowed as token servers besides the registry itself; empty allows any.
     pub(super) servers: &'a [String],
     pub(super) credential: Option<Credential>,
 }
 
 impl TokenRequest<'_> {
-    /// Makes the authorization that the challenge of a 401 asks for, with the user's credentials if there are any.
+    /// Gets the authorization that a 401 asks for, with the user's credentials if there are any.
     pub(super) fn answer_challenge(self, refusal: &FinalResponse) -> Result<RequestAuthorization, AttemptFailure> {
         let registry = self.registry;
         let authorization = match challenge::choose_challenge(refusal.response.headers()) {
-            // A `registrytoken` is sent as it is (containers-auth.json(5)): there is nothing to exchange it for.
+            // A `registrytoken` is sent unchanged (containers-auth.json(5)); it cannot be exchanged.
             _ if let Some(CredentialSecret::Registry(token)) = self.secret() => self.bearer(token)?,
             Challenge::Bearer { realm, service } => {
                 let realm = self.token_server(refusal, &realm)?;
@@ -91,12 +91,12 @@ impl TokenRequest<'_> {
         self.credential.as_ref().map(|credential| &credential.secret)
     }
 
-    /// The address of the token server, once it may be asked.
+    /// The address of the token server, after the checks.
     fn token_server(&self, refusal: &FinalResponse, realm: &str) -> Result<Url, AttemptFailure> {
-        // A user name in the realm would be sent as an authorization that the user never gave.
+        // A user name in the realm would become an authorization that the user never gave.
         let url = Url::parse(realm).ok().and_then(without_user).ok_or_else(|| {
             remote_error(format!(
-                "{} names a token server that is no address: \"{}\"",
+                "{} names a token server with an invalid address: \"{}\"",
                 self.registry,
                 shorten_text(realm.as_bytes())
             ))
@@ -121,12 +121,12 @@ impl TokenRequest<'_> {
         Ok(url)
     }
 
-    /// Asks for a token: with a password or anonymously (distribution, "Token Authentication"), or in exchange for an
+    /// Requests a token: with a password or anonymously (distribution, "Token Authentication"), or in exchange for an
     /// identity token (distribution, "Oauth2 Token Authentication").
     fn token(&self, mut realm: Url, service: Option<&str>) -> Result<Authorization, AttemptFailure> {
         let scope = self.scopes.join(" ");
         let answer = if let Some(CredentialSecret::Identity(identity)) = self.secret() {
-            // An identity token goes into the body: in a query it would end up in the logs of proxies.
+            // The identity token goes into the body: proxies would log it in a query.
             let mut form = vec![
                 ("grant_type", "refresh_token"),
                 ("client_id", CLIENT_ID),
@@ -136,7 +136,7 @@ impl TokenRequest<'_> {
             form.extend(service.map(|service| ("service", service)));
             self.transport.post(&realm, &form)?
         } else {
-            // Without credentials the server is asked all the same: public images need a token, too, on Docker Hub.
+            // Also requested without credentials: on Docker Hub even public images need a token.
             let basic = match self.secret() {
                 Some(CredentialSecret::Password(user, password)) => {
                     realm.query_pairs_mut().append_pair("account", user);
@@ -144,7 +144,7 @@ impl TokenRequest<'_> {
                 }
                 _ => None,
             };
-            // Each scope is a parameter of its own here, while OAuth 2.0 wants them in one, with spaces between.
+            // Here each scope is its own parameter; OAuth 2.0 joins them with spaces.
             realm
                 .query_pairs_mut()
                 .extend_pairs(service.map(|service| ("service", service)))
@@ -167,9 +167,9 @@ impl TokenRequest<'_> {
         match answer.response.status().as_u16() {
             200 => {}
             401 | 403 => return Err(credentials_refused(registry, found_in).into()),
-            // What OAuth 2.0 says of a token that is not valid (RFC 6749, section 5.2).
+            // The OAuth 2.0 answer for an invalid token (RFC 6749, section 5.2).
             400 if found_in.is_some() => return Err(credentials_refused(registry, found_in).into()),
-            // Older token servers answer GET alone and do not know the exchange of an identity token.
+            // Older token servers only support GET and cannot exchange an identity token.
             404 | 405 if matches!(self.secret(), Some(CredentialSecret::Identity(_))) => {
                 return Err(remote_error(format!(
                     "the token server {host} does not take the identity token found for {registry}; docker login {registry} again"
@@ -178,7 +178,7 @@ impl TokenRequest<'_> {
             }
             _ => return Err(status_failure(&format!("the token server {host}"), answer)),
         }
-        // A hostile server may send without end; a longer token is cut, and then it is no JSON.
+        // Bounds an endless body; a longer answer is cut and then fails to parse.
         let mut body = Vec::new();
         answer
             .body(None)
@@ -187,16 +187,16 @@ impl TokenRequest<'_> {
             .map_err(|error| {
                 AttemptFailure::passing(remote_error(format!("the token server {host} broke off: {error}")))
             })?;
-        // Some servers send both fields and leave one of them empty.
+        // Some servers send both fields and leave one empty.
         serde_json::from_slice::<TokenBody>(&body)
             .ok()
             .and_then(|body| body.token.filter(|token| !token.is_empty()).or(body.access_token))
             .ok_or_else(|| remote_error(format!("the token server {host} of {registry} gave no token")).into())
     }
 
-    /// A token as an authorization, once it can stand in a header.
+    /// Turns a token into an authorization, if it is valid in a header.
     fn bearer(&self, token: &str) -> Result<Authorization, AttemptFailure> {
-        // A line break in it would let a token server write headers of its own; reqwest would fail without saying why.
+        // A line break in the token could inject headers, and reqwest's own error does not say why it fails.
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(remote_error(format!("the token for {} cannot be sent in a header", self.registry)).into());
         }

@@ -1,4 +1,4 @@
-//! One request over HTTP: which client makes it, and where its redirects may lead.
+//! Makes one HTTP request: selects the client and limits the redirects.
 
 #![expect(
     clippy::disallowed_methods,
@@ -25,13 +25,13 @@ use crate::http_client::client_builder;
 use crate::image_error::ImageError;
 use crate::small_file::read_small_file;
 
-/// Redirects that are followed for one request.
+/// The maximum number of redirects per request.
 const REDIRECTS: usize = 10;
 
-/// The time in which a layer has to be sent.
+/// The time limit for sending a layer.
 const UPLOAD: Duration = Duration::from_hours(6);
 
-/// What proves who asks. It never prints itself.
+/// The credentials of a request. They have no `Debug` output.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Authorization {
     Bearer(String),
@@ -48,15 +48,15 @@ impl Authorization {
     }
 }
 
-/// The final answer to a request, redirects followed.
+/// The answer to a request after all redirects.
 pub(super) struct FinalResponse {
-    /// Status, headers and a body that is still to be read.
+    /// Status, headers and an unread body.
     pub(super) response: Response,
-    /// Where it came from.
+    /// The URL that answered.
     pub(super) url: Url,
-    /// Whether it came from the origin that was asked first.
+    /// Whether its origin is that of the first request.
     pub(super) same_origin: bool,
-    /// The time in which a part of the body has to arrive.
+    /// The time limit for each part of the body.
     slowest: Duration,
 }
 
@@ -66,13 +66,13 @@ impl FinalResponse {
         address_guard::url_authority(&self.url)
     }
 
-    /// The body, which has to come at the lowest rate, and before the deadline where there is one.
+    /// The body, with the minimum rate and an optional deadline.
     pub(super) fn body(self, deadline: Option<Instant>) -> SteadyBody {
         SteadyBody::new(self.response, self.slowest, deadline)
     }
 }
 
-/// The HTTP clients: their trust differs by host, and a proxy is never asked for this machine.
+/// The HTTP clients. Certificate checks differ by host, and requests to this machine never use a proxy.
 pub(super) struct HttpTransport {
     registry: String,
     insecure: Vec<String>,
@@ -83,7 +83,7 @@ pub(super) struct HttpTransport {
     clients: Mutex<BTreeMap<ClientKind, Client>>,
 }
 
-/// What makes clients differ.
+/// The properties that need separate clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ClientKind {
     insecure: bool,
@@ -110,21 +110,21 @@ impl HttpTransport {
         address_guard::allows_plain(host, url.port_or_known_default(), &self.insecure)
     }
 
-    /// Checks an address that an answer from `from` names; its host is connected to where it was checked alone.
+    /// Checks an address in an answer from `from`, and pins its host to the checked addresses.
     ///
-    /// Errors: Why it is not asked.
+    /// Errors: Why the address is refused.
     pub(super) fn check(&self, from: &Url, to: &Url) -> Result<(), String> {
-        // Where the name has no address, a proxy may know one, or connecting to it says that there is none.
+        // A name without an address may be known to a proxy; otherwise connecting to it fails.
         let resolve = |host: &str| resolve_host(host).unwrap_or_default();
         let checked = address_guard::check_address(&self.registry, from, to, &self.insecure, resolve)?;
         self.names.keep(to.host_str().unwrap_or_default(), checked);
         Ok(())
     }
 
-    /// Makes a GET request and follows its redirects. The authorization goes to the origin of `url` only:
-    /// the first step to another scheme, host or port drops it for good.
+    /// Sends a GET request and follows redirects. Credentials go only to the origin of `url`: the first redirect to
+    /// another scheme, host or port drops them for good.
     ///
-    /// Errors: [`SendError::NoAnswer`] when no answer came from `url` itself, else why the redirects could not be followed.
+    /// Errors: [`SendError::NoAnswer`] if `url` itself gave no answer; otherwise why a redirect could not be followed.
     pub(super) fn get(
         &self,
         url: &Url,
@@ -141,7 +141,7 @@ impl HttpTransport {
             }
             let response = match request.send() {
                 Ok(response) => response,
-                // Only the address that was asked first may be tried again by plain HTTP; the caller decides.
+                // Only the first address may be retried by plain HTTP; the caller decides.
                 Err(error) if at == *url => return Err(SendError::NoAnswer(error)),
                 Err(error) => {
                     return Err(connection_failure(&address_guard::url_authority(&at), &error).into());
@@ -155,8 +155,8 @@ impl HttpTransport {
                     url: at,
                 });
             };
-            // Storage behind a redirect is asked by a signature in the query, and must not learn the registry's token.
-            // S3 even refuses a request that carries both.
+            // Storage behind a redirect uses a signature in the query, and must not see the registry's token. S3
+            // refuses a request with both.
             if !same_origin(&at, &next) {
                 authorization = None;
             }
@@ -171,7 +171,7 @@ impl HttpTransport {
         ))
     }
 
-    /// Sends a request that changes something; a redirect is an answer like any other.
+    /// Sends a changing request; does not follow redirects.
     pub(super) fn send(
         &self,
         method: &Method,
@@ -182,7 +182,7 @@ impl HttpTransport {
     ) -> Result<FinalResponse, AttemptFailure> {
         let client = self.client(url)?;
         let mut request = client.request(method.clone(), url.clone());
-        // Here the limit is one on the whole, and a layer of gigabytes takes its time.
+        // Here the timeout covers the whole request, and a layer of gigabytes takes time.
         request = request.headers(headers.clone()).timeout(UPLOAD).body(body);
         if let Some(authorization) = authorization {
             request = authorization.sign(request);
@@ -190,7 +190,7 @@ impl HttpTransport {
         self.send_once(request, url)
     }
 
-    /// Posts a form; a redirect is an answer like any other.
+    /// Posts a form; does not follow redirects.
     pub(super) fn post(&self, url: &Url, form: &[(&str, &str)]) -> Result<FinalResponse, AttemptFailure> {
         let request = self.client(url)?.post(url.clone()).form(form);
         self.send_once(request, url)
@@ -213,9 +213,9 @@ impl HttpTransport {
         }
     }
 
-    /// Where an answer redirects to; `None` when it does not.
+    /// The target of a redirect; `None` for other answers.
     fn redirect(&self, at: &Url, response: &Response) -> Result<Option<Url>, AttemptFailure> {
-        // Of the codes from 300 on, only these five name a place to go (RFC 9110, section 15.4).
+        // Only these five codes of the 300s have a target (RFC 9110, section 15.4).
         if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
             return Ok(None);
         }
@@ -230,10 +230,10 @@ impl HttpTransport {
             .and_then(|location| at.join(location).ok())
             .and_then(without_user)
             .ok_or_else(|| {
-                // The query may be a signature, which is a secret for as long as it holds.
+                // The query may be a signature, which is a secret while it is valid.
                 let path = location.as_bytes().split(|&byte| byte == b'?').next();
                 remote_error(format!(
-                    "{host} redirects to \"{}\", which is no address",
+                    "{host} redirects to \"{}\", which is not a valid address",
                     shorten_text(path.unwrap_or_default())
                 ))
             })?;
@@ -248,8 +248,8 @@ impl HttpTransport {
             insecure: address_guard::is_listed(host, url.port_or_known_default(), &self.insecure),
             loopback: address_guard::is_loopback(host),
         };
-        // One client for each kind of trust, not for each request: a client keeps its connections, and a TLS handshake
-        // for every blob is saved.
+        // One client per kind and not per request: a client reuses its connections, which saves a TLS handshake per
+        // blob.
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&kind) {
             return Ok(client.clone());
@@ -264,18 +264,18 @@ impl HttpTransport {
             .user_agent(&self.user_agent)
             .dns_resolver(Arc::new(self.names.clone()))
             .connect_timeout(self.patience.connect)
-            // In the blocking client this is no limit on the whole: it bounds the wait for the answer, and
-            // then each read of the body anew.
+            // In the blocking client this is not a total limit: it covers the wait for the answer, and then each read
+            // of the body.
             .timeout(self.patience.stall);
-        // Behind a proxy, `localhost` would be the proxy's machine.
+        // Through a proxy, `localhost` would be the proxy's machine.
         if kind.loopback {
             builder = builder.no_proxy();
         }
-        // As Docker's `insecure-registries`: TLS is still tried first, and any certificate will do.
+        // Like Docker's `insecure-registries`: TLS is tried first, with any certificate.
         if kind.insecure {
             builder = builder.tls_danger_accept_invalid_certs(true);
         } else if let Some(file) = &self.ca_cert {
-            // Beside the system's, not in their place: the registry may redirect to a public storage.
+            // In addition to the system's: the registry may redirect to public storage.
             builder = builder.tls_certs_merge(certificates(file)?);
         }
         builder
@@ -286,11 +286,11 @@ impl HttpTransport {
     }
 }
 
-/// Why no final answer came.
+/// Why there was no final answer.
 pub(super) enum SendError {
-    /// The first address did not answer; whether to try another way is up to the caller.
+    /// The first address did not answer; the caller decides about another scheme.
     NoAnswer(reqwest::Error),
-    /// A failure that another scheme would not cure.
+    /// A failure that another scheme would not solve.
     Failed(AttemptFailure),
 }
 
@@ -300,14 +300,14 @@ impl<T: Into<AttemptFailure>> From<T> for SendError {
     }
 }
 
-/// An answer that is no success and says nothing of the image: limits and faults may pass.
+/// An error status that does not concern the image; limits and server errors may be temporary.
 pub(super) fn status_failure(host: &str, answer: FinalResponse) -> AttemptFailure {
     let wait = asked_wait(&answer.response);
     let status = answer.response.status();
     let said = read_error_body(answer.body(None));
     match status.as_u16() {
         429 => {
-            // Docker Hub counts anonymous pulls by address, which a whole office or CI provider shares.
+            // Docker Hub counts anonymous pulls per address, which a whole office or CI provider shares.
             let when = wait.map_or_else(String::new, |wait| {
                 format!("; it asks to wait {} seconds", wait.as_secs())
             });
@@ -316,10 +316,10 @@ pub(super) fn status_failure(host: &str, answer: FinalResponse) -> AttemptFailur
             ));
             AttemptFailure::Passing { error, wait }
         }
-        // Not 501 and 505: what a server does not know how to do, it does not learn while somebody waits.
+        // Excludes 501 and 505: a server that lacks a feature does not gain it during a retry.
         408 | 500 | 502..=504 => AttemptFailure::Passing {
             error: remote_error(format!(
-                "{host} is in trouble: it answered {status}{said}; try again later"
+                "{host} has a problem: it answered {status}{said}; try again later"
             )),
             wait,
         },
@@ -330,7 +330,7 @@ pub(super) fn status_failure(host: &str, answer: FinalResponse) -> AttemptFailur
     }
 }
 
-/// The wait that an answer asks for.
+/// The wait that an answer requests.
 fn asked_wait(response: &Response) -> Option<Duration> {
     let value = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     retry_after(value, SystemTime::now())
@@ -341,18 +341,18 @@ fn certificates(file: &std::path::Path) -> Result<Vec<Certificate>, ImageError> 
     let unusable = |reason: String| remote_error(format!("CA file {}: {reason}", file.display()));
     let pem = read_small_file(file).map_err(|error| unusable(error.to_string()))?;
     match Certificate::from_pem_bundle(&pem) {
-        // A file without any PEM block parses as no certificates; taken as it is, --ca-cert would silently do nothing.
+        // A file without PEM blocks parses as an empty list, and --ca-cert would silently do nothing.
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
         _ => Err(unusable("it holds no certificate in PEM form".to_owned())),
     }
 }
 
 fn same_origin(a: &Url, b: &Url) -> bool {
-    // The scheme counts: over plain HTTP anybody on the way would read the token.
+    // The scheme matters: over plain HTTP anyone in between could read the token.
     a.scheme() == b.scheme() && a.host_str() == b.host_str() && a.port_or_known_default() == b.port_or_known_default()
 }
 
-/// An address without user name and password, which would be sent as an authorization.
+/// Removes user name and password from a URL, so that they are not sent.
 pub(super) fn without_user(mut url: Url) -> Option<Url> {
     url.set_username("").ok()?;
     url.set_password(None).ok()?;

@@ -1,7 +1,7 @@
 //! The tables of a squashfs 4.0 file system (Linux, `fs/squashfs/squashfs_fs.h`): inodes, folders, fragments, owners.
 //!
-//! Libraries read all tables into memory and follow them by recursion, and an image's few bytes may stand for any
-//! number of them. Here a block is read when it is asked for.
+//! Libraries load all tables into memory and recurse through them, and a small image can describe any number. This
+//! reader loads each block on demand.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,29 +16,29 @@ use image_linkage::limits::Limits;
 
 use crate::little_endian::number_at;
 
-/// The bytes with which a file system begins.
+/// The magic number of the file system.
 pub(super) const MAGIC: &[u8] = b"hsqs";
 const SUPERBLOCK: usize = 96;
-/// The bytes of a block of a table, once decompressed.
+/// The decompressed size of a table block, in bytes.
 const METADATA: u64 = 8192;
-/// Blocks of tables that are held: a folder and its inodes lie close to each other.
+/// How many table blocks are cached: a folder and its inodes are usually close.
 const HELD: usize = 64;
-/// The bytes of the largest block of content.
+/// The largest size of a content block, in bytes.
 const LARGEST_BLOCK: u64 = 1 << 20;
-/// Says of the size of a block of content that it is stored as it is.
+/// The flag in a content block's size for an uncompressed block.
 const PLAIN_BLOCK: u64 = 1 << 24;
-/// Says that a file has no fragment.
+/// The value for a file without a fragment.
 const NO_FRAGMENT: u64 = 0xffff_ffff;
 
 /// An opened file system.
 pub(super) struct Squashfs {
     file: File,
-    /// Where it begins in the file, and its bytes.
+    /// Its offset in the file, and its size.
     start: u64,
     bytes: u64,
     block_bytes: u64,
     compression: u64,
-    /// Where the tables begin.
+    /// The offsets of the tables.
     inodes: u64,
     folders: u64,
     fragments: u64,
@@ -50,20 +50,20 @@ pub(super) struct Squashfs {
     left: Cell<u64>,
 }
 
-/// A decompressed block of a table.
+/// A decompressed table block.
 struct TableBlock {
     bytes: Vec<u8>,
-    /// Where the next one lies.
+    /// The offset of the next block.
     next: u64,
 }
 
-/// What an inode says.
+/// An inode.
 pub(super) struct Inode {
     pub access: NodeAccess,
     pub kind: InodeKind,
 }
 
-/// What lies at a name.
+/// The type of an inode.
 pub(super) enum InodeKind {
     Folder(FolderPlace),
     File(FilePlace),
@@ -72,28 +72,28 @@ pub(super) enum InodeKind {
     Special,
 }
 
-/// Where the names of a folder lie.
+/// The location of a folder's names.
 pub(super) struct FolderPlace {
     pub block: u64,
     pub offset: usize,
     pub bytes: u64,
 }
 
-/// Where the content of a file lies.
+/// The location of a file's content.
 pub(super) struct FilePlace {
     pub bytes: u64,
-    /// Whether other names may stand for it.
+    /// Whether it may have several names.
     pub is_linked: bool,
     start: u64,
     fragment: Option<(u64, u64)>,
-    /// Where the sizes of its blocks lie.
+    /// The location of its block sizes.
     sizes: (u64, usize),
 }
 
 impl Squashfs {
-    /// Opens the file system of `bytes` bytes that begins at `start`.
+    /// Opens the file system of `bytes` bytes at offset `start`.
     ///
-    /// Errors: What the system says, or why the file system cannot be read.
+    /// Errors: The system's error, or why the file system cannot be read.
     pub(super) fn open(file: File, start: u64, bytes: u64, limits: &Limits) -> io::Result<Self> {
         let mut head = [0; SUPERBLOCK];
         file.read_exact_at(&mut head, start)?;
@@ -101,7 +101,7 @@ impl Squashfs {
         let half = |at| number_at::<2>(&head, at).unwrap_or_default();
         let block_bytes = number_at::<4>(&head, 12).unwrap_or_default();
         if !head.starts_with(MAGIC) || half(28) != 4 || !(4096..=LARGEST_BLOCK).contains(&block_bytes) {
-            return Err(damaged("it is no squashfs of version 4"));
+            return Err(damaged("it is not a squashfs of version 4"));
         }
         let compression = half(20);
         if let Some(name) = unread_compression(compression) {
@@ -135,14 +135,14 @@ impl Squashfs {
         Ok(opened)
     }
 
-    /// The inode of the uppermost folder.
+    /// The root folder's inode reference.
     pub(super) fn root(&self) -> u64 {
         self.root
     }
 
-    /// Reads the inode that `reference` names: its block in the table, and its place in that.
+    /// Reads the inode at `reference`, which holds its block and its offset in that block.
     ///
-    /// Errors: That the file system is damaged, or what the system says.
+    /// Errors: The file system is damaged, or the system's error.
     pub(super) fn inode(&self, reference: u64) -> io::Result<Inode> {
         let mut cursor = self.cursor(self.inodes, reference >> 16, reference & 0xffff)?;
         let kind = cursor.number::<2>()?;
@@ -164,7 +164,7 @@ impl Squashfs {
             3 | 10 => {
                 cursor.number::<4>()?;
                 let bytes = cursor.number::<4>()?;
-                // The kernel takes no longer one (`PATH_MAX`).
+                // The kernel accepts no longer target (`PATH_MAX`).
                 if bytes > 4096 {
                     return Err(damaged("a link is longer than a path may be"));
                 }
@@ -176,12 +176,12 @@ impl Squashfs {
         Ok(Inode { access, kind })
     }
 
-    /// The names of a folder, from their first.
+    /// A cursor at the first name of a folder.
     pub(super) fn names(&self, folder: &FolderPlace) -> io::Result<TableCursor<'_>> {
         self.cursor(self.folders, folder.block, folder.offset as u64)
     }
 
-    /// The content of a file.
+    /// A reader of a file's content.
     pub(super) fn content<'a>(&'a self, file: &FilePlace) -> SquashfsContent<'a> {
         SquashfsContent {
             sizes: TableCursor {
@@ -200,7 +200,7 @@ impl Squashfs {
     fn cursor(&self, table: u64, block: u64, offset: u64) -> io::Result<TableCursor<'_>> {
         let block = table
             .checked_add(block)
-            .ok_or_else(|| damaged("a place lies behind its end"))?;
+            .ok_or_else(|| damaged("an offset is past its end"))?;
         let offset = usize::try_from(offset).map_err(io::Error::other)?;
         Ok(TableCursor {
             of: self,
@@ -209,7 +209,7 @@ impl Squashfs {
         })
     }
 
-    /// An entry of a table that is found by its number: a list of its blocks stands at `list`.
+    /// An entry of a numbered table, whose block list is at `list`.
     fn entry(&self, list: u64, number: u64, bytes: u64) -> io::Result<TableCursor<'_>> {
         let each = METADATA / bytes;
         let mut place = [0; 8];
@@ -220,11 +220,11 @@ impl Squashfs {
 
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<()> {
         let end = at.checked_add(into.len() as u64).filter(|&end| end <= self.bytes);
-        end.ok_or_else(|| damaged("a place lies behind its end"))?;
+        end.ok_or_else(|| damaged("an offset is past its end"))?;
         self.file.read_exact_at(into, self.start.saturating_add(at))
     }
 
-    /// The block of a table at `place`.
+    /// The table block at offset `place`.
     fn table_block(&self, place: u64) -> io::Result<Rc<TableBlock>> {
         if let Some((_, block)) = self.held.borrow().iter().find(|(at, _)| *at == place) {
             return Ok(Rc::clone(block));
@@ -242,14 +242,14 @@ impl Squashfs {
         Ok(block)
     }
 
-    /// A block of content, of the size that an inode or a fragment says.
+    /// A content block with the size from an inode or a fragment.
     fn content_block(&self, place: u64, size: u64) -> io::Result<Rc<Vec<u8>>> {
         let stored = size & (PLAIN_BLOCK - 1);
         self.read_block(place, stored, size & PLAIN_BLOCK != 0, self.block_bytes)
             .map(Rc::new)
     }
 
-    /// Reads and decompresses a block that has at most `limit` bytes then.
+    /// Reads a block and decompresses it to at most `limit` bytes.
     fn read_block(&self, place: u64, stored: u64, is_plain: bool, limit: u64) -> io::Result<Vec<u8>> {
         if stored > limit {
             return Err(damaged("a block is larger than blocks may be"));
@@ -286,7 +286,7 @@ impl Squashfs {
         Ok(())
     }
 
-    /// The block of content that holds the ends of several files.
+    /// The content block that holds the tails of several files.
     fn fragment(&self, number: u64) -> io::Result<Rc<Vec<u8>>> {
         if let Some((_, block)) = self.fragment.borrow().as_ref().filter(|(held, _)| *held == number) {
             return Ok(Rc::clone(block));
@@ -301,7 +301,7 @@ impl Squashfs {
 
 const GZIP: u64 = 1;
 
-/// The name of a compression that is not read.
+/// The name of an unsupported compression.
 fn unread_compression(number: u64) -> Option<&'static str> {
     match number {
         GZIP | 6 => None,
@@ -313,7 +313,7 @@ fn unread_compression(number: u64) -> Option<&'static str> {
     }
 }
 
-/// A place in a table, read onwards.
+/// A position in a table, read sequentially.
 pub(super) struct TableCursor<'a> {
     of: &'a Squashfs,
     block: u64,
@@ -321,14 +321,14 @@ pub(super) struct TableCursor<'a> {
 }
 
 impl TableCursor<'_> {
-    /// The number of `N` bytes at the place.
+    /// The next `N`-byte number.
     pub(super) fn number<const N: usize>(&mut self) -> io::Result<u64> {
         let mut bytes = [0; N];
         self.fill(&mut bytes)?;
         number_at::<N>(&bytes, 0).ok_or_else(|| damaged("a table ends early"))
     }
 
-    /// The next bytes, of which there are few.
+    /// The next few bytes.
     pub(super) fn bytes(&mut self, count: u64) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; usize::try_from(count).map_err(io::Error::other)?];
         self.fill(&mut bytes)?;
@@ -366,7 +366,7 @@ impl TableCursor<'_> {
         Ok(FolderPlace {
             block,
             offset: usize::try_from(offset).map_err(io::Error::other)?,
-            // `.` and `..` count and are not stored (fs/squashfs/dir.c).
+            // The size includes `.` and `..`, which are not stored (fs/squashfs/dir.c).
             bytes: bytes.saturating_sub(3),
         })
     }
@@ -392,13 +392,13 @@ impl TableCursor<'_> {
     }
 }
 
-/// The content of a file, read onwards.
+/// The content of a file, read sequentially.
 pub(super) struct SquashfsContent<'a> {
-    /// The sizes of the blocks that follow.
+    /// The sizes of the remaining blocks.
     sizes: TableCursor<'a>,
-    /// Where the next block lies.
+    /// The offset of the next block.
     next: u64,
-    /// The bytes that no block was read for yet.
+    /// The bytes without a block so far.
     left: u64,
     fragment: Option<(u64, u64)>,
     block: Rc<Vec<u8>>,
@@ -406,12 +406,12 @@ pub(super) struct SquashfsContent<'a> {
 }
 
 impl SquashfsContent<'_> {
-    /// The next bytes of the content; none at its end.
+    /// Loads the next block; an empty one at the end.
     fn next_block(&mut self) -> io::Result<()> {
         let of = self.sizes.of;
         let count = self.left.min(of.block_bytes);
         (self.block, self.at) = match self.fragment {
-            // The last bytes, where they do not fill a block, lie in one with those of other files.
+            // A tail shorter than a block shares a fragment with other files.
             Some((number, offset)) if self.left < of.block_bytes => {
                 let start = usize::try_from(offset).map_err(io::Error::other)?;
                 let end = start.saturating_add(usize::try_from(count).map_err(io::Error::other)?);

@@ -1,4 +1,4 @@
-//! All of a squashfs as the index of one layer.
+//! Reads a whole squashfs into the index of one layer.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -10,9 +10,9 @@ use crate::source::OpenRequest;
 use image_linkage::layer::{LayerEntry, LayerIndex, NodeAccess, read_file_facts};
 use image_linkage::path::RootPath;
 
-/// Walks the file system from its uppermost folder. What cannot be read is a problem of the layer.
+/// Walks the file system from its root folder. Whatever cannot be read becomes a problem of the layer.
 ///
-/// Errors: That the uppermost folder cannot be read, or that there is more than is read.
+/// Errors: The root folder cannot be read, or a limit is exceeded.
 pub(super) fn walk_squashfs(
     what: &str,
     squashfs: &Squashfs,
@@ -31,7 +31,7 @@ pub(super) fn walk_squashfs(
     };
     match squashfs.inode(squashfs.root()).map_err(&io_error)?.kind {
         InodeKind::Folder(place) => walk.pending.push((RootPath::default(), place)),
-        _ => return Err(io_error(damaged("its root is no folder"))),
+        _ => return Err(io_error(damaged("its root is not a folder"))),
     }
     while let Some((folder, place)) = walk.pending.pop() {
         match walk.enter_folder(&folder, &place) {
@@ -54,23 +54,23 @@ pub(super) fn walk_squashfs(
     Ok(walk.root.finish())
 }
 
-/// A walk under way.
+/// An unfinished walk.
 struct SquashfsWalk<'a> {
     squashfs: &'a Squashfs,
     request: &'a OpenRequest<'a>,
     root: RootIndex,
-    /// Folders to be read, and what they are called.
+    /// Folders to read, with their paths.
     pending: Vec<(RootPath, FolderPlace)>,
-    /// The inodes of folders that were found: a folder has one name, or the tree would have no end.
+    /// The inodes of visited folders: a folder with two names would make an endless tree.
     folders: HashSet<u64>,
-    /// Files of several names, by their inodes.
+    /// Files with several names, by inode.
     linked: HashMap<u64, LayerEntry>,
     entries: usize,
     name_bytes: u64,
 }
 
 impl SquashfsWalk<'_> {
-    /// Enters what a folder holds. A run of names shares the block in which their inodes begin.
+    /// Adds the entries of a folder. A run of names shares the block of its inodes.
     fn enter_folder(&mut self, folder: &RootPath, place: &FolderPlace) -> io::Result<()> {
         let mut names = self.squashfs.names(place)?;
         let mut left = place.bytes;
@@ -105,7 +105,7 @@ impl SquashfsWalk<'_> {
     fn enter(&mut self, folder: &RootPath, name: &[u8], inode: u64) -> io::Result<()> {
         let is_name = !name.is_empty() && !matches!(name, b"." | b"..") && !name.iter().any(|b| matches!(b, b'/' | 0));
         let path = folder.join(name);
-        // The kernel finds no longer one, either (`PATH_MAX`).
+        // The kernel finds no longer path either (`PATH_MAX`).
         if !is_name || path.as_bytes().len() > self.request.limits().path_bytes {
             return Err(bad_folder());
         }
@@ -163,7 +163,7 @@ impl SquashfsWalk<'_> {
     }
 }
 
-/// Apptainer mounts images `nosuid`: neither these bits nor capabilities of a file count.
+/// Apptainer mounts images with `nosuid`, so neither these bits nor file capabilities count.
 fn without_set_id(access: NodeAccess) -> NodeAccess {
     let mode = access.mode & 0o1777;
     NodeAccess { mode, ..access }

@@ -1,5 +1,5 @@
-//! What Apptainer runs before the program that it is asked for: `/.singularity.d/actions` reads the scripts of
-//! `/.singularity.d/env` one after the other, then `/.singularity.d/runscript`.
+//! What Apptainer runs before the requested program: `/.singularity.d/actions` sources the scripts in
+//! `/.singularity.d/env`, then runs `/.singularity.d/runscript`.
 
 use image_linkage::escape::escape_bytes;
 use image_linkage::layer::{LayerEntry, LayerIndex};
@@ -9,13 +9,13 @@ use crate::config::ImageConfig;
 
 const SCRIPTS: &str = ".singularity.d/env";
 const RUNSCRIPT: &str = ".singularity.d/runscript";
-/// Scripts that each image has, and that bear on no library of it.
+/// Scripts that every image has, without effect on its libraries.
 const OF_EACH: [&[u8]; 2] = [b"01-base.sh", b"99-"];
-/// The script that says what the config of the original image says.
+/// The script that repeats the original image's config.
 const OF_CONFIG: &[u8] = b"10-docker2singularity.sh";
 
-/// The config of an image whose own scripts set variables (`%environment` of a definition): a shell reads them, and then
-/// runs the program. `is_known` says that the config is that of the original image.
+/// Adds the shell to an image whose own scripts set variables (`%environment` of a definition): the shell sources them
+/// and then runs the program. `is_known` means that the config is the original image's.
 pub(super) fn with_start_scripts(mut config: ImageConfig, index: &LayerIndex, is_known: bool) -> ImageConfig {
     let entries = &index.entries;
     if config.command.is_empty() && entries.get(RUNSCRIPT.as_bytes()).is_some() {
@@ -32,7 +32,7 @@ pub(super) fn with_start_scripts(mut config: ImageConfig, index: &LayerIndex, is
     });
     let mut scripts: Vec<RootPath> = own.map(|(path, _)| path).collect();
     scripts.sort();
-    // Without a shell they are read by Apptainer's own, and no shell is missing.
+    // Without a shell in the image Apptainer uses its own, so none is missing.
     let has_shell = ["bin/sh", "usr/bin/sh"]
         .iter()
         .any(|shell| entries.get(shell.as_bytes()).is_some());
@@ -50,7 +50,7 @@ pub(super) fn with_start_scripts(mut config: ImageConfig, index: &LayerIndex, is
     config
 }
 
-/// Whether a script has a line that is no comment; one that was not read may have.
+/// Whether a script has a line that is not a comment. An unread script may have one.
 fn sets_anything(entry: &LayerEntry) -> bool {
     let LayerEntry::File(facts) = entry else { return false };
     let Some(text) = &facts.kept else {

@@ -1,8 +1,6 @@
-//! Who asks for a bucket: keys in the environment, or those that ECS, AWS Batch and EKS Pod Identity lend to a container.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "credentials stand in the environment, as AWS has it"
-)]
+//! AWS credentials for a bucket: keys in the environment, or a container's role keys from ECS, AWS Batch or EKS Pod
+//! Identity.
+#![expect(clippy::disallowed_methods, reason = "AWS credentials come from the environment")]
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,17 +13,17 @@ use image_source::ImageError;
 use image_source::read_small_file;
 use image_source::registry::remote_error;
 
-/// How long lent keys are used before they are asked for again; AWS renews them five minutes before they end.
+/// How long role keys are used before they are fetched again. AWS renews them five minutes before they expire.
 const LENT_FOR: Duration = Duration::from_mins(4);
-/// Where the relative address of ECS leads (Amazon ECS developer guide, "Task IAM role").
+/// The host of ECS's relative address (Amazon ECS developer guide, "Task IAM role").
 const ECS_HOST: &str = "http://169.254.170.2";
 
-/// The variable, unless it is empty.
+/// The value of the variable, unless it is blank.
 pub(super) fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())
 }
 
-/// Keys as the container's endpoint lends them.
+/// The keys in the container endpoint's answer.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct LentKeys {
@@ -34,16 +32,16 @@ struct LentKeys {
     token: String,
 }
 
-/// What requests are signed with.
+/// The credentials that sign requests.
 pub(super) enum AwsCredentials {
-    /// For as long as the process lasts.
+    /// Valid for the whole process.
     Fixed(Credentials),
-    /// Asked for at this address, and again after a while.
+    /// Role keys from this address, fetched again after a while.
     Lent(String, Mutex<Option<(Instant, Credentials)>>),
 }
 
 impl AwsCredentials {
-    /// The credentials of the environment, in the order of AWS's own programs.
+    /// The credentials from the environment, in the order of AWS's own tools.
     ///
     /// Errors: There are none.
     pub(super) fn find() -> Result<Self, ImageError> {
@@ -65,7 +63,7 @@ impl AwsCredentials {
             })
     }
 
-    /// The credentials that hold now; those of a role are asked for again before they end.
+    /// The valid credentials; fetches role keys again before they expire.
     pub(super) fn current(&self, client: &Client) -> Result<Credentials, ImageError> {
         let (address, held) = match self {
             Self::Fixed(keys) => return Ok(keys.clone()),
@@ -93,8 +91,8 @@ fn ask_for_keys(client: &Client, address: &str) -> Result<Credentials, ImageErro
     if let Some(token) = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN").or_else(of_file) {
         request = request.header("Authorization", token);
     }
-    // The address may hold what lets others ask for the keys as well.
-    let failed = |what: &str| remote_error(format!("the container's role gives no keys for the bucket: {what}"));
+    // The address may be secret: it can let others fetch the keys too.
+    let failed = |what: &str| remote_error(format!("cannot get the container role's keys for the bucket: {what}"));
     let answer = request.send().map_err(|_| failed("its endpoint does not answer"))?;
     let status = answer.status();
     if !status.is_success() {

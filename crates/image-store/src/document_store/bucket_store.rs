@@ -1,4 +1,4 @@
-//! Documents as objects of a bucket of S3, or of a server that speaks like it.
+//! Stores documents as objects in an S3 bucket, or on an S3-compatible server.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -16,39 +16,39 @@ use image_source::registry::{
     AttemptFailure, RetryPolicy, connection_failure, remote_error, retry_attempts, shorten_text,
 };
 
-/// How long a signature holds: one attempt, and the clocks of two machines.
+/// How long a signature is valid: one attempt, and the clock difference of two machines.
 const SIGNED_FOR: Duration = Duration::from_mins(15);
-/// The time of one request with its answer, whatever its size.
+/// The timeout of a request with its answer, of any size.
 const ANSWER: Duration = Duration::from_mins(2);
-/// The pages of a list, a thousand names each.
+/// The maximum number of pages in a list; each has a thousand names.
 const PAGES: usize = 10_000;
 
-/// Documents as objects whose keys begin with a prefix.
+/// Documents as objects whose keys start with a prefix.
 pub(super) struct BucketStore {
     /// As the user wrote it, for errors.
     written: String,
     bucket: Bucket,
-    /// Empty, or with `/` at its end.
+    /// Empty, or ends with `/`.
     prefix: String,
     credentials: AwsCredentials,
     client: Client,
     patience: RetryPolicy,
 }
 
-/// An answer that counts: a success, or one of the refusals that a caller waits for.
+/// A final answer: a success, or a refusal that the caller handles.
 struct StoreAnswer {
     status: u16,
     body: Vec<u8>,
 }
 
 impl BucketStore {
-    /// The bucket of `BUCKET[/PREFIX]`, where the environment says: `AWS_ENDPOINT_URL_S3`, `AWS_REGION`.
+    /// The bucket in `BUCKET[/PREFIX]`. The environment gives the server: `AWS_ENDPOINT_URL_S3`, `AWS_REGION`.
     pub(super) fn open(written: &str, path: &str) -> Result<Self, ImageError> {
         let (name, prefix) = path.split_once('/').unwrap_or((path, ""));
         let region = variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"));
         let region = region.unwrap_or_else(|| "us-east-1".to_owned());
         let named = variable("AWS_ENDPOINT_URL_S3").or_else(|| variable("AWS_ENDPOINT_URL"));
-        // Servers other than Amazon's mostly have one name for all buckets.
+        // Servers other than Amazon's usually have one host name for all buckets.
         let style = if named.is_some() {
             UrlStyle::Path
         } else {
@@ -81,7 +81,8 @@ impl BucketStore {
         format!("{}{name}", self.prefix)
     }
 
-    /// Sends a request until it is answered by a success or by one of `refusals`; `sign` makes its address anew each time.
+    /// Sends a request until it succeeds or is refused with one of `refusals`. `sign` makes a new signed address each
+    /// time.
     fn ask(
         &self,
         method: &Method,
@@ -116,14 +117,14 @@ impl BucketStore {
             return Ok(StoreAnswer { status, body });
         }
         let error = remote_error(format!("{} answered {status}{}", self.written, error_code(&body)));
-        // 409 is how S3 answers a conditional write while another one of the same key is under way.
+        // S3 answers 409 to a conditional write during another write of the same key.
         match status.as_u16() {
             408 | 409 | 429 | 500 | 502..=504 => Err(AttemptFailure::passing(error)),
             _ => Err(error.into()),
         }
     }
 
-    /// One page of a list: its names, and the token of the next page.
+    /// One page of a list, and the token of the next page.
     fn page(&self, prefix: &str, token: Option<&str>) -> Result<(Vec<String>, Option<String>), ImageError> {
         let answer = self.ask(&Method::GET, None, None, &[], &|credentials| {
             let mut list = self.bucket.list_objects_v2(Some(credentials));
@@ -148,9 +149,9 @@ impl DocumentStore for BucketStore {
         let answer = self.ask(&Method::GET, None, None, &[404], &|credentials| {
             self.bucket.get_object(Some(credentials), &key).sign(SIGNED_FOR)
         })?;
-        // A bucket that is not there answers 404 as well, and to take it for an empty one would hide the slip.
+        // A missing bucket answers 404 too. Reading it as an empty one would hide the mistake.
         if answer.status == 404 && error_code(&answer.body).contains("NoSuchBucket") {
-            return Err(remote_error(format!("{}: there is no such bucket", self.written)));
+            return Err(remote_error(format!("{}: the bucket does not exist", self.written)));
         }
         Ok((answer.status != 404).then_some(answer.body))
     }
@@ -205,7 +206,7 @@ impl DocumentStore for BucketStore {
     }
 }
 
-/// The code of an error's XML, as ` (AccessDenied)`; empty where there is none.
+/// The code of an XML error, as ` (AccessDenied)`; empty if there is none.
 fn error_code(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body.get(..body.len().min(4096)).unwrap_or_default());
     let code = text

@@ -1,5 +1,5 @@
-//! Documents as files below a folder, which may be one of a network file system.
-#![expect(clippy::disallowed_methods, reason = "the documents lie on the host")]
+//! Stores documents as files below a folder, possibly on a network file system.
+#![expect(clippy::disallowed_methods, reason = "the documents are on the host")]
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
@@ -11,17 +11,17 @@ use std::time::Duration;
 use super::store::{DOCUMENT_BYTES, DocumentStore, check_size};
 use image_source::ImageError;
 
-/// The folder of what is half written.
+/// The folder of unfinished files.
 const UNFINISHED: &str = ".unfinished";
-/// After which time what is half written there was left by a worker that is gone.
+/// The age at which an unfinished file counts as left behind by a killed worker.
 const ABANDONED: Duration = Duration::from_hours(24);
-/// The folders that documents lie in below each other.
+/// The maximum depth of document folders.
 const DEPTH: usize = 4;
 
-/// Documents as files of one folder, each by its name.
+/// Documents as files in one folder, named after the documents.
 pub(super) struct FolderStore {
     folder: PathBuf,
-    /// Whether what others left half written was looked for.
+    /// Runs the cleanup of abandoned files once.
     is_tidy: Once,
 }
 
@@ -35,19 +35,19 @@ impl FolderStore {
         self.folder.join(name)
     }
 
-    /// Writes the bytes beside the documents, so that nobody ever reads half of them.
+    /// Writes the bytes to a separate file, so that readers never see a partial document.
     fn unfinished(&self, name: &str, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
         let folder = self.place(UNFINISHED);
         for needed in [Some(&*folder), self.place(name).parent()].into_iter().flatten() {
             fs::create_dir_all(needed)?;
         }
-        // Several users may share the folder; the umask takes what it takes.
+        // Several users may share the folder; the umask still applies.
         let shared = fs::Permissions::from_mode(0o666);
         let mut file = tempfile::Builder::new().permissions(shared).tempfile_in(&folder)?;
         file.write_all(bytes)?;
         self.is_tidy.call_once(|| remove_abandoned(&folder, file.path()));
-        // Before it has its name: a machine that loses power would else keep the name and not the bytes, and a document
-        // that is there is never made again.
+        // Synced before the rename: after a power loss a file might have its name but not its bytes, and an existing
+        // document is never written again.
         file.as_file().sync_all()?;
         Ok(file)
     }
@@ -57,10 +57,10 @@ impl DocumentStore for FolderStore {
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, ImageError> {
         let place = self.place(name);
         let failed = ImageError::io(place.display());
-        // A FIFO that somebody has put there would never be opened.
+        // Opening a FIFO would block forever.
         match fs::symlink_metadata(&place) {
             Ok(found) if found.is_file() => {}
-            Ok(_) => return Err(failed(io::Error::other("it is no file"))),
+            Ok(_) => return Err(failed(io::Error::other("it is not a file"))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error)),
         }
@@ -91,7 +91,7 @@ impl DocumentStore for FolderStore {
         match file.persist_noclobber(&place) {
             Ok(_) => Ok(true),
             Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            // A bucket that is mounted as a folder knows neither hard links nor renaming without replacing.
+            // A bucket mounted as a folder supports neither hard links nor renaming without replacing.
             Err(error) => match error.file.persist(&place) {
                 Ok(_) => Ok(true),
                 Err(error) => Err(failed(error.error)),
@@ -122,8 +122,8 @@ impl DocumentStore for FolderStore {
     }
 }
 
-/// Removes what is older than the file `own` by so much that whoever wrote it is gone. The times are those of the server that
-/// keeps the folder, whatever the clock of this machine says.
+/// Removes files that are so much older than `own` that their writer must be gone. All times come from the file server,
+/// so this machine's clock does not matter.
 fn remove_abandoned(folder: &Path, own: &Path) {
     let written = |path: &Path| fs::symlink_metadata(path).and_then(|found| found.modified()).ok();
     let paths = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -131,7 +131,7 @@ fn remove_abandoned(folder: &Path, own: &Path) {
         let age = written(own).zip(written(&path));
         let is_old = age.is_some_and(|(now, then)| now.duration_since(then).is_ok_and(|age| age > ABANDONED));
         if is_old {
-            // It may stay all the same: it is in nobody's way.
+            // A failure is harmless: the file disturbs nobody.
             let _ = fs::remove_file(path);
         }
     }
@@ -154,7 +154,7 @@ fn list_below(folder: &Path, name: &str, depth: usize, names: &mut Vec<String>) 
         match entry.file_type().map_err(&failed)? {
             kind if kind.is_dir() && depth > 0 => list_below(&entry.path(), &below, depth - 1, names)?,
             kind if kind.is_dir() => {}
-            // What is no file is said where it is read.
+            // Reading it reports that it is not a file.
             _ => names.push(below),
         }
     }
@@ -167,7 +167,7 @@ mod tests {
     use crate::document_store::DocumentStore as _;
 
     #[test]
-    fn what_is_no_file_is_listed_and_not_waited_for() {
+    fn a_fifo_is_listed_and_reading_it_does_not_block() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("results")).unwrap();
         let made = std::process::Command::new("mkfifo")
@@ -179,12 +179,12 @@ mod tests {
         assert_eq!(store.list("results").unwrap(), ["results/fifo", "results/link"]);
         for name in ["results/fifo", "results/link"] {
             let error = store.read(name).unwrap_err().to_string();
-            assert!(error.ends_with(": it is no file"), "{error}");
+            assert!(error.ends_with(": it is not a file"), "{error}");
         }
     }
 
     #[test]
-    fn a_document_is_made_once_by_one_of_many_and_read_whole() {
+    fn a_document_is_created_once_by_one_of_many_and_read_whole() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().join("new/folder");
         let store = FolderStore::new(place.clone());
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_worker_left_goes_and_what_another_one_writes_stays() {
+    fn leftovers_of_a_killed_worker_are_removed_and_files_in_use_are_kept() {
         let dir = tempfile::tempdir().unwrap();
         let half = dir.path().join(UNFINISHED);
         std::fs::create_dir(&half).unwrap();

@@ -1,4 +1,4 @@
-//! Small documents under names, in a folder or in object storage, which any number of processes write at once.
+//! Stores small named documents in a folder or in object storage, with any number of concurrent writers.
 
 mod aws_credentials;
 mod bucket_store;
@@ -10,9 +10,10 @@ use folder_store::FolderStore;
 use image_source::ImageError;
 pub use store::DocumentStore;
 
-/// Opens the place that a user names: `s3://BUCKET[/PREFIX]`, `file:///DIR` or a folder, which need not be there yet.
+/// Opens the user's storage location: `s3://BUCKET[/PREFIX]`, `file:///DIR` or a folder, which may not exist yet.
 ///
-/// Errors: [`ImageError::Reference`] for another kind of place, [`ImageError::Remote`] without credentials for a bucket.
+/// Errors: [`ImageError::Reference`] for another kind of location, [`ImageError::Remote`] without credentials for a
+/// bucket.
 pub fn open_document_store(place: &str) -> Result<Box<dyn DocumentStore>, ImageError> {
     if let Some(bucket) = place.strip_prefix("s3://") {
         return Ok(Box::new(BucketStore::open(place, bucket)?));

@@ -1,15 +1,15 @@
-//! The names of the files of a cache: made here, and known again here when others have put files beside them.
+//! The file names of the cache: creates them, and recognizes them among foreign files.
 
 use image_linkage::digest::Digest;
 
-/// What a file of the cache is of.
+/// The content of a cache file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileKind {
-    /// A blob as stored: which tar it holds.
+    /// A stored blob: which tar it contains.
     Blob,
     /// An uncompressed tar: its index.
     Tar,
-    /// An image as an engine knows it.
+    /// An engine's image.
     Image,
 }
 
@@ -24,20 +24,20 @@ impl FileKind {
         }
     }
 
-    /// The name of the file of this kind that is of `digest`: `KIND-ALGORITHM-HEX`.
+    /// The file name for `digest`: `KIND-ALGORITHM-HEX`.
     pub(super) fn file_name(self, digest: &Digest) -> String {
         format!("{}-{}-{}", self.word(), digest.algorithm(), digest.digest())
     }
 }
 
-/// Whether a file is called as [`FileKind::file_name`] calls one.
+/// Whether a name has the form of [`FileKind::file_name`].
 pub(super) fn is_cache_name(name: &str) -> bool {
     let mut parts = name.splitn(3, '-');
     let [kind, algorithm, digits] = [parts.next(), parts.next(), parts.next()].map(Option::unwrap_or_default);
     FileKind::ALL.iter().any(|own| own.word() == kind) && algorithm.starts_with("sha") && is_hex(digits, 1)
 }
 
-/// Whether a text is of hexadecimal digits alone, of so many at least.
+/// Whether a text consists of at least `digits` hexadecimal digits.
 pub(super) fn is_hex(text: &str, digits: usize) -> bool {
     text.len() >= digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

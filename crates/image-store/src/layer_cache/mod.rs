@@ -1,7 +1,7 @@
-//! Indexes of layers that were read before: nothing is read a second time.
+//! Caches layer indexes, so that no layer is read twice.
 //!
-//! An index is kept by its diff id, and beside it which blobs hold that tar, by their digests: an image in a registry and
-//! the same one in an engine share it. Only what was read to its end is kept, by the digests of what was read.
+//! An index is stored under its diff id. A second file per blob digest points to it, so an image in a registry and the
+//! same image in an engine share one index. Only fully read layers are stored, under the digests of the bytes read.
 
 mod file_kind;
 mod sealed_folder;
@@ -21,30 +21,30 @@ use image_source::{Image, ImageDocuments, KnownImage, KnownLayers, LayerDescript
 pub use sealed_folder::{CacheContent, KEPT_BYTES};
 use sealed_folder::{SealedFolder, list_folder, remove_files};
 
-/// The folder within that of the cache which is all ours: others keep other things beside it.
+/// Our subfolder of the cache folder, which others may use too.
 const FOLDER: &str = "layers";
-/// The compression of an index. Higher levels make it a tenth smaller and take three times as long.
+/// The compression level of an index. Higher levels save a tenth and take three times as long.
 const LEVEL: i32 = 1;
-/// The bytes of an index that are decompressed: what is more was written by no program of ours.
+/// The limit on a decompressed index; this program writes no larger one.
 const INDEX_BYTES: u64 = 4 << 30;
 
-/// The indexes that were made with one way of reading, in a folder that any number of processes share.
+/// The indexes made with one set of options. Any number of processes may share the folder.
 pub struct LayerCache {
     files: SealedFolder,
-    /// Why nothing more is kept.
+    /// Why writing stopped.
     failure: OnceLock<String>,
 }
 
-/// What the blob of a layer holds.
+/// The content of a layer's blob.
 #[derive(Serialize, Deserialize)]
 struct BlobContent {
     diff_id: Digest,
-    /// Of the blob as stored.
+    /// The stored size of the blob.
     bytes: u64,
 }
 
 impl LayerCache {
-    /// The indexes below `folder` that were made with what `fingerprint` stands for
+    /// Opens the indexes below `folder` that were made with the options of `fingerprint`
     /// ([`IndexOptions::fingerprint`](image_linkage::layer::IndexOptions::fingerprint)).
     ///
     /// Errors: Why the folder cannot be made, or that others may write to it.
@@ -56,7 +56,7 @@ impl LayerCache {
         })
     }
 
-    /// Why nothing more was kept from some point on.
+    /// Why the cache stopped writing, if it did.
     pub fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }
@@ -76,7 +76,7 @@ impl LayerCache {
     }
 
     fn write(&self, name: &str, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
-        // One failure is told, and others would follow: a full disk stays full.
+        // Only the first failure is reported; a full disk stays full.
         if self.failure.get().is_some() {
             return;
         }
@@ -97,7 +97,7 @@ impl KnownLayers for LayerCache {
                 (index.digest, index.compressed_bytes) = (digest.clone(), blob.bytes);
                 index
             }
-            // What has no digest is hashed by SHA-256, whatever its diff id is.
+            // Layers without a digest are hashed with SHA-256 only.
             (None, Some(diff_id)) if diff_id.algorithm() == "sha256" => self.find_tar(diff_id)?,
             _ => return None,
         };
@@ -112,7 +112,7 @@ impl KnownLayers for LayerCache {
             bytes: index.compressed_bytes,
         };
         self.write(&FileKind::Tar.file_name(&index.diff_id), |to| compress_index(index, to));
-        // Last, as it leads to the other.
+        // Written last, because it points to the other file.
         self.write(&FileKind::Blob.file_name(&index.digest), |to| write_value(&blob, to));
     }
 
@@ -132,33 +132,33 @@ impl KnownLayers for LayerCache {
 
 impl Drop for LayerCache {
     fn drop(&mut self) {
-        // Once for all that was kept: who is killed before leaves it to the next run.
+        // The size limit is enforced once per run; the next run does it after a kill.
         self.files.bound(KEPT_BYTES);
     }
 }
 
-/// Writes an index as it is kept.
+/// Writes an index in its cached form.
 ///
-/// Errors: What `to` gives.
+/// Errors: Those of `to`.
 fn compress_index(index: &LayerIndex, to: impl Write) -> io::Result<()> {
     let mut compressed = zstd::Encoder::new(to, LEVEL)?;
     write_index(index, &mut compressed)?;
     compressed.finish().map(drop)
 }
 
-/// Reads an index that was kept; nothing where it is none.
+/// Reads a cached index; `None` if it is invalid.
 fn decompress_index(kept: &[u8]) -> Option<LayerIndex> {
     let decompressed = zstd::Decoder::new(kept).ok()?;
     read_index(&mut decompressed.take(INDEX_BYTES)).ok()
 }
 
-/// What all caches below `folder` hold, whatever was looked for.
+/// The total content of all caches below `folder`, for any options.
 pub fn list_cache(folder: &Path) -> CacheContent {
     list_folder(&folder.join(FOLDER))
 }
 
-/// Removes the indexes that were not used for longest until at most `bytes` are left, and what killed runs have left.
-/// The second value is what could not be removed.
+/// Removes the least recently used indexes until at most `bytes` remain, and leftovers of killed runs. The second value
+/// lists the removal errors.
 pub fn prune_cache(folder: &Path, bytes: u64) -> (CacheContent, Vec<io::Error>) {
     remove_files(&folder.join(FOLDER), bytes)
 }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_is_found_by_what_names_it_and_not_where_anything_differs() {
+    fn a_layer_is_found_only_if_all_its_digests_and_sizes_match() {
         let dir = tempfile::tempdir().unwrap();
         let [blob, tar, other] = ["blob", "tar", "other"].map(|text| Digest::of(text.as_bytes()));
         let cache = LayerCache::open(dir.path(), &other).unwrap();
@@ -214,28 +214,28 @@ mod tests {
         for (asked, found) in [
             (layer(Some(&blob), Some(&tar), Some(10)), Some(&kept)),
             (layer(Some(&blob), None, None), Some(&kept)),
-            // As an engine has it: without a digest, and not compressed.
+            // As in an engine: without a digest, and uncompressed.
             (layer(None, Some(&tar), Some(20)), Some(&plain)),
             (layer(None, Some(&tar), None), Some(&plain)),
             (layer(None, Some(&tar), Some(10)), None),
-            // A diff id of another algorithm names no tar that was hashed here.
+            // A diff id with another algorithm matches no tar that was hashed here.
             (layer(None, Some(&sha512), None), None),
             (layer(Some(&blob), Some(&tar), Some(11)), None),
             (layer(Some(&blob), Some(&other), Some(10)), None),
-            // That this blob holds that tar was seen by nobody.
+            // Nobody has seen that this blob contains that tar.
             (layer(Some(&other), Some(&tar), Some(10)), None),
             (layer(None, None, None), None),
         ] {
             assert_eq!(cache.find(&asked).as_ref(), found, "{asked:?}");
         }
-        // Another way of reading gives another index.
+        // Other options give another index.
         let elsewhere = LayerCache::open(dir.path(), &tar).unwrap();
         assert_eq!(elsewhere.find(&layer(Some(&blob), None, None)), None);
         assert_eq!(cache.failure(), None);
     }
 
     #[test]
-    fn a_cache_that_cannot_be_written_says_why_and_keeps_nothing_more() {
+    fn a_cache_that_cannot_be_written_says_why_and_stops_writing() {
         let dir = tempfile::tempdir().unwrap();
         let cache = LayerCache::open(dir.path(), &Digest::of(b"")).unwrap();
         std::os::unix::fs::symlink("/dev/null", dir.path().join("layers")).unwrap();
@@ -245,8 +245,8 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "the cache lies on the host")]
-    fn what_is_no_file_in_the_place_of_an_index_is_made_anew() {
+    #[expect(clippy::disallowed_methods, reason = "the cache is on the host")]
+    fn a_fifo_in_the_place_of_an_index_is_replaced() {
         let dir = tempfile::tempdir().unwrap();
         let cache = LayerCache::open(dir.path(), &Digest::of(b"")).unwrap();
         let kept = LayerIndex::empty();
@@ -264,7 +264,7 @@ mod tests {
                 }
             }
         }
-        // A FIFO that nobody writes to would never be opened.
+        // Opening a FIFO without a writer would block forever.
         assert_eq!(cache.find(&asked), None);
         cache.keep(&kept);
         assert_eq!(cache.find(&asked).as_ref(), Some(&kept));

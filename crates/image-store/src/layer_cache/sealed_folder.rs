@@ -1,9 +1,9 @@
-//! Files that are whole or not there: written beside their place and renamed, with a digest at their end.
+//! Files that are complete or absent: written to a temporary file and renamed, with a digest at their end.
 //!
-//! Nobody waits for another: of two processes that write the same file, both write the same bytes, and one of them stays.
+//! There are no locks. Two processes that write the same file write the same bytes, and one of them wins.
 #![expect(
     clippy::disallowed_methods,
-    reason = "a cache lies on the host, and what was used last is known by the clock"
+    reason = "a cache is on the host, and eviction needs the clock"
 )]
 
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -17,26 +17,26 @@ use super::file_kind::{is_cache_name, is_hex};
 use crate::unfinished_output::{create_unfinished_file, is_unfinished_name};
 use image_linkage::digest::DigestHasher;
 
-/// The bytes that are kept: the indexes of some thousand layers. One of 250,000 files has 3 MB.
+/// The size limit of the cache: the indexes of a few thousand layers. An index of 250,000 files has 3 MB.
 pub const KEPT_BYTES: u64 = 1 << 30;
-/// The bytes of one file, at most: four million entries take some 50 MB.
+/// The size limit of a file: four million entries take about 50 MB.
 const FILE_BYTES: u64 = 256 << 20;
-/// What the digest at the end of a file takes: `sha256:` and 64 digits.
+/// The length of the digest at the end of a file: `sha256:` and 64 digits.
 const SEAL_BYTES: usize = 71;
 
-/// One folder of such files.
+/// A folder of such files.
 pub(super) struct SealedFolder {
     root: PathBuf,
     folder: PathBuf,
     written: AtomicBool,
 }
 
-/// How much a cache holds.
+/// The size of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CacheContent {
-    /// The files in it.
+    /// The number of files.
     pub files: usize,
-    /// The bytes of all of them.
+    /// Their total size in bytes.
     pub bytes: u64,
 }
 
@@ -47,14 +47,14 @@ struct CacheFile {
 }
 
 impl SealedFolder {
-    /// The folder `name` below `root`, made when the first file is written.
+    /// The folder `name` below `root`, created with the first file.
     ///
-    /// Errors: What the system says, and that others than the user may write to `root`.
+    /// Errors: The system's error, or that other users may write to `root`.
     pub(super) fn open(root: &Path, name: &str) -> io::Result<Self> {
         let folder = root.join(name);
         for folder in [root, &folder] {
             let mode = match fs::symlink_metadata(folder) {
-                // What is written and removed there would be elsewhere.
+                // A link would redirect all writes and removals.
                 Ok(found) if found.is_symlink() => {
                     return Err(io::Error::other(format!("{} is a link", folder.display())));
                 }
@@ -62,12 +62,9 @@ impl SealedFolder {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
-            // An index is believed: who may write one decides what a report says.
+            // An index is trusted, so whoever can write one controls the report.
             if mode & 0o022 != 0 {
-                let text = format!(
-                    "others may write to {}; take that from them with: chmod go-w",
-                    folder.display()
-                );
+                let text = format!("others may write to {}; forbid it with: chmod go-w", folder.display());
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
             }
         }
@@ -84,7 +81,7 @@ impl SealedFolder {
 
     fn open_sealed(&self, name: &str) -> Option<(File, Vec<u8>)> {
         let path = self.folder.join(name);
-        // A FIFO that somebody has put there would never be opened; what is no file is made anew.
+        // Opening a FIFO would block forever. Anything but a file counts as missing.
         let is_index = |found: &fs::Metadata| found.is_file() && found.len() <= FILE_BYTES;
         fs::metadata(&path).ok().filter(is_index)?;
         let mut sealed = Vec::new();
@@ -93,7 +90,7 @@ impl SealedFolder {
         Some((file, sealed))
     }
 
-    /// The content of a file; one that is damaged is removed.
+    /// The content of a file; removes a damaged one.
     pub(super) fn read(&self, name: &str) -> Option<Vec<u8>> {
         let (file, mut content) = self.open_sealed(name)?;
         let at = content.len().checked_sub(SEAL_BYTES);
@@ -104,37 +101,37 @@ impl SealedFolder {
             self.remove(name);
             return None;
         }
-        // What was used last goes last. Where that cannot be written down, it goes earlier.
+        // Marks the file as recently used. If that fails, it is evicted earlier.
         let _ = file.set_modified(SystemTime::now());
         Some(content)
     }
 
-    /// Removes a file that is of no use.
+    /// Removes a useless file.
     pub(super) fn remove(&self, name: &str) {
-        // Another process may have done it, and one that cannot be removed is found damaged again.
+        // Another process may have removed it. If removal fails, the file is found damaged again.
         let _ = fs::remove_file(self.folder.join(name));
     }
 
-    /// Puts what `fill` writes into a file, whole or not at all.
+    /// Writes the output of `fill` to a file, atomically.
     ///
-    /// Errors: What `fill` or the system says.
+    /// Errors: Those of `fill` or of the system.
     pub(super) fn write(&self, name: &str, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         self.put(name, |file| fill_and_seal(file, self.hasher(name), fill))
     }
 
     fn put(&self, name: &str, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
         self.written.store(true, Ordering::Relaxed);
-        // What a private image holds is for nobody else to read.
+        // The content of a private image must stay private.
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
-        // Made so that its owner alone may read it.
+        // Created with access for its owner only.
         let mut beside = create_unfinished_file(&self.folder, Some(Permissions::from_mode(0o600)))?;
         fill(beside.as_file_mut())?;
-        // Not synced: a file that a crash has emptied is found damaged, and made anew.
+        // Not synced: a file emptied by a crash is found damaged and written again.
         beside.persist(self.folder.join(name)).map_err(|error| error.error)?;
         Ok(())
     }
 
-    /// Begins with the place of the file, so that one that was moved is damaged.
+    /// Starts with the path of the file, so that a moved file counts as damaged.
     fn hasher(&self, name: &str) -> DigestHasher {
         let mut hasher = DigestHasher::default();
         for part in [
@@ -146,7 +143,7 @@ impl SealedFolder {
         hasher
     }
 
-    /// Keeps the folders of all together within `bytes`, if anything was written.
+    /// Keeps all folders together within `bytes`, if anything was written.
     pub(super) fn bound(&self, bytes: u64) {
         if self.written.load(Ordering::Relaxed) {
             remove_files(&self.root, bytes);
@@ -154,13 +151,13 @@ impl SealedFolder {
     }
 }
 
-/// What the folders in `root` hold.
+/// The total content of the folders in `root`.
 pub(super) fn list_folder(root: &Path) -> CacheContent {
     count(&find_files(root))
 }
 
-/// Removes what was not used for longest until at most `bytes` are left; with 0, all. Says what was removed, and what could
-/// not be.
+/// Removes the least recently used files until at most `bytes` remain; 0 removes all. Returns what was removed, and the
+/// errors.
 pub(super) fn remove_files(root: &Path, bytes: u64) -> (CacheContent, Vec<io::Error>) {
     let mut files = find_files(root);
     files.sort_by_key(|file| file.used);
@@ -188,9 +185,9 @@ fn count(files: &[CacheFile]) -> CacheContent {
     }
 }
 
-/// The files of a cache in the folders of `root`, by their names; what cannot be looked at is left out.
+/// The cache files in the folders of `root`, recognized by name. Skips unreadable ones.
 fn find_files(root: &Path) -> Vec<CacheFile> {
-    // Not through links, which could lead anywhere, and nothing that somebody else has put there.
+    // Skips links, which could lead anywhere, and files of others.
     let is_folder = |path: &Path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     let inside = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
     let folders = inside(root).filter(|folder| is_hex(&folder.file_name().to_string_lossy(), 64));
@@ -250,7 +247,7 @@ mod tests {
 
     use super::{CacheContent, SealedFolder, list_folder, remove_files};
 
-    /// The folder of one way to index.
+    /// The folder of one set of index options.
     const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 
     fn keep(folder: &SealedFolder, name: &str, content: &[u8]) {
@@ -262,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_by_its_owner_alone_and_only_as_it_was_written() {
+    fn a_file_is_private_and_a_changed_one_is_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let folder = SealedFolder::open(&dir.path().join("cache"), KEY).unwrap();
         keep(&folder, "tar-sha256-a", b"content");
@@ -280,7 +277,7 @@ mod tests {
             fs::write(&file, &changed).unwrap();
             assert_eq!((folder.read("tar-sha256-a"), file.exists()), (None, false), "{at}");
         }
-        // One that lies where another was is damaged as well.
+        // A file in the place of another is damaged too.
         fs::write(folder.folder().join("tar-sha256-b"), &whole).unwrap();
         assert_eq!(folder.read("tar-sha256-b"), None);
         let other = SealedFolder::open(&dir.path().join("cache"), &KEY.replace('0', "1")).unwrap();
@@ -292,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_half_way_leaves_what_was_there() {
+    fn a_failed_write_leaves_the_old_file() {
         let dir = tempfile::tempdir().unwrap();
         let folder = SealedFolder::open(dir.path(), KEY).unwrap();
         keep(&folder, "tar-sha256-a", b"old");
@@ -306,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_may_write_to_is_not_believed() {
+    fn a_folder_that_others_may_write_to_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("cache");
         let folder = SealedFolder::open(&root, KEY).unwrap();
@@ -323,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_for_longest_goes_first() {
+    fn the_least_recently_used_file_is_removed_first() {
         let dir = tempfile::tempdir().unwrap();
         let folder = SealedFolder::open(dir.path(), KEY).unwrap();
         let used = |name: &str, hours: u64| {
@@ -338,7 +335,7 @@ mod tests {
             keep(&folder, name, &[0; 29]);
             used(name, hours);
         }
-        // Reading is using.
+        // Reading counts as use.
         assert!(folder.read("tar-sha256-a").is_some());
         let content = |files, bytes| CacheContent { files, bytes };
         assert_eq!(list_folder(dir.path()), content(3, 300));
@@ -353,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_that_is_not_of_the_cache() {
+    fn only_files_of_the_cache_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let at = |path: &str| dir.path().join(path);
         let folder = SealedFolder::open(&at("layers"), KEY).unwrap();
@@ -375,7 +372,7 @@ mod tests {
         assert_eq!(list_folder(&at("layers")).files, 1);
         assert_eq!(remove_files(&at("layers"), 0).0.files, 1);
         assert!(theirs.iter().all(|file| file.exists()) && folder.read("tar-sha256-a").is_none());
-        // Nor where the whole folder is a link.
+        // The same if the whole folder is a link.
         keep(&folder, "tar-sha256-a", b"ours");
         symlink(at("layers"), at("link")).unwrap();
         assert_eq!(remove_files(&at("link"), 0).0.files, 0);

@@ -1,5 +1,5 @@
-//! What glibc's `ld.so` starts with. The default directories are compiled into it, and differ between
-//! distributions; they are read from the image's own file.
+//! The settings of glibc's `ld.so`. Default directories are compiled in and differ between distributions, so they are
+//! read from the image's own file.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::loader::legacy_hwcaps::LegacyHwcaps;
 use crate::loader::machine::{Arch, CpuLevel, Libc};
 use crate::rootfs::{PATH, Rootfs};
 
-/// What most loaders load before all else.
+/// The preload file of most loaders.
 const PRELOAD: &[u8] = b"/etc/ld.so.preload";
 
-/// The library and version that the bytes of `ld.so` show, and whether they are of Debian or Ubuntu.
+/// The libc and version from the bytes of `ld.so`, and whether Debian or Ubuntu built it.
 pub(in crate::loader) fn identify(bytes: &[u8]) -> (Libc, bool) {
     let is_debian = [&b"(Debian GLIBC "[..], b"(Ubuntu GLIBC "]
         .iter()
@@ -23,7 +23,7 @@ pub(in crate::loader) fn identify(bytes: &[u8]) -> (Libc, bool) {
     (Libc::Glibc(version(bytes)), is_debian)
 }
 
-/// Completes a loader with what glibc's reads: its bytes, the processor, the cache.
+/// Fills in glibc's settings from the loader's bytes, the processor and the cache.
 pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs, bytes: &[u8], cpu: CpuLevel) {
     linker.cache_path = system_file(bytes, b"/ld.so.cache").unwrap_or_else(|| SYSTEM_CACHE.into());
     linker.preload_path = system_file(bytes, b".so.preload").unwrap_or_else(|| PRELOAD.into());
@@ -33,7 +33,7 @@ pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs, b
         linker.default_dirs = assumed_dirs(linker.arch);
         let path = linker.real_path.to_string();
         linker.problems.push(format!(
-            "{path} does not show its default directories; those of its processor are assumed"
+            "{path} does not contain its default directories; assuming those of its architecture"
         ));
     }
     if let Some(preload) = rootfs.file(&linker.preload_path) {
@@ -42,19 +42,19 @@ pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs, b
             linker
                 .problems
                 .push(format!("{path} is longer than what is read of it: {bytes} bytes"));
-        // A link leads to a file of a name by which nobody could know that it would matter.
+        // The file is a link whose target has another name, so the index did not keep the content.
         } else if preload.kept.is_none() {
-            linker.problems.push(format!("what {path} holds is not known"));
+            linker.problems.push(format!("the content of {path} is unknown"));
         }
     }
-    // Nothing marks in the file what `$LIB` stands for; it is the first default directory without its outer slashes.
+    // The value of `$LIB` is not marked in the file. It is the first default directory without the outer slashes.
     let first = linker.default_dirs.first().cloned().unwrap_or_default();
     linker.lib = first
         .strip_prefix(b"/")
         .and_then(|dir| dir.strip_suffix(b"/"))
         .unwrap_or_default()
         .into();
-    // The subdirectories came with glibc 2.33 (NEWS for version 2.33).
+    // glibc 2.33 added the subdirectories (NEWS for version 2.33).
     let knows_levels = !linker.libc.is_glibc_before((2, 33));
     if linker.arch.has_levels() && knows_levels {
         linker.levels = cpu
@@ -102,13 +102,13 @@ fn version(bytes: &[u8]) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// The default directories that are read; glibc has four at most.
+/// The maximum number of default directories. glibc has at most four.
 const DIRECTORIES: usize = 64;
 
-/// The texts in `ld.so` that are absolute paths, up to their NUL; `None` for another text.
+/// The strings in `ld.so` that are absolute paths; `None` for other strings.
 fn paths(bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     bytes.split(|&byte| byte == 0).map(|text| {
-        // A text may stand behind other bytes that no NUL divides from it.
+        // Non-text bytes may precede a string without a NUL between them.
         let text = text
             .iter()
             .rposition(|byte| !byte.is_ascii_graphic())
@@ -117,8 +117,8 @@ fn paths(bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     })
 }
 
-/// The directories compiled into `ld.so`: the first run of `least` or more NUL-separated absolute paths that end in `/`
-/// (`system_dirs` in elf/dl-load.c).
+/// The directories compiled into `ld.so`: the first run of at least `least` NUL-separated absolute paths that end in
+/// `/` (`system_dirs` in elf/dl-load.c).
 fn default_dirs(bytes: &[u8], least: usize) -> Vec<ByteString> {
     let mut run: Vec<ByteString> = Vec::new();
     for text in paths(bytes) {
@@ -126,7 +126,7 @@ fn default_dirs(bytes: &[u8], least: usize) -> Vec<ByteString> {
             if run.len() < DIRECTORIES {
                 run.push(path.into());
             }
-        // A path alone may be anything; the list of a distribution has two directories at least.
+        // A single path may be anything. Distributions have at least two directories.
         } else if run.len() >= least {
             return run;
         } else {
@@ -136,19 +136,19 @@ fn default_dirs(bytes: &[u8], least: usize) -> Vec<ByteString> {
     if run.len() >= least { run } else { Vec::new() }
 }
 
-/// The first path in `ld.so` that ends so: files whose folder was chosen when it was built, as Nix and Guix choose one
+/// The first path in `ld.so` with this ending. Nix and Guix choose the directory of such files at build time
 /// (`LD_SO_CACHE` in sysdeps/generic/dl-cache.h, `preload_file` in elf/rtld.c).
 fn system_file(bytes: &[u8], ending: &[u8]) -> Option<ByteString> {
     let mut found = paths(bytes).flatten().filter(|path| path.ends_with(ending));
     found.next().map(Into::into)
 }
 
-/// Whether it may be a default directory: `/proc/self/` and others stand in the file too.
+/// Whether it may be a default directory. The file also contains paths such as `/proc/self/`.
 fn is_library_dir(text: &[u8]) -> bool {
     text.windows(4).any(|part| part == b"/lib")
 }
 
-/// The default directories where `ld.so` does not show them.
+/// Default directories for an `ld.so` that does not show them.
 fn assumed_dirs(arch: &Arch) -> Vec<ByteString> {
     let slib = if arch.interpreter.starts_with("/lib64/") {
         "lib64"
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_a_loader_are_where_it_was_built_for() {
+    fn the_files_of_a_loader_follow_its_prefix() {
         let found = |bytes: &[u8], ending: &[u8]| {
             let found = system_file(bytes, ending)?;
             Some(String::from_utf8_lossy(&found).into_owned())
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_stands_in_the_banner() {
+    fn the_version_is_read_from_the_banner() {
         assert_eq!(
             version(b"ld.so (Debian GLIBC 2.36-9+deb12u9) stable release version 2.36.\nCopy"),
             Some((2, 36))

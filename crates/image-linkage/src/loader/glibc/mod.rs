@@ -1,4 +1,4 @@
-//! What is glibc's alone: its search, what it checks, what it preloads, and what its `ld.so` starts with.
+//! The parts specific to glibc: search, checks, preloads, and settings of its `ld.so`.
 
 pub(super) mod detect;
 mod preload;
@@ -20,7 +20,7 @@ use crate::elf::{ByteString, FilterKind};
 use crate::escape;
 use crate::layer::FileFacts;
 
-/// The search of glibc in one process.
+/// The state of glibc's search in one process.
 #[derive(Clone, Default)]
 pub(super) struct GlibcSearch {
     memory: search::SearchMemory,
@@ -43,7 +43,7 @@ impl LibrarySearch for GlibcSearch {
         caller
     }
 
-    /// `__RTLD_CALLMAP`: the caller's paths were for finding the object, not for what it needs.
+    /// `__RTLD_CALLMAP`: the caller's paths are used to find the object but not its dependencies.
     fn keeps_requester(&self) -> bool {
         false
     }
@@ -59,18 +59,18 @@ impl LibrarySearch for GlibcSearch {
         needed
             .chain(filters)
             .filter_map(|(name, kind)| {
-                // A secure execution refuses such a name as it is written.
+                // Secure-execution mode rejects a name with a token later.
                 if maps.identity.secure.is_some() {
                     return Some((name.clone(), kind));
                 }
-                // Every token has a value here, so that none of them drops a name.
+                // All tokens have a value here, so no name is dropped.
                 let name = dynamic_tokens::expand_tokens(name, &tokens)?;
                 Some((name.into_boxed_slice(), kind))
             })
             .collect()
     }
 
-    /// As glibc's `expand_dst` (elf/dl-deps.c) does.
+    /// As in glibc's `expand_dst` (elf/dl-deps.c).
     fn refuse_need(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<SearchMiss> {
         let has_token = maps.identity.secure.is_some() && dynamic_tokens::has_token(name);
         has_token.then(|| SearchMiss {
@@ -80,7 +80,7 @@ impl LibrarySearch for GlibcSearch {
     }
 
     fn find_mapped_name(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<usize> {
-        // The program's own name is the empty one (elf/rtld.c, `dl_main`).
+        // The program's own name is empty (elf/rtld.c, `dl_main`).
         let main = || maps.position(|map| maps.reaches(map) && name.is_empty() && map.is_main());
         let named = maps
             .answering(name)
@@ -105,7 +105,7 @@ impl LibrarySearch for GlibcSearch {
         maps.position_of(opened, |_| true)
     }
 
-    /// Every name that led to an object is one of its own (elf/dl-load.c, `add_name_to_object`).
+    /// Every name that led to an object becomes one of its names (elf/dl-load.c, `add_name_to_object`).
     fn new_alias(&self, _: &ProcessSetup<'_>, _: &LinkMap, name: &[u8]) -> Option<ByteString> {
         Some(name.into())
     }

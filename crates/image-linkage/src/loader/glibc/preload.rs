@@ -1,17 +1,17 @@
-//! The libraries that are loaded before all others (glibc elf/rtld.c, `dl_main`).
+//! Libraries loaded before all others (glibc elf/rtld.c, `dl_main`).
 
 use crate::elf::ByteString;
 use crate::loader::link_map::{LinkMaps, split_names};
 use crate::rootfs::{FileUse, LookupError, ResolvedPath};
 
-/// The bytes of `/etc/ld.so.preload` that are read; real ones hold a line or two.
+/// The maximum bytes of `/etc/ld.so.preload`. Real files have a line or two.
 pub(super) const PRELOAD_FILE: usize = 16 << 10;
 
-/// The longest name of `LD_PRELOAD` that a secure execution looks at, its final NUL included (`SECURE_NAME_LIMIT`).
+/// The maximum length of a name in `LD_PRELOAD` in secure-execution mode, including the NUL (`SECURE_NAME_LIMIT`).
 const SECURE_NAME: usize = 255;
 
-/// The names in `LD_PRELOAD`, divided by spaces and colons, then those in `/etc/ld.so.preload`, whose comments
-/// count as space (`handle_preload_list`).
+/// The names in `LD_PRELOAD`, separated by spaces and colons, then those in `/etc/ld.so.preload` without comments
+/// (`handle_preload_list`).
 pub(super) fn preload_names(maps: &LinkMaps<'_>) -> Vec<ByteString> {
     let is_secure = maps.identity.secure.is_some();
     let mut names = variable_names(maps);
@@ -25,7 +25,7 @@ pub(super) fn preload_names(maps: &LinkMaps<'_>) -> Vec<ByteString> {
     names
 }
 
-/// What a secure execution ignores of `LD_PRELOAD`, and the file where it may not be read.
+/// The names of `LD_PRELOAD` that secure-execution mode ignores, and the preload file if it is not readable.
 pub(super) fn ignored_preloads(maps: &LinkMaps<'_>) -> Vec<(ByteString, String)> {
     let why = maps.identity.secure.map(|why| why.to_string());
     let names = why.iter().flat_map(|why| {
@@ -47,12 +47,12 @@ fn variable_names(maps: &LinkMaps<'_>) -> Vec<ByteString> {
     split_names(variable, b" :")
 }
 
-/// Whether a name is no path and not too long (`dso_name_valid_for_suid`).
+/// Whether a name is not a path and not too long (`dso_name_valid_for_suid`).
 fn is_trusted(name: &[u8]) -> bool {
     name.len() < SECURE_NAME && !name.contains(&b'/')
 }
 
-/// The loader asks access(2), which goes by who has started the program, and then opens the file as who it is.
+/// The loader calls access(2), which checks the real user, and then opens the file as the effective user.
 fn open_file(maps: &LinkMaps<'_>) -> Result<ResolvedPath, LookupError> {
     let setup = maps.setup;
     let file = &setup.linker.preload_path;
@@ -60,8 +60,8 @@ fn open_file(maps: &LinkMaps<'_>) -> Result<ResolvedPath, LookupError> {
     maps.open(file)
 }
 
-/// A preload file with its comments blanked. The loader looks for the next one from the start of the file, in
-/// as many bytes as are left: it misses one that lies behind them (glibc elf/rtld.c, `dl_main`).
+/// A preload file with its comments blanked. The loader looks for the next comment from the start of the file but only
+/// within the number of remaining bytes, so it misses later ones (glibc elf/rtld.c, `dl_main`).
 fn without_comments(file: &[u8]) -> Vec<u8> {
     let mut file = file.to_vec();
     let mut rest = file.len();
@@ -86,7 +86,7 @@ mod tests {
     use super::{split_names, without_comments};
 
     #[test]
-    fn comments_are_space_and_names_are_divided() {
+    fn preload_comments_are_blanked_and_names_split() {
         let names = |file: &[u8]| -> Vec<String> {
             let names = split_names(&without_comments(file), b": \t\n");
             names
@@ -96,7 +96,7 @@ mod tests {
         };
         assert_eq!(names(b"/a.so /b.so:/c.so\n\n"), ["/a.so", "/b.so", "/c.so"]);
         assert_eq!(names(b"# all of it\n/a.so /b.so"), ["/a.so", "/b.so"]);
-        // The loader's own slip: this comment lies behind as many bytes as the first one left.
+        // glibc's bug: the comment is beyond the remaining length.
         assert_eq!(names(b"# all\n/a.so # it"), ["/a.so", "#", "it"]);
         assert_eq!(names(b"#"), [] as [&str; 0]);
     }

@@ -1,4 +1,4 @@
-//! The search of glibc (elf/dl-load.c, `_dl_map_object`, `open_path`, `fillin_rpath`).
+//! glibc's library search (elf/dl-load.c, `_dl_map_object`, `open_path`, `fillin_rpath`).
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -17,27 +17,28 @@ use crate::loader::search::{LibraryRequest, spend_steps};
 use crate::loader::trace::{self, LoadRefusal, SearchStage, SearchStep, TriedFile};
 use crate::rootfs::{LookupError, ResolvedPath};
 
-/// What a process remembers between searches.
+/// State that a process keeps between searches.
 #[derive(Clone, Default)]
 pub(super) struct SearchMemory {
-    /// Whether a search has found no cache: the loader opens the file once (elf/dl-cache.c, `_dl_load_cache_lookup`).
+    /// Whether an earlier search found no cache. The loader opens the file only once (elf/dl-cache.c,
+    /// `_dl_load_cache_lookup`).
     cache_was_missing: bool,
-    /// Shared with the copies of the process until one of them searches.
+    /// Shared with copies of the process until one of them searches.
     places: Arc<SearchPlaces>,
 }
 
-/// Where a search stands.
+/// The state of one search.
 struct RunningSearch<'s, 'a> {
     maps: &'s LinkMaps<'a>,
     request: LibraryRequest<'s>,
     memory: &'s mut SearchMemory,
     trace: &'s mut Vec<SearchStep>,
     found_other_class: bool,
-    /// Why the last file that was tried is not there; `None` as long as none was tried.
+    /// The error of the last tried file; `None` before the first.
     last_error: Option<LookupError>,
 }
 
-/// The end of a search: a hit, or a file that the loader refuses and looks no further.
+/// The end of a search: a hit, or a file whose refusal stops the search.
 type SearchFlow = ControlFlow<Result<SearchHit, SearchMiss>>;
 
 pub(super) fn search_library(
@@ -123,7 +124,7 @@ impl RunningSearch<'_, '_> {
                 },
                 None => SearchStep::NoCache,
             });
-            // Only the first search makes an error of the system, which a later one does not repeat.
+            // Only the first search reports the system error.
             if !std::mem::replace(&mut self.memory.cache_was_missing, true)
                 && let Err(error) = opened
             {
@@ -143,7 +144,7 @@ impl RunningSearch<'_, '_> {
         self.candidate(path.to_vec(), SearchStage::Cache)
     }
 
-    /// Opens the cache. One that `ldconfig` has made anew can be read by everybody.
+    /// Opens the cache. One that `ldconfig` rewrote is world-readable.
     fn open_cache(&self) -> Result<ResolvedPath, LookupError> {
         let maps = self.maps;
         if maps.setup.linker.cache_is_new {
@@ -152,13 +153,13 @@ impl RunningSearch<'_, '_> {
         maps.open(&maps.setup.linker.cache_path)
     }
 
-    /// Tries the name in each directory, in its subdirectories for the processor first (`open_path`).
+    /// Tries the name in each directory, after its hardware subdirectories (`open_path`).
     fn directories(&mut self, how: SearchStage) -> SearchFlow {
         let maps = self.maps;
         let list = Arc::make_mut(&mut self.memory.places).list(how, || expand_stage(maps, how));
         let mut is_absent = true;
         for (at, &number) in list.numbers.iter().enumerate() {
-            // Nothing comes of the others either, and nothing of them is told.
+            // The remaining directories are missing, too, and the trace has no room for them.
             if list.is_absent && trace::is_full(self.trace) {
                 trace::leave_out(self.trace, list.numbers.len() - at);
                 return SearchFlow::Continue(());
@@ -173,10 +174,10 @@ impl RunningSearch<'_, '_> {
             for folder in &*folders {
                 self.in_folder(folder, how)?;
             }
-            // The loader asks for the directory without its final slash, which leaves nothing of the root: from
-            // the first name that is not in it, the root counts as absent.
+            // The loader stats the directory without its trailing slash, which is an empty path for the root. So after
+            // the first failed name, the root counts as missing.
             if *directory == *b"/" {
-                Arc::make_mut(&mut self.memory.places).lose(number);
+                Arc::make_mut(&mut self.memory.places).mark_missing(number);
                 self.last_error = Some(LookupError::NotFound);
             }
             // "The file exists and is readable, but something went wrong": this list ends here.
@@ -191,7 +192,7 @@ impl RunningSearch<'_, '_> {
         SearchFlow::Continue(())
     }
 
-    /// Tells of a directory in which nothing is tried.
+    /// Records a missing directory in the trace.
     fn no_directory(&mut self, number: usize, path: Arc<[u8]>, place: &SearchPlace, how: SearchStage) {
         let SearchPlace::Absent(error) = place else { return };
         let step = match error {
@@ -203,13 +204,13 @@ impl RunningSearch<'_, '_> {
             _ => SearchStep::NoDirectory { how, path },
         };
         trace::add_step(self.trace, step);
-        // The loader looks for each directory once.
-        if Arc::make_mut(&mut self.memory.places).is_news(number) {
+        // The loader checks each directory once.
+        if Arc::make_mut(&mut self.memory.places).is_first_report(number) {
             self.last_error = Some(error.clone());
         }
     }
 
-    /// Tries the name in a directory or a subdirectory of it.
+    /// Tries the name in a directory or subdirectory.
     fn in_folder(&mut self, folder: &SearchFolder, how: SearchStage) -> SearchFlow {
         let name = self.request.name;
         let path = [&*folder.path, name].concat();
@@ -235,8 +236,8 @@ impl RunningSearch<'_, '_> {
             verify::verify_object(facts, setup.linker, role)
         });
         let is_trusted = |opened: &OpenedObject| opened.facts.mode & 0o4000 != 0;
-        // "an extra security effort to make sure nobody can preload broken shared objects which are in the
-        // trusted directories" (`open_path`)
+        // "an extra security effort to make sure nobody can preload broken shared objects which are in the trusted
+        // directories" (`open_path`)
         if self.maps.identity.secure.is_some()
             && self.request.phase == LoadPhase::Preload
             && how != SearchStage::Direct
@@ -246,7 +247,7 @@ impl RunningSearch<'_, '_> {
         }
         self.last_error = match &tried {
             TriedFile::Missing(error) => Some(error.clone()),
-            // `open_verify` leaves ENOENT for a file that it passes over.
+            // `open_verify` leaves ENOENT for a skipped file.
             _ => Some(LookupError::NotFound),
         };
         self.found_other_class |= tried == TriedFile::WrongClass;
@@ -267,7 +268,7 @@ impl RunningSearch<'_, '_> {
                 how,
             })),
             (tried @ TriedFile::Refused(_), _) => {
-                // Once the file is accepted, the loader names what was asked for, not where it lies.
+                // Once the file is accepted, the loader's messages name the request instead of the path.
                 let named = match &tried {
                     TriedFile::Refused(LoadRefusal::Mapping(_)) => self.request.name,
                     _ => &path,
@@ -280,7 +281,7 @@ impl RunningSearch<'_, '_> {
 
     fn not_found(&self) -> SearchMiss {
         let name = escape::escape_bytes(self.request.name);
-        // One object of the other word size takes the place of every error of the system (`_dl_map_object`).
+        // An object of the other ELF class overrides every system error (`_dl_map_object`).
         let message = if self.found_other_class {
             let other = if self.maps.setup.linker.arch.class == 1 {
                 "ELFCLASS64"
@@ -302,13 +303,13 @@ impl RunningSearch<'_, '_> {
     }
 }
 
-/// The lists of directories that are searched before the cache, for what the map `requester` needs.
+/// The directories searched before the cache for a dependency of `requester`.
 pub(super) fn search_path(maps: &LinkMaps<'_>, requester: Option<usize>) -> SearchLists {
     let stages = search_stages(maps, requester).into_iter();
     stages.map(|how| (how, expand_stage(maps, how))).collect()
 }
 
-/// The parts of a search before the cache: ld.so(8), "the dynamic linker searches in the following order".
+/// The search stages before the cache: ld.so(8), "the dynamic linker searches in the following order".
 fn search_stages(maps: &LinkMaps<'_>, requester: Option<usize>) -> Vec<SearchStage> {
     let has_runpath = |number: &usize| maps.get(*number).is_some_and(|own| own.elf().runpath.is_some());
     let own_runpath = requester.filter(has_runpath);
@@ -317,12 +318,12 @@ fn search_stages(maps: &LinkMaps<'_>, requester: Option<usize>) -> Vec<SearchSta
         stages.extend(rpath_chain(maps, requester));
     }
     stages.push(SearchStage::LdLibraryPath);
-    // Of the asking object alone: a DT_RUNPATH is not inherited.
+    // Only the requester's own: DT_RUNPATH is not inherited.
     stages.extend(own_runpath.map(SearchStage::Runpath));
     stages
 }
 
-/// The directories of a part of the search.
+/// The directories of a search stage.
 fn expand_stage(maps: &LinkMaps<'_>, how: SearchStage) -> Vec<ByteString> {
     let own_path = |number: usize, path: fn(&ElfFacts) -> Option<&ByteString>| {
         let map = maps.get(number)?;
@@ -337,7 +338,7 @@ fn expand_stage(maps: &LinkMaps<'_>, how: SearchStage) -> Vec<ByteString> {
     }
 }
 
-/// What a secure execution leaves out of one part of the search path.
+/// The parts of a search stage that secure-execution mode ignores.
 fn ignored_paths(maps: &LinkMaps<'_>, how: SearchStage) -> Vec<SearchStep> {
     let Some(why) = maps.identity.secure else {
         return Vec::new();
@@ -373,31 +374,31 @@ fn ignored_paths(maps: &LinkMaps<'_>, how: SearchStage) -> Vec<SearchStep> {
     ignored.map(step).collect()
 }
 
-/// `DT_RPATH` of the asking object, of the one that loaded it, and so on up; then of the executable.
+/// `DT_RPATH` of the requester, of the object that loaded it, and so on; finally of the executable.
 fn rpath_chain(maps: &LinkMaps<'_>, requester: Option<usize>) -> Vec<SearchStage> {
     let mut chain: Vec<usize> = maps.path_owners(requester).collect();
-    // What dlopen opened has no loader above it, and the executable's path counts for it too.
+    // A dlopened object has no loader above it, but the executable's path applies to it, too.
     chain.extend(maps.main().filter(|main| !chain.contains(main)));
-    // With a DT_RUNPATH the object's DT_RPATH does not exist (elf/get-dynamic-info.h).
+    // With a DT_RUNPATH, the object's DT_RPATH is ignored (elf/get-dynamic-info.h).
     let has_rpath = |map: &LinkMap| map.elf().rpath.is_some() && map.elf().runpath.is_none();
     let counts = |number: &usize| maps.get(*number).is_some_and(has_rpath);
     chain.into_iter().filter(counts).map(SearchStage::Rpath).collect()
 }
 
-/// The directories of `LD_LIBRARY_PATH`, whose tokens mean what they mean in the executable.
+/// The directories of `LD_LIBRARY_PATH`. Its tokens are those of the executable.
 fn library_path(maps: &LinkMaps<'_>) -> Vec<ByteString> {
     // "ignored in secure-execution mode" (ld.so(8))
     if maps.identity.secure.is_some() {
         return Vec::new();
     }
     let path = maps.setup.environment.library_path.as_deref().unwrap_or_default();
-    // This path alone is divided by semicolons too (`_dl_init_paths`).
+    // Only this path also accepts semicolons as separators (`_dl_init_paths`).
     directories(path, b":;", &executable_tokens(maps))
 }
 
 fn executable_tokens<'m>(maps: &'m LinkMaps<'_>) -> DynamicTokens<'m> {
     let main = maps.main().and_then(|main| maps.get(main));
-    // Of a program that is not known `$ORIGIN` leads nowhere; the other tokens are the same for all.
+    // Without a known program, `$ORIGIN` has no value. The other tokens do not depend on it.
     match main {
         Some(main) => maps.tokens(main),
         None => DynamicTokens {
@@ -409,13 +410,13 @@ fn executable_tokens<'m>(maps: &'m LinkMaps<'_>) -> DynamicTokens<'m> {
     }
 }
 
-/// Whether the default directories are not searched for what the object needs.
+/// Whether `DF_1_NODEFLIB` excludes the default directories.
 fn nodeflib(own: Option<&LinkMap>) -> bool {
     own.is_some_and(|own| own.elf().flags_1 & elf::abi::DF_1_NODEFLIB.cast_unsigned() != 0)
 }
 
-/// Splits a search path into directories with a final `/`, `tokens` expanded, each once. An empty
-/// element is the working directory; one that a token makes empty is dropped (`fillin_rpath`).
+/// Splits a search path into unique directories with a trailing `/` and expanded tokens. An empty element is the
+/// working directory. An element that a token makes empty is dropped (`fillin_rpath`).
 fn directories(path: &[u8], separators: &[u8], tokens: &DynamicTokens<'_>) -> Vec<ByteString> {
     if path.is_empty() {
         return Vec::new();
@@ -431,7 +432,7 @@ fn directories(path: &[u8], separators: &[u8], tokens: &DynamicTokens<'_>) -> Ve
             continue;
         };
         let directory = with_slash(&expanded);
-        // `fillin_rpath` brings an element into this form before it looks whether it has it.
+        // `fillin_rpath` removes duplicates after this normalization.
         if known.insert(directory.clone()) {
             list.push(directory);
         }

@@ -1,4 +1,4 @@
-//! The directories that the searches of one process have come to: thousands of searches share a few lists of them.
+//! The directories visited by the searches of one process. Thousands of searches share a few lists of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::loader::link_map::LinkMaps;
 use crate::loader::trace::SearchStage;
 use crate::rootfs::{LookupError, NodeId, NodeKind};
 
-/// The directories of a process, each once, and the lists in which they stand, by number.
+/// The directories of a process, each stored once, and lists of their numbers.
 #[derive(Clone, Default)]
 pub(super) struct SearchPlaces {
     numbers: BTreeMap<Arc<[u8]>, usize>,
@@ -16,48 +16,48 @@ pub(super) struct SearchPlaces {
     lists: BTreeMap<SearchStage, SearchList>,
 }
 
-/// A list of directories by their numbers.
+/// A list of directory numbers.
 #[derive(Clone)]
 pub(super) struct SearchList {
     pub numbers: Arc<[usize]>,
-    /// Whether a search has found that none of them is there.
+    /// Whether a search found all of them missing.
     pub is_absent: bool,
 }
 
 #[derive(Clone)]
 struct SearchDirectory {
     path: Arc<[u8]>,
-    /// What is there, once a search has looked.
+    /// The content, once a search has looked.
     place: Option<SearchPlace>,
-    /// Whether a search has told the error.
-    is_told: bool,
+    /// Whether a search has reported the error.
+    is_reported: bool,
 }
 
-/// What lies at a directory of a search path.
+/// The state of a directory in a search path.
 #[derive(Clone)]
 pub(super) enum SearchPlace {
-    /// No directory, for this reason.
+    /// Missing, for this reason.
     Absent(LookupError),
-    /// The subdirectories for the processor that are there, and the directory itself, in the order of the search.
+    /// The existing hardware subdirectories and then the directory itself, in search order.
     There(Arc<[SearchFolder]>),
 }
 
 /// A directory in which a name is tried.
 pub(super) struct SearchFolder {
-    /// The path with a `/` at its end.
+    /// The path with a trailing `/`.
     pub path: Vec<u8>,
-    /// Unknown for a relative one, as the working directory may change.
+    /// `None` for a relative one, because the working directory may change.
     node: Option<NodeId>,
 }
 
-/// The longest path and the longest name on Linux (`PATH_MAX`, `NAME_MAX`).
+/// The maximum lengths of a path and of a name on Linux (`PATH_MAX`, `NAME_MAX`).
 const LONGEST: (usize, usize) = (4096, 255);
 
 impl SearchFolder {
-    /// Whether nothing of this name is in it, if that is known without a walk from the root.
+    /// Whether the name is certainly missing. Avoids a walk from the root.
     pub(super) fn lacks(&self, maps: &LinkMaps<'_>, name: &[u8]) -> bool {
         let fits = name.len() <= LONGEST.1 && self.path.len() + name.len() < LONGEST.0;
-        // Who may not pass the directory is told that, not what is in it.
+        // Without search permission the error is EACCES, so only skip the walk for users who can read everything.
         let Some(node) = self.node.filter(|_| fits && maps.identity.effective.reads_all) else {
             return false;
         };
@@ -66,7 +66,7 @@ impl SearchFolder {
 }
 
 impl SearchPlaces {
-    /// The directories of a part of the search, which `expand` gives the first time.
+    /// The directories of a search stage. `expand` computes them the first time.
     pub(super) fn list(&mut self, how: SearchStage, expand: impl FnOnce() -> Vec<ByteString>) -> SearchList {
         if let Some(list) = self.lists.get(&how) {
             return list.clone();
@@ -88,36 +88,39 @@ impl SearchPlaces {
         self.directories.push(SearchDirectory {
             path,
             place: None,
-            is_told: false,
+            is_reported: false,
         });
         self.directories.len() - 1
     }
 
-    /// A directory, and what lies there.
+    /// A directory and its state.
     pub(super) fn place(&mut self, maps: &LinkMaps<'_>, number: usize) -> (Arc<[u8]>, SearchPlace) {
         let Some(directory) = self.directories.get_mut(number) else {
             return (Arc::default(), SearchPlace::Absent(LookupError::NotFound));
         };
         let path = Arc::clone(&directory.path);
-        let place = directory.place.get_or_insert_with(|| look(maps, &path)).clone();
+        let place = directory
+            .place
+            .get_or_insert_with(|| look_up_place(maps, &path))
+            .clone();
         (path, place)
     }
 
-    /// Counts a directory as absent from now on.
-    pub(super) fn lose(&mut self, number: usize) {
+    /// Marks a directory as missing from now on.
+    pub(super) fn mark_missing(&mut self, number: usize) {
         if let Some(directory) = self.directories.get_mut(number) {
             directory.place = Some(SearchPlace::Absent(LookupError::NotFound));
-            directory.is_told = true;
+            directory.is_reported = true;
         }
     }
 
-    /// Whether that a directory is absent is told for the first time.
-    pub(super) fn is_news(&mut self, number: usize) -> bool {
+    /// Whether this is the first report that a directory is missing.
+    pub(super) fn is_first_report(&mut self, number: usize) -> bool {
         let directory = self.directories.get_mut(number);
-        directory.is_some_and(|directory| !std::mem::replace(&mut directory.is_told, true))
+        directory.is_some_and(|directory| !std::mem::replace(&mut directory.is_reported, true))
     }
 
-    /// Remembers that no directory of a part of the search is there.
+    /// Records that all directories of a search stage are missing.
     pub(super) fn mark_absent(&mut self, how: SearchStage) {
         if let Some(list) = self.lists.get_mut(&how) {
             list.is_absent = true;
@@ -125,13 +128,13 @@ impl SearchPlaces {
     }
 }
 
-/// What lies at a directory. A relative one is always tried: the working directory may change.
-fn look(maps: &LinkMaps<'_>, path: &[u8]) -> SearchPlace {
+/// Looks up a directory. A relative one is always tried, because the working directory may change.
+fn look_up_place(maps: &LinkMaps<'_>, path: &[u8]) -> SearchPlace {
     let itself = match find_directory(maps, path) {
         Ok(node) => node,
         Err(error) => return SearchPlace::Absent(error),
     };
-    // Subdirectories that are not there stay out of the trace: nearly none is, in any image.
+    // Missing subdirectories are not traced: in any image nearly all are missing.
     let subdirectories = maps.setup.linker.subdirectories.iter().filter_map(|below| {
         let path = [path, below].concat();
         let node = find_directory(maps, &path).ok()?;
@@ -141,7 +144,7 @@ fn look(maps: &LinkMaps<'_>, path: &[u8]) -> SearchPlace {
     SearchPlace::There(subdirectories.chain([SearchFolder { path, node: itself }]).collect())
 }
 
-/// The node of an absolute directory, or why there is none.
+/// The node of an absolute directory, or the lookup error.
 fn find_directory(maps: &LinkMaps<'_>, path: &[u8]) -> Result<Option<NodeId>, LookupError> {
     if !path.starts_with(b"/") {
         return Ok(None);

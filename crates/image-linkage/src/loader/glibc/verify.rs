@@ -1,5 +1,4 @@
-//! What glibc checks before it maps a file, in its own words
-//! (elf/dl-load.c, `open_verify` and `_dl_map_object_from_fd`).
+//! glibc's checks before it maps a file, with its messages (elf/dl-load.c, `open_verify` and `_dl_map_object_from_fd`).
 
 use elf::abi::{ET_DYN, ET_EXEC};
 
@@ -10,10 +9,10 @@ use crate::loader::machine::{Arch, Libc};
 use crate::loader::object_check::{ObjectRole, refused, truncation};
 use crate::loader::trace::{LoadRefusal, TriedFile};
 
-/// The size of an ELF header by class; a shorter file is "too short".
+/// The size of an ELF header by class. A shorter file is "too short".
 const HEADER: [u64; 3] = [0, 52, 64];
 
-/// What the program headers are called in a problem.
+/// The name of the program headers in problems.
 const HEADERS: &str = "the program headers";
 
 /// Whether glibc maps a file with these facts.
@@ -29,8 +28,8 @@ pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader, role: Obj
     if elf.class() != arch.class {
         return TriedFile::WrongClass;
     }
-    // Debian's and Ubuntu's loaders look at the processor first (unsubmitted-ldso-machine-mismatch.diff), in their own
-    // byte order.
+    // Debian's and Ubuntu's loaders check the machine first (unsubmitted-ldso-machine-mismatch.diff), in their own byte
+    // order.
     let [_, _, _, _, _, data, ..] = elf.ident;
     let machine = match data {
         1 | 2 if data != arch.data => elf.machine.swap_bytes(),
@@ -48,14 +47,14 @@ pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader, role: Obj
     mapping(elf, linker, role).map_or(TriedFile::Found, TriedFile::Refused)
 }
 
-/// What `open_verify` says of the identification, and of the version.
+/// The identification and version checks of `open_verify`.
 fn ident(elf: &ElfFacts, arch: &Arch) -> Option<&'static str> {
     let [_, _, _, _, _, data, version, osabi, abiversion, padding @ ..] = elf.ident;
     let words = match () {
         () if data != arch.data && arch.data == 1 => "ELF file data encoding not little-endian",
         () if data != arch.data => "ELF file data encoding not big-endian",
         () if version != 1 => "ELF file version ident does not match current one",
-        // ELFOSABI_SYSV and ELFOSABI_GNU pass; only the latter has ABI versions.
+        // ELFOSABI_SYSV and ELFOSABI_GNU pass. Only the latter has ABI versions.
         () if osabi != 0 && osabi != 3 => "ELF file OS ABI invalid",
         () if abiversion != 0 && (osabi != 3 || abiversion > 4) => "ELF file ABI version invalid",
         () if padding.iter().any(|&byte| byte != 0) => "nonzero padding in e_ident",
@@ -65,8 +64,8 @@ fn ident(elf: &ElfFacts, arch: &Arch) -> Option<&'static str> {
     Some(words)
 }
 
-/// What is said of an object that is for this processor and still cannot be mapped: first `open_verify`, then
-/// `_dl_map_object_from_fd`, which names the request where the former names the path.
+/// The refusal of an object with the right machine: first `open_verify`, then `_dl_map_object_from_fd`. The former's
+/// message names the path, the latter's the request.
 fn mapping(elf: &ElfFacts, linker: &DynamicLoader, role: ObjectRole) -> Option<LoadRefusal> {
     let entry_size = if elf.class() == 1 { 32 } else { 56 };
     let verify = |words: &str| Some(LoadRefusal::Verify(words.to_owned()));
@@ -80,8 +79,8 @@ fn mapping(elf: &ElfFacts, linker: &DynamicLoader, role: ObjectRole) -> Option<L
         () if !matches!(elf.kind, ET_EXEC | ET_DYN) => verify("only ET_DYN and ET_EXEC can be loaded"),
         () if elf.phentsize != entry_size => verify("ELF file's phentsize not the expected size"),
         () if let Some(end) = cut_headers(elf) => match end {
-            // The sum wraps around, and the loader reads its own memory.
-            u64::MAX => Some(LoadRefusal::Unforetold(HEADERS.to_owned() + " lie behind every end")),
+            // The sum overflows, and the loader reads its own memory.
+            u64::MAX => Some(LoadRefusal::Undetermined(HEADERS.to_owned() + " lie behind every end")),
             _ => verify("cannot read file data"),
         },
         () if is_library && elf.loads > 0 && elf.kind == ET_EXEC => mapping("cannot dynamically load executable"),
@@ -98,12 +97,12 @@ fn mapping(elf: &ElfFacts, linker: &DynamicLoader, role: ObjectRole) -> Option<L
     }
 }
 
-/// Whether no dlopen makes the stack of a running process executable: since 2.41 (glibc bug 32653).
+/// Whether dlopen no longer makes the stack executable: since glibc 2.41 (glibc bug 32653).
 fn keeps_stack(linker: &DynamicLoader) -> bool {
     matches!(linker.libc, Libc::Glibc(Some(version)) if version >= (2, 41))
 }
 
-/// The end of the program headers, where they lie, all or some, behind the end of the file.
+/// The end of the program headers, if they extend past the end of the file.
 fn cut_headers(elf: &ElfFacts) -> Option<u64> {
     elf.problems.iter().find_map(|problem| match problem {
         ElfProblem::Truncated { what, end, .. } if *what == HEADERS => Some(*end),
@@ -111,10 +110,10 @@ fn cut_headers(elf: &ElfFacts) -> Option<u64> {
     })
 }
 
-/// What this loader says of a fault; `None` where it does not mind, or says it later.
+/// The refusal of a fault; `None` if this loader ignores it or reports it later.
 fn fault_refusal(fault: LoadFault, linker: &DynamicLoader, role: ObjectRole) -> Option<LoadRefusal> {
     let is_refused = match fault {
-        // What the kernel says of a program is another matter.
+        // For a program, the kernel decides.
         _ if role == ObjectRole::Program => false,
         LoadFault::EmptyDynamic => !linker.libc.is_glibc_before((2, 35)),
         LoadFault::NoOpen => role == ObjectRole::Opened,

@@ -1,12 +1,12 @@
-//! Checks that each needed version is defined (glibc elf/dl-version.c, `_dl_check_map_versions`), and that
-//! the processor has the level an object asks for (sysdeps/x86/dl-prop.h).
+//! Checks that needed versions are defined (glibc elf/dl-version.c, `_dl_check_map_versions`) and that the processor
+//! supports the required ISA level (sysdeps/x86/dl-prop.h).
 
 use crate::elf::{NeededVersion, VersionNeed};
 use crate::escape;
 use crate::loader::link_map::{LinkMap, LinkMaps};
 use crate::loader::resolution::{RequestOutcome, UnresolvedRequest};
 
-/// The version needs of the maps in `order` that are not met, in the loader's words.
+/// The unmet version needs of the maps in `order`, with the loader's messages.
 pub(super) fn check_versions(maps: &LinkMaps<'_>, order: &[usize]) -> Vec<UnresolvedRequest> {
     let listed = order.iter().filter_map(|&number| Some((number, maps.get(number)?)));
     listed
@@ -23,14 +23,14 @@ fn versions(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Vec<Unresolved
             .chain(main)
             .filter_map(|number| maps.get(number));
         let Some(found) = near.find(|candidate| candidate.shares_namespace(map)) else {
-            // What is missing is reported already; a file that nobody asks for stands in a damaged table alone.
+            // A missing library is already reported. A file that is not in DT_NEEDED occurs only in a damaged table.
             if !map.elf().needed.contains(&need.file) {
                 missing.push(no_such_need(number, map, need));
                 break;
             }
             continue;
         };
-        // An object without definitions is accepted with a warning.
+        // The loader only warns about an object without version definitions.
         if !found.elf().has_verdef || need.versions.is_empty() {
             continue;
         }
@@ -58,7 +58,7 @@ fn versions(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Vec<Unresolved
     missing
 }
 
-/// A needed version of a file that is not mapped, which the loader takes for impossible and ends the process.
+/// A needed version of a file that is not mapped. The loader's assertion fails and the process ends.
 fn no_such_need(number: usize, map: &LinkMap, need: &VersionNeed) -> UnresolvedRequest {
     let (path, file) = (escape::escape_bytes(&map.path), escape::escape_bytes(&need.file));
     UnresolvedRequest {
@@ -66,7 +66,7 @@ fn no_such_need(number: usize, map: &LinkMap, need: &VersionNeed) -> UnresolvedR
         requested_by: Some(number),
         outcome: RequestOutcome::Refused,
         message: format!(
-            "{path}: it needs versions of {file}, which it does not need; Inconsistency detected by ld.so: Assertion \
+            "{path}: it needs versions of {file}, which is not in its DT_NEEDED; Inconsistency detected by ld.so: Assertion \
              `needed != NULL' failed! and the process ends"
         ),
         missing_version: None,
@@ -89,8 +89,7 @@ fn level(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Option<Unresolved
     })
 }
 
-/// The major and minor number in the name of a symbol version of glibc, such as `GLIBC_2.25`; `None` for every
-/// other version, `GLIBC_PRIVATE` among them.
+/// The version number in a glibc symbol version, such as `GLIBC_2.25`; `None` for others, including `GLIBC_PRIVATE`.
 pub fn glibc_version(name: &[u8]) -> Option<(u32, u32)> {
     let number = std::str::from_utf8(name).ok()?.strip_prefix("GLIBC_")?;
     let mut parts = number.split('.');

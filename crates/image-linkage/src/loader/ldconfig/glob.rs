@@ -1,22 +1,22 @@
-//! The patterns of `include` lines (glob(7), in the C locale).
+//! The patterns of `include` lines (glob(7), C locale).
 
 use crate::path::{matches_wildcards, split_components};
 use crate::rootfs::Rootfs;
 
-/// The paths that a pattern names, at most; real folders of configuration hold some ten files.
+/// The maximum number of paths for one pattern. Real configuration directories have about ten files.
 const PATHS: usize = 4096;
-/// The longest name on Linux (`NAME_MAX`). An archive may hold a longer one, which nothing could look up.
+/// The maximum name length on Linux (`NAME_MAX`). Archives may contain longer names that cannot be looked up.
 const NAME: usize = 255;
 
-/// Brackets of one pattern that nothing closes and that are looked behind, at most: each is read to the end.
+/// The maximum unclosed brackets in a pattern that are tried as classes. Each try scans to the end.
 const OPEN_BRACKETS: usize = 4;
 
-/// The first `limit` paths that an absolute pattern names (glob(7)), in the order of their bytes.
+/// The first `limit` paths that match an absolute pattern (glob(7)), in byte order.
 pub fn expand_pattern(rootfs: &Rootfs, pattern: &[u8], limit: usize) -> Vec<Vec<u8>> {
     expand_within(rootfs, pattern, limit, &mut { usize::MAX })
 }
 
-/// The same of the first `names_left` names that the pattern's parts are compared with, which it takes from them.
+/// Like [`expand_pattern`], but compares at most `names_left` names and deducts them.
 pub(super) fn expand_within(rootfs: &Rootfs, pattern: &[u8], limit: usize, names_left: &mut usize) -> Vec<Vec<u8>> {
     if names_folders(pattern) {
         return Vec::new();
@@ -32,22 +32,22 @@ pub(super) fn expand_within(rootfs: &Rootfs, pattern: &[u8], limit: usize, names
                 None => next.push([&path, &b"/"[..], part].concat()),
             }
         }
-        // Cut at each component: `*/*/*/*` multiplies long before a path is complete.
+        // Truncate after each component: `*/*/*/*` multiplies long before a path is complete.
         next.truncate(PATHS);
         paths = next;
     }
-    // glob(3) sorts, and of two libraries with one soname the one in the earlier directory wins.
+    // glob(3) sorts. The earlier directory wins for libraries with the same soname.
     paths.sort();
     let there = paths.into_iter().filter(|path| rootfs.lookup(path).is_ok());
     there.take(limit).collect()
 }
 
-/// Whether a pattern takes directories alone, in which there is nothing to read: it has a slash at its end.
+/// Whether a pattern ends with a slash and so matches only directories, which contain no configuration text.
 fn names_folders(pattern: &[u8]) -> bool {
     pattern.ends_with(b"/") || pattern.ends_with(b"/.")
 }
 
-/// Whether a pattern names this path, were it there. Neither is looked up, so that no link is followed.
+/// Whether a pattern matches this path, by text only: nothing is looked up and no link followed.
 pub(super) fn matches_path(pattern: &[u8], path: &[u8]) -> bool {
     if names_folders(pattern) {
         return false;
@@ -62,14 +62,14 @@ pub(super) fn matches_path(pattern: &[u8], path: &[u8]) -> bool {
     }
 }
 
-/// Whether a pattern takes all of a text, as that of a shell's `case` does: a `*` in it takes slashes and dots too.
+/// Whether a pattern matches a whole text, like a shell's `case`: `*` also matches slashes and dots.
 pub fn matches_text(pattern: &[u8], text: &[u8]) -> bool {
     NamePattern::compile(pattern).takes_text(text)
 }
 
-/// The paths of what in a directory fits.
+/// The paths of the matching names in a directory.
 fn matching(rootfs: &Rootfs, directory: &[u8], names: &NamePattern, names_left: &mut usize) -> Vec<Vec<u8>> {
-    // The path of the root is empty here, so that a component can be put behind it with one `/`.
+    // The root's path is empty here, so that components can be appended with a single `/`.
     let at = if directory.is_empty() { b"/" } else { directory };
     let Ok(found) = rootfs.lookup(at) else {
         return Vec::new();
@@ -86,7 +86,7 @@ fn matching(rootfs: &Rootfs, directory: &[u8], names: &NamePattern, names_left: 
         .collect()
 }
 
-/// A pattern for one name, of `*`, `?`, `\\` and classes such as `[a-z]` and `[![:digit:]]`.
+/// A pattern for one name: `*`, `?`, `\\` and classes such as `[a-z]` and `[![:digit:]]`.
 struct NamePattern {
     elements: Vec<PatternElement>,
 }
@@ -106,7 +106,7 @@ impl NamePattern {
         while let Some((&first, tail)) = rest.split_first() {
             rest = tail;
             match first {
-                // Two stars in a row take what one does.
+                // Two adjacent stars equal one.
                 b'*' if matches!(elements.last(), Some(PatternElement::AnyBytes)) => {}
                 b'*' => elements.push(PatternElement::AnyBytes),
                 b'?' => elements.push(PatternElement::AnyByte),
@@ -115,7 +115,7 @@ impl NamePattern {
                         elements.push(PatternElement::Class(class));
                         rest = behind;
                     } else {
-                        // A `[` that nothing closes stands for itself.
+                        // An unclosed `[` is literal.
                         open += 1;
                         elements.push(PatternElement::Byte(first));
                     }
@@ -125,7 +125,7 @@ impl NamePattern {
                         elements.push(PatternElement::Byte(escaped));
                         rest = behind;
                     }
-                    // With a `\` at its end fnmatch(3) takes nothing: no byte is in an empty class.
+                    // fnmatch(3) matches nothing with a trailing `\`. An empty class does the same.
                     None => elements.push(PatternElement::Class(ByteClass::default())),
                 },
                 byte => elements.push(PatternElement::Byte(byte)),
@@ -134,9 +134,9 @@ impl NamePattern {
         Self { elements }
     }
 
-    /// Whether the pattern takes all of `name`, in at most the square of the name's length.
+    /// Whether the pattern matches all of `name`, in time at most quadratic in its length.
     fn matches(&self, name: &[u8]) -> bool {
-        // A name that begins with a dot fits only a pattern that does (glob(7)).
+        // A leading dot must be matched literally (glob(7)).
         let takes_hidden = matches!(self.elements.first(), Some(PatternElement::Byte(b'.')));
         (takes_hidden || !name.starts_with(b".")) && self.takes_text(name)
     }
@@ -157,37 +157,38 @@ impl PatternElement {
     }
 }
 
-/// The bytes that a class takes, a bit each, so that a class of any length is looked at once.
+/// The bytes in a class as a bit set, so that matching does not depend on its length.
 #[derive(Default)]
 struct ByteClass {
     bits: [u128; 2],
 }
 
 impl ByteClass {
-    /// Reads a class behind its `[`, in the C locale (glibc `posix/fnmatch_loop.c`), and gives what follows its `]`.
+    /// Parses a class behind its `[` in the C locale (glibc `posix/fnmatch_loop.c`). Returns it and the text behind
+    /// `]`.
     fn parse(text: &[u8]) -> Option<(Self, &[u8])> {
         let negated = matches!(text.first(), Some(b'!' | b'^'));
         let inside = text.get(usize::from(negated)..)?;
         let mut rest = inside;
         let (mut class, mut is_known) = (Self::default(), true);
         loop {
-            // A `]` at the start is one of the characters.
+            // A leading `]` is a member of the class.
             if let Some(behind) = rest.strip_prefix(b"]").filter(|_| rest.len() < inside.len()) {
                 if negated {
-                    // A class of an unknown name takes nothing, and what it would leave is not known either.
+                    // With an unknown class name, fnmatch(3) matches nothing, negated or not.
                     class.bits = class.bits.map(|half| if is_known { !half } else { 0 });
                 }
                 return Some((class, behind));
             }
             if let Some((name, behind)) = class_name(rest) {
-                // What stands before an unknown name is compared before fnmatch(3) gives up.
+                // Members before an unknown name still match, because fnmatch(3) compares them first.
                 is_known = is_known && class.add_named(name);
                 rest = behind;
                 continue;
             }
             let (first, behind) = class_byte(rest)?;
             let range = behind.strip_prefix(b"-").filter(|end| !end.starts_with(b"]"));
-            // A `-` at the end of a class stands for itself.
+            // A trailing `-` is literal.
             let (last, behind) = range.map_or(Some((first, behind)), class_byte)?;
             if is_known {
                 (first..=last).for_each(|byte| class.add(byte));
@@ -196,7 +197,7 @@ impl ByteClass {
         }
     }
 
-    /// Adds the bytes of a POSIX class; false where there is none of this name.
+    /// Adds the bytes of a POSIX class. Returns false for an unknown name.
     fn add_named(&mut self, name: &[u8]) -> bool {
         let belongs: fn(&u8) -> bool = match name {
             b"alnum" => u8::is_ascii_alphanumeric,
@@ -229,16 +230,16 @@ impl ByteClass {
     }
 }
 
-/// The name of a POSIX class such as `[:alpha:]`, and what follows it.
+/// The name of a POSIX class such as `[:alpha:]`, and the text behind it.
 fn class_name(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let name = text.strip_prefix(b"[:")?;
-    // Anything but small letters makes it no name: the `[` stands for itself then.
+    // Other characters than lowercase letters make it invalid, and the `[` is literal.
     let end = name.iter().position(|byte| !byte.is_ascii_lowercase())?;
     let (name, behind) = name.split_at_checked(end)?;
     Some((name, behind.strip_prefix(b":]")?))
 }
 
-/// One byte of a class, as it is, escaped, or as `[=x=]` or `[.x.]`, which in the C locale are the byte itself.
+/// One byte of a class: plain, escaped, or as `[=x=]` or `[.x.]`, which are the byte itself in the C locale.
 fn class_byte(text: &[u8]) -> Option<(u8, &[u8])> {
     match text {
         [b'\\', byte, behind @ ..]
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_pattern_ends_soon() {
+    fn hostile_patterns_match_quickly() {
         let stars = "*a".repeat(100) + "*";
         assert!(!matches(stars.as_bytes(), &[b'a'; 99]));
         assert!(!matches((stars + "b").as_bytes(), &[b'a'; 255]));

@@ -1,9 +1,9 @@
-//! The names that `ldconfig` looks at, of files and of folders.
+//! The file and directory names that `ldconfig` considers.
 
 use crate::loader::legacy_hwcaps;
 use crate::loader::machine::Libc;
 
-/// Whether `ldconfig` looks at a file of this name (`_dl_is_dso`).
+/// Whether `ldconfig` examines a file with this name (`_dl_is_dso`).
 pub(super) fn is_library(name: &[u8]) -> bool {
     let has_so = name.windows(3).any(|part| part == b".so");
     ((name.starts_with(b"lib") || name.starts_with(b"ld-")) && has_so)
@@ -11,10 +11,10 @@ pub(super) fn is_library(name: &[u8]) -> bool {
         || name.starts_with(b"ld64.so.")
 }
 
-/// Whether the name is that of a file which prelink or, since glibc 2.39, a package manager is still writing.
+/// Whether the name belongs to a temporary file of prelink or, since glibc 2.39, of a package manager.
 pub(super) fn is_temporary(name: &[u8], libc: Libc) -> bool {
     let mark: &[u8] = b".#prelink#";
-    // A dot and the six letters of mkstemp(3) may stand behind the mark.
+    // A dot and the six letters of mkstemp(3) may follow.
     let random = name.len().checked_sub(mark.len() + 7);
     let prelink = name.ends_with(mark)
         || random
@@ -24,11 +24,11 @@ pub(super) fn is_temporary(name: &[u8], libc: Libc) -> bool {
     prelink || (packages && (name.contains(&b';') || name.ends_with(b".dpkg-new") || name.ends_with(b".dpkg-tmp")))
 }
 
-/// The bits of a path: those of its last components, as far as they are such names (`path_hwcap`).
+/// The hardware bits of a path: its trailing components that are hardware names (`path_hwcap`).
 pub(super) fn path_hardware(path: &[u8]) -> u64 {
     path.rsplit(|&byte| byte == b'/')
         .map_while(legacy_hwcaps::capability_bit)
-        // Added, not joined: a name that stands twice carries into the next bit, as it does in `path_hwcap`.
+        // Added, not OR-ed: a repeated name carries into the next bit, as in `path_hwcap`.
         .fold(0, u64::wrapping_add)
 }
 
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn hardware_in_a_path_counts_from_its_end() {
+    fn hardware_names_count_only_at_the_end_of_a_path() {
         assert_eq!(path_hardware(b"/opt/lib"), 0);
         assert_eq!(path_hardware(b"/opt/tls/x86_64"), 1 << 63 | 2);
         assert_eq!(path_hardware(b"/opt/tls/lib/x86_64"), 2);

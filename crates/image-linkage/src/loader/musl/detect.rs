@@ -1,21 +1,21 @@
-//! What musl's loader starts with: its default directories, from its path file.
+//! The settings of musl's loader: default directories from its path file.
 
 use crate::elf::ByteString;
 use crate::escape;
 use crate::loader::dynamic_loader::DynamicLoader;
 use crate::rootfs::{LookupError, NodeKind, Rootfs};
 
-/// Completes a loader with the default directories that musl reads.
+/// Fills in musl's default directories.
 pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs) {
     let path = path_file_name(linker);
     let file = match rootfs.lookup(&path) {
         Err(LookupError::NotFound) => None,
-        // It is there and cannot be read: there are no default directories.
+        // The file exists but is unreadable: there are no default directories.
         Err(_) => Some(&b""[..]),
         Ok(found) => match &rootfs.node(found.node).kind {
             NodeKind::File(file) if file.kept.is_none() => {
                 let path = escape::escape_bytes(&path);
-                linker.problems.push(format!("what {path} holds is not known"));
+                linker.problems.push(format!("the content of {path} is unknown"));
                 None
             }
             NodeKind::File(file) => file.kept.as_deref(),
@@ -32,29 +32,29 @@ pub(in crate::loader) fn complete(linker: &mut DynamicLoader, rootfs: &Rootfs) {
     }
 }
 
-/// The default directories that are followed, at most. Systems have three.
+/// The maximum number of default directories. Systems have three.
 const DIRECTORIES: usize = 65_536;
 
-/// The file with the default directories: in `etc` beside the folder of the loader.
+/// The file with the default directories, in `etc` beside the loader's directory.
 pub(super) fn path_file_name(linker: &DynamicLoader) -> Vec<u8> {
-    // Without its last two parts `/lib/ld-musl-x86_64.so.1` is empty, which gives `/etc`.
+    // Without its last two components `/lib/ld-musl-x86_64.so.1` is empty, which yields `/etc`.
     let prefix = linker.path.rsplitn(3, |&byte| byte == b'/').nth(2);
     let name = linker.arch.musl.rsplit('/').next().unwrap_or_default();
     let name = name.strip_suffix(".so.1").unwrap_or(name);
     [prefix.unwrap_or_default(), b"/etc/", name.as_bytes(), b".path"].concat()
 }
 
-/// The default directories, in the words of that file or those built in.
+/// The default directories from that file, or the built-in ones.
 pub(super) fn default_dirs(file: Option<&[u8]>) -> Vec<ByteString> {
-    // The list that `load_library` has built in, for a system without the file.
+    // The list built into `load_library`, for systems without the file.
     let text = file.unwrap_or(b"/lib:/usr/local/lib:/usr/lib");
-    // musl reads the file as one C string, which ends at the first NUL.
+    // musl reads the file as a C string, which ends at the first NUL.
     directories_of(text.split(|&byte| byte == 0).next().unwrap_or_default())
         .take(DIRECTORIES + 1)
         .collect()
 }
 
-/// Splits a search path. Empty elements count for nothing.
+/// Splits a search path and drops empty elements.
 pub(super) fn split_path(path: &[u8]) -> Vec<ByteString> {
     directories_of(path).collect()
 }

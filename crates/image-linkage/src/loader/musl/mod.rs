@@ -1,7 +1,7 @@
-//! What is musl's alone: its search, and what it does differently once a file is found (musl ldso/dynlink.c).
+//! The parts specific to musl: its search, and its treatment of found files (musl ldso/dynlink.c).
 //!
-//! musl looks at no `DT_SONAME` and at no version. A library answers to the last part of the path at which a
-//! search found it, and to nothing when it was opened by its path.
+//! musl ignores `DT_SONAME` and symbol versions. A library answers to the file name under which a search found it, and
+//! to no name if it was opened by path.
 
 pub(super) mod detect;
 mod search;
@@ -17,8 +17,8 @@ use crate::elf::ByteString;
 use crate::escape;
 use crate::layer::FileFacts;
 
-/// The names that stand for musl itself, whatever follows them.
-const OWN: [&[u8]; 7] = [
+/// Name prefixes that always refer to musl itself.
+const RESERVED: [&[u8]; 7] = [
     b"libc.",
     b"libpthread.",
     b"librt.",
@@ -28,7 +28,7 @@ const OWN: [&[u8]; 7] = [
     b"libxnet.",
 ];
 
-/// The search of musl in one process.
+/// The state of musl's search in one process.
 #[derive(Clone, Default)]
 pub(super) struct MuslSearch {
     memory: search::SearchMemory,
@@ -54,11 +54,11 @@ impl LibrarySearch for MuslSearch {
     }
 
     fn preload_requester(&self, _: &LinkMaps<'_>) -> Option<usize> {
-        // `load_preload` names no object that asks, so that only LD_LIBRARY_PATH and the defaults are searched.
+        // `load_preload` passes no requesting object, so only LD_LIBRARY_PATH and the defaults are searched.
         None
     }
 
-    /// musl searches for the program, whoever calls (`dlopen`).
+    /// musl searches on behalf of the program, whoever calls `dlopen`.
     fn open_requester(&self, maps: &LinkMaps<'_>, _: Option<usize>) -> Option<usize> {
         maps.main()
     }
@@ -67,7 +67,7 @@ impl LibrarySearch for MuslSearch {
         true
     }
 
-    /// musl knows neither tokens in names nor filters.
+    /// musl supports neither tokens in names nor filters.
     fn dependencies(&self, _: &LinkMaps<'_>, map: &LinkMap) -> Vec<(ByteString, DependencyKind)> {
         let needed = map.elf().needed.iter();
         needed.map(|name| (name.clone(), DependencyKind::Needed)).collect()
@@ -78,9 +78,9 @@ impl LibrarySearch for MuslSearch {
     }
 
     fn find_mapped_name(&self, maps: &LinkMaps<'_>, name: &[u8]) -> Option<usize> {
-        // All of them are in musl's one file, so that nothing is searched for (`load_library`, "reserved").
-        if OWN.iter().any(|own| name.starts_with(own)) || *name == *maps.setup.linker.path {
-            return itself(maps);
+        // All of them are in musl's single file, so nothing is searched (`load_library`, "reserved").
+        if RESERVED.iter().any(|own| name.starts_with(own)) || *name == *maps.setup.linker.path {
+            return musl_itself(maps);
         }
         maps.position(|map| map.names.iter().any(|own| **own == *name))
     }
@@ -98,17 +98,17 @@ impl LibrarySearch for MuslSearch {
         search::search_library(maps, request, &mut self.memory, trace)
     }
 
-    /// musl itself where the file is a C library, whichever (musl looks for `__libc_start_main` and `stdin` in it;
-    /// the soname tells as much), or the map with the same inode. The program is never asked.
+    /// musl itself if the file is any C library, otherwise the object with the same inode, except the program. musl
+    /// detects a C library by `__libc_start_main` and `stdin`; the soname is equivalent.
     fn find_mapped_file(&self, maps: &LinkMaps<'_>, opened: &OpenedObject) -> Option<usize> {
         let soname = opened.facts.elf.as_ref()?.soname.as_deref();
         if soname.is_some_and(|soname| soname.starts_with(b"libc.")) {
-            return itself(maps);
+            return musl_itself(maps);
         }
         maps.position_of(opened, |map| !map.is_main())
     }
 
-    /// The last part of the path, the first time that a search led there. musl itself gets none.
+    /// The file name, the first time a search finds the object. musl itself gets no alias.
     fn new_alias(&self, setup: &ProcessSetup<'_>, map: &LinkMap, name: &[u8]) -> Option<ByteString> {
         let base = map.path.rsplit(|&byte| byte == b'/').next();
         let is_first = map.names.is_empty() && !name.contains(&b'/') && map.path != setup.linker.path;
@@ -121,7 +121,7 @@ impl LibrarySearch for MuslSearch {
         SearchMiss { message, ..miss }
     }
 
-    /// musl makes no difference between a program and a library.
+    /// musl does not distinguish programs and libraries.
     fn verify_object(&self, setup: &ProcessSetup<'_>, facts: &FileFacts, _: ObjectRole) -> TriedFile {
         verify::verify_object(facts, setup.linker)
     }
@@ -137,11 +137,11 @@ impl LibrarySearch for MuslSearch {
 
 fn variable_names(maps: &LinkMaps<'_>) -> Vec<ByteString> {
     let variable = maps.setup.environment.preload.as_deref().unwrap_or_default();
-    // `isspace` and colons; there is no file (`load_preload`).
+    // Separators: `isspace` and colons. There is no preload file (`load_preload`).
     split_names(variable, b": \t\n\x0b\x0c\r")
 }
 
-fn itself(maps: &LinkMaps<'_>) -> Option<usize> {
+fn musl_itself(maps: &LinkMaps<'_>) -> Option<usize> {
     let path = &maps.setup.linker.path;
     maps.position(|map| map.path == *path)
 }

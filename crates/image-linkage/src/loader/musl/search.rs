@@ -1,4 +1,4 @@
-//! The search of musl (musl ldso/dynlink.c, `load_library`, `path_open`, `fixup_rpath`).
+//! musl's library search (musl ldso/dynlink.c, `load_library`, `path_open`, `fixup_rpath`).
 
 use std::ops::ControlFlow;
 
@@ -13,37 +13,37 @@ use crate::loader::search::{LibraryRequest, spend_steps};
 use crate::loader::trace::{self, LoadRefusal, SearchStage, SearchStep, TriedFile};
 use crate::rootfs::{LookupError, NodeKind};
 
-/// The room for a path that a search makes, its final NUL included (`2*NAME_MAX+2`).
+/// The path buffer of a search, including the NUL (`2*NAME_MAX+2`).
 const PATH: usize = 512;
-/// The longest name that is searched for.
+/// The maximum length of a searched name.
 const NAME: usize = 255;
-/// What is said where no call has failed.
+/// musl's text for errno 0.
 const NO_ERROR: &str = "No error information";
-/// What is said of a directory, which can be opened but not read.
+/// musl's text for reading a directory.
 const DIRECTORY: &str = "Is a directory";
 
-/// What a process of musl remembers between searches.
+/// State that a musl process keeps between searches.
 #[derive(Clone)]
 pub(super) struct SearchMemory {
-    /// The last error of the system in musl's words: a failure that makes none is told by the one before it.
+    /// The last system error in musl's words. A failure without its own error repeats it.
     error: &'static str,
-    /// Whether the file with the default directories was asked for.
-    asked_for_defaults: bool,
-    /// Whether the program has begun, before which `errno` is cleared (`__dls3`).
-    has_begun: bool,
+    /// Whether the file with the default directories was opened.
+    defaults_were_opened: bool,
+    /// Whether the program has started; `errno` is cleared right before (`__dls3`).
+    program_has_started: bool,
 }
 
 impl Default for SearchMemory {
     fn default() -> Self {
         Self {
             error: NO_ERROR,
-            asked_for_defaults: false,
-            has_begun: false,
+            defaults_were_opened: false,
+            program_has_started: false,
         }
     }
 }
 
-/// Searches a name; musl goes on from list to list until a file can be opened.
+/// Searches a name. musl continues from list to list until it can open a file.
 pub(super) fn search_library(
     maps: &LinkMaps<'_>,
     request: LibraryRequest<'_>,
@@ -51,7 +51,7 @@ pub(super) fn search_library(
     trace: &mut Vec<SearchStep>,
 ) -> Result<SearchHit, SearchMiss> {
     let name = request.name;
-    if request.phase == LoadPhase::Open && !std::mem::replace(&mut memory.has_begun, true) {
+    if request.phase == LoadPhase::Open && !std::mem::replace(&mut memory.program_has_started, true) {
         memory.error = NO_ERROR;
     }
     let found = if name.is_empty() {
@@ -60,7 +60,7 @@ pub(super) fn search_library(
     } else if name.contains(&b'/') {
         candidate(maps, name.to_vec(), SearchStage::Direct, memory, trace)
     } else if name.len() > NAME {
-        // musl gives up without an error of its own, so that the message repeats the last one.
+        // musl gives up without setting errno, so the message repeats the previous error.
         None
     } else {
         search_directories(maps, request, memory, trace)
@@ -80,14 +80,14 @@ pub(super) fn search_library(
     }
 }
 
-/// The search of a bare name: a list of directories after the other, until a file can be opened.
+/// Searches a bare name in one list of directories after the other.
 fn search_directories(
     maps: &LinkMaps<'_>,
     request: LibraryRequest<'_>,
     memory: &mut SearchMemory,
     trace: &mut Vec<SearchStep>,
 ) -> Option<Result<SearchHit, SearchMiss>> {
-    // Without steps left, not even the lists are made.
+    // Without remaining budget, do not even build the lists.
     if let ControlFlow::Break(spent) = spend_steps(maps, request.name, 1) {
         return Some(spent);
     }
@@ -100,15 +100,15 @@ fn search_directories(
     for (how, directories) in lists.chain([(SearchStage::Default, default_dirs(maps))]) {
         trace.extend(ignored_paths(maps, how));
         if how == SearchStage::Default {
-            // The path file is read by the first search that gets this far, and its error is remembered.
-            ask_for_defaults(maps, memory);
+            // The first search that gets here reads the path file, and its error persists.
+            open_defaults(maps, memory);
         }
         for directory in directories {
             if let ControlFlow::Break(spent) = spend_steps(maps, request.name, 4) {
                 return Some(spent);
             }
             let path = [&**directory, b"/", request.name].concat();
-            // `path_open` passes over what its buffer does not hold, and sets no error.
+            // `path_open` skips paths that exceed its buffer, without setting errno.
             if path.len() >= PATH {
                 let tried = TriedFile::Missing(LookupError::TooLong);
                 let path = path.into();
@@ -121,8 +121,8 @@ fn search_directories(
     None
 }
 
-/// The lists of directories before the default ones, for what the map `requester` needs. Unlike glibc's, an object's own
-/// path comes behind `LD_LIBRARY_PATH` and is inherited, `DT_RUNPATH` too (`load_library`).
+/// The directories before the default ones for a dependency of `requester`. Unlike in glibc, an object's own path
+/// follows `LD_LIBRARY_PATH` and is inherited, even `DT_RUNPATH` (`load_library`).
 pub(super) fn search_path(maps: &LinkMaps<'_>, requester: Option<usize>) -> SearchLists {
     let environment = maps.setup.environment;
     let library_path = environment
@@ -135,8 +135,7 @@ pub(super) fn search_path(maps: &LinkMaps<'_>, requester: Option<usize>) -> Sear
     lists
 }
 
-/// The directories of `DT_RUNPATH`, which takes the place of `DT_RPATH`; nothing where a `$`
-/// begins something else than `$ORIGIN`.
+/// The directories of `DT_RUNPATH`, which replaces `DT_RPATH`; `None` if a `$` starts anything but `$ORIGIN`.
 fn own_path(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Option<(SearchStage, Vec<ByteString>)> {
     let (how, path) = match (&map.elf().runpath, &map.elf().rpath) {
         (Some(runpath), _) => (SearchStage::Runpath(number), runpath),
@@ -151,12 +150,12 @@ fn own_path(maps: &LinkMaps<'_>, number: usize, map: &LinkMap) -> Option<(Search
     Some((how, path))
 }
 
-/// Whether a path asks for `$ORIGIN` of the program of a secure execution.
+/// Whether a path uses `$ORIGIN` of a program in secure-execution mode.
 fn is_forgeable(maps: &LinkMaps<'_>, map: &LinkMap, path: &[u8]) -> bool {
     maps.identity.secure.is_some() && map.is_main() && path.contains(&b'$')
 }
 
-/// What a secure execution leaves out of one part of the search path.
+/// The parts of a search stage that secure-execution mode ignores.
 fn ignored_paths(maps: &LinkMaps<'_>, how: SearchStage) -> Option<SearchStep> {
     let why = maps.identity.secure?;
     let (number, path) = match how {
@@ -177,7 +176,7 @@ fn ignored_paths(maps: &LinkMaps<'_>, how: SearchStage) -> Option<SearchStep> {
     })
 }
 
-/// The default directories; none where the file that names them may not be read.
+/// The default directories; none if their file is not readable.
 fn default_dirs<'a>(maps: &LinkMaps<'a>) -> &'a [ByteString] {
     let opened = maps.open(&path_file_name(maps.setup.linker));
     match opened {
@@ -186,9 +185,9 @@ fn default_dirs<'a>(maps: &LinkMaps<'a>) -> &'a [ByteString] {
     }
 }
 
-/// The directory that `$ORIGIN` names: of the path by which the object was opened, as written.
+/// The value of `$ORIGIN`: the directory of the path used to open the object, as written.
 fn origin(maps: &LinkMaps<'_>, map: &LinkMap) -> Vec<u8> {
-    // What the kernel has started has its path in /proc/self/exe (`fixup_rpath`).
+    // For the program it comes from /proc/self/exe (`fixup_rpath`).
     if map.is_main() {
         return map.origin.strip_suffix(b"/").unwrap_or(&map.origin).into();
     }
@@ -201,7 +200,7 @@ fn origin(maps: &LinkMaps<'_>, map: &LinkMap) -> Vec<u8> {
     path.get(..end.unwrap_or_default()).unwrap_or_default().into()
 }
 
-/// Expands `$ORIGIN` and `${ORIGIN}`, whatever follows them.
+/// Expands `$ORIGIN` and `${ORIGIN}`, even as a prefix of a longer word.
 fn expand(text: &[u8], origin: &[u8]) -> Option<Vec<u8>> {
     let mut parts = text.split(|&byte| byte == b'$');
     let mut out = parts.next().unwrap_or_default().to_vec();
@@ -215,10 +214,10 @@ fn expand(text: &[u8], origin: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Opens the file with the default directories, once: where it is there and cannot be read, there are none.
-fn ask_for_defaults(maps: &LinkMaps<'_>, memory: &mut SearchMemory) {
+/// Opens the file with the default directories once. If it exists but is unreadable, there are none.
+fn open_defaults(maps: &LinkMaps<'_>, memory: &mut SearchMemory) {
     let setup = maps.setup;
-    if std::mem::replace(&mut memory.asked_for_defaults, true) || !default_dirs(maps).is_empty() {
+    if std::mem::replace(&mut memory.defaults_were_opened, true) || !default_dirs(maps).is_empty() {
         return;
     }
     match maps.open(&path_file_name(setup.linker)) {
@@ -230,8 +229,8 @@ fn ask_for_defaults(maps: &LinkMaps<'_>, memory: &mut SearchMemory) {
     }
 }
 
-/// Tries a path. musl goes on where there is nothing to open; what it opens and cannot map ends the search, and
-/// so does a loop of links among the directories.
+/// Tries a path. musl continues if it cannot open the file. It stops at a file it cannot map, and at a loop of symbolic
+/// links.
 fn candidate(
     maps: &LinkMaps<'_>,
     path: Vec<u8>,
@@ -259,14 +258,14 @@ fn candidate(
         let path = path.into();
         return Some(Ok(SearchHit { path, opened, how }));
     }
-    // musl makes its message of `errno`, which the last call that failed has set.
+    // musl's message uses `errno` of the last failed call.
     memory.error = match &tried {
         TriedFile::Missing(error) => words(error),
         TriedFile::Refused(LoadRefusal::Directory) => DIRECTORY,
         _ => NO_OBJECT,
     };
     let outcome = match tried {
-        // `path_open` goes on after ENOENT, ENOTDIR, EACCES and ENAMETOOLONG; any other error ends the search.
+        // `path_open` continues after ENOENT, ENOTDIR, EACCES and ENAMETOOLONG. Any other error ends the search.
         TriedFile::Missing(LookupError::Loop) => RequestOutcome::NotFound,
         TriedFile::Missing(_) => return None,
         _ => RequestOutcome::Refused,
@@ -296,7 +295,7 @@ mod tests {
     use super::expand;
 
     #[test]
-    fn only_origin_is_a_token_and_it_needs_no_end() {
+    fn only_origin_is_a_token_even_as_a_prefix() {
         let check = |text: &str, expected: Option<&str>| {
             let expanded = expand(text.as_bytes(), b"/opt/app");
             let expanded = expanded.map(|text| String::from_utf8(text).unwrap());

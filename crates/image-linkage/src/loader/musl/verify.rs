@@ -1,4 +1,4 @@
-//! What musl asks of a file, and of what it has mapped (musl ldso/dynlink.c, `map_library`, `do_relocs`).
+//! musl's checks of files and mapped objects (musl ldso/dynlink.c, `map_library`, `do_relocs`).
 
 use elf::abi::{ET_DYN, ET_EXEC};
 
@@ -12,12 +12,12 @@ use crate::loader::object_check::{ObjectRole, truncation};
 use crate::loader::resolution::{RequestOutcome, UnresolvedRequest};
 use crate::loader::trace::{LoadRefusal, TriedFile};
 
-/// `sizeof(Elf64_Ehdr)`: of a shorter file musl reads no header.
+/// `sizeof(Elf64_Ehdr)`; musl rejects shorter files.
 const HEADER: u64 = 64;
-/// What is said of a file that is no object.
+/// musl's text for a file that is not an object.
 pub(super) const NO_OBJECT: &str = "Exec format error";
-/// What musl asks of a file before it maps it. It looks neither at the magic number nor at the class nor at the
-/// processor; an object of another class or byte order fails because its header reads as nonsense.
+/// musl's checks before mapping. It checks neither magic number, class nor machine; an object of another class or byte
+/// order fails because its header makes no sense.
 pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader) -> TriedFile {
     let no_object = || TriedFile::Refused(LoadRefusal::Verify(NO_OBJECT.to_owned()));
     let Some(elf) = facts.elf.as_ref().filter(|_| facts.bytes >= HEADER) else {
@@ -28,12 +28,12 @@ pub(super) fn verify_object(facts: &FileFacts, linker: &DynamicLoader) -> TriedF
     if elf.class() != linker.arch.class || data != linker.arch.data || !is_loadable {
         return no_object();
     }
-    // musl never asks for the size of the file; the process dies at the first page that is missing.
+    // musl never checks the file size. The process dies at the first missing page.
     let fatal = truncation(elf, ObjectRole::Library);
     fatal.map_or(TriedFile::Found, TriedFile::Refused)
 }
 
-/// The maps in `order` that are for another processor. musl finds out when it meets the first relocation.
+/// The objects in `order` for another machine. musl notices at the first relocation.
 pub(super) fn check_machines(maps: &LinkMaps<'_>, order: &[usize]) -> Vec<UnresolvedRequest> {
     let machine = maps.setup.linker.arch.machine;
     let is_foreign = |elf: &ElfFacts| elf.machine != machine;

@@ -1,5 +1,5 @@
-//! What comes of relocating what was mapped: symbols that nothing in a process defines (glibc elf/dl-lookup.c,
-//! `_dl_lookup_symbol_x`), and storage in every thread for which there is no room left.
+//! Relocation failures: symbols that no object in the process defines (glibc elf/dl-lookup.c, `_dl_lookup_symbol_x`),
+//! and static TLS that does not fit.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,14 @@ use crate::loader::trace::{LoadRefusal, SearchStage, SearchStep, TriedFile};
 use crate::path::RootPath;
 
 impl SimulatedProcess<'_> {
-    /// Relocates what was mapped since the last time; `at_once` says that who opens it wants its functions bound, too.
+    /// Relocates the objects mapped since the last call. `at_once` means that their functions are bound now, too.
     pub(super) fn relocate(&mut self, at_once: bool, resolution: &mut LoadResolution) {
         let first = std::mem::replace(&mut self.relocated, self.maps.count());
         let new = first..self.relocated;
         resolution.unresolved.extend(self.storage_refusal(new.clone()));
         let environment = self.maps.setup.environment;
         let at_once = at_once || environment.binds_now || self.maps.setup.linker.libc == Libc::Musl;
-        // The loader looks at versions first, and at nothing more where one is missing.
+        // The loader checks versions first and stops if one is missing.
         let is_whole = |missing: &UnresolvedRequest| missing.outcome == RequestOutcome::ProvidedAtRuntime;
         if !resolution.unresolved.iter().all(is_whole) || !self.search.check_loaded(&self.maps, &self.order).is_empty()
         {
@@ -28,7 +28,7 @@ impl SimulatedProcess<'_> {
         }
         let unversioned = new.clone().find_map(|number| self.unversioned(number, at_once));
         resolution.unresolved.extend(unversioned);
-        // A program that is not known, and who loads a library that is looked at by itself, may define anything.
+        // An unknown program, or the loader of a library examined on its own, may define any symbol.
         let main = self.maps.main().and_then(|main| self.maps.get(main));
         let last = self.maps.get(self.relocated.saturating_sub(1));
         let Some(scope) = last
@@ -46,8 +46,8 @@ impl SimulatedProcess<'_> {
         resolution.unresolved.extend(refused);
     }
 
-    /// An object that asks another for versions which has no table of them: glibc ends the process where it binds such a
-    /// symbol to it, unless another object has come before (elf/dl-lookup.c, `check_match`).
+    /// A versioned reference to an object without version tables: glibc aborts when it binds such a symbol, unless
+    /// another object comes first (elf/dl-lookup.c, `check_match`).
     fn unversioned(&self, number: usize, at_once: bool) -> Option<UnresolvedRequest> {
         let Libc::Glibc(_) = self.maps.setup.linker.libc else {
             return None;
@@ -60,7 +60,7 @@ impl SimulatedProcess<'_> {
                 .answering(&need.file)
                 .filter_map(|number| self.maps.get(number));
             let found = near.find(|found| found.shares_namespace(map))?;
-            // Whoever has a table of versions has one of its symbols' versions, too.
+            // An object with either table also has a version for each symbol.
             let elf = found.elf();
             if elf.has_verdef || !elf.verneed.is_empty() {
                 return None;
@@ -69,23 +69,23 @@ impl SimulatedProcess<'_> {
             let binds = own.binds_version(versions, elf.link_symbols.as_deref()?, at_once || own.binds_now);
             let words = || {
                 let found = escape::escape_bytes(&found.path);
-                format!("it binds symbols with versions to {found}, which has none")
+                format!("it binds versioned symbols to {found}, which has no versions")
             };
-            binds.then(|| refusal_of(number, map, LoadRefusal::Unforetold(words())))
+            binds.then(|| refusal_of(number, map, LoadRefusal::Undetermined(words())))
         })
     }
 
-    /// The symbols of all objects that one can bind to; nothing where they are not known of all of them.
+    /// The symbols of all objects in the same scope; `None` if any are unknown.
     fn scope(&self, of: &LinkMap) -> Option<Vec<&LinkSymbols>> {
         let near: Vec<&LinkMap> = self.maps.iter().filter(|map| map.shares_namespace(of)).collect();
-        // What is not in the image may define anything.
+        // A missing object may define any symbol.
         let is_whole = |map: &&LinkMap| map.needs.iter().all(|(_, answer)| answer.is_some());
         let all: Option<Vec<&LinkSymbols>> = near.iter().map(|map| map.elf().link_symbols.as_deref()).collect();
         all.filter(|_| near.iter().all(is_whole))
     }
 
-    /// The first among the object at this path and what it needs that imports what nothing in the process defines, or not as
-    /// it wants it, so that a call may end it.
+    /// The first object, among the one at this path and its dependencies, with an import that nothing in the process
+    /// defines in the required way. A call to it may end the process.
     pub fn find_unbound(&self, object: &RootPath) -> Option<UnresolvedRequest> {
         let first = self.map_of_path(object)?;
         let scope = self.scope(self.maps.get(first)?)?;
@@ -101,35 +101,35 @@ impl SimulatedProcess<'_> {
                 0 => pending.extend(map.needs.iter().rev().filter_map(|(_, answer)| *answer)),
                 unbound => {
                     let words = LoadRefusal::Unbound(unbound).to_string();
-                    return Some(refusal_of(number, map, LoadRefusal::Unforetold(words)));
+                    return Some(refusal_of(number, map, LoadRefusal::Undetermined(words)));
                 }
             }
         }
         None
     }
 
-    /// Whether no object of the process defines a symbol of this name, for sure.
+    /// Whether certainly no object of the process defines this symbol.
     pub fn lacks_symbol(&self, name: &[u8]) -> bool {
         let main = self.maps.main().and_then(|main| self.scope(self.maps.get(main)?));
         main.is_some_and(|scope| !scope.iter().any(|symbols| symbols.defines(name)))
     }
 
-    /// The object among the new ones for whose storage at a fixed place in every thread there is no room, where dlopen
-    /// has mapped it (glibc elf/dl-reloc.c, `_dl_try_allocate_static_tls`).
+    /// The first new object whose static TLS does not fit after dlopen has mapped it (glibc elf/dl-reloc.c,
+    /// `_dl_try_allocate_static_tls`).
     fn storage_refusal(&self, new: std::ops::Range<usize>) -> Option<UnresolvedRequest> {
         if self.maps.setup.linker.libc == Libc::Musl {
-            // It has such storage for what a program starts with alone (ldso/dynlink.c, `do_relocs`).
-            let words = "it wants static TLS, which musl gives to what a program starts with";
+            // musl provides static TLS only for objects loaded at program start (ldso/dynlink.c, `do_relocs`).
+            let words = "it needs static TLS, which musl provides only at program start";
             return (self.started.max(new.start)..new.end).find_map(|number| {
                 let map = self.maps.get(number).filter(|map| map.elf().static_tls > 0)?;
-                Some(refusal_of(number, map, LoadRefusal::Unforetold(words.to_owned())))
+                Some(refusal_of(number, map, LoadRefusal::Undetermined(words.to_owned())))
             });
         }
         let room = self.storage_room();
         let mut used = 0_u64;
         (self.started..new.end).find_map(|number| {
             let map = self.maps.get(number)?;
-            // A process that is not known has the C library already.
+            // An unknown process has loaded the C library already.
             let is_libc = map.elf().soname.as_deref() == Some(b"libc.so.6");
             let bytes = if is_libc { 0 } else { map.elf().static_tls };
             used = used.saturating_add(bytes.next_multiple_of(STORAGE_UNIT));
@@ -139,16 +139,16 @@ impl SimulatedProcess<'_> {
                 _ if used > room + 2 * STORAGE_UNIT => {
                     LoadRefusal::Mapping("cannot allocate memory in static TLS block".to_owned())
                 }
-                _ => LoadRefusal::Unforetold(format!(
-                    "it wants {bytes} bytes of static TLS, of which a process has few to spare"
+                _ => LoadRefusal::Undetermined(format!(
+                    "it needs {bytes} bytes of static TLS, and a process has few to spare"
                 )),
             };
             new.contains(&number).then(|| refusal_of(number, map, refusal))
         })
     }
 
-    /// The bytes that there are for it: 1664 in every version (elf/dl-tls.c, `_dl_tls_static_surplus_init`), 512 of them
-    /// by a tunable since 2.33.
+    /// The bytes available for static TLS: 1664 in every version (elf/dl-tls.c, `_dl_tls_static_surplus_init`). Since
+    /// 2.33, a tunable sets 512 of them.
     fn storage_room(&self) -> u64 {
         let setup = self.maps.setup;
         let tunables = setup.environment.tunables.as_deref().unwrap_or_default();
@@ -162,11 +162,11 @@ impl SimulatedProcess<'_> {
     }
 }
 
-/// What the room in every thread is divided by: no variable has to lie at a larger multiple.
+/// The allocation unit of static TLS; no variable needs a larger alignment.
 const STORAGE_UNIT: u64 = 64;
 
 fn count_unbound(own: &LinkSymbols, scope: &[&LinkSymbols], all: bool) -> usize {
-    // What a program copies from a library stands in the program as well.
+    // A symbol copied by a copy relocation is also defined in the program.
     let others = scope.iter().copied().filter(|other| !std::ptr::eq(*other, own));
     own.count_unbound(&others, all)
 }

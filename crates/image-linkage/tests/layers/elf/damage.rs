@@ -1,4 +1,4 @@
-//! Objects that are cut, changed or made to hurt (rows E-01 to E-04, E-09, E-10).
+//! Objects that are truncated, changed or hostile (rows E-01 to E-04, E-09, E-10).
 
 use image_linkage::elf::{ElfFacts, ElfProblem};
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ fn small() -> Elf {
         .dlopen_note("[]")
 }
 
-/// How much the facts hold: what an object must not blow up.
+/// The size of the facts, which an object must not inflate.
 fn weight(facts: &ElfFacts) -> usize {
     let texts = [&facts.mentions, &facts.fragments];
     let lists = [&facts.needed, &facts.verdef, &facts.dlopen_notes]
@@ -47,7 +47,7 @@ fn e10_an_object_cut_anywhere_is_a_problem_and_no_panic() {
 }
 
 #[test]
-fn e10_a_cut_says_what_is_cut_and_where() {
+fn e10_a_truncation_names_the_part_and_its_end() {
     let bytes = small().build();
     let problems = |end: usize| {
         let problems = facts(&bytes[..end]).problems;
@@ -69,7 +69,7 @@ fn e10_a_cut_says_what_is_cut_and_where() {
 }
 
 #[test]
-fn e09_what_only_begins_like_an_object_is_malformed() {
+fn e09_files_with_only_the_elf_magic_are_malformed() {
     for bytes in [
         &b"\x7fELF"[..],
         b"\x7fELF\n/* GNU ld script */ INPUT(libcupti.so.12) and more text, so that a header fits",
@@ -89,7 +89,7 @@ fn e09_what_only_begins_like_an_object_is_malformed() {
 }
 
 #[test]
-fn every_byte_may_be_anything() {
+fn any_single_byte_may_change_without_a_panic() {
     for object in [
         small(),
         small().patched().late_headers(),
@@ -161,8 +161,8 @@ fn set_dynamic(bytes: &mut [u8], tag: u64, value: u64) {
 }
 
 #[test]
-fn e03_sizes_and_counts_are_not_believed() {
-    // DT_STRSZ, DT_VERNEEDNUM, DT_VERDEFNUM: all three are nothing to the loader.
+fn e03_declared_sizes_and_counts_are_not_trusted() {
+    // DT_STRSZ, DT_VERNEEDNUM, DT_VERDEFNUM: the loader ignores all three.
     let whole = facts(&small().build());
     for tag in [10, 0x6fff_ffff, 0x6fff_fffd] {
         for value in [u64::MAX, 1 << 62, 100_000] {
@@ -180,7 +180,7 @@ fn e03_sizes_and_counts_are_not_believed() {
 }
 
 #[test]
-fn e05_versions_are_read_to_the_end_of_their_chain_whatever_the_count_says() {
+fn e05_version_chains_are_read_to_their_end_despite_the_count() {
     let whole = facts(&small().build());
     assert_eq!((whole.verneed.len(), whole.verdef.len()), (1, 2));
     for tag in [0x6fff_ffff, 0x6fff_fffd] {
@@ -243,7 +243,7 @@ fn e04_a_note_longer_than_its_segment_is_no_note() {
 
 #[test]
 fn e01_and_e02_sections_are_never_inflated() {
-    // A compressed section that claims a terabyte: its header is nowhere read.
+    // A compressed section that claims a terabyte. Its header is never read.
     let mut bytes = small().build();
     let at = bytes.len() as u64;
     bytes.extend([0; 64]);
@@ -258,7 +258,7 @@ fn e01_and_e02_sections_are_never_inflated() {
 }
 
 #[test]
-fn a_string_table_that_says_it_is_endless_is_read_as_far_as_it_goes() {
+fn a_string_table_with_an_endless_size_is_read_to_the_end_of_the_file() {
     const DT_STRSZ: u64 = 10;
     let library = Elf::library("libcupti.so.12").export("cuptiSubscribe");
     let mut bytes = library.dynamic_number(DT_STRSZ, u64::MAX).build();

@@ -1,11 +1,11 @@
-//! Objects that are well formed, common or odd (rows E-05 to E-07, E-14, E-24).
+//! Well-formed objects, common and unusual (rows E-05 to E-07, E-14, E-24).
 
 use image_linkage::elf::{DynamicSymbol, ElfFacts, FilterKind, NeededVersion, SymbolRole, VersionNeed};
 use testkit::elf::{Class, Elf, Endian, Hash, IsaLevel, Kind, Machine, df, df_1};
 
 use super::{facts, streamed};
 
-/// An object that uses every part that is read.
+/// An object that uses every supported part.
 pub fn rich() -> Elf {
     Elf::library("libtorch_cuda.so")
         .interp("/lib64/ld-linux-x86-64.so.2")
@@ -55,7 +55,7 @@ fn need(file: &str, versions: &[(&str, bool)]) -> VersionNeed {
     }
 }
 
-/// The facts of [`rich`], but for what depends on the machine it is for.
+/// The facts of [`rich`], except for machine-dependent ones.
 fn expected() -> ElfFacts {
     ElfFacts {
         ident: *b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0",
@@ -104,7 +104,7 @@ fn expected() -> ElfFacts {
     }
 }
 
-/// The facts without the symbols that are known by their hashes, once these are those of [`rich`].
+/// The facts without hashed symbols, after checking that those are the ones of [`rich`].
 fn but_for_hashes(mut facts: ElfFacts) -> ElfFacts {
     let symbols = facts.link_symbols.take().expect("both tables are held");
     let defined = ["cuptiExported", "notWanted", "cuptiSubscribe", "cuptiMaybe"];
@@ -122,13 +122,14 @@ fn but_for_hashes(mut facts: ElfFacts) -> ElfFacts {
 }
 
 #[test]
-fn the_facts_are_what_was_built() {
+fn facts_match_the_built_object() {
     assert_eq!(but_for_hashes(facts(&rich().build())), expected());
 }
 
-/// What ld.so calls undefined: a name that nobody has, one of another version, or hidden from who asks for none.
+/// Undefined for ld.so: a name that nobody defines, a different version, or a hidden definition for an unversioned
+/// reference.
 #[test]
-fn a_symbol_answers_by_its_name_and_version() {
+fn symbols_match_by_name_and_version() {
     let symbols = |elf: Elf| *facts(&elf.build()).link_symbols.unwrap();
     let has = |wanted: Elf, given: Elf| {
         let given = symbols(given);
@@ -142,7 +143,7 @@ fn a_symbol_answers_by_its_name_and_version() {
     assert!(has(Elf::library("a").import_weak("f"), Elf::library("b")));
     assert!(has(versioned(), export("V2")) && has(plain(), export("V2")));
     assert!(!has(versioned(), export("V1")));
-    // Who defines no versions is taken for having all.
+    // An object without version definitions counts as defining all.
     assert!(has(versioned(), Elf::library("b").export("f")));
 }
 
@@ -168,7 +169,7 @@ fn every_class_and_byte_order_is_read() {
         (Class::Elf64, Endian::Little, Machine::Other(243), [2, 1], 243),
     ] {
         let mut found = facts(&rich().class(class).endian(endian).machine(machine).build());
-        // The hash table of s390x has words of eight bytes.
+        // The hash table of s390x has 8-byte words.
         found.link_symbols = None;
         let mut expected = expected();
         expected.ident[4..6].copy_from_slice(&ident);

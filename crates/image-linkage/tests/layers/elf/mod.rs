@@ -1,4 +1,4 @@
-//! Are the facts of an ELF object those of the object, whatever its shape and however it is damaged?
+//! Do the facts of an ELF object match it, for any layout and damage?
 
 mod damage;
 mod facts;
@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use image_linkage::elf::NameMatcher;
 use image_linkage::elf::{ElfFacts, ElfStream};
 
-/// What the layer stage looks for, in short.
+/// A short version of the names that the layer stage searches for.
 static INTEREST: LazyLock<NameMatcher> =
     LazyLock::new(|| NameMatcher::new(["libcupti.so", "libnvperf_host.so"], ["cupti", "NVPW"]));
 
@@ -18,7 +18,7 @@ fn facts(bytes: &[u8]) -> ElfFacts {
     ElfFacts::of_bytes(bytes, &INTEREST)
 }
 
-/// The facts of an object that comes in chunks, with a bound on the start that is held.
+/// The facts of an object that arrives in chunks, with a limit for its kept start.
 fn streamed(bytes: &[u8], chunk: usize, head_limit: usize) -> ElfFacts {
     let mut stream = ElfStream::new(&INTEREST, head_limit);
     bytes.chunks(chunk).for_each(|chunk| stream.push(chunk));

@@ -1,4 +1,4 @@
-//! Objects larger than what is held of them: facts are whole or the report says which are not (row E-08).
+//! Objects larger than the kept ranges: either complete facts or a problem that names the missing ones (row E-08).
 
 use image_linkage::elf::{ElfFacts, ElfProblem};
 use testkit::elf::Elf;
@@ -28,9 +28,9 @@ fn tables_at_the_start_and_the_dynamic_section_at_the_end_are_read() {
     }
 }
 
-/// An object whose tables lie far behind its start and far before its dynamic section.
+/// An object whose tables are far behind its start and far before its dynamic section.
 fn far() -> Vec<u8> {
-    // The note before the tables pushes them behind what is held.
+    // The note in front of the tables pushes them beyond the limit.
     rich().dlopen_note(" ".repeat(500_000)).padding(2_000_000).build()
 }
 
@@ -80,8 +80,8 @@ fn tables_out_of_reach_are_a_problem_and_never_wrong_facts() {
     }
 }
 
-/// cuSPARSELt in the wheel of PyTorch 2.5.1: patchelf put 2.4 MB of strings before the dynamic section, and both at
-/// the end of 212 MB.
+/// cuSPARSELt in the wheel of PyTorch 2.5.1: patchelf put 2.4 MB of strings before the dynamic section, at the end of
+/// 212 MB.
 #[test]
 fn tables_behind_the_start_and_near_the_dynamic_section_are_read() {
     let bytes = rich().dlopen_note(" ".repeat(500_000)).padding(200_000).build();
@@ -91,8 +91,7 @@ fn tables_behind_the_start_and_near_the_dynamic_section_are_read() {
     }
 }
 
-/// Where ld says that code begins, the start is held no longer than the first 16 MiB: what lies behind is caught from there
-/// on, and a table before it is held.
+/// The start is kept up to the code (and at least 16 MiB). Tables behind it are caught, and tables before it are kept.
 #[test]
 fn tables_before_and_behind_the_code_of_a_large_library_are_read() {
     let library = || Elf::library("libx.so.1").needed("libc.so.6");
@@ -123,7 +122,7 @@ fn any_bound_gives_the_facts_or_a_problem() {
 }
 
 #[test]
-fn late_program_headers_are_caught_and_what_lies_far_before_them_is_not() {
+fn late_program_headers_are_read_but_not_ranges_far_before_them() {
     for object in [rich(), rich().padding(1_000_000)] {
         let bytes = object.late_headers().build();
         assert_eq!(streamed(&bytes, 4096, LIMIT), facts(&bytes));

@@ -1,4 +1,4 @@
-//! Are the facts of the libraries on this machine those that another reader sees, with the whole file?
+//! Do the facts of this machine's libraries match another reader that sees whole files?
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -14,7 +14,7 @@ use super::{INTEREST, text};
 
 const FOLDER: &str = "/usr/lib/x86_64-linux-gnu";
 
-/// What both readers see, in one form.
+/// The facts that both readers provide, in one form.
 #[derive(Debug, PartialEq)]
 struct View {
     machine: u16,
@@ -87,7 +87,7 @@ fn streamed(path: &Path) -> ElfFacts {
     }
 }
 
-/// The regular files below a folder.
+/// The regular files below a directory.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -105,7 +105,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn the_libraries_of_this_machine_are_read_as_goblin_reads_them() {
+fn libraries_of_this_machine_match_goblin() {
     if !Path::new(FOLDER).is_dir() {
         println!("skipped: {FOLDER} is missing on this machine");
         return;
@@ -117,7 +117,7 @@ fn the_libraries_of_this_machine_are_read_as_goblin_reads_them() {
         if read.is_err() || !start.starts_with(b"\x7fELF") {
             continue;
         }
-        // Relocatable objects have no program headers: there is nothing to compare.
+        // Relocatable objects have no program headers, so skip them.
         if start[16] == 1 {
             relocatable += 1;
             continue;
@@ -133,9 +133,9 @@ fn the_libraries_of_this_machine_are_read_as_goblin_reads_them() {
     assert!(agreed > 0);
 }
 
-/// Objects of other linkers and processors: the roots and wheels of the parts, or what the variable names.
+/// Objects of other linkers and processors: the roots and wheels of the parts, or the directory named by the variable.
 #[test]
-fn nothing_is_amiss_with_real_objects() {
+fn real_objects_have_no_problems() {
     let asked = std::env::var_os("CUPTI_AUDIT_OBJECTS").map(PathBuf::from);
     let folder = asked.unwrap_or_else(testkit::parts::parts);
     if !folder.is_dir() {
@@ -147,7 +147,7 @@ fn nothing_is_amiss_with_real_objects() {
     for path in files(&folder) {
         let mut start = [0; 18];
         let read = File::open(&path).and_then(|mut file| file.read_exact(&mut start));
-        // Relocatable objects are no business of a loader.
+        // Loaders never see relocatable objects.
         if read.is_err() || !start.starts_with(b"\x7fELF") || start[16] == 1 {
             continue;
         }
@@ -162,7 +162,7 @@ fn nothing_is_amiss_with_real_objects() {
 }
 
 #[test]
-fn what_patchelf_has_moved_is_no_fault_of_a_library() {
+fn tables_moved_by_patchelf_are_not_a_problem() {
     if !testkit::parts::have_all(&[("gcc", "gcc"), ("patchelf", "patchelf")]) {
         return;
     }
