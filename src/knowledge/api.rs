@@ -19,8 +19,8 @@ pub struct CuptiApi {
     /// API that is all in its own library.
     #[serde(default)]
     pub exports: Option<String>,
-    /// The release of CUDA that brought it; `None` for one older than the table.
-    #[serde(default)]
+    /// The release of CUDA that brought it, by its functions; `None` for one as old as their table.
+    #[serde(skip)]
     pub since: Option<String>,
     /// The release of CUDA that calls it deprecated.
     #[serde(default)]

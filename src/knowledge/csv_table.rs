@@ -126,6 +126,12 @@ impl<const N: usize> RowFields<'_, N> {
         Ok(versions.split_whitespace().map(str::to_owned).collect())
     }
 
+    /// Words with spaces between them, one at least.
+    pub(super) fn names(&self, field: usize, expected: &str) -> Result<Vec<String>, FieldMistake> {
+        let names = self.checked(field, expected, |text| !text.trim().is_empty())?;
+        Ok(names.split_whitespace().map(str::to_owned).collect())
+    }
+
     /// The branch of a driver, or nothing.
     pub(super) fn branch(&self, field: usize, expected: &str) -> Result<Option<String>, FieldMistake> {
         let branch = self.checked(field, expected, |text| {

@@ -12,6 +12,7 @@ pub(crate) mod data_files;
 pub mod dead_weight;
 mod error_text;
 pub mod file_interest;
+mod function_table;
 pub mod host;
 mod knowledge_base;
 pub mod known_errors;
@@ -41,6 +42,7 @@ pub use consumer_profile::{
     ConsumerBuild, ConsumerProfile, ConsumerVariant, FailureImpact, ProfileEvidence, RequestKind,
 };
 pub(crate) use consumer_profile::{is_known_part, opens_library};
+pub use function_table::{FunctionSpan, FunctionTable};
 pub use knowledge_base::Knowledge;
 pub use library::{
     DEFAULT_LIBRARY, FamilyLibrary, HeaderVersion, InstallPlaces, LibraryProfile, OwnVersion, SonameRule, WheelNames,

@@ -6,6 +6,7 @@ use super::advice::{GeneralAdvice, InstallSource};
 use super::api::CuptiApi;
 use super::catalog::{DataFile, DataKind, FileIds};
 use super::dead_weight::{DeadWeightKind, DeadWeightTable};
+use super::function_table::{FunctionSpan, FunctionTable};
 use super::host::DriverCapability;
 use super::host::HostCondition;
 use super::library::LibraryProfile;
@@ -21,7 +22,7 @@ use container_start::LauncherTable;
 use image_linkage::escape;
 
 /// The names of the tables of `profiles/cupti`.
-pub const TABLE_FILES: [&str; 15] = [
+pub const TABLE_FILES: [&str; 16] = [
     "apis.yaml",
     "dead-weight.yaml",
     "bundles.yaml",
@@ -30,6 +31,7 @@ pub const TABLE_FILES: [&str; 15] = [
     "errors.yaml",
     "file-names.yaml",
     "frameworks.yaml",
+    "functions.csv",
     "host.yaml",
     "packages.yaml",
     "releases.csv",
@@ -43,6 +45,7 @@ pub const TABLE_FILES: [&str; 15] = [
 pub const TOP_FILES: [&str; 2] = ["advice.yaml", "launchers.yaml"];
 
 const DRIVERS: [&str; 3] = ["cuda", "driver", "minor_compatibility"];
+const FUNCTIONS: [&str; 3] = ["first", "last", "functions"];
 const RELEASES: [&str; 6] = ["sha256", "versions", "bundle", "arch", "file", "bytes"];
 const TOOLKITS: [&str; 2] = ["cuda", "cupti"];
 const WHEELS: [&str; 4] = ["package", "version", "arch", "sha256"];
@@ -58,6 +61,8 @@ pub struct KnowledgeTables {
     pub drivers: Vec<MinimumDriver>,
     /// What the container runtime brings from the host.
     pub driver_libraries: Vec<DriverCapability>,
+    /// Which releases export which functions.
+    pub functions: FunctionTable,
     /// What decides on the host.
     pub host: Vec<HostCondition>,
     /// The programs that start others.
@@ -193,6 +198,9 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
         drivers,
         // No key: a user's row may add libraries to a capability of the program's.
         driver_libraries: reader.rows("driver-libraries", |_| None),
+        functions: FunctionTable {
+            spans: reader.csv("functions", (FUNCTIONS, 2), FunctionSpan::read),
+        },
         host: reader.rows("host", |host: &HostCondition| Some(host.id.clone())),
         launchers: LauncherTable::default(),
         // No key: one way of installing has a row for each CUDA or system that it differs for.
@@ -212,6 +220,9 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
         frameworks: Vec::new(),
         libraries: Vec::new(),
     };
+    for api in &mut tables.apis {
+        api.since = tables.functions.first_cuda_with(api);
+    }
     read_documents(&mut reader, &mut tables, known);
     let releases = reader.csv("releases", (RELEASES, 1), ReleaseFile::read);
     tables.releases.by_hash.extend(releases);

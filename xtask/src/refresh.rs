@@ -1,6 +1,6 @@
-//! Updates `profiles/cupti` from Python's package index: the wheels, the hashes of their files, the CUPTI of each
-//! toolkit, and the newest PyTorch. It runs pip, whose configuration gives the index. A published wheel never changes,
-//! so only unlisted ones are read.
+//! Updates `profiles/cupti` from Python's package index: the wheels, the hashes of their files, the functions of each
+//! release, the CUPTI of each toolkit, and the newest PyTorch. It runs pip, whose configuration gives the index. A
+//! published wheel never changes, so only unlisted ones are read.
 #![expect(
     clippy::disallowed_methods,
     reason = "this chore runs pip and writes the repository's own folder"
@@ -14,8 +14,11 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use cupti_audit::knowledge::{Knowledge, KnowledgeTables, ListedWheel, ReleaseFile, ReleaseTable, version_numbers};
+use cupti_audit::knowledge::{
+    FunctionTable, Knowledge, KnowledgeTables, ListedWheel, ReleaseFile, ReleaseTable, version_numbers,
+};
 use image_linkage::digest::to_hex;
+use image_linkage::elf::{ElfFacts, NameMatcher, SymbolRole};
 use sha2::{Digest as _, Sha256};
 use zip::ZipArchive;
 
@@ -51,6 +54,7 @@ pub fn write() -> Outcome<String> {
     let (known, index) = (Knowledge::built_in().tables, ask_index()?);
     let mut wheels = known.wheels.wheels.clone();
     let mut releases = known.releases.clone();
+    let mut exports = known_exports(known);
     let mut files = 0;
     let added = missing_wheels(&index, &wheels);
     for [package, version, arch] in &added {
@@ -58,6 +62,11 @@ pub fn write() -> Outcome<String> {
         let folder = tempfile::tempdir()?;
         let wheel = download(folder.path(), package, version, arch)?;
         files += list_files(&mut releases, &wheel, version, arch)?;
+        let functions = exported_functions(&wheel)?;
+        let before = exports.insert(version_numbers(version), (version.clone(), functions.clone()));
+        if before.is_some_and(|(_, before)| before != functions) {
+            return Err(format!("the wheels of {version} export different functions").into());
+        }
         wheels.insert(ListedWheel {
             package: package.clone(),
             version: version.clone(),
@@ -79,6 +88,7 @@ pub fn write() -> Outcome<String> {
     let counts = (wheels.len(), toolkits.len());
     write_rows("wheels.csv", wheel_rows(wheels))?;
     write_rows("releases.csv", release_rows(&releases))?;
+    write_rows("functions.csv", function_rows(&exports))?;
     write_rows(
         "toolkits.csv",
         toolkits.into_values().map(|(cuda, cupti)| format!("{cuda},{cupti}")),
@@ -228,6 +238,71 @@ fn list_files(releases: &mut ReleaseTable, wheel: &Path, version: &str, arch: &s
     Ok(files)
 }
 
+/// The releases whose functions are known, the oldest first: the version, and what it exports.
+type ExportsByRelease = BTreeMap<Vec<u32>, (String, BTreeSet<String>)>;
+
+fn known_exports(known: &KnowledgeTables) -> ExportsByRelease {
+    let FunctionTable { spans } = &known.functions;
+    let versions = ARCHES.iter().flat_map(|arch| known.releases.versions_for(arch));
+    let mut exports = ExportsByRelease::new();
+    for version in versions {
+        let covering = spans.iter().filter(|span| span.covers(version));
+        let functions: BTreeSet<String> = covering.flat_map(|span| span.functions.clone()).collect();
+        if !functions.is_empty() {
+            exports.insert(version_numbers(version), (version.to_owned(), functions));
+        }
+    }
+    exports
+}
+
+/// The functions that the library of a wheel exports.
+fn exported_functions(wheel: &Path) -> Outcome<BTreeSet<String>> {
+    let library = Knowledge::built_in().library;
+    let mut archive = ZipArchive::new(File::open(wheel)?)?;
+    let mut bytes = Vec::new();
+    for number in 0..archive.len() {
+        let member = archive.by_index(number)?;
+        let is_own = member
+            .name()?
+            .rsplit('/')
+            .next()
+            .is_some_and(|file| file.starts_with(&library.stem));
+        if is_own && bytes.is_empty() {
+            member.take(FILE_LIMIT).read_to_end(&mut bytes)?;
+        }
+    }
+    let elf = ElfFacts::of_bytes(&bytes, &NameMatcher::new([], [&library.symbols]));
+    let exports = elf.symbols.iter().filter(|symbol| symbol.role == SymbolRole::Export);
+    Ok(exports
+        .map(|symbol| String::from_utf8_lossy(&symbol.name).into_owned())
+        .collect())
+}
+
+/// A row for the functions that came with one release and went with another.
+fn function_rows(exports: &ExportsByRelease) -> impl Iterator<Item = String> {
+    let mut spans: BTreeMap<(&Vec<u32>, &Vec<u32>), BTreeSet<&str>> = BTreeMap::new();
+    let all: BTreeSet<&String> = exports.values().flat_map(|(_, functions)| functions).collect();
+    for function in all {
+        let releases: Vec<_> = exports.iter().collect();
+        let in_turn =
+            releases.chunk_by(|(_, (_, one)), (_, (_, next))| one.contains(function) == next.contains(function));
+        for run in in_turn {
+            if let [(first, (_, functions)), ..] = run
+                && let [.., (last, _)] = run
+                && functions.contains(function)
+            {
+                spans.entry((first, last)).or_default().insert(function);
+            }
+        }
+    }
+    let version = |numbers: &Vec<u32>| exports.get(numbers).map_or("", |(version, _)| version);
+    let rows = spans.into_iter().map(move |((first, last), functions)| {
+        let functions: Vec<&str> = functions.into_iter().collect();
+        format!("{},{},{}", version(first), version(last), functions.join(" "))
+    });
+    rows.collect::<Vec<_>>().into_iter()
+}
+
 fn sha256_of(mut source: impl io::Read) -> Outcome<(String, u64)> {
     let mut hash = Sha256::new();
     let (mut buffer, mut bytes) = (vec![0; 1 << 16], 0);
@@ -313,8 +388,34 @@ fn write_rows(name: &str, rows: impl Iterator<Item = String>) -> io::Result<()> 
 
 #[cfg(test)]
 mod tests {
-    use super::{IndexListing, key, stale_lines};
-    use cupti_audit::knowledge::Knowledge;
+    use super::{ExportsByRelease, IndexListing, function_rows, key, known_exports, stale_lines};
+    use cupti_audit::knowledge::{Knowledge, version_numbers};
+
+    #[test]
+    fn functions_are_written_as_they_were_read() {
+        let known = Knowledge::built_in().tables;
+        let rows: Vec<String> = function_rows(&known_exports(known)).collect();
+        let table = include_str!("../../profiles/cupti/functions.csv").lines();
+        let table: Vec<&str> = table.skip_while(|line| !line.starts_with("first,")).skip(1).collect();
+        assert_eq!(rows, table);
+    }
+
+    #[test]
+    fn a_function_has_a_row_for_each_span_of_releases() {
+        let releases = [("1.0.1", "a b"), ("1.1.1", "a"), ("1.2.1", "a b"), ("1.10.1", "a b c")];
+        let exports: ExportsByRelease = releases
+            .iter()
+            .map(|(version, functions)| {
+                let functions = functions.split(' ').map(str::to_owned).collect();
+                (version_numbers(version), ((*version).to_owned(), functions))
+            })
+            .collect();
+        let rows: Vec<String> = function_rows(&exports).collect();
+        assert_eq!(
+            rows,
+            ["1.0.1,1.0.1,b", "1.0.1,1.10.1,a", "1.2.1,1.10.1,b", "1.10.1,1.10.1,c"]
+        );
+    }
 
     #[test]
     fn every_difference_between_tables_and_index_is_listed() {

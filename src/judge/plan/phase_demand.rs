@@ -79,8 +79,7 @@ fn consumer_of<'f>(facts: &'f ImageFacts, process: &CuptiProcess) -> Option<&'f 
 fn lost_program(facts: &ImageFacts, process: &CuptiProcess) -> Option<UnmetDemand> {
     let consumer = consumer_of(facts, process).filter(|consumer| consumer.required.breaks_program())?;
     // What else it lacks no CUPTI cures.
-    let is_lost = consumer.misses_library() || !consumer.outcome.as_is.missing_symbols.is_empty();
-    is_lost.then(|| UnmetDemand {
+    consumer.misses_functions().then(|| UnmetDemand {
         level: DemandLevel::Needs,
         consumer: process.consumer,
         apis: Vec::new(),

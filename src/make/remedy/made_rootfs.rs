@@ -3,7 +3,6 @@
 //! Files that were read are there with all that is known of them, those of packages as far as the table of releases
 //! has them in it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::install_context::InstallContext;
@@ -12,10 +11,10 @@ use super::install_method::InstallMethod;
 use super::phase_recipe::PhaseRecipe;
 use super::search_path_setup::SearchPathSetup;
 use super::target::elf_at;
-use super::target_release::known_file;
-use crate::facts::software::cuda_runtime::parse_cuda_version;
-use crate::facts::{CuptiCopy, ImageFacts};
-use crate::knowledge::has_api;
+use super::target_release::{known_file, newest_release};
+use crate::facts::ImageFacts;
+use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
+use crate::knowledge::{has_api, version_numbers};
 use crate::make::added_layer::{AddedLayer, AddedMember};
 use image_linkage::elf::{ByteString, DynamicSymbol, ElfFacts, SymbolRole};
 use image_linkage::layer::{FileFacts, LayerIndex};
@@ -127,24 +126,20 @@ fn add_library(
         let text = format!("Metadata-Version: 2.1\nName: {}\nVersion: {}\n", pip.name, pip.version);
         layer.write_file(rootfs, &metadata, text.into_bytes(), "")?;
     }
-    let unread = unread_folder(question, way, recipe);
-    if let Some(folder) = &unread {
-        add_unread(layer, question, way, folder, recipe)?;
+    if let Some(folder) = unread_folder(question, way, recipe) {
+        add_unread(layer, question, way, &folder, recipe)?;
     }
-    match (&recipe.search_setup, &unread) {
-        (SearchPathSetup::Folder { conf, folder, .. }, _) | (SearchPathSetup::Listed { conf }, Some(folder)) => {
+    match &recipe.search_setup {
+        SearchPathSetup::Folder { conf, folder, .. } | SearchPathSetup::Listed { conf, folder } => {
             layer.name_folder(rootfs, conf, folder, "")
         }
-        (
-            SearchPathSetup::Links {
-                conf, folder, links, ..
-            },
-            _,
-        ) => {
+        SearchPathSetup::Links {
+            conf, folder, links, ..
+        } => {
             layer.make_links(rootfs, links)?;
             layer.name_folder(rootfs, conf, folder, "")
         }
-        _ => Ok(()),
+        SearchPathSetup::Nothing { .. } => Ok(()),
     }
 }
 
@@ -159,10 +154,13 @@ fn add_unread(
     let (target, linker) = (question.request.target, question.linker);
     let (library, soname) = (target.library, way.soname());
     let cuda = recipe.release.as_ref().and_then(|it| parse_cuda_version(&it.version));
+    let newest = || newest_release(target, linker, cuda?);
+    let exact = recipe.release.as_ref().map(|it| it.version.as_str());
+    let release = exact.filter(|exact| !version_numbers(exact).is_empty()).or_else(newest);
     for need in &recipe.needs {
         let name = library.loaded_name(need.stem, &soname);
         let exports = if need.stem == library.stem {
-            exports(target, &soname, cuda)
+            exports(target, &soname, cuda, release)
         } else {
             Vec::new()
         };
@@ -218,24 +216,15 @@ fn unread_library(target: &ImageFacts, linker: &DynamicLoader, name: &str, symbo
 }
 
 /// What a libcupti of this CUDA exports, as far as an audit asks: a function of each API, and what programs import.
-fn exports(target: &ImageFacts, soname: &str, cuda: Option<(u32, u32)>) -> Vec<DynamicSymbol> {
+fn exports(target: &ImageFacts, soname: &str, cuda: Option<CudaVersion>, release: Option<&str>) -> Vec<DynamicSymbol> {
     let apis = target.tables.apis.iter();
     let apis = apis.filter(|api| cuda.is_none_or(|cuda| has_api(cuda, api)));
     let of_apis = apis.filter_map(|api| api.exports.as_deref());
     let of_apis = of_apis.map(|name| ByteString::from(name.trim_end_matches('*').as_bytes()));
-    // What a copy of the same release is known to lack, another file of it lacks as well.
-    let lacking = target.consumers.iter().map(|consumer| &consumer.outcome.as_is);
-    let lacking = lacking.filter(|gets| {
-        let mut copies = target.copies.iter();
-        let copy = copies.find(|copy| Some(&copy.real_path) == gets.real_path.as_ref());
-        let of = copy.and_then(CuptiCopy::cuda);
-        of.is_some() && of == cuda
-    });
-    let lacking: BTreeSet<&ByteString> = lacking.flat_map(|gets| &gets.missing_symbols).collect();
     let consumers = target.consumers.iter();
     let imports = consumers.filter_map(|consumer| elf_at(target, &consumer.object));
     let imports = imports.flat_map(|elf| elf.symbols.iter().map(|symbol| symbol.name.clone()));
-    let imports = imports.filter(|name| !lacking.contains(name));
+    let imports = imports.filter(|name| release.is_none_or(|release| !target.tables.functions.lacks(release, name)));
     of_apis
         .chain(imports)
         .map(|name| DynamicSymbol {

@@ -42,6 +42,9 @@ pub(crate) enum SearchPathSetup {
     Listed {
         #[serde(serialize_with = "quote::serialize_path")]
         conf: RootPath,
+        /// The one that has the library.
+        #[serde(serialize_with = "quote::serialize_path")]
+        folder: RootPath,
     },
 }
 
@@ -78,10 +81,13 @@ pub(super) fn set_up_search_path(
         make_links(names.iter().map(link).collect())
     };
     match way {
-        InstallMethod::Package(package) if package.folder.is_none() => {
-            SearchPathSetup::nothing("the package puts its files where the loader looks by itself")
-        }
-        InstallMethod::Package(_) => SearchPathSetup::Listed { conf: conf.clone() },
+        InstallMethod::Package(package) => match &package.folder {
+            None => SearchPathSetup::nothing("the package puts its files where the loader looks by itself"),
+            Some(folder) => SearchPathSetup::Listed {
+                conf: conf.clone(),
+                folder: folder.clone(),
+            },
+        },
         InstallMethod::Copy { .. } => name_folder(folder),
         InstallMethod::Place(place) if place.links.is_empty() => name_folder(&place.search.folder),
         InstallMethod::Place(place) => make_links(place.links.clone()),
@@ -102,8 +108,8 @@ impl SearchPathSetup {
     /// The folder that is named, where it is known.
     pub(crate) fn named_folder(&self) -> Option<&RootPath> {
         match self {
-            Self::Folder { folder, .. } | Self::Links { folder, .. } => Some(folder),
-            Self::Nothing { .. } | Self::Listed { .. } => None,
+            Self::Folder { folder, .. } | Self::Links { folder, .. } | Self::Listed { folder, .. } => Some(folder),
+            Self::Nothing { .. } => None,
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use super::MethodObstacle;
 use super::conda_environment::conda_cuda;
-use super::wanted_cupti::{WantedCupti, find_wanted_cupti, neediest_consumer};
+use super::target::elf_at;
+use super::wanted_cupti::{WantedCupti, base_name, find_wanted_cupti, neediest_consumer};
 use crate::facts::ImageFacts;
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version, site_packages_of};
 use crate::knowledge::{LibraryRelease, ReleaseFile, WheelPackage};
-use image_linkage::elf::ByteString;
+use image_linkage::elf::{ByteString, SymbolRole};
 use image_linkage::escape;
 use image_linkage::loader::DynamicLoader;
 use image_linkage::path::RootPath;
@@ -25,7 +26,8 @@ pub(crate) struct TargetRelease {
 }
 
 /// The release that the image is to be given. Of the soname that the neediest program asks for: the one that a
-/// distribution of Python's or a conda environment pins, that the CUDA runtime or the remains of a CUPTI are of, or else the newest.
+/// distribution of Python's or a conda environment pins, that the CUDA runtime or the remains of a CUPTI are of, or else
+/// the newest. One that lacks a function that a program imports is passed over, unless all do.
 pub(crate) fn choose_release(
     target: &ImageFacts,
     linker: &DynamicLoader,
@@ -33,33 +35,34 @@ pub(crate) fn choose_release(
 ) -> Option<TargetRelease> {
     let wanted = find_wanted_cupti(target);
     let known = target.tables.releases.versions_for(release_platform(linker));
-    let of = |cuda: CudaVersion| {
-        let mut same = known
-            .iter()
-            .rev()
-            .filter(|known| parse_cuda_version(known) == Some(cuda));
-        same.next().map(|version| (*version).to_owned())
-    };
+    let of = |cuda: CudaVersion| newest_release(target, linker, cuda).map(str::to_owned);
     let by_version = |cuda: CudaVersion, because: String| TargetRelease {
         release: target.library.release(cuda, of(cuda)),
         is_toolkit: false,
         is_guess: false,
         because,
     };
-    // The surest first: what the user says, what pip insists on, what lies there, what a soname leaves open.
-    asked
-        .map(|cuda| by_version(cuda, "it was asked for".to_owned()))
-        .or_else(|| pinned(target, &wanted))
-        .or_else(|| {
-            let (cuda, because) = conda_cuda(target).filter(|(cuda, _)| wanted.fits(target, *cuda))?;
-            Some(by_version(cuda, because))
-        })
+    if let Some(cuda) = asked {
+        return Some(by_version(cuda, "it was asked for".to_owned()));
+    }
+    // The surest first: what pip insists on, what lies there, what a soname leaves open.
+    let of_conda = || {
+        let (cuda, because) = conda_cuda(target).filter(|(cuda, _)| wanted.fits(target, *cuda))?;
+        Some(by_version(cuda, because))
+    };
+    let traced = || {
+        let (cuda, because) = traced_cuda(target, &wanted)?;
+        Some(by_version(cuda, because))
+    };
+    let likely = pinned(target, &wanted)
+        .or_else(of_conda)
         .or_else(|| of_runtime(target, &wanted, &known, &of))
-        .or_else(|| {
-            let (cuda, because) = traced_cuda(target, &wanted)?;
-            Some(by_version(cuda, because))
-        })
-        .or_else(|| of_soname(target, &wanted, &known))
+        .or_else(traced)
+        .or_else(|| of_soname(target, &wanted, &known))?;
+    match lacking_function(target, &wanted, &likely.release) {
+        Some(lacks) => of_functions(target, &wanted, &known, &lacks).or(Some(likely)),
+        None => Some(likely),
+    }
 }
 
 /// The library that the image is to be given, in words with what says that it is this one, and the wheel that has it.
@@ -151,17 +154,22 @@ pub(super) fn known_file<'t>(
     stem: &str,
 ) -> Option<(&'t str, &'t ReleaseFile)> {
     let platform = release_platform(linker);
-    let releases = &target.tables.releases;
-    let known = releases.versions_for(platform);
-    let exact = known
-        .iter()
-        .rev()
-        .find(|known| parse_cuda_version(known) == Some(cuda))?;
-    let mut files = releases.by_hash.iter();
+    let exact = newest_release(target, linker, cuda)?;
+    let mut files = target.tables.releases.by_hash.iter();
     let (sha256, file) = files.find(|(_, file)| {
-        file.arch == platform && file.file.starts_with(stem) && file.versions.iter().any(|of| of == *exact)
+        file.arch == platform && file.file.starts_with(stem) && file.versions.iter().any(|of| of == exact)
     })?;
     Some((sha256.as_str(), file))
+}
+
+/// The newest known release of a CUDA.
+pub(super) fn newest_release<'t>(target: &'t ImageFacts, linker: &DynamicLoader, cuda: CudaVersion) -> Option<&'t str> {
+    let mut known = target
+        .tables
+        .releases
+        .versions_for(release_platform(linker))
+        .into_iter();
+    known.rfind(|known| parse_cuda_version(known) == Some(cuda))
 }
 
 /// The exact version that a distribution of Python's asks for, the packages around the neediest program first.
@@ -233,24 +241,64 @@ fn of_runtime(
 
 /// The newest release of a soname; only a soname with a number says anything.
 fn of_soname(target: &ImageFacts, wanted: &WantedCupti, known: &[&str]) -> Option<TargetRelease> {
-    let soname = wanted.soname.as_deref()?;
-    let all = known.iter().rev().filter_map(|known| {
-        let release = TargetRelease {
-            release: target
-                .library
-                .release(parse_cuda_version(known)?, Some((*known).to_owned())),
-            is_toolkit: false,
-            is_guess: true,
-            because: String::new(),
-        };
-        (release.release.soname.as_bytes() == soname).then_some(release)
-    });
+    let release = releases_of_soname(target, wanted, known).next()?;
     let by = wanted.by.as_deref().unwrap_or("the image");
-    all.take(1).next().map(|release| TargetRelease {
+    Some(TargetRelease {
         because: format!(
             "{by} asks for {} and nothing says the minor version: it is the newest that is known",
-            release.release.soname
+            release.soname
         ),
-        ..release
+        release,
+        is_toolkit: false,
+        is_guess: true,
+    })
+}
+
+/// The newest release of the soname that has all functions that programs import. `lacks` names the one that the likelier
+/// release lacks.
+fn of_functions(target: &ImageFacts, wanted: &WantedCupti, known: &[&str], lacks: &str) -> Option<TargetRelease> {
+    let mut releases = releases_of_soname(target, wanted, known);
+    let release = releases.find(|release| lacking_function(target, wanted, release).is_none())?;
+    Some(TargetRelease {
+        because: format!("{lacks}; it is the newest release with that function"),
+        release,
+        is_toolkit: false,
+        is_guess: true,
+    })
+}
+
+/// The known releases of the soname that is wanted, the newest first; only a soname with a number says anything.
+fn releases_of_soname<'t>(
+    target: &'t ImageFacts,
+    wanted: &'t WantedCupti,
+    known: &'t [&str],
+) -> impl Iterator<Item = LibraryRelease> + 't {
+    let release = |version: &&str| {
+        Some(
+            target
+                .library
+                .release(parse_cuda_version(version)?, Some((*version).to_owned())),
+        )
+    };
+    let all = known.iter().rev().filter_map(release);
+    all.filter(|release| wanted.soname.as_deref() == Some(release.soname.as_bytes()))
+}
+
+/// A function that a program imports and a release lacks, in words; `None` also for a release whose functions are unknown.
+fn lacking_function(target: &ImageFacts, wanted: &WantedCupti, release: &LibraryRelease) -> Option<String> {
+    let version = release.exact.as_deref()?;
+    let asking = target.consumers.iter().filter(|consumer| {
+        let soname = base_name(&consumer.wants);
+        Some(&soname) == wanted.soname.as_ref() && consumer.unreachable().is_none()
+    });
+    asking.filter(|_| target.library.has_apis).find_map(|consumer| {
+        let own = target.library.symbols.as_bytes();
+        let mut symbols = elf_at(target, &consumer.object)?.symbols.iter();
+        let lacks = symbols.find(|symbol| {
+            let is_own = symbol.role == SymbolRole::Import && symbol.name.starts_with(own);
+            is_own && target.tables.functions.lacks(version, &symbol.name)
+        })?;
+        let function = escape::escape_bytes(&lacks.name);
+        Some(format!("{} imports {function}, which {version} lacks", consumer.name))
     })
 }

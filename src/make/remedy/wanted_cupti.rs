@@ -56,12 +56,12 @@ pub(crate) fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
     }
 }
 
-/// The program that asks for a soname with a number: one that goes without before one that is served, and of those the
+/// The program that asks for a soname with a number: one that lacks functions before one that is served, and of those the
 /// one that loses most.
 pub(super) fn neediest_consumer(target: &ImageFacts) -> Option<&CuptiConsumer> {
     let numbered = target.consumers.iter();
     let numbered = numbered.filter(|consumer| has_number(target, &base_name(&consumer.wants)));
-    numbered.min_by_key(|consumer| (!consumer.misses_library(), consumer.required))
+    numbered.min_by_key(|consumer| (!consumer.misses_functions(), consumer.required))
 }
 
 /// Whether a name says which release it is of; a bare libcupti.so says nothing.
@@ -70,7 +70,7 @@ fn has_number(target: &ImageFacts, name: &[u8]) -> bool {
 }
 
 /// The name of a file that may be asked for by its path.
-fn base_name(wants: &[u8]) -> ByteString {
+pub(super) fn base_name(wants: &[u8]) -> ByteString {
     RootPath::new(wants).name().into()
 }
 

@@ -88,4 +88,9 @@ impl CuptiConsumer {
             && !is_elsewhere
             && matches!(outcome, RequestOutcome::NotFound | RequestOutcome::Refused)
     }
+
+    /// Whether it does not get the library, or one that lacks functions which it imports.
+    pub fn misses_functions(&self) -> bool {
+        self.misses_library() || !self.outcome.as_is.missing_symbols.is_empty()
+    }
 }

@@ -1,0 +1,116 @@
+//! Which releases of CUPTI export which functions (`profiles/cupti/functions.csv`): a soname says only the major version.
+
+use super::api::CuptiApi;
+use super::csv_table::{FieldMistake, RowFields};
+use super::library_release::version_numbers;
+
+/// Functions that the same releases export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionSpan {
+    /// The first release that exports them.
+    pub first: String,
+    /// The last one; the newest release that was read if they are still there.
+    pub last: String,
+    /// Their names.
+    pub functions: Vec<String>,
+}
+
+/// The functions of all releases that were read.
+#[derive(Debug, Clone, Default)]
+pub struct FunctionTable {
+    /// A function that went and came back is in several.
+    pub spans: Vec<FunctionSpan>,
+}
+
+impl FunctionSpan {
+    /// Reads a row of the table.
+    ///
+    /// Errors: What is wrong with a field.
+    pub(super) fn read(row: [&str; 3]) -> Result<Self, FieldMistake> {
+        let row = RowFields(row);
+        Ok(Self {
+            first: row.version(0, "a version of CUPTI, such as 12.4.127")?,
+            last: row.version(1, "a version of CUPTI, such as 12.4.127")?,
+            functions: row.names(
+                2,
+                "functions with spaces between them, such as cuptiSubscribe cuptiUnsubscribe",
+            )?,
+        })
+    }
+
+    /// Whether a release lies in the span; not known of one without its third number, such as `12.6`.
+    pub fn covers(&self, release: &str) -> bool {
+        let release = version_numbers(release);
+        release.len() > 2 && version_numbers(&self.first) <= release && release <= version_numbers(&self.last)
+    }
+}
+
+impl FunctionTable {
+    /// Whether a release is known not to export a function. Releases older or newer than all that were read are unknown.
+    pub fn lacks(&self, release: &str, function: &[u8]) -> bool {
+        let mut covering = self.spans.iter().filter(|span| span.covers(release)).peekable();
+        let has = |span: &FunctionSpan| span.functions.iter().any(|name| name.as_bytes() == function);
+        covering.peek().is_some() && !covering.any(has)
+    }
+
+    /// The CUDA whose CUPTI was the first to export an API; `None` for one as old as the table, or of another library.
+    pub(super) fn first_cuda_with(&self, api: &CuptiApi) -> Option<String> {
+        let has = |span: &&FunctionSpan| span.functions.iter().any(|name| api.is_shown_by(name.as_bytes()));
+        let number = |span: &&FunctionSpan| version_numbers(&span.first);
+        let first = self.spans.iter().filter(has).min_by_key(number)?;
+        let oldest = self.spans.iter().min_by_key(number)?;
+        let mut parts = first.first.splitn(3, '.');
+        let cuda = format!("{}.{}", parts.next()?, parts.next()?);
+        (first.first != oldest.first).then_some(cuda)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::knowledge::Knowledge;
+
+    #[test]
+    fn a_release_lacks_what_came_later_or_went_before() {
+        let functions = &Knowledge::built_in().tables.functions;
+        let lacks = |function: &str, releases: [&str; 4]| releases.map(|it| functions.lacks(it, function.as_bytes()));
+        assert_eq!(
+            lacks(
+                "cuptiDeviceGetTimestamp",
+                ["11.7.101", "12.1.105", "12.2.60", "13.0.85"]
+            ),
+            [false, false, true, true]
+        );
+        assert_eq!(
+            lacks(
+                "cuptiActivityEnableAllSyncRecords",
+                ["11.8.87", "12.6.80", "12.8.57", "13.5.25"]
+            ),
+            [true, true, false, false]
+        );
+        // The two builds of 12.6 differ.
+        assert_eq!(
+            lacks("cuptiRangeProfilerEnable", ["12.6.37", "12.6.68", "12.6.80", "12.9.79"]),
+            [true, true, false, false]
+        );
+        assert_eq!(
+            lacks("cuptiSubscribe", ["11.7.101", "12.4.127", "12.7.1", "13.5.25"]),
+            [false; 4]
+        );
+        assert!(functions.lacks("12.4.127", b"cuptiNoSuchFunction"));
+    }
+
+    #[test]
+    fn nothing_is_said_of_a_release_that_was_not_read() {
+        let functions = &Knowledge::built_in().tables.functions;
+        let lacks = |release: &str| functions.lacks(release, b"cuptiNoSuchFunction");
+        assert_eq!(["10.1.243", "99.1.0", "12.6", "no version"].map(lacks), [false; 4]);
+    }
+
+    #[test]
+    fn the_release_that_brought_an_api_follows_from_its_functions() {
+        let tables = Knowledge::built_in().tables;
+        let since = |id: &str| tables.find_api(id).unwrap().since.as_deref();
+        let ids = ["sass-metrics", "pm-sampling", "activity", "checkpoint"];
+        assert_eq!(ids.map(since), [Some("12.2"), Some("12.6"), None, None]);
+    }
+}
