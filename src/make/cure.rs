@@ -10,7 +10,7 @@ use super::remedy::install_method::InstallMethod;
 use super::remedy::phase_recipe::PhaseRecipe;
 use super::remedy::recipe::{make_outside_recipe, make_recipe};
 use super::remedy::target_release::release_words;
-use crate::facts::GatherOptions;
+use crate::facts::{CuptiConsumer, GatherOptions, ImageFacts};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, Verdict};
 use crate::judge::rule::{Finding, Severity, SubjectKind, sort_findings};
@@ -18,12 +18,13 @@ use crate::knowledge::Knowledge;
 use crate::make::quote;
 use crate::shell_quote::quote_shell;
 use image_linkage::escape::escape_bytes;
+use image_linkage::path::RootPath;
 
 /// Tells the findings what cures them, by the first phase that fails, or else is in doubt, and that can be helped: one of
 /// them is the cause and gets the fix, the others follow from it.
 pub(crate) fn tell_cure(audit: &mut AuditedImage, knowledge: &Knowledge, conditions: &GatherOptions) {
     if let Some(cure) = find_cure(audit, knowledge, conditions) {
-        cure.mark_findings(&mut audit.findings, knowledge);
+        cure.mark_findings(&mut audit.findings, &audit.facts, knowledge);
         audit.mended_by = cure.dockerfile;
         sort_findings(&mut audit.findings);
     }
@@ -112,12 +113,12 @@ impl Cure {
     }
 
     /// Writes the fix to the finding that is the cause, and to the others that they follow from it.
-    fn mark_findings(&self, findings: &mut [Finding], knowledge: &Knowledge) {
+    fn mark_findings(&self, findings: &mut [Finding], facts: &ImageFacts, knowledge: &Knowledge) {
         let of_cured = || {
             let numbers = self.cured.gone.iter().chain(&self.cured.lowered);
             numbers.filter_map(|number| Some((*number, findings.get(*number)?)))
         };
-        let nearness = |finding: &Finding| (distance(finding, knowledge), Reverse(finding.severity));
+        let nearness = |finding: &Finding| (distance(finding, facts, knowledge), Reverse(finding.severity));
         let Some((cause, rule)) = of_cured()
             .min_by_key(|(_, finding)| nearness(finding))
             .map(|(number, finding)| (number, finding.rule.clone()))
@@ -218,17 +219,31 @@ fn path_words(page: &PhasePage<'_>) -> String {
     links.join(" and ")
 }
 
-/// How far a finding is from the cause: what is wrong with a file, where it lies, who goes without, what is missing.
-fn distance(finding: &Finding, knowledge: &Knowledge) -> u8 {
+/// How far a finding is from the cause: what is wrong with a file, a name that no file has, where a file lies, who goes
+/// without, what is missing.
+fn distance(finding: &Finding, facts: &ImageFacts, knowledge: &Knowledge) -> u8 {
     match knowledge.rules.iter().find(|rule| rule.id == finding.rule) {
         Some(rule) if rule.first_cause => 0,
         Some(rule) => match rule.kind {
-            SubjectKind::Copy => 1,
-            SubjectKind::Failure | SubjectKind::Unserved | SubjectKind::Start => 2,
-            _ => 3,
+            SubjectKind::Failure | SubjectKind::Unserved if asks_for_unknown_name(finding, facts) => 1,
+            SubjectKind::Copy => 2,
+            SubjectKind::Failure | SubjectKind::Unserved | SubjectKind::Start => 3,
+            _ => 4,
         },
-        None => 3,
+        None => 4,
     }
+}
+
+/// Whether the program of a finding asks for a name that lies beside no copy: no search path leads to it then.
+fn asks_for_unknown_name(finding: &Finding, facts: &ImageFacts) -> bool {
+    let rootfs = &facts.contexts.as_is.rootfs;
+    let is_there = |name: &[u8]| {
+        let mut copies = facts.copies.iter();
+        copies.any(|copy| rootfs.lookup(&copy.real_path.parent().join(name).absolute()).is_ok())
+    };
+    let is_named = |consumer: &&CuptiConsumer| finding.locations.iter().any(|place| place.path == consumer.object);
+    let mut named = facts.consumers.iter().filter(is_named);
+    named.any(|consumer| !is_there(RootPath::new(&consumer.wants).name()))
 }
 
 /// The command that writes the recipe as a Dockerfile.

@@ -43,6 +43,11 @@ pub struct MissingFile {
 }
 
 impl IncompletePackage {
+    /// Whether a file of this name is gone.
+    pub fn lacks(&self, name: &[u8]) -> bool {
+        self.missing.iter().any(|file| file.path.name() == name)
+    }
+
     /// The folder below which the package is looked for by programs: that of packages, or of the conda environment.
     pub fn environment(&self) -> RootPath {
         match self.kind {

@@ -102,6 +102,10 @@ pub struct PlanInput<'a> {
 /// Adds to `findings`, those on the image itself, what it does not give `phase`. Where one of them tells the cause, that
 /// one is as grave as the demand, and nothing is added.
 pub fn add_unmet_needs(known: &PlanInput<'_>, phase: &Phase, unmet: &[UnmetDemand], findings: &mut Vec<Finding>) {
+    for finding in package_findings(known, phase, unmet) {
+        findings.retain(|other| other.rule != finding.rule || other.locations != finding.locations);
+        findings.push(finding);
+    }
     let mut untold = Vec::new();
     for demand in unmet {
         match unmet_need::telling_finding(known.facts, known.rules, findings, demand) {
@@ -112,6 +116,15 @@ pub fn add_unmet_needs(known: &PlanInput<'_>, phase: &Phase, unmet: &[UnmetDeman
     let needs = unmet_need::need_subjects(known.facts, known.tools, &untold, phase);
     findings.extend(rule::judge_subjects(known.rules, &needs, std::slice::from_ref(phase)));
     rule::sort_findings(findings);
+}
+
+/// The packages that list a library which `phase` needs, and no longer have it.
+fn package_findings(known: &PlanInput<'_>, phase: &Phase, unmet: &[UnmetDemand]) -> Vec<Finding> {
+    let needed = unmet.iter().filter(|demand| demand.level == DemandLevel::Needs);
+    let names = needed.flat_map(|demand| demand.missing_libraries(known.facts));
+    let names: BTreeSet<Vec<u8>> = names.map(<[u8]>::to_vec).collect();
+    let subjects = RuleSubject::of_incomplete_packages(known.facts, &names);
+    rule::judge_subjects(known.rules, &subjects, std::slice::from_ref(phase))
 }
 
 /// Judges what an image may expect of it in `phase`.

@@ -321,6 +321,14 @@ impl UnmetDemand {
             && !consumer.is_some_and(|consumer| is_relative(&consumer.wants) || consumer.start_failure().is_some())
     }
 
+    /// The libraries beside libcupti that its APIs need and its process does not get.
+    pub(super) fn missing_libraries<'f>(&'f self, facts: &'f ImageFacts) -> impl Iterator<Item = &'f [u8]> {
+        let processes = facts.apis.iter().filter(|process| process.consumer == self.consumer);
+        let processes = processes.filter(|_| self.cause == ApiAvailability::NoLibrary);
+        let missing = processes.flat_map(|process| self.apis.iter().flat_map(|api| process.reach.as_is.missing(api)));
+        missing.map(|companion| &*companion.name)
+    }
+
     /// The APIs as the object of a sentence.
     pub fn api_words(&self) -> String {
         let names: Vec<&str> = self.apis.iter().map(|api| &*api.name).collect();

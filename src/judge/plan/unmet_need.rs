@@ -149,7 +149,13 @@ pub(super) fn telling_finding<'f>(
             SubjectKind::Failure | SubjectKind::Unserved | SubjectKind::Start => is_of_object(finding),
             _ => false,
         };
-        demand.cause == ApiAvailability::NoCupti && is_cause && is_about
+        let is_package = rule.kind == SubjectKind::PackageFiles && {
+            let mut packages = facts.related.incomplete.iter();
+            let package = packages.find(|package| finding.locations.iter().any(|place| place.path == package.list));
+            let lacks = |name: &[u8]| package.is_some_and(|package| package.lacks(name));
+            demand.missing_libraries(facts).any(lacks)
+        };
+        is_package || (demand.cause == ApiAvailability::NoCupti && is_cause && is_about)
     };
     findings.iter_mut().find(tells)
 }

@@ -20,11 +20,21 @@ const SHOWN: usize = 10;
 /// The packages that lack a file which somebody may miss. Of layers that were not read nothing is known.
 pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let packages = facts.related.incomplete.iter().filter(|_| facts.unread.is_none());
-    packages.filter_map(|package| subject(facts, package)).collect()
+    packages
+        .filter_map(|package| subject(facts, package, &missed_names(facts, &package.environment())))
+        .collect()
 }
 
-fn subject(facts: &ImageFacts, package: &IncompletePackage) -> Option<RuleSubject> {
-    let asked = missed_names(facts, &package.environment());
+impl RuleSubject {
+    /// The packages that lack a library of one of these names.
+    pub fn of_incomplete_packages(facts: &ImageFacts, names: &BTreeSet<Vec<u8>>) -> Vec<Self> {
+        let packages = facts.related.incomplete.iter().filter(|_| facts.unread.is_none());
+        let lacking = packages.filter(|package| names.iter().any(|name| package.lacks(name)));
+        lacking.filter_map(|package| subject(facts, package, names)).collect()
+    }
+}
+
+fn subject(facts: &ImageFacts, package: &IncompletePackage, asked: &BTreeSet<Vec<u8>>) -> Option<RuleSubject> {
     let is_asked = |file: &&MissingFile| asked.contains(file.path.name());
     let needed = package.missing.iter().any(|file| is_asked(&file)) || !package.programs.is_empty();
     if !needed && package.missing.iter().all(|file| file.is_dispensable) {
