@@ -10,7 +10,7 @@ use super::remedy::install_method::InstallMethod;
 use super::remedy::phase_recipe::PhaseRecipe;
 use super::remedy::recipe::{make_outside_recipe, make_recipe};
 use super::remedy::target_release::release_words;
-use crate::facts::{CuptiConsumer, GatherOptions, ImageFacts};
+use crate::facts::{CuptiConsumer, CuptiCopy, GatherOptions, ImageFacts};
 use crate::judge::outcome::AuditedImage;
 use crate::judge::plan::{Plan, Verdict};
 use crate::judge::rule::{Finding, Severity, SubjectKind, sort_findings};
@@ -234,12 +234,14 @@ fn distance(finding: &Finding, facts: &ImageFacts, knowledge: &Knowledge) -> u8 
     }
 }
 
-/// Whether the program of a finding asks for a name that lies beside no copy: no search path leads to it then.
+/// Whether the program of a finding asks for a name that no copy has, neither as its soname, of which `ldconfig` makes a
+/// link, nor by a link beside it.
 fn asks_for_unknown_name(finding: &Finding, facts: &ImageFacts) -> bool {
     let rootfs = &facts.contexts.as_is.rootfs;
     let is_there = |name: &[u8]| {
+        let beside = |copy: &CuptiCopy| copy.real_path.parent().join(name).absolute();
         let mut copies = facts.copies.iter();
-        copies.any(|copy| rootfs.lookup(&copy.real_path.parent().join(name).absolute()).is_ok())
+        copies.any(|copy| copy.soname.as_deref() == Some(name) || rootfs.lookup(&beside(copy)).is_ok())
     };
     let is_named = |consumer: &&CuptiConsumer| finding.locations.iter().any(|place| place.path == consumer.object);
     let mut named = facts.consumers.iter().filter(is_named);

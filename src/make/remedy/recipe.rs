@@ -289,7 +289,8 @@ pub(crate) fn misleading_names(target: &ImageFacts) -> Vec<RootPath> {
 /// Errors: What stands in the way of a file, or what loads in the image and would no longer load.
 fn finish(question: &InstallContext<'_>, mut recipe: PhaseRecipe) -> Result<PhaseRecipe, String> {
     // Whether a folder has to stand in front depends on how the loader is led to it.
-    recipe.library_path = changed_library_path(question.request.target, recipe.search_setup.named_folder());
+    let folder = recipe.search_setup.named_folder();
+    recipe.library_path = changed_library_path(question.request.target, folder, &recipe.clears);
     let adds;
     (recipe.foretold, adds) = foretell_audit(question, &recipe)?;
     recipe.adds = recipe.adds.map(|_| adds);

@@ -121,15 +121,19 @@ pub(crate) struct ChangedLibraryPath {
 }
 
 /// `LD_LIBRARY_PATH` without empty elements that nothing needs, and with the folder that is named in front where something
-/// on it would be found before what is brought.
-pub(crate) fn changed_library_path(target: &ImageFacts, folder: Option<&RootPath>) -> Option<ChangedLibraryPath> {
+/// on it would be found before what is brought. The paths `cleared` are gone by then.
+pub(crate) fn changed_library_path(
+    target: &ImageFacts,
+    folder: Option<&RootPath>,
+    cleared: &[RootPath],
+) -> Option<ChangedLibraryPath> {
     let value = target.image.config.env("LD_LIBRARY_PATH")?;
     // ld.so(8): colons and semicolons separate alike.
     let is_meant = keeps_libraries_at_work(target);
     let elements = value.split([':', ';']).filter(|part| is_meant || !part.is_empty());
     let elements: Vec<&str> = elements.collect();
     let has_empty = !is_meant && !value.is_empty() && value.split([':', ';']).any(str::is_empty);
-    let in_front = folder.filter(|_| is_hidden(target)).map(ToString::to_string);
+    let in_front = folder.filter(|_| is_hidden(target, cleared)).map(ToString::to_string);
     let because = match (&in_front, has_empty) {
         (Some(_), _) => "what lies on it would be found before what was brought",
         (None, true) => "an empty element stands for the working directory",
@@ -158,21 +162,19 @@ fn keeps_libraries_at_work(target: &ImageFacts) -> bool {
     names.any(|(name, _)| contains_bytes(name, b".so"))
 }
 
-/// Whether the search for libcupti ends on `LD_LIBRARY_PATH`, at something that is not what is wanted.
-fn is_hidden(target: &ImageFacts) -> bool {
+/// Whether the search for libcupti ends on `LD_LIBRARY_PATH`, at something that is not what is wanted and that stays.
+fn is_hidden(target: &ImageFacts, cleared: &[RootPath]) -> bool {
     let resolution = &target.plain.as_is.resolution;
     let failed = resolution.unresolved.iter().flat_map(|missing| &missing.trace);
     let opened = crate::facts::opened_object(resolution);
     let opened = opened.into_iter().flat_map(|object| &object.trace);
     let mut steps = failed.chain(opened);
-    steps.any(|step| {
-        matches!(
-            step,
-            SearchStep::Tried {
-                how: SearchStage::LdLibraryPath,
-                tried: TriedFile::Found | TriedFile::Refused(_),
-                ..
-            }
-        )
+    steps.any(|step| match step {
+        SearchStep::Tried {
+            how: SearchStage::LdLibraryPath,
+            tried: TriedFile::Found | TriedFile::Refused(_),
+            path,
+        } => !cleared.contains(&RootPath::new(path)),
+        _ => false,
     })
 }

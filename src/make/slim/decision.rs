@@ -137,7 +137,8 @@ pub(crate) fn decide_changes(
     }
     let search = decision.copy_plan.as_ref().map(|copy_plan| &copy_plan.search);
     let named = search.filter(|search| search.by != FolderDiscovery::Default);
-    decision.library_path = changed_library_path(facts, named.map(|search| &search.folder));
+    let folder = named.map(|search| &search.folder);
+    decision.library_path = changed_library_path(facts, folder, &decision.clears);
     if dropping == DropMode::Drop {
         let merged = &facts.contexts.as_is.rootfs;
         leave_out(&mut decision, &original.layers, merged, plan, facts.tables);
