@@ -40,6 +40,20 @@ pub struct PurposeArgs {
     pub tools: Vec<String>,
 }
 
+/// What an image is to run on.
+#[derive(Debug, Default, Args)]
+pub struct GpuArgs {
+    /// A GPU that CUPTI has to support, such as h100, 9.0 or sm_90 (repeatable)
+    #[arg(
+        long = "gpu",
+        value_name = "GPU",
+        env = "CUPTI_AUDIT_GPU",
+        value_delimiter = ',',
+        hide_short_help = true
+    )]
+    pub gpus: Vec<String>,
+}
+
 /// What becomes of a verdict that rests on assumptions.
 #[derive(Debug, Default, Args)]
 pub struct AssumptionArgs {

@@ -91,6 +91,19 @@ pub fn ask_tools(audit: &mut AuditedImage, knowledge: &Knowledge, ids: &[String]
     audit.tools = tools;
 }
 
+/// Asks in addition whether the releases of CUPTI are for these GPUs, each by a name that is known.
+pub fn ask_gpus(audit: &mut AuditedImage, knowledge: &Knowledge, names: &[String]) {
+    let known = names
+        .iter()
+        .filter_map(|name| Some((name, knowledge.tables.gpus.find(name).ok()?)));
+    let subjects: Vec<RuleSubject> = known
+        .flat_map(|(name, gpu)| RuleSubject::of_gpu(&audit.facts, name, gpu))
+        .collect();
+    let phases = knowledge.phases_named(&audit.phases);
+    let found = rule::judge_subjects(&knowledge.rules, &subjects, &phases);
+    audit.findings.extend(found);
+}
+
 /// The tools among those asked for that are ready and keep each other from recording one process.
 fn find_rivals(facts: &ImageFacts, known: &[ToolAssessment<'_>], ids: &[String]) -> Vec<RuleSubject> {
     let ready = known

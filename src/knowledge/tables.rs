@@ -7,6 +7,7 @@ use super::api::CuptiApi;
 use super::catalog::{DataFile, DataKind, FileIds};
 use super::dead_weight::{DeadWeightKind, DeadWeightTable};
 use super::function_table::{FunctionSpan, FunctionTable};
+use super::gpu::GpuTable;
 use super::host::DriverCapability;
 use super::host::HostCondition;
 use super::library::LibraryProfile;
@@ -14,6 +15,7 @@ use super::library_release::version_numbers;
 use super::minimum_driver::{MinimumDriver, ToolkitVersion};
 use super::mistake::FileMistake;
 use super::packages::{CuptiPackages, PackageFile};
+use super::release_fault::ReleaseFault;
 use super::release_table::{ReleaseFile, ReleaseTable};
 use super::shared_folders::SharedFolders;
 use super::table_reader::TableReader;
@@ -22,7 +24,7 @@ use container_start::LauncherTable;
 use image_linkage::escape;
 
 /// The names of the tables of `profiles/cupti`.
-pub const TABLE_FILES: [&str; 16] = [
+pub const TABLE_FILES: [&str; 18] = [
     "apis.yaml",
     "dead-weight.yaml",
     "bundles.yaml",
@@ -32,8 +34,10 @@ pub const TABLE_FILES: [&str; 16] = [
     "file-names.yaml",
     "frameworks.yaml",
     "functions.csv",
+    "gpus.yaml",
     "host.yaml",
     "packages.yaml",
+    "release-faults.yaml",
     "releases.csv",
     "shared-folders.yaml",
     "sources.yaml",
@@ -63,6 +67,8 @@ pub struct KnowledgeTables {
     pub driver_libraries: Vec<DriverCapability>,
     /// Which releases export which functions.
     pub functions: FunctionTable,
+    /// The GPUs, and the releases that support them.
+    pub gpus: GpuTable,
     /// What decides on the host.
     pub host: Vec<HostCondition>,
     /// The programs that start others.
@@ -73,6 +79,8 @@ pub struct KnowledgeTables {
     pub advice: GeneralAdvice,
     /// The packages of distributions.
     pub packages: CuptiPackages,
+    /// Known faults of releases.
+    pub release_faults: Vec<ReleaseFault>,
     /// The files of known releases.
     pub releases: ReleaseTable,
     /// Which CUPTI each toolkit has.
@@ -201,12 +209,14 @@ pub(super) fn read_tables(files: &[DataFile], known: &FileIds) -> (KnowledgeTabl
         functions: FunctionTable {
             spans: reader.csv("functions", (FUNCTIONS, 2), FunctionSpan::read),
         },
+        gpus: GpuTable::default(),
         host: reader.rows("host", |host: &HostCondition| Some(host.id.clone())),
         launchers: LauncherTable::default(),
         // No key: one way of installing has a row for each CUDA or system that it differs for.
         sources: reader.rows("sources", |_| None),
         advice: GeneralAdvice::default(),
         packages: CuptiPackages::default(),
+        release_faults: reader.rows("release-faults", |fault: &ReleaseFault| Some(fault.id.clone())),
         releases: ReleaseTable::default(),
         shared_folders: SharedFolders::default(),
         toolkits: reader.csv("toolkits", (TOOLKITS, 1), ToolkitVersion::read),
@@ -251,6 +261,7 @@ fn read_documents(reader: &mut TableReader<'_>, tables: &mut KnowledgeTables, kn
         tables.advice.add(advice);
         Ok(())
     });
+    reader.documents("gpus", |text, gpus: GpuTable| tables.gpus.add(text, gpus));
     reader.documents("launchers", |_, launchers: LauncherTable| {
         tables.launchers.add(launchers);
         Ok(())

@@ -596,6 +596,40 @@ fn a_tool_that_would_not_work_fails_the_run_and_says_why() {
 }
 
 #[test]
+fn is_a_gpu_told_that_the_release_of_cupti_does_not_support() {
+    let project = Project::new(&[]);
+    let told = |gpus: &[&str]| -> Vec<String> {
+        let image = image("pip-torch");
+        let output = project.run(
+            &[],
+            &[&["--format", "json", "--phase", "training", &image], gpus].concat(),
+        );
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let report = &reports(&output)[0];
+        let findings = report["findings"].as_array().unwrap().iter();
+        let told = findings.filter(|finding| finding["rule"] == "gpu-not-supported");
+        told.map(|finding| finding["message"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let path = "/opt/venv/lib/python3.11/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12";
+    assert_eq!(told(&[]), [""; 0]);
+    assert_eq!(told(&["--gpu", "h100", "--gpu", "sm_75"]), [""; 0]);
+    assert_eq!(
+        told(&["--gpu", "B200,h100"]),
+        [format!(
+            "{path} is of CUDA 12.4; B200 (compute capability 10.0, Blackwell) needs CUDA 12.8 and newer"
+        )]
+    );
+    let image = image("pip-torch");
+    let unknown = project.run(&[], &["--gpu", "h1000", &image]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(
+        errors(&unknown)[0].contains("no GPU is known as \"h1000\""),
+        "{unknown:?}"
+    );
+}
+
+#[test]
 fn a_suppression_for_one_question_is_not_idle_at_another() {
     let config = "suppress: [{rule: missing-library, path: /app/**, reason: it is there at run time}]\n";
     let project = Project::new(&[("cupti-audit.yaml", config)]);

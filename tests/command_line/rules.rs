@@ -35,10 +35,11 @@ const GOOD: [&str; 8] = [
     "wrong-class",
 ];
 
-/// Those about what a run was asked with: its suppressions and its tools.
-const OF_RUN: [&str; 6] = [
+/// Those about what a run was asked with: its suppressions, its tools and its GPUs.
+const OF_RUN: [&str; 7] = [
     "expired-accept",
     "expired-suppression",
+    "gpu-not-supported",
     "tool-not-ready",
     "tools-exclude-each-other",
     "unused-accept",
@@ -80,6 +81,7 @@ static ALL: LazyLock<Vec<Judged>> = LazyLock::new(|| {
         }
     }
     all.extend(running("devel"));
+    all.push(of_release("devel", "13.0.48"));
     all
 });
 
@@ -107,6 +109,18 @@ fn running(name: &str) -> Vec<Judged> {
         judge(format!("{name} on a host {words}"), &facts)
     };
     hosts.map(on).into()
+}
+
+/// An image whose CUPTI is of this release, on an instance of a GPU.
+fn of_release(name: &str, version: &str) -> Judged {
+    let mut facts = facts(name, "linux/amd64", &[]);
+    for copy in &mut facts.copies {
+        copy.version.as_mut().unwrap().0 = version.to_owned();
+    }
+    let devices = ("NVIDIA_VISIBLE_DEVICES".to_owned(), "MIG-6f2e".to_owned());
+    facts.image.config.env.retain(|(key, _)| *key != devices.0);
+    facts.image.config.env.push(devices);
+    judge(format!("{name} with CUPTI {version} and MIG"), &facts)
 }
 
 fn facts(name: &str, platform: &str, environment: &[(&str, &str)]) -> ImageFacts {
@@ -378,6 +392,7 @@ fn every_subject_has_the_fields_of_its_kind() {
         rule::SubjectKind::Suppression,
         rule::SubjectKind::Tool,
         rule::SubjectKind::Rivals,
+        rule::SubjectKind::Gpu,
         rule::SubjectKind::Link,
         rule::SubjectKind::BuildStep,
     ] {

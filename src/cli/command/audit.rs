@@ -3,9 +3,9 @@
 use crate::cli::config::load::{current_date, fill_phases, load_for_images};
 use crate::cli::image_reader::ImageReader;
 use crate::cli::report_outputs::ReportOutputs;
-use crate::cli::shared_args::{AssumptionArgs, PurposeArgs, ReadArgs, ReportArgs, fill_list};
+use crate::cli::shared_args::{AssumptionArgs, GpuArgs, PurposeArgs, ReadArgs, ReportArgs, fill_list};
 use crate::cli::terminal::{CommandError, report_error};
-use crate::judge::audit::{ask_tools, judge_image as judged, judge_links};
+use crate::judge::audit::{ask_gpus, ask_tools, judge_image as judged, judge_links};
 use crate::judge::image_reading::RunningContainer;
 use crate::judge::outcome::{AuditedImage, FailOn, RunExit, UnreadImage};
 use crate::judge::plan::advice::find_tool;
@@ -61,6 +61,8 @@ pub struct AuditArgs {
     #[command(flatten)]
     pub purpose: PurposeArgs,
     #[command(flatten)]
+    pub target: GpuArgs,
+    #[command(flatten)]
     pub report: ReportArgs,
     /// The library that the images are asked about: a file of libraries/ of the profiles
     #[arg(
@@ -86,6 +88,7 @@ impl AuditArgs {
             read,
             library: DEFAULT_LIBRARY.to_owned(),
             purpose: PurposeArgs::default(),
+            target: GpuArgs::default(),
             assumptions: AssumptionArgs::default(),
         }
     }
@@ -124,6 +127,9 @@ pub(super) fn prepare(
         ids.push(find_tool(name, &knowledge.profilers)?.id.clone());
     }
     args.purpose.tools = ids;
+    for name in &args.target.gpus {
+        knowledge.tables.gpus.find(name)?;
+    }
     // After the phases were checked: for another library than CUPTI none of them is left.
     knowledge = knowledge.about_library(&args.library)?;
     // A rule that is not asked finds nothing, which would read as if all were well; nor is a suppression for it idle.
@@ -273,6 +279,7 @@ impl ImageAuditor<'_> {
         if !self.args.purpose.tools.is_empty() {
             ask_tools(&mut audit, self.knowledge, &self.args.purpose.tools, environment);
         }
+        ask_gpus(&mut audit, self.knowledge, &self.args.target.gpus);
         audit.is_strict = self.args.assumptions.strict;
         for name in names {
             self.gate.mark_findings(name, &mut audit.findings);

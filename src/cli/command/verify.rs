@@ -12,7 +12,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use super::audit::{AuditArgs, AuditQuestion, judge, prepare};
-use crate::cli::shared_args::{AssumptionArgs, PurposeArgs, ReadArgs, ReportArgs};
+use crate::cli::shared_args::{AssumptionArgs, GpuArgs, PurposeArgs, ReadArgs, ReportArgs};
 use crate::cli::terminal::{CommandError, report_warning};
 use crate::facts::read_host_facts;
 use crate::judge::image_reading::RunningContainer;
@@ -48,6 +48,8 @@ Examples:
 pub struct VerifyArgs {
     #[command(flatten)]
     purpose: PurposeArgs,
+    #[command(flatten)]
+    target: GpuArgs,
     /// Start the command whatever was found
     #[arg(long)]
     anyway: bool,
@@ -89,6 +91,7 @@ fn audit_container(args: VerifyArgs) -> Result<RunExit, CommandError> {
     let mut args = AuditArgs {
         assumptions: args.assumptions,
         purpose: args.purpose,
+        target: args.target,
         ..AuditArgs::of_images(vec!["rootfs:/".to_owned()], args.report, args.read)
     };
     let (knowledge, suppressions) = prepare(&mut args, RuleQuestion::Image)?;

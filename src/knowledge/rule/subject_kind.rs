@@ -242,10 +242,33 @@ subject_kinds! {
         text("cupti_path"),
         text("required"),
         flag("newer_than_required"),
+        // Whether `NVIDIA_VISIBLE_DEVICES` names an instance of a GPU that MIG has split.
+        flag("mig"),
         // Whether it is a container that runs, whose host is known.
         flag("running"),
         // Whether a search path names the directory into which GKE mounts the driver.
         flag("names_nvidia_directory"),
+    ]
+    /// A known fault of the release of a CUPTI that may be used.
+    ReleaseFault "release-fault" [
+        text("path"),
+        text("version"),
+        // What fails, and what helps.
+        text("what"),
+        text("fix"),
+        text("source"),
+    ]
+    /// A CUPTI that may be used, and a GPU that the run was asked about.
+    Gpu "gpu" [
+        text("path"),
+        text("version"),
+        // Its name or number as the user gave it, its compute capability and architecture.
+        text("gpu"),
+        text("capability"),
+        text("architecture"),
+        // Whether NVIDIA's toolkit of that CUDA supports the GPU, and which do.
+        flag("supported"),
+        text("releases"),
     ]
     /// The host of a container that runs.
     Host "host" [

@@ -47,12 +47,18 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         ("cupti_path", text(path)),
         ("required", text(required.map(words).unwrap_or_default())),
         ("newer_than_required", flag(newer)),
+        ("mig", flag(names_mig_instance(config.env("NVIDIA_VISIBLE_DEVICES")))),
         ("running", flag(config.running.is_some())),
         (
             "names_nvidia_directory",
             flag(search_path::search_path_names_directory(&facts.contexts.as_is, NVIDIA)),
         ),
     ])]
+}
+
+/// Whether one of the visible devices is an instance of MIG: the container runtime takes `MIG-<UUID>` for one.
+fn names_mig_instance(devices: Option<&str>) -> bool {
+    devices.is_some_and(|devices| devices.split(',').any(|device| device.trim().starts_with("MIG-")))
 }
 
 fn words((major, minor): CudaVersion) -> String {
@@ -88,6 +94,16 @@ pub(super) fn driven(facts: &ImageFacts) -> Option<(String, String)> {
         .filter(|copy| is_got(facts, copy))
         .filter_map(version_of);
     newest_version(got).or_else(|| newest(facts))
+}
+
+/// The copies that programs get, else all that are for everybody.
+pub(super) fn used_copies(facts: &ImageFacts) -> Vec<&CuptiCopy> {
+    let got: Vec<&CuptiCopy> = facts.own_copies().filter(|copy| is_got(facts, copy)).collect();
+    if got.is_empty() {
+        facts.own_copies().collect()
+    } else {
+        got
+    }
 }
 
 fn is_got(facts: &ImageFacts, copy: &CuptiCopy) -> bool {

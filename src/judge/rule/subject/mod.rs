@@ -24,6 +24,7 @@ mod link;
 mod misnamed;
 mod nvperf;
 mod package_files;
+mod release;
 mod release_mismatch;
 mod requirements;
 mod rule_subject;
@@ -70,17 +71,19 @@ fn subjects_of(kind: SubjectKind, facts: &ImageFacts) -> Vec<RuleSubject> {
         SubjectKind::Stub => driver_stub::subjects(facts),
         SubjectKind::Runtime => container_runtime::subjects(facts),
         SubjectKind::Cuda => cuda_driver::subjects(facts),
+        SubjectKind::ReleaseFault => release::faults(facts),
         SubjectKind::Host => host::subjects(facts),
         SubjectKind::Framework => framework::subjects(facts),
         SubjectKind::Nvperf => nvperf::subjects(facts),
         SubjectKind::PackageFiles => package_files::subjects(facts),
         SubjectKind::Requirements => requirements::subjects(facts),
         SubjectKind::DeadWeight => dead_weight::subjects(facts),
-        // The first comes with the failures. The code that asks about a phase, a tool, a link, a Dockerfile or a config
+        // The first comes with the failures. The code that asks about a phase, a tool, a GPU, a link, a Dockerfile or a config
         // makes the others.
         SubjectKind::Unserved
         | SubjectKind::Need
         | SubjectKind::Tool
+        | SubjectKind::Gpu
         | SubjectKind::Rivals
         | SubjectKind::Link
         | SubjectKind::BuildStep

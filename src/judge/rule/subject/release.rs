@@ -1,0 +1,51 @@
+//! The release of a CUPTI that may be used: its known faults, and the GPUs that it is for.
+
+use super::cuda_driver::used_copies;
+use super::rule_subject::{RuleSubject, escaped, flag, text};
+use crate::facts::{CuptiCopy, ImageFacts};
+use crate::knowledge::gpu::GpuCapability;
+use crate::knowledge::rule::SubjectKind;
+
+/// The known faults of the copies that may be used.
+pub(super) fn faults(facts: &ImageFacts) -> Vec<RuleSubject> {
+    let copies = used_copies(facts).into_iter().filter(|_| facts.library.has_apis);
+    let of_copy = |copy: &CuptiCopy| -> Vec<RuleSubject> {
+        let version = copy.version.as_ref().map_or("", |(version, _)| version);
+        let faults = facts.tables.release_faults.iter();
+        let faults = faults.filter(|fault| fault.concerns(version)).map(|fault| {
+            let subject = SubjectKind::ReleaseFault.subject([
+                ("path", text(copy.real_path.to_string())),
+                ("version", escaped(version)),
+                ("what", text(fault.what.clone())),
+                ("fix", text(fault.fix.clone())),
+                ("source", text(fault.source.clone())),
+            ]);
+            subject.at([(&copy.real_path, Some(copy.layer))])
+        });
+        faults.collect()
+    };
+    copies.flat_map(of_copy).collect()
+}
+
+impl RuleSubject {
+    /// The copies that may be used, each with a GPU by the name that the user gave it. Nothing is said of a copy whose
+    /// release is not known.
+    pub fn of_gpu(facts: &ImageFacts, name: &str, gpu: &GpuCapability) -> Vec<Self> {
+        let copies = used_copies(facts).into_iter();
+        let known = copies.filter_map(|copy| Some((copy, copy.cuda()?)));
+        let of_copy = |(copy, cuda): (&CuptiCopy, (u32, u32))| {
+            let (major, minor) = cuda;
+            let subject = SubjectKind::Gpu.subject([
+                ("path", text(copy.real_path.to_string())),
+                ("version", text(format!("{major}.{minor}"))),
+                ("gpu", escaped(name)),
+                ("capability", text(gpu.capability.clone())),
+                ("architecture", text(gpu.architecture.clone())),
+                ("supported", flag(gpu.is_supported_by(cuda))),
+                ("releases", text(gpu.releases())),
+            ]);
+            subject.at([(&copy.real_path, Some(copy.layer))])
+        };
+        known.map(of_copy).collect()
+    }
+}

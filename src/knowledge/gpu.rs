@@ -1,0 +1,134 @@
+//! GPUs by name and compute capability, and the releases of CUDA that support them (`profiles/cupti/gpus.yaml`).
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::library_release::version_numbers;
+use super::mistake::TextMistake;
+use super::yaml_text::YamlText;
+
+/// What is known of GPUs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GpuTable {
+    /// The compute capabilities, the oldest first.
+    pub capabilities: Vec<GpuCapability>,
+    /// The capability of a GPU by its name, in small letters without spaces and hyphens.
+    pub names: BTreeMap<String, String>,
+}
+
+/// The releases of CUDA that support a compute capability.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GpuCapability {
+    /// Such as `9.0`.
+    pub capability: String,
+    /// NVIDIA's name of the architecture, such as `Hopper`.
+    pub architecture: String,
+    /// The first release of CUDA that supports it.
+    pub from: String,
+    /// The last major version of CUDA that does; `None` while the newest does.
+    #[serde(default)]
+    pub until: Option<u32>,
+}
+
+impl GpuCapability {
+    /// Whether a release of CUDA supports it.
+    pub fn is_supported_by(&self, cuda: (u32, u32)) -> bool {
+        version_numbers(&self.from) <= vec![cuda.0, cuda.1] && self.until.is_none_or(|last| cuda.0 <= last)
+    }
+
+    /// The releases that support it, as the end of a sentence.
+    pub fn releases(&self) -> String {
+        match self.until {
+            Some(last) => format!("CUDA {} to {last}.x", self.from),
+            None => format!("CUDA {} and newer", self.from),
+        }
+    }
+}
+
+impl GpuTable {
+    /// The GPU of a compute capability (`9.0`, `sm_90`, `compute_90`) or of a name (`H100`).
+    ///
+    /// Errors: That none is known by it, in a sentence.
+    pub fn find(&self, text: &str) -> Result<&GpuCapability, String> {
+        let plain: String = text
+            .to_lowercase()
+            .chars()
+            .filter(|sign| !" -".contains(*sign))
+            .collect();
+        let of_number = ["sm_", "compute_"].iter().find_map(|begin| {
+            // Behind the digits may stand a letter: sm_90a is of the same GPU.
+            let digits = plain
+                .strip_prefix(begin)?
+                .trim_end_matches(|sign: char| sign.is_ascii_alphabetic());
+            let (major, minor) = digits.split_at_checked(digits.len().checked_sub(1)?)?;
+            Some(format!("{major}.{minor}"))
+        });
+        let named = of_number.or_else(|| self.names.get(&plain).cloned()).unwrap_or(plain);
+        let found = self.capabilities.iter().find(|known| known.capability == named);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = self.names.keys().map(String::as_str).collect();
+            format!(
+                "no GPU is known as \"{}\"; name its compute capability, such as 9.0 or sm_90, or one of {}",
+                image_linkage::escape::escape_bytes(text.as_bytes()),
+                names.join(", ")
+            )
+        })
+    }
+
+    /// Adds the rows of another file.
+    ///
+    /// Errors: A name of a capability that there is not.
+    pub(super) fn add(&mut self, text: YamlText<'_>, more: Self) -> Result<(), TextMistake> {
+        self.capabilities.extend(more.capabilities);
+        for (name, capability) in more.names {
+            if !self.capabilities.iter().any(|known| known.capability == capability) {
+                let what = format!("expected one of the capabilities, found \"{capability}\"");
+                return Err(text.mistake(&["names", &name], what));
+            }
+            self.names.insert(name, capability);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::knowledge::Knowledge;
+
+    #[test]
+    fn a_gpu_is_known_by_its_capability_and_by_its_name() {
+        let gpus = &Knowledge::built_in().tables.gpus;
+        let capability = |text: &str| gpus.find(text).map(|gpu| gpu.capability.as_str());
+        for text in ["9.0", "sm_90", "SM_90a", "compute_90", "h100", "H100", "GH200"] {
+            assert_eq!(capability(text), Ok("9.0"), "{text}");
+        }
+        assert_eq!(capability("sm_120"), Ok("12.0"));
+        assert_eq!(capability("RTX 5090"), Ok("12.0"));
+        for text in ["", "sm_", "sm_9", "sm_99", "h1000", "9", "\u{e9}"] {
+            assert!(
+                capability(text).unwrap_err().starts_with("no GPU is known as"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_release_supports_a_gpu_from_the_first_to_the_last() {
+        let gpus = &Knowledge::built_in().tables.gpus;
+        let supports = |gpu: &str, releases: [(u32, u32); 4]| {
+            let gpu = gpus.find(gpu).unwrap();
+            releases.map(|cuda| gpu.is_supported_by(cuda))
+        };
+        assert_eq!(
+            supports("v100", [(8, 0), (9, 0), (12, 9), (13, 0)]),
+            [false, true, true, false]
+        );
+        assert_eq!(
+            supports("b200", [(12, 6), (12, 8), (12, 10), (13, 0)]),
+            [false, true, true, true]
+        );
+    }
+}
