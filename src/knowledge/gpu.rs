@@ -58,7 +58,7 @@ impl GpuTable {
             .chars()
             .filter(|sign| !" -".contains(*sign))
             .collect();
-        let of_number = ["sm_", "compute_"].iter().find_map(|begin| {
+        let number = ["sm_", "compute_"].iter().find_map(|begin| {
             // Behind the digits may stand a letter: sm_90a is of the same GPU.
             let digits = plain
                 .strip_prefix(begin)?
@@ -66,8 +66,8 @@ impl GpuTable {
             let (major, minor) = digits.split_at_checked(digits.len().checked_sub(1)?)?;
             Some(format!("{major}.{minor}"))
         });
-        let named = of_number.or_else(|| self.names.get(&plain).cloned()).unwrap_or(plain);
-        let found = self.capabilities.iter().find(|known| known.capability == named);
+        let capability = number.or_else(|| self.names.get(&plain).cloned()).unwrap_or(plain);
+        let found = self.capabilities.iter().find(|known| known.capability == capability);
         found.ok_or_else(|| {
             let names: Vec<&str> = self.names.keys().map(String::as_str).collect();
             format!(

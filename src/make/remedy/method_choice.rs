@@ -59,13 +59,13 @@ const WAYS: [MethodCandidate; 10] = [
     MethodCandidate {
         name: "NVIDIA's package, by apt",
         via: Some(MethodKind::Apt),
-        cheap: "the package of the toolkit that is in the image",
+        cheap: "NVIDIA's repository has a package of the release",
         go: package_ways::apt,
     },
     MethodCandidate {
         name: "NVIDIA's package, by dnf",
         via: Some(MethodKind::Dnf),
-        cheap: "the package of the toolkit that is in the image",
+        cheap: "NVIDIA's repository has a package of the release",
         go: package_ways::dnf,
     },
     MethodCandidate {

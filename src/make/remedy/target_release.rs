@@ -260,7 +260,7 @@ fn of_functions(target: &ImageFacts, wanted: &WantedCupti, known: &[&str], lacks
     let mut releases = releases_of_soname(target, wanted, known);
     let release = releases.find(|release| lacking_function(target, wanted, release).is_none())?;
     Some(TargetRelease {
-        because: format!("{lacks}; it is the newest release with that function"),
+        because: format!("it is the newest release with {lacks}"),
         release,
         is_toolkit: false,
         is_guess: true,
@@ -299,6 +299,9 @@ fn lacking_function(target: &ImageFacts, wanted: &WantedCupti, release: &Library
             is_own && target.tables.functions.lacks(version, &symbol.name)
         })?;
         let function = escape::escape_bytes(&lacks.name);
-        Some(format!("{} imports {function}, which {version} lacks", consumer.name))
+        Some(format!(
+            "{function}, which {} imports and {version} lacks",
+            consumer.name
+        ))
     })
 }

@@ -8,6 +8,7 @@ use crate::knowledge::file_interest::cupti_options;
 use crate::knowledge::{Knowledge, Phase};
 use crate::make::remedy::copy_plan::{CopyPlan, plan_copy};
 use crate::make::remedy::install_folder::{CacheUpdate, FolderDiscovery};
+use crate::make::remedy::target_release::release_words;
 use image_linkage::loader::CpuLevel;
 use image_source::registry::RegistryOptions;
 
@@ -101,4 +102,25 @@ fn what_cannot_help_is_refused_in_one_sentence() {
         let _ = writeln!(out, "{from} into {to} for {phase}:\n  {said}");
     }
     insta::assert_snapshot!(out);
+}
+
+#[test]
+fn a_release_without_the_functions_of_a_program_is_passed_over() {
+    let release = |image: &str| release_words(&facts(image)).unwrap();
+    let because =
+        "it is the newest release with cuptiActivityEnableDriverApi, which kernel-trace imports and 12.4.127 lacks";
+    assert_eq!(
+        release("tool-for-newer-cupti"),
+        (
+            format!("libcupti.so.12 of 12.9.79 ({because})"),
+            Some("nvidia-cuda-cupti-cu12==12.9.79".to_owned())
+        )
+    );
+    assert_eq!(
+        release("pip-torch"),
+        (
+            "libcupti.so.12 of 12.4.127 (torch 2.5.1 asks for it)".to_owned(),
+            Some("nvidia-cuda-cupti-cu12==12.4.127".to_owned())
+        )
+    );
 }
