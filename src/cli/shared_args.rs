@@ -43,7 +43,7 @@ pub struct PurposeArgs {
 /// What an image is to run on.
 #[derive(Debug, Default, Args)]
 pub struct GpuArgs {
-    /// A GPU that CUPTI has to support, such as h100, 9.0 or sm_90 (repeatable)
+    /// A GPU that CUPTI has to support, such as h100 or 9.0 (repeatable)
     #[arg(
         long = "gpu",
         value_name = "GPU",
