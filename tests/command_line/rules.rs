@@ -115,7 +115,7 @@ fn running(name: &str) -> Vec<Judged> {
 fn of_release(name: &str, version: &str) -> Judged {
     let mut facts = facts(name, "linux/amd64", &[]);
     for copy in &mut facts.copies {
-        copy.version.as_mut().unwrap().0 = version.to_owned();
+        version.clone_into(&mut copy.version.as_mut().unwrap().0);
     }
     let devices = ("NVIDIA_VISIBLE_DEVICES".to_owned(), "MIG-6f2e".to_owned());
     facts.image.config.env.retain(|(key, _)| *key != devices.0);
