@@ -69,7 +69,7 @@ pub(crate) struct PackageInstall {
     /// The CUDA that it is of.
     pub cuda: Option<CudaVersion>,
     pub soname: String,
-    /// Whether the package manager believes that it is installed already.
+    /// Whether the package manager believes that it is installed already; of rpm, whether it may.
     pub is_listed: bool,
     /// Where it comes from, when that has to be set up.
     #[serde(flatten)]
