@@ -138,6 +138,8 @@ pub(crate) struct PipInstall {
 pub(crate) struct CondaInstall {
     #[serde(flatten)]
     pub environment: CondaEnvironment,
+    /// Whether conda believes that it is installed already.
+    pub is_listed: bool,
     /// The packages, each with its version.
     pub packages: Vec<String>,
     pub soname: String,

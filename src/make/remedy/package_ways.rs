@@ -181,6 +181,17 @@ fn repository(question: &InstallContext<'_>) -> Result<Option<RepositorySetup>, 
     }))
 }
 
+pub(super) fn conda_of_consumer(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
+    let found = question.system.conda.as_ref().ok_or("the image has no conda")?;
+    let mut consumers = question.request.target.consumers.iter();
+    // In its folder of Python packages pip installs as well, and whose they are decides what they ask for.
+    let is_of_conda = |object: &RootPath| object.starts_with(&found.prefix) && site_packages_of(object).is_none();
+    if !consumers.any(|consumer| is_of_conda(&consumer.object)) {
+        return Err("no program of the conda environment asks for CUPTI".into());
+    }
+    conda(question)
+}
+
 pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let found = question.system.conda.clone();
     let environment = found.ok_or("the image has no conda")?;
@@ -199,7 +210,13 @@ pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
         .any(|need| need.stem != question.request.target.library.stem);
     // The libraries beside libcupti come with the package for development.
     let names = ["", "-dev"].iter().take(if more { 2 } else { 1 });
+    let records = environment.prefix.join(b"conda-meta").absolute();
+    let rootfs = &question.request.target.contexts.as_is.rootfs;
+    let found = rootfs.lookup(&records).ok();
+    let mut records = found.iter().flat_map(|found| rootfs.children(found.node));
+    let begin = format!("{name}-{major}.{minor}.");
     Ok(InstallMethod::Conda(CondaInstall {
+        is_listed: records.any(|(name, _)| name.starts_with(begin.as_bytes())),
         environment,
         packages: names.map(|part| format!("{name}{part}={major}.{minor}.*")).collect(),
         soname: release.soname.clone(),
