@@ -70,10 +70,10 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/incidents.md");
 const HEAD: &str = "\
 # Find your error
 
-Each entry is a failure that people met. A test makes an image that fails in this way, audits it, runs the commands that
-the audit prints, and runs the failing program again, all with the real loader, pip, uv, apt, dpkg, dnf and rpm. A small
-program stands in for conda, and recorded files of `/proc` and `/dev` stand in for hosts. Your image may need another
-command: `cupti-audit IMAGE` prints yours. `cupti-audit explain ERROR` explains an error text without an image.
+Each entry is a failure that people met, or its variant for other tools in the image. A test makes an image that fails in
+this way, audits it, runs the printed commands, and runs the failing program again. The loader, pip, uv, apt, dpkg, dnf and
+rpm are real. A small program stands in for conda, and recorded files of `/proc` and `/dev` for hosts. Your image may need
+another command: `cupti-audit IMAGE` prints yours. `cupti-audit explain ERROR` explains an error text without an image.
 
 The last section lists every fix and where it was applied.
 ";

@@ -62,9 +62,11 @@ impl Matrix {
             rows.push(row(&kind.name, with.map(|(case, _)| **case)));
         }
         let mut not_applied = known.not_applied;
-        for entry in std::fs::read_dir(manifest.join("rules")).unwrap() {
-            let path = entry.unwrap().path();
-            let rule = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let files = std::fs::read_dir(manifest.join("rules")).unwrap();
+        let rules: BTreeSet<String> = files
+            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        for rule in rules {
             let of_rule = cases.iter().filter(|case| case.1.rule == rule);
             let mut by_hand = of_rule
                 .clone()
