@@ -38,6 +38,13 @@ loaders=(libc6-amd64-i386-cross libc6-i386-amd64-cross libc6-i386-cross libc6-ar
 # What containers start their programs with, beside what Debian has anyway.
 start_programs=(busybox-static tini gosu dumb-init runit s6 execline libskarnet2.13 libs6-2.11 libexecline2.9 sudo)
 
+# dnf, rpm and the makers of packages and repositories, with the libraries that Debian's root file system lacks.
+dnf=(dnf dnf-data rpm rpm-common createrepo-c libcreaterepo-c0 librpm9 librpmbuild9 librpmio9 librpmsign9 libpython3.11
+  python3-dnf python3-hawkey python3-libdnf python3-libcomps python3-rpm python3-gpg libdnf2 libdnf2-common libcomps0
+  libsolv1 libsolvext1 librepo0 libmodulemd2 libcurl4 libcurl3-gnutls libnghttp2-14 libpsl5 librtmp1 libssh2-1 libldap-2.5-0
+  libsasl2-2 libbrotli1 libgpgme11 libassuan0 libglib2.0-0 libxml2 libicu72 libarchive13 libyaml-0-2 libzck1 libdrpm0
+  libmagic1 libmagic-mgc libelf1 libdw1 libgomp1 liblua5.3-0 libpopt0 libjson-c5 libfsverity0 libdbus-1-3)
+
 missing=0
 say() { printf 'parts: %s\n' "$*"; }
 cannot() {
@@ -214,7 +221,8 @@ from_debian() {
     cannot "$deb" 'it takes apt-get'
   else
     folder debs package "$deb" "$suite" non-free
-    folder launchers launchers
+    folder launchers unpacked "${start_programs[@]}"
+    folder dnf red_hat
     # What is not released yet may be gone for a day: without it a test says that it did not ask it.
     local before=$missing
     folder cosign unreleased cosign
@@ -222,15 +230,21 @@ from_debian() {
   fi
 }
 
-# The programs that containers start others with, unpacked side by side.
-launchers() {
-  local package
+# unpacked PACKAGE… FOLDER: packages of Debian side by side.
+unpacked() {
+  local to=${*: -1} package
   update
-  (cd "$1" && quietly apt-get -o APT::Sandbox::User=root download "${start_programs[@]}") || return 1
-  for package in "$1"/*.deb; do
-    dpkg-deb --fsys-tarfile "$package" | tar -C "$1" -x --exclude=./usr/share || return 1
+  (cd "$to" && quietly apt-get -o APT::Sandbox::User=root download "${@:1:$#-1}") || return 1
+  for package in "$to"/*.deb; do
+    dpkg-deb --fsys-tarfile "$package" | tar -C "$to" -x --exclude=./usr/share || return 1
     rm "$package"
   done
+}
+
+red_hat() {
+  unpacked "${dnf[@]}" "$1" || return 1
+  # Debian's /lib is a link to this folder.
+  cp -a "$1/lib/." "$1/usr/lib" && rm -r "$1/lib"
 }
 
 # A Debian for arm64, unpacked: its packages' own scripts are not run, but its ldconfig is.

@@ -15,6 +15,9 @@ pub struct Case {
     pub class: String,
     /// What happened, in our own words.
     pub story: String,
+    /// What installs in the image, and what it lacks, by which fixes are counted.
+    #[serde(default = "apt")]
+    pub situations: Vec<String>,
     /// Layers of the kit that the image is made from.
     #[serde(default = "debian")]
     pub from: Vec<String>,
@@ -37,12 +40,22 @@ pub struct Case {
     /// The toolkit of the kit that `slim` takes CUPTI from.
     #[serde(default = "newest_toolkit")]
     pub cupti_from: String,
-    /// What fails: words as a shell splits them.
+    /// What fails: words as a shell splits them. A case of the host has none.
+    #[serde(default)]
     pub probe: String,
+    /// The Dockerfile that `check` reads, in place of an image.
+    pub build_file: Option<BuildFile>,
+    /// What the kernel says in the container, in place of the symptom.
+    pub host: Option<Host>,
+    /// The same after what the fix says.
+    pub fixed_host: Option<Host>,
     /// A part of what the probe says.
     pub symptom: String,
     /// The rule whose finding comes first among the errors.
     pub rule: String,
+    /// What somebody does who follows a fix that is printed as words alone, as instructions of a Dockerfile.
+    #[serde(default)]
+    pub by_hand: Vec<String>,
     /// A part of the commands that cure it, where others that cure it are not what is called for.
     pub cure: Option<String>,
     /// Why nothing that can be printed as a command cures it.
@@ -51,8 +64,34 @@ pub struct Case {
     pub known_wrong: Option<String>,
 }
 
+/// A Dockerfile, before and after what the fix says.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuildFile {
+    /// Its text.
+    pub text: String,
+    /// Its text with the fix.
+    pub fixed: String,
+}
+
+/// Files that the kernel and the driver have in a container.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Texts by their places below `/proc`.
+    #[serde(default)]
+    pub proc: BTreeMap<String, String>,
+    /// Names in `/dev`.
+    #[serde(default)]
+    pub dev: Vec<String>,
+}
+
 fn debian() -> Vec<String> {
     vec!["debian".to_owned()]
+}
+
+fn apt() -> Vec<String> {
+    vec!["apt".to_owned()]
 }
 
 fn newest_toolkit() -> String {

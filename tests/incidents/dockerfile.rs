@@ -42,9 +42,7 @@ pub fn build<'kit>(image: &Image<'kit>, instructions: &[String], log: &mut Strin
                 let folder = format!("stage-{name}");
                 let begun = match stages.get(base) {
                     Some(stage) => stage.branch(&folder),
-                    None if base == "scratch" => image.branch(&folder).of_layers(&[]),
-                    None if base.starts_with("busybox:") => image.branch(&folder).of_layers(&["debian"]),
-                    None => image.branch(&folder),
+                    None => known_image(image, base, &folder),
                 };
                 let (name, stage) = std::mem::replace(&mut current, (name.to_owned(), begun));
                 stages.insert(name, stage);
@@ -54,9 +52,8 @@ pub fn build<'kit>(image: &Image<'kit>, instructions: &[String], log: &mut Strin
                     .strip_prefix("--from=")
                     .and_then(|rest| rest.split_once(' '))
                     .unwrap();
-                let stage = stages
-                    .get(from)
-                    .ok_or_else(|| format!("not applied: COPY --from={from}"))?;
+                let other = known_image(image, from, "other");
+                let stage = stages.get(from).unwrap_or(&other);
                 let paths = serde_json::from_str(paths).unwrap_or_else(|_| shlex::split(paths).unwrap());
                 current.1.copy(stage, &paths)?;
             }
@@ -73,6 +70,21 @@ pub fn build<'kit>(image: &Image<'kit>, instructions: &[String], log: &mut Strin
     }
     run(&mut current.1, &mut commands, log)?;
     Ok(current.1)
+}
+
+/// The image of a name, of layers of the kit; of any other name it is the image that is built on.
+fn known_image<'kit>(image: &Image<'kit>, name: &str, folder: &str) -> Image<'kit> {
+    let branch = image.branch(folder);
+    match name.split_once(':') {
+        _ if name == "scratch" => branch.of_layers(&[]),
+        // 12.4.1-devel-ubuntu22.04
+        Some(("nvidia/cuda", tag)) if tag.contains("-devel") => {
+            let toolkit = tag.split('.').take(2).collect::<Vec<_>>().join(".");
+            branch.of_layers(&["debian", &format!("toolkit-{toolkit}")])
+        }
+        Some(("nvidia/cuda" | "busybox" | "debian", _)) => branch.of_layers(&["debian"]),
+        _ => branch,
+    }
 }
 
 /// Runs what was gathered as one layer.

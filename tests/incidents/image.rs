@@ -15,6 +15,12 @@ const MOUNTS: &str = "root=$1; lent=$2; options=$3; shift 3
 mount -t overlay overlay -o \"$options\" \"$root\" || exit 125
 mount -t proc proc \"$root/proc\" || exit 125
 mount --bind \"$lent\" \"$root/mnt\" || exit 125
+if [ -n \"$HOST\" ]; then
+    mount --bind \"$HOST/dev\" \"$root/dev\" && mount --bind \"$HOST/proc/driver\" \"$root/proc/driver\" || exit 125
+    for file in status net; do
+        [ ! -e \"$HOST/proc/self/$file\" ] || mount --bind \"$HOST/proc/self/$file\" \"$root/proc/$$/$file\" || exit 125
+    done
+fi
 exec \"$@\"";
 /// COPY between two images: a folder's content, or a file, into the place.
 const COPY: &str = "set -e; to=$1/root; from=$2/root
@@ -35,6 +41,8 @@ pub struct Start {
     pub env: BTreeMap<String, String>,
     /// The user and its group, by number.
     pub user: u32,
+    /// The folder with what the kernel says there, in place of this machine's.
+    pub host: Option<PathBuf>,
 }
 
 /// An image in a folder of its own.
@@ -191,6 +199,7 @@ impl<'kit> Image<'kit> {
         let user = start.user.to_string();
         Command::new("unshare")
             .args(["--mount", "--propagation", "private", "sh", "-c", MOUNTS, "sh"])
+            .env("HOST", start.host.as_deref().unwrap_or(Path::new("")))
             .args([&root, &self.kit.path("lent")])
             .arg(options)
             .arg(self.kit.path("lent/bin/enter"))

@@ -7,6 +7,7 @@ use testkit::parallel::in_parallel;
 
 use crate::case::{Case, cases};
 use crate::kit::Kit;
+use crate::matrix::Matrix;
 use crate::run::{Cure, Outcome, run};
 
 /// `CUPTI_AUDIT_INCIDENT=NAME,…` runs these cases and shows all that was said.
@@ -27,19 +28,24 @@ fn what_is_printed_names_the_cause_and_cures_it() {
         let outcome = run(&kit, case, folder.path());
         (name, case, outcome)
     });
+    let run_cases = outcomes
+        .iter()
+        .map(|(name, case, outcome)| (name.as_str(), *case, outcome, is_cured(case, outcome)));
+    let matrix = Matrix::of(&run_cases.collect::<Vec<_>>());
+    let mut wrong = Vec::new();
     if chosen.is_some() {
         for (name, _, outcome) in &outcomes {
             println!("{name}\n{}", outcome.log);
         }
     } else {
-        compare_page(&page(&outcomes));
+        compare_page(&(page(&outcomes) + &matrix.page()));
+        wrong.extend(matrix.complaints.iter().cloned());
     }
-    let mut wrong = Vec::new();
     for (name, case, outcome) in &outcomes {
         wrong.extend(complaint(case, outcome).map(|words| format!("{name}: {words}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    println!("{}", counts(&outcomes));
+    println!("{}\n{}", counts(&outcomes), matrix.counts());
 }
 
 /// What is not as the case says.
@@ -64,9 +70,12 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/incidents.md");
 const HEAD: &str = "\
 # Find your error
 
-Each entry is a failure that people met. A test makes an image that fails in this way, audits it, runs the commands that
-the audit prints, and runs the failing program again, all with the real loader, pip, apt and dpkg. Your image may call for
+Each entry is a failure that people met, or its variant for other tools in the image. A test makes an image that fails in
+this way, audits it, runs the printed commands, and runs the failing program again. The loader, pip, uv, apt, dpkg, dnf and
+rpm are real. A small program stands in for conda, and recorded files of `/proc` and `/dev` for hosts. Your image may need
 another command: `cupti-audit IMAGE` prints yours. `cupti-audit explain ERROR` explains an error text without an image.
+
+The last section lists every fix and where it was applied.
 ";
 
 /// The page of documentation, by class.
@@ -97,9 +106,22 @@ fn page(outcomes: &[(&String, &Case, Outcome)]) -> String {
 
 /// What cures a case, and what does not with the reason.
 fn cures(case: &Case, outcome: &Outcome) -> String {
+    if case.host.is_some() {
+        return "The fix is one of the host; with what it says, `verify` passes.".to_owned();
+    }
+    if case.build_file.is_some() {
+        return "`check` says it of the Dockerfile; with the fix, what is built works.".to_owned();
+    }
     let fix = fix(case, outcome);
     let ways = [
-        ("the commands", fix.as_str()),
+        (
+            if case.by_hand.is_empty() {
+                "the commands"
+            } else {
+                "what the fix says"
+            },
+            fix.as_str(),
+        ),
         ("`dockerfile`", words(&outcome.dockerfile)),
         ("`slim`", words(&outcome.slim)),
     ];

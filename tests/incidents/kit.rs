@@ -33,6 +33,8 @@ impl Kit {
             "uv",
             "wheels/pip-24.3.1",
             "wheels/nvidia-cuda-cupti-13.0.85",
+            "launchers",
+            "dnf",
         ];
         let programs = [("gcc", "gcc"), ("dpkg-deb", "dpkg"), ("unshare", "util-linux")];
         let complete = parts.iter().all(|part| support::part(part).is_some());
@@ -68,6 +70,17 @@ impl Kit {
     /// A path of the kit.
     pub fn path(&self, inside: &str) -> PathBuf {
         self.folder.path().join(inside)
+    }
+
+    /// The file of a wheel, as `NAME==VERSION`.
+    pub fn wheel(&self, requirement: &str) -> String {
+        let begin = requirement.replace('-', "_").replace("==", "-") + "-";
+        let files = std::fs::read_dir(self.path("lent/wheelhouse")).unwrap();
+        let mut names = files.map(|entry| entry.unwrap().path().display().to_string());
+        let is_meant = |path: &String| path.rsplit('/').next().is_some_and(|name| name.starts_with(&begin));
+        names
+            .find(is_meant)
+            .unwrap_or_else(|| panic!("no wheel is {requirement}"))
     }
 
     /// A layer by its name.

@@ -13,8 +13,11 @@
 mod support;
 
 mod case;
+mod check;
 mod dockerfile;
+mod host;
 mod image;
 mod incidents;
 mod kit;
+mod matrix;
 mod run;

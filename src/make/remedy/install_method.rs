@@ -69,7 +69,7 @@ pub(crate) struct PackageInstall {
     /// The CUDA that it is of.
     pub cuda: Option<CudaVersion>,
     pub soname: String,
-    /// Whether the package manager believes that it is installed already.
+    /// Whether the package manager believes that it is installed already; of rpm, whether it may.
     pub is_listed: bool,
     /// Where it comes from, when that has to be set up.
     #[serde(flatten)]
@@ -138,6 +138,8 @@ pub(crate) struct PipInstall {
 pub(crate) struct CondaInstall {
     #[serde(flatten)]
     pub environment: CondaEnvironment,
+    /// Whether conda believes that it is installed already.
+    pub is_listed: bool,
     /// The packages, each with its version.
     pub packages: Vec<String>,
     pub soname: String,

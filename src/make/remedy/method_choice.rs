@@ -24,8 +24,11 @@ struct MethodCandidate {
     go: fn(&InstallContext<'_>) -> Result<InstallMethod, MethodObstacle>,
 }
 
+/// The way that only images with conda are asked about.
+const OF_CONDA: &str = "conda into the environment that asks";
+
 /// The ways, the cheapest first.
-const WAYS: [MethodCandidate; 10] = [
+const WAYS: [MethodCandidate; 11] = [
     MethodCandidate {
         name: "ldconfig",
         via: None,
@@ -49,6 +52,12 @@ const WAYS: [MethodCandidate; 10] = [
         via: Some(MethodKind::Pip),
         cheap: "the search path of the program that asks leads to the wheel",
         go: package_ways::pip_of_consumer,
+    },
+    MethodCandidate {
+        name: OF_CONDA,
+        via: Some(MethodKind::Conda),
+        cheap: "the search path of the program that asks leads to its folder",
+        go: package_ways::conda_of_consumer,
     },
     MethodCandidate {
         name: "the distribution's own package",
@@ -105,11 +114,11 @@ pub(crate) fn choose_method<T>(
         [] if question.request.source.is_some() => (copy.as_slice(), file_ways::has_files_of_source(question)),
         asked => (asked, false),
     };
-    let own = WAYS.iter().filter(|it| has_them && it.via.is_none());
-    let ordered = via
-        .iter()
-        .flat_map(|kind| WAYS.iter().filter(|it| it.via == Some(*kind)));
-    let all = WAYS.iter().filter(|_| via.is_empty());
+    let has_conda = question.system.conda.is_some();
+    let ways = || WAYS.iter().filter(|it| it.name != OF_CONDA || has_conda);
+    let own = ways().filter(|it| has_them && it.via.is_none());
+    let ordered = via.iter().flat_map(|kind| ways().filter(|it| it.via == Some(*kind)));
+    let all = ways().filter(|_| via.is_empty());
     for candidate in own.chain(ordered).chain(all) {
         let name = candidate.name;
         match (candidate.go)(question).and_then(&accept) {

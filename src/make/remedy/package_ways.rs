@@ -5,7 +5,7 @@ use super::image_system::{self, ImageSystem, PipTarget, SystemInstaller};
 use super::install_context::InstallContext;
 use super::install_method::{CondaInstall, InstallMethod, PackageInstall, PipInstall, RepositorySetup};
 use super::target_release::choose_wheel;
-use crate::facts::software::cuda_runtime::{parse_cuda_version, site_packages_of};
+use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version, site_packages_of};
 use crate::knowledge::fill_version;
 use image_linkage::path::RootPath;
 
@@ -133,7 +133,10 @@ fn package(question: &InstallContext<'_>, manager: SystemInstaller) -> Result<In
     let name = fill_version(name, release.cuda);
     Ok(InstallMethod::Package(PackageInstall {
         manager,
-        is_listed: manager == SystemInstaller::AptGet && is_listed_by_dpkg(question, &name),
+        is_listed: match manager {
+            SystemInstaller::AptGet => is_listed_by_dpkg(question, &name),
+            _ => is_perhaps_listed_by_rpm(question, release.cuda),
+        },
         name,
         version,
         cuda: Some(release.cuda),
@@ -149,6 +152,14 @@ fn is_listed_by_dpkg(question: &InstallContext<'_>, package: &str) -> bool {
     let architecture = &question.request.target.image.platform.architecture;
     let mut lists = [format!("{package}.list"), format!("{package}:{architecture}.list")].into_iter();
     lists.any(|list| rootfs.file(format!("/var/lib/dpkg/info/{list}").as_bytes()).is_some())
+}
+
+/// Whether a folder of the toolkit is there. The lists of rpm are not read, so that the command asks them.
+fn is_perhaps_listed_by_rpm(question: &InstallContext<'_>, cuda: CudaVersion) -> bool {
+    let rootfs = &question.request.target.contexts.as_is.rootfs;
+    // …/targets/x86_64-linux/lib
+    let toolkit = question.toolkit_folder(cuda).parent().parent().parent();
+    rootfs.lookup(&toolkit.absolute()).is_ok()
 }
 
 /// NVIDIA's repository, where none is set up.
@@ -170,6 +181,17 @@ fn repository(question: &InstallContext<'_>) -> Result<Option<RepositorySetup>, 
     }))
 }
 
+pub(super) fn conda_of_consumer(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
+    let found = question.system.conda.as_ref().ok_or("the image has no conda")?;
+    let mut consumers = question.request.target.consumers.iter();
+    // In its folder of Python packages pip installs as well, and whose they are decides what they ask for.
+    let is_of_conda = |object: &RootPath| object.starts_with(&found.prefix) && site_packages_of(object).is_none();
+    if !consumers.any(|consumer| is_of_conda(&consumer.object)) {
+        return Err("no program of the conda environment asks for CUPTI".into());
+    }
+    conda(question)
+}
+
 pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let found = question.system.conda.clone();
     let environment = found.ok_or("the image has no conda")?;
@@ -188,7 +210,13 @@ pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
         .any(|need| need.stem != question.request.target.library.stem);
     // The libraries beside libcupti come with the package for development.
     let names = ["", "-dev"].iter().take(if more { 2 } else { 1 });
+    let records = environment.prefix.join(b"conda-meta").absolute();
+    let rootfs = &question.request.target.contexts.as_is.rootfs;
+    let found = rootfs.lookup(&records).ok();
+    let mut records = found.iter().flat_map(|found| rootfs.children(found.node));
+    let begin = format!("{name}-{major}.{minor}.");
     Ok(InstallMethod::Conda(CondaInstall {
+        is_listed: records.any(|(name, _)| name.starts_with(begin.as_bytes())),
         environment,
         packages: names.map(|part| format!("{name}{part}={major}.{minor}.*")).collect(),
         soname: release.soname.clone(),

@@ -2,6 +2,7 @@
    -DOPENS="a","b": open_cupti() opens the first that the loader finds. -DMODULE=name: a module of Python.
    -DTIMESTAMP, -DEVENTS: it calls functions that later releases have no more.
    -DBUILT="flags": PyTorch's, which torch.__config__.show() prints.
+   -DDRIVER=error: libcuda, whose cuInit returns this; -DASKS: it calls cuInit.
    -DMAIN: a program, which opens what there is to open. */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -29,6 +30,13 @@ int (*const timestamp)(void *, void *) = cuptiDeviceGetTimestamp;
 int cuptiGetNumEventDomains(unsigned *);
 int cuptiEventGroupCreate(void *, void **, unsigned);
 int (*const group)(void *, void **, unsigned) = cuptiEventGroupCreate;
+#endif
+
+#ifdef DRIVER
+int cuInit(unsigned flags) { return DRIVER + 0 * flags; }
+#endif
+#ifdef ASKS
+int cuInit(unsigned);
 #endif
 
 #ifdef OPENS
@@ -62,6 +70,10 @@ void *INIT(MODULE)(void) {
 int main(void) {
 #ifdef OPENS
   return open_cupti();
+#elif defined ASKS
+  int error = cuInit(0);
+  if (error) fprintf(stderr, "cuInit: error %d\n", error);
+  return error != 0;
 #elif defined EVENTS
   unsigned count = 0;
   int error = cuptiGetNumEventDomains(&count);

@@ -35,7 +35,12 @@ impl RuleSubject {
 }
 
 fn subject(facts: &ImageFacts, package: &IncompletePackage, asked: &BTreeSet<Vec<u8>>) -> Option<RuleSubject> {
-    let is_asked = |file: &&MissingFile| asked.contains(file.path.name());
+    // A link with the name that is asked for may be there still.
+    let links = facts.dangling.iter().filter(|link| asked.contains(link.path.name()));
+    let targets: Vec<&[u8]> = links
+        .filter_map(|link| link.target.rsplit(|&byte| byte == b'/').next())
+        .collect();
+    let is_asked = |file: &&MissingFile| asked.contains(file.path.name()) || targets.contains(&file.path.name());
     let needed = package.missing.iter().any(|file| is_asked(&file)) || !package.programs.is_empty();
     if !needed && package.missing.iter().all(|file| file.is_dispensable) {
         return None;
