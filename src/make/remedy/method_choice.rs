@@ -115,10 +115,12 @@ pub(crate) fn choose_method<T>(
         asked => (asked, false),
     };
     let has_conda = question.system.conda.is_some();
-    let ways = || WAYS.iter().filter(|it| it.name != OF_CONDA || has_conda);
-    let own = ways().filter(|it| has_them && it.via.is_none());
-    let ordered = via.iter().flat_map(|kind| ways().filter(|it| it.via == Some(*kind)));
-    let all = ways().filter(|_| via.is_empty());
+    let candidates = || WAYS.iter().filter(|it| it.name != OF_CONDA || has_conda);
+    let own = candidates().filter(|it| has_them && it.via.is_none());
+    let ordered = via
+        .iter()
+        .flat_map(|kind| candidates().filter(|it| it.via == Some(*kind)));
+    let all = candidates().filter(|_| via.is_empty());
     for candidate in own.chain(ordered).chain(all) {
         let name = candidate.name;
         match (candidate.go)(question).and_then(&accept) {
