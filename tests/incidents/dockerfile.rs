@@ -61,7 +61,7 @@ pub fn build<'kit>(image: &Image<'kit>, instructions: &[String], log: &mut Strin
             "ADD" => {
                 let (address, path) = rest.split_once(' ').unwrap();
                 let file = address.rsplit('/').next().unwrap();
-                commands.push(format!("cp /mnt/apt/{file} {path}"));
+                commands.push(format!("cp /mnt/*/{file} {path}"));
             }
             "ENV" => set(&mut current.1, rest),
             "USER" | "SHELL" | "WORKDIR" | "CMD" | "ENTRYPOINT" | "LABEL" => {}
