@@ -122,6 +122,13 @@ impl ImageFacts {
         self.status.as_is == CuptiStatus::Loadable || self.consumers.iter().any(gets)
     }
 
+    /// Whether a program that opens a file of this name is served by a copy with this soname: by the name without a number, the
+    /// soname, or the file name of a release that has it.
+    pub fn is_name_of(&self, name: &[u8], soname: &[u8]) -> bool {
+        let meant = self.library.soname_by_name(&self.tables.releases, name);
+        name == self.library.stem.as_bytes() || name == soname || meant.is_some_and(|meant| meant.as_bytes() == soname)
+    }
+
     /// Whether only a run could tell what some process gets.
     pub fn is_open(&self) -> bool {
         self.status_is_open.is_some() || self.consumers.iter().any(|consumer| consumer.open.is_some())

@@ -11,9 +11,8 @@ pub(crate) fn links_at_opened_paths(target: &ImageFacts, soname: &[u8], library:
     let misses = target.consumers.iter().filter(|consumer| consumer.misses_library());
     for consumer in misses.filter(|consumer| consumer.wants.starts_with(b"/")) {
         let at = RootPath::new(&consumer.wants);
-        let is_bare = at.name() == target.library.stem.as_bytes();
         let is_new = at != *library && links.iter().all(|link| link.at != at);
-        if is_new && (is_bare || at.name() == soname) {
+        if is_new && target.is_name_of(at.name(), soname) {
             links.push(CreatedLink {
                 at,
                 to: library.absolute().into(),
@@ -22,6 +21,18 @@ pub(crate) fn links_at_opened_paths(target: &ImageFacts, soname: &[u8], library:
         }
     }
     links
+}
+
+/// The link beside `library` by the name without a number, where a program opens that name and gets nothing.
+pub(super) fn plain_link(target: &ImageFacts, library: &RootPath) -> Option<CreatedLink> {
+    let stem = target.library.stem.as_bytes();
+    let misses = target.consumers.iter().filter(|consumer| consumer.misses_library());
+    let consumer = misses.into_iter().find(|consumer| *consumer.wants == *stem)?;
+    Some(CreatedLink {
+        at: library.parent().join(stem),
+        to: library.name().into(),
+        because: format!("{} opens this name", consumer.name),
+    })
 }
 
 /// The links that make an image serve a phase by themselves: only programs that open paths go without, and the image holds

@@ -38,7 +38,7 @@ pub(crate) struct PhaseRecipe {
     pub search: InstallFolder,
     pub search_setup: SearchPathSetup,
     pub library_path: Option<ChangedLibraryPath>,
-    /// Links at the paths by which programs open the library.
+    /// Links at the paths and names by which programs open the library.
     pub path_links: Vec<CreatedLink>,
     /// The dead weight that goes.
     pub removal: Option<RemovalPlan>,

@@ -10,7 +10,7 @@ use super::install_folder::{CacheUpdate, FolderDiscovery, choose_install_folder}
 use super::install_method::InstallMethod;
 use super::made_rootfs::unread_folder;
 use super::method_choice::choose_method;
-use super::opened_paths::{links_at_opened_paths, links_that_suffice};
+use super::opened_paths::{links_at_opened_paths, links_that_suffice, plain_link};
 use super::phase_recipe::{BroughtRelease, ForetoldAudit, PhaseRecipe};
 use super::removal::{is_in_volume, plan_removal};
 use super::required_libraries::{RequiredLibrary, apis_newer_than_release};
@@ -237,6 +237,9 @@ fn recipe_of(
             None => folder.unwrap_or_default().join(way.soname().as_bytes()),
         };
         recipe.path_links = links_at_opened_paths(target, way.soname().as_bytes(), &library);
+        if way.copy_plan().is_none() {
+            recipe.path_links.extend(plain_link(target, &library));
+        }
     }
     recipe.release = brought_release(&way, release);
     // The size of files that nobody has read, and of a release that is not known, cannot be said.

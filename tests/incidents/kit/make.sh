@@ -319,6 +319,22 @@ objects() {
   object opens-plain -DMAIN '-DOPENS="libcupti.so"'
   object opens-path -DMAIN '-DOPENS="/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.12"'
   musl-gcc -o "$lent/objects/opens-12-musl" "$source/stubs.c" -DMAIN '-DOPENS="libcupti.so.12"'
+  lib=$parts/wheels/nvidia-cuda-cupti-cu11-11.8.87/nvidia/cuda_cupti/lib/libcupti.so.11.8
+  object state.so "${shared[@]}" -DLINKS -DMODULE=onnxruntime_pybind11_state "$lib"
+  object libcuinj64.so.11.8 "${shared[@]}" -DLINKS -Wl,-soname,libcuinj64.so.11.8 "$lib"
+  object libaccinj64.so.11.8 "${shared[@]}" -DLINKS -Wl,-soname,libaccinj64.so.11.8 "$lib"
+  cp "$lent/objects/libtorch_cpu-11.8.so" "$lent/objects/libtorch_cpu.so"
+  object dede -DMAIN -L"$lent/objects" -l:libtorch_cpu.so -Wl,--allow-shlib-undefined '-Wl,--enable-new-dtags,-rpath,$ORIGIN/../lib'
+  rm "$lent/objects/libtorch_cpu.so"
+  lib=$parts/wheels/nvidia-cuda-cupti-cu12-12.4.127/nvidia/cuda_cupti/lib
+  object libcaliper.so "${shared[@]}" -DLINKS -Wl,-soname,libcaliper.so "$lib/libcupti.so.12" \
+    '-Wl,--enable-new-dtags,-rpath,/opt/spack/cuda-12.4.1-abc/lib64'
+  object cali -DMAIN -L"$lent/objects" -l:libcaliper.so -Wl,--allow-shlib-undefined '-Wl,--enable-new-dtags,-rpath,$ORIGIN/../lib64'
+  object in-folder -DMAIN -DLINKS "$lib/libcupti.so.12" -Wl,--allow-shlib-undefined '-Wl,--enable-new-dtags,-rpath,$ORIGIN'
+  object libtorch_cpu-nvperf.so "${shared[@]}" -DLINKS -Wl,-soname,libtorch_cpu.so "$lib/libcupti.so.12" "$lib/libnvperf_host.so" "$rpath,"'$ORIGIN'
+  object opens-11.8 -DMAIN '-DOPENS="libcupti.so.11.8"'
+  object opens-11.8-plain -DMAIN '-DOPENS="libcupti.so.11.8","libcupti.so"'
+  object opens-exact -DMAIN '-DOPENS="/opt/cuda/extras/CUPTI/lib64/libcupti.so.2024.1.0"'
   gcc -O1 -static -o "$lent/bin/enter" "$source/enter.c"
   gcc -O1 -o "$lent/bin/ask" "$source/ask.c"
 }

@@ -59,6 +59,8 @@ struct TableLayout {
     dynamic: DynamicSection,
 }
 
+/// The smallest page of any processor that Linux runs on.
+const SMALLEST_PAGE: u64 = 4096;
 /// The maximum number of interpreters, notes and properties of one object. Real objects have about six.
 const SMALL_SEGMENTS: usize = 64;
 /// The maximum number of problems of one object.
@@ -310,6 +312,9 @@ impl<'a> ElfStream<'a> {
         if segments.iter().any(is_empty) {
             self.problem(ElfProblem::Unloadable(LoadFault::EmptyDynamic));
         }
+        if let Some(fault) = segments.iter().find_map(page_fault) {
+            self.problem(ElfProblem::Unloadable(fault));
+        }
     }
 
     fn table_facts(&mut self, layout: &TableLayout) {
@@ -397,6 +402,16 @@ impl ElfFacts {
         let mut stream = ElfStream::new(interest, bytes.len());
         stream.push(bytes);
         stream.finish()
+    }
+}
+
+/// The first fault of a segment that glibc refuses to map, whatever the page size of the machine.
+fn page_fault(segment: &ProgramHeader) -> Option<LoadFault> {
+    let is_off_page = |value: u64| !value.is_multiple_of(SMALLEST_PAGE);
+    match segment.p_type {
+        abi::PT_LOAD if is_off_page(segment.p_align) => Some(LoadFault::AlignmentOffPage),
+        abi::PT_LOAD if is_off_page(segment.p_vaddr.wrapping_sub(segment.p_offset)) => Some(LoadFault::OffsetOffPage),
+        _ => None,
     }
 }
 

@@ -171,7 +171,7 @@ fn cure_of_opening(facts: &ImageFacts, consumer: &CuptiConsumer) -> FailureCure 
     let name = RootPath::new(&consumer.wants);
     let is_bare = name.name() == facts.library.stem.as_bytes();
     let fits = |copy: &&facts::CuptiCopy| {
-        let is_named = |soname: &ByteString| is_bare || **soname == *name.name();
+        let is_named = |soname: &ByteString| facts.is_name_of(name.name(), soname);
         copy.problems.is_empty() && copy.soname.as_ref().is_some_and(is_named)
     };
     let copies = || facts.own_copies().filter(fits);

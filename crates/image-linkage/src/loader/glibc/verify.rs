@@ -86,6 +86,8 @@ fn mapping(elf: &ElfFacts, linker: &DynamicLoader, role: ObjectRole) -> Option<L
         () if is_library && elf.loads > 0 && elf.kind == ET_EXEC => mapping("cannot dynamically load executable"),
         () if is_library && elf.loads == 0 => mapping("object file has no loadable segments"),
         () if let Some(words) = fault(LoadFault::EmptyDynamic) => Some(words),
+        () if let Some(words) = fault(LoadFault::AlignmentOffPage) => Some(words),
+        () if let Some(words) = fault(LoadFault::OffsetOffPage) => Some(words),
         () if let Some(cut) = truncation(elf, role) => Some(cut),
         () if elf.loads == 0 => mapping("object file has no loadable segments"),
         () if !elf.dynamic => mapping("object file has no dynamic section"),
@@ -116,7 +118,15 @@ fn fault_refusal(fault: LoadFault, linker: &DynamicLoader, role: ObjectRole) -> 
         // For a program, the kernel decides.
         _ if role == ObjectRole::Program => false,
         LoadFault::EmptyDynamic => !linker.libc.is_glibc_before((2, 35)),
+        LoadFault::AlignmentOffPage | LoadFault::OffsetOffPage => true,
         LoadFault::NoOpen => role == ObjectRole::Opened,
     };
-    is_refused.then(|| LoadRefusal::Mapping(fault.to_string()))
+    let words = match fault {
+        // The words until glibc 2.35 (glibc bug 28676).
+        LoadFault::OffsetOffPage if linker.libc.is_glibc_before((2, 35)) => {
+            "ELF load command address/offset not properly aligned".to_owned()
+        }
+        _ => fault.to_string(),
+    };
+    is_refused.then_some(LoadRefusal::Mapping(words))
 }
