@@ -74,6 +74,8 @@ struct RaiseSource {
     severity: Severity,
     #[serde(default)]
     phases: Vec<String>,
+    #[serde(default)]
+    words: Option<String>,
 }
 
 /// Reads the rule `id` from its file; `phases` and `libraries` are those that there are.
@@ -151,6 +153,7 @@ impl RuleCompiler<'_> {
             conditions: self.conditions(&["raise", number, "where"], source.conditions)?,
             severity: source.severity,
             phases: source.phases,
+            words: source.words,
         })
     }
 
@@ -204,7 +207,7 @@ fn without_severity(phases: &BTreeMap<String, SeverityLevel>) -> BTreeSet<String
 
 #[cfg(test)]
 mod tests {
-    use crate::knowledge::rule::{Severity, SubjectKind};
+    use crate::knowledge::rule::{Rule, Severity, SubjectKind};
     use crate::knowledge::yaml_text::YamlText;
 
     #[test]
@@ -322,6 +325,18 @@ mod tests {
         ] {
             assert_eq!(told(subject, conditions), said, "{conditions}");
         }
+    }
+
+    #[test]
+    fn a_description_says_fields_and_conditions_in_words_if_the_rule_has_them() {
+        let text = RIGHT.replace("fix: f", "fix: \"{libc|the C library} of {status}\"");
+        let rule = super::compile_rule("x", YamlText(&text), &PHASES, &["cupti"]).unwrap();
+        assert_eq!(rule.fix.with_field_names(), "the C library of <status>");
+        let raised = |rule: &Rule| rule.raised().map(|(words, ..)| words).collect::<Vec<_>>();
+        assert_eq!(raised(&rule), ["status is absent"]);
+        let text = RIGHT.replace("severity: error,", "severity: error, words: nothing is there,");
+        let rule = super::compile_rule("x", YamlText(&text), &PHASES, &["cupti"]).unwrap();
+        assert_eq!(raised(&rule), ["nothing is there"]);
     }
 
     #[test]

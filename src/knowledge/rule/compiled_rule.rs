@@ -132,12 +132,11 @@ impl Rule {
         }
     }
 
-    /// The conditions that raise the severity, to which one, and for which phases; for all when there are none.
+    /// The conditions that raise the severity, in words, to which one, and for which phases; for all when there are none.
     pub fn raised(&self) -> impl Iterator<Item = (String, Severity, &[String])> {
-        self.raise.iter().map(|raise| {
-            let words: Vec<String> = raise.conditions.iter().map(FieldCondition::to_string).collect();
-            (words.join(" and "), raise.severity, &*raise.phases)
-        })
+        self.raise
+            .iter()
+            .map(|raise| (raise.condition_words(), raise.severity, &*raise.phases))
     }
 }
 
@@ -177,4 +176,16 @@ pub(crate) struct SeverityRaise {
     pub(crate) severity: Severity,
     /// The phases it holds for; all of them when there are none.
     pub(crate) phases: Vec<String>,
+    /// The conditions as the end of a sentence.
+    pub(crate) words: Option<String>,
+}
+
+impl SeverityRaise {
+    fn condition_words(&self) -> String {
+        let fields = || {
+            let words: Vec<String> = self.conditions.iter().map(FieldCondition::to_string).collect();
+            words.join(" and ")
+        };
+        self.words.clone().unwrap_or_else(fields)
+    }
 }

@@ -18,7 +18,25 @@ pub struct MessageTemplate {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum TemplatePart {
     Text(String),
-    Field(String),
+    Field {
+        name: String,
+        /// What stands for the field in the description of a rule; `<name>` if there is none.
+        words: Option<String>,
+    },
+}
+
+impl TemplatePart {
+    /// A field as it is written between braces.
+    fn field(written: &str) -> Self {
+        let (name, words) = match written.split_once('|') {
+            Some((name, words)) => (name, Some(words.to_owned())),
+            None => (written, None),
+        };
+        Self::Field {
+            name: name.to_owned(),
+            words,
+        }
+    }
 }
 
 impl From<String> for MessageTemplate {
@@ -28,14 +46,14 @@ impl From<String> for MessageTemplate {
 }
 
 impl MessageTemplate {
-    /// Reads a sentence; `{name}` stands for a field.
+    /// Reads a sentence; `{name}` stands for a field, `{name|words}` for one that descriptions replace by `words`.
     pub fn new(text: &str) -> Self {
         let mut parts = Vec::new();
         for (at, piece) in text.split('{').enumerate() {
             match piece.split_once('}') {
                 // A closing brace before the first opening one is text.
                 Some((field, rest)) if at > 0 => {
-                    parts.push(TemplatePart::Field(field.to_owned()));
+                    parts.push(TemplatePart::field(field));
                     parts.push(TemplatePart::Text(rest.to_owned()));
                 }
                 _ => parts.push(TemplatePart::Text(piece.to_owned())),
@@ -47,7 +65,7 @@ impl MessageTemplate {
     /// The fields that the sentence names.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
         self.parts.iter().filter_map(|part| match part {
-            TemplatePart::Field(field) => Some(field.as_str()),
+            TemplatePart::Field { name, .. } => Some(name.as_str()),
             TemplatePart::Text(_) => None,
         })
     }
@@ -55,7 +73,7 @@ impl MessageTemplate {
     /// Puts words in the place of a field, whatever subject there will be.
     pub(super) fn set_field(&mut self, field: &str, words: &str) {
         for part in &mut self.parts {
-            if matches!(part, TemplatePart::Field(name) if name == field) {
+            if matches!(part, TemplatePart::Field { name, .. } if name == field) {
                 *part = TemplatePart::Text(words.to_owned());
             }
         }
@@ -73,8 +91,8 @@ impl MessageTemplate {
     pub fn fill(&self, fields: &BTreeMap<&'static str, FieldValue>) -> String {
         let piece = |part: &TemplatePart| match part {
             TemplatePart::Text(text) => text.clone(),
-            TemplatePart::Field(field) => fields
-                .get(field.as_str())
+            TemplatePart::Field { name, .. } => fields
+                .get(name.as_str())
                 .map(FieldValue::to_string)
                 // Compiling refused every field that the subject has not, so that nothing is lost here.
                 .unwrap_or_default(),
@@ -82,11 +100,12 @@ impl MessageTemplate {
         self.parts.iter().map(piece).collect()
     }
 
-    /// The sentence with the names of its fields, for explanations.
+    /// The sentence with the words or the names of its fields, for explanations.
     pub fn with_field_names(&self) -> String {
         let piece = |part: &TemplatePart| match part {
             TemplatePart::Text(text) => text.clone(),
-            TemplatePart::Field(field) => format!("<{field}>"),
+            TemplatePart::Field { words: Some(words), .. } => words.clone(),
+            TemplatePart::Field { name, words: None } => format!("<{name}>"),
         };
         self.parts.iter().map(piece).collect()
     }
