@@ -64,7 +64,7 @@ impl StartFailure {
         Some(Self::new(
             format!("{path}: {says}: its interpreter {interpreter} {why}"),
             format!(
-                "take a build for the C library and the processor of this image, or a base image that has {interpreter}"
+                "use a build for the C library and the processor of this image, or a base image that has {interpreter}"
             ),
             outcome,
         ))
@@ -80,7 +80,7 @@ impl StartFailure {
                     "{path}: exec format error: it is for another processor than {}",
                     own.name
                 ),
-                "take the build for the processor of this image",
+                "use the build for the processor of this image",
                 RequestOutcome::Refused,
             )
         })
@@ -122,23 +122,23 @@ impl StartFailure {
             (Some(denial), _) => chmod(denial),
             // Nobody asked, and nothing was searched: what an interpreter misses itself is no name of the loader.
             (None, RequestOutcome::NotFound) if first.requested_by.is_none() && first.trace.is_empty() => {
-                "install the package that brings it into the Python that imports it".into()
+                "install the package that contains it with the Python that imports it".into()
             }
             (None, RequestOutcome::NotFound) => {
                 let needs = failures.iter().map(|failure| need_words(loaded, failure));
                 let needs = join_words(needs);
                 format!(
-                    "put {needs} into a folder that the loader searches: copy it from the stage that linked the program, \
-                     or install the package that brings it"
+                    "put {needs} into a directory that the loader searches: copy it from the stage that linked the program, \
+                     or install the package that contains it"
                 )
                 .into()
             }
             _ if unbound_symbols(first).is_some() => {
-                "take builds that belong together: what it was linked with has them, and what is in the image is of \
-                 another version"
+                "use builds that belong together: the library that it was linked with has them, and the one in the \
+                 image is of another version"
                     .into()
             }
-            _ => "put the build that the program was linked with in the place of what the loader refuses".into(),
+            _ => "replace the file that the loader refuses with the build that the program was linked with".into(),
         };
         Some(Self {
             trace: first.trace.clone(),
@@ -208,7 +208,7 @@ fn interpreter_fault(
         Err(error) => return Some((error.to_string(), "is not in the image", RequestOutcome::NotFound)),
     };
     let NodeKind::File(facts) = &context.rootfs.node(found.node).kind else {
-        return refused("Permission denied", "is no file");
+        return refused("Permission denied", "is not a file");
     };
     let [_, _, _, _, class, ..] = program.ident;
     match facts.elf.as_deref() {
@@ -279,7 +279,7 @@ fn chmod(denial: &AccessDenial) -> FailureCure {
 }
 
 fn open_words(denial: &AccessDenial) -> FailureCure {
-    format!("open it to the user of the image: {denial}").into()
+    format!("let the image's user access it: {denial}").into()
 }
 
 /// A missing name and who needs it.

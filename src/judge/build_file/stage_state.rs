@@ -12,7 +12,7 @@ use crate::knowledge::{Knowledge, fill_version};
 
 /// What a fix names where no package of the same manager is known for the CUDA of the base.
 const PACKAGE_OF_ITS_CUDA: &str =
-    "the package of libcupti for the CUDA of the base, which cupti-audit advise --cuda X.Y names";
+    "the libcupti package for the CUDA of the base image; cupti-audit advise --cuda X.Y names it";
 
 /// The folders that ld.so searches without a cache (ld.so(8)), also for a processor.
 const DEFAULT_FOLDERS: [&str; 4] = ["/lib", "/usr/lib", "/lib64", "/usr/lib64"];

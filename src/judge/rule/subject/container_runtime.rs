@@ -11,15 +11,15 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     let visible = facts.image.config.env("NVIDIA_VISIBLE_DEVICES");
     let mut found = Vec::new();
     if let Some(value) = visible.filter(|value| hides_devices(value)) {
-        let words = "no GPU is visible unless the one who starts the container says otherwise";
+        let words = "no GPU is visible unless the start of the container sets the variable";
         found.push(subject("NVIDIA_VISIBLE_DEVICES", value, "devices", words));
     }
     // Nothing that CUPTI needs comes with `video`, `graphics` or `display`.
     let lacking = [
-        ("compute", "libcuda.so.1 is not brought from the host"),
+        ("compute", "libcuda.so.1 is not added from the host"),
         (
             "utility",
-            "libnvidia-ml.so.1 and nvidia-smi are not brought from the host",
+            "libnvidia-ml.so.1 and nvidia-smi are not added from the host",
         ),
     ];
     for (capability, words) in lacking {

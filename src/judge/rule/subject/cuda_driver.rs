@@ -24,7 +24,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .unwrap_or_default();
     let known = row.and_then(|row| row.known_driver());
     let toolkit_driver = known.map_or_else(
-        || "no driver that is known".to_owned(),
+        || "no known driver".to_owned(),
         |driver| format!("driver {driver}"),
     );
     let required = cuda_runtime::required_cuda_version(config);

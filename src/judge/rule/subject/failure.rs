@@ -180,7 +180,7 @@ fn cure_of_opening(facts: &ImageFacts, consumer: &CuptiConsumer) -> FailureCure 
     let rootfs = &facts.contexts.as_is.rootfs;
     match copy {
         None if consumer.wants.contains(&b'/') => format!("put the library, or a link to it, at {wants}").into(),
-        None => format!("bring {wants} into the image").into(),
+        None => format!("add {wants} to the image").into(),
         Some(copy) if consumer.wants.contains(&b'/') => link_cure(rootfs, &name, copy),
         // Where the loader finds it by its soname, it finds a link beside it.
         Some(copy) if found.is_some() => {
@@ -188,7 +188,7 @@ fn cure_of_opening(facts: &ImageFacts, consumer: &CuptiConsumer) -> FailureCure 
             cure.commands.extend(ldconfig(&facts.contexts.as_is));
             cure
         }
-        Some(copy) => format!("lead the search above to {copy}, by the name {wants}").into(),
+        Some(copy) => format!("make the search above find {copy} under the name {wants}").into(),
     }
 }
 

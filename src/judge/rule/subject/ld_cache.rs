@@ -40,11 +40,11 @@ fn subject(facts: &ImageFacts, kind: StaleReason, entries: &[&StaleEntry]) -> Ru
     let names = names.join(", ");
     let (words, shown) = match kind {
         StaleReason::Gone => (
-            format!("names {names}, of which nothing is left in the image"),
-            "is in the cache and not in the image",
+            format!("names {names}, but the file is no longer in the image"),
+            "is in the cache, but not in the image",
         ),
         StaleReason::NotEntered => (
-            format!("does not lead to {names}, as it would after a run of ldconfig"),
+            format!("does not lead to {names}, but would after a run of ldconfig"),
             "would be in the cache after a run of ldconfig",
         ),
     };

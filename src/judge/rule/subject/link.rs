@@ -44,6 +44,6 @@ fn count_words(lack: &LackedLibrary) -> String {
         (1, 0) if lack.needed_by.len() == 1 => asks,
         (1, 1) if lack.needed_by.len() == 1 => format!("{asks}, a program"),
         (stops, 0) => format!("{asks}, {stops} do not load"),
-        (stops, programs) => format!("{asks}, {stops} do not load, of them {programs} programs"),
+        (stops, programs) => format!("{asks}, {stops} do not load, {programs} of them programs"),
     }
 }

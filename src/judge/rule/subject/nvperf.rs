@@ -41,7 +41,7 @@ fn subject(facts: &ImageFacts, asker: &CuptiProcess, companion: &CompanionLookup
         .filter(|file| file.path.name() == companion.library.as_bytes())
         .collect();
     let words = match files.first() {
-        Some(file) => format!("it lies in {}, on no search path of it", file.path.parent()),
+        Some(file) => format!("it is in {}, which none of its search paths names", file.path.parent()),
         None => "it is not in the image".to_owned(),
     };
     let lines = trace_lines(&companion.trace, &companion.objects);
