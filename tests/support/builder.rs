@@ -174,7 +174,7 @@ impl Builder {
     ///
     /// [`said_verdict`]: Audited::said_verdict
     pub fn foretold(text: &str, phase: &str) -> String {
-        let begin = format!("# audited for {phase}, what comes out will say: ");
+        let begin = format!("# audit of the result for {phase}: ");
         let line = text.lines().find_map(|line| line.strip_prefix(&begin));
         line.unwrap_or_else(|| panic!("nothing is foretold: {text}")).to_owned()
     }

@@ -1,4 +1,4 @@
-//! `cache`: what is kept of the layers that were read, and how it is emptied.
+//! `cache`: lists and empties the cache of layers.
 
 use crate::cli::shared_args::CacheFolderArgs;
 use crate::cli::terminal::{CommandError, write_result};
@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use image_linkage::escape;
 use image_store::{CacheContent, KEPT_BYTES, list_cache, prune_cache};
 
-/// Say what the cache of layers that were read holds, or empty it
+/// Show or empty the layer cache
 #[derive(Debug, Args)]
 pub struct CacheArgs {
     #[command(subcommand)]
@@ -17,11 +17,11 @@ pub struct CacheArgs {
 /// The actions on the cache.
 #[derive(Debug, Subcommand)]
 pub enum CacheAction {
-    /// Say where the cache is and how much it holds
+    /// Show where the cache is and how large it is
     Info(CacheFolderArgs),
-    /// Remove the indexes that were not used for longest, and what killed runs have left
+    /// Remove the least recently used indexes, and leftovers of killed runs
     Prune {
-        /// The mebibytes that may be left; every run that keeps something keeps to 1024
+        /// Shrink the cache to this size in MiB
         #[arg(long, value_name = "MIB", default_value_t = KEPT_BYTES >> 20, value_parser = parse_mebibytes)]
         max_mib: u64,
         #[command(flatten)]
@@ -37,7 +37,7 @@ fn parse_mebibytes(text: &str) -> Result<u64, String> {
 }
 
 impl CacheArgs {
-    /// Lists the cache, or removes what lies in it.
+    /// Lists the cache, or removes files from it.
     pub fn run(self) -> Result<RunExit, CommandError> {
         let (max_mib, folder) = match self.action {
             CacheAction::Info(folder) => (None, folder),
@@ -45,7 +45,7 @@ impl CacheArgs {
             CacheAction::Clear(folder) => (Some(0), folder),
         };
         let folder = folder.folder().ok_or(
-            "there is no folder for the cache: neither XDG_CACHE_HOME nor HOME is set; name one with --cache-dir",
+            "no cache directory: neither XDG_CACHE_HOME nor HOME is set; pass --cache-dir",
         )?;
         let shown = escape::escape_path(&folder);
         let Some(max_mib) = max_mib else {

@@ -44,7 +44,7 @@ pub(crate) fn choose_builder_stage(
         let (header, _) = facts
             .headers
             .first()
-            .ok_or_else(|| no_builder("the image to copy from has no headers of CUPTI"))?;
+            .ok_or_else(|| no_builder("the image to copy from has no CUPTI headers"))?;
         let plain = &facts.plain.as_is;
         // The stage asks its own loader for the soname, and a build that fails there is better not begun.
         if !plain.resolution.loads() {
@@ -64,13 +64,13 @@ pub(crate) fn choose_builder_stage(
     let release = choose_release(target, own, asked);
     let release = release
         .map(|target| target.release)
-        .ok_or_else(|| no_builder("nothing says which CUDA it is for; --cuda names it"))?;
+        .ok_or_else(|| no_builder("the image does not show its CUDA version; pass --cuda"))?;
     let from = devel_image_name(target, &system, release.cuda);
     // The devel image is not read; the stage tests for either.
     let folders = ["include", "extras/CUPTI/include"];
     Ok(BuilderStage {
         from: from
-            .ok_or_else(|| no_builder("which devel image of NVIDIA's belongs to it is not known; --from names one"))?,
+            .ok_or_else(|| no_builder("no matching devel image of NVIDIA is known; pass one with --from"))?,
         headers: folders
             .iter()
             .map(|folder| format!("/usr/local/cuda/{folder}/cupti.h"))

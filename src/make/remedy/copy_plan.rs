@@ -246,7 +246,7 @@ fn links(files: &[CopiedFile], soname: &ByteString, target: &ImageFacts, search:
         .map(|file| CreatedLink {
             at: folder.join(&file.name),
             to: file.to.name().into(),
-            because: "the soname, by which programs ask for it".to_owned(),
+            because: "the soname, which programs ask for".to_owned(),
         })
         .collect();
     let stem = target.library.stem.as_bytes();

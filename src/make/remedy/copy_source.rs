@@ -30,9 +30,9 @@ pub(super) fn choose_source_copy<'s>(
         return Err(RemedyError::NoCopy {
             from: from(),
             but: match source.status.as_is {
-                CuptiStatus::HeadersOnly if source.headers.is_empty() => ", only links to none",
+                CuptiStatus::HeadersOnly if source.headers.is_empty() => ", only links that lead nowhere",
                 CuptiStatus::HeadersOnly => ", only its headers",
-                CuptiStatus::Unloadable => ", only files that are no libraries",
+                CuptiStatus::Unloadable => ", only files that are not libraries",
                 _ => "",
             },
         });

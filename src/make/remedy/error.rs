@@ -14,14 +14,14 @@ pub(crate) enum RemedyError {
     /// Nothing in the image asks for CUPTI, and the phase needs none.
     #[error("{phase} needs no CUPTI in {image}: nothing in it asks for libcupti")]
     NothingNeeded { image: String, phase: String },
-    #[error("{from} holds no libcupti to copy{but}")]
+    #[error("{from} contains no libcupti to copy{but}")]
     NoCopy {
         from: String,
         /// What it holds instead, with a comma before it; empty for nothing.
         but: &'static str,
     },
     /// The source holds libcupti, but none that the image can use.
-    #[error("no libcupti in {from} fits {image}, which wants {wants}: {has}")]
+    #[error("no libcupti in {from} fits {image}, which needs {wants}: {has}")]
     NoMatch {
         from: String,
         image: String,
@@ -29,14 +29,14 @@ pub(crate) enum RemedyError {
         has: String,
     },
     /// The source lacks a library beside libcupti.
-    #[error("{from} holds libcupti but no {library}: {because}")]
+    #[error("{from} contains libcupti but no {library}: {because}")]
     NoCompanion {
         from: String,
         library: String,
         because: String,
     },
     /// The image's C library is too old for a file.
-    #[error("{file} needs {needs}, and {image} has glibc {has}")]
+    #[error("{file} needs {needs}, but {image} has glibc {has}")]
     OldGlibc {
         image: String,
         file: String,
@@ -45,7 +45,7 @@ pub(crate) enum RemedyError {
         /// The version of the image.
         has: String,
     },
-    #[error("CUPTI cannot be brought into {image}{}: {}", by(via.as_deref()), each_once(whys))]
+    #[error("CUPTI cannot be added to {image}{}: {}", by(via.as_deref()), each_once(whys))]
     NoWay {
         image: String,
         /// The way that was asked for, as the command line names it; `None` for any.
@@ -53,7 +53,7 @@ pub(crate) enum RemedyError {
         whys: Vec<MethodObstacle>,
     },
     /// Something that works would no longer work.
-    #[error("nothing is written for {image}: {why}")]
+    #[error("no Dockerfile is written for {image}: {why}")]
     BreaksImage { image: String, why: String },
     /// A name that a Dockerfile cannot hold.
     #[error("{what} cannot be written into a Dockerfile: {name}")]
@@ -63,7 +63,7 @@ pub(crate) enum RemedyError {
         name: String,
     },
     /// There is no stage that could compile.
-    #[error("there is no builder for {image}: {why}")]
+    #[error("no builder stage can be written for {image}: {why}")]
     NoBuilder { image: String, why: &'static str },
 }
 
@@ -91,7 +91,7 @@ impl From<String> for MethodObstacle {
 }
 
 fn by(via: Option<&str>) -> String {
-    via.map_or_else(String::new, |via| format!(" by {via}"))
+    via.map_or_else(String::new, |via| format!(" with {via}"))
 }
 
 /// The obstacles in one line. Several ways may fail for one reason, such as that there is no shell.

@@ -30,7 +30,7 @@ pub(crate) fn find_in_place(
     means: CacheUpdate,
 ) -> Result<CopyPlan, MethodObstacle> {
     if target.own_copies().next().is_none() {
-        return Err("the image holds no libcupti".into());
+        return Err("the image contains no libcupti".into());
     }
     // The image is asked as its own source: where its copy would be refused, it does not serve in place either.
     let mut copy_plan = plan_copy(target, phase, target, means)?;
@@ -40,7 +40,7 @@ pub(crate) fn find_in_place(
     if let Some(copy) = copy.filter(|copy| !copy.by_path.as_is.loads()) {
         let failure = crate::facts::unresolved_objects(&copy.by_path.as_is).next();
         let words = failure.map(|failure| failure.message.as_str());
-        return Err(format!("the copy there cannot be loaded: {}", words.unwrap_or_default()).into());
+        return Err(format!("its copy cannot be loaded: {}", words.unwrap_or_default()).into());
     }
     lead_to_files(target, &mut copy_plan);
     Ok(copy_plan)
@@ -62,7 +62,7 @@ pub(super) fn refresh(question: &InstallContext<'_>) -> Result<InstallMethod, Me
 
 /// Puts the files' own folder on the search path, or links to them where it cannot be named or lacks a name.
 fn lead_to_files(target: &ImageFacts, copy_plan: &mut CopyPlan) {
-    let because = "the image holds it, and no search path leads to it";
+    let because = "the image contains it, but no search path leads to it";
     let is_named = copy_plan.search.by != FolderDiscovery::Default;
     let soname = &copy_plan.soname;
     let bare = copy_plan.links.drain(..).find(|link| link.to == *soname);
@@ -79,7 +79,7 @@ fn lead_to_files(target: &ImageFacts, copy_plan: &mut CopyPlan) {
             file.to.clone()
         },
         to: file.from.absolute().into(),
-        because: format!("{because}; other libraries beside it are not to be found by everybody"),
+        because: format!("{because}; links keep the other libraries beside it off the search path"),
     };
     copy_plan.links = copy_plan.files.iter().map(link).chain(bare).collect();
 }
@@ -132,7 +132,7 @@ fn is_shared(target: &ImageFacts, copy_plan: &CopyPlan) -> bool {
 
 pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     let source = question.request.source;
-    let CopySource { name: from, facts } = source.ok_or("no image to copy from was named with --from")?;
+    let CopySource { name: from, facts } = source.ok_or("no image to copy from (--from)")?;
     let mut copy_plan = plan_copy(
         facts,
         question.request.phase,
@@ -149,7 +149,7 @@ pub(super) fn copy(question: &InstallContext<'_>) -> Result<InstallMethod, Metho
         && has != asked
     {
         let (has, asked) = (format!("{}.{}", has.0, has.1), format!("{}.{}", asked.0, asked.1));
-        return Err(format!("{from} has CUPTI of CUDA {has}, and {asked} was asked for").into());
+        return Err(format!("{from} has CUPTI of CUDA {has}, but you asked for {asked}").into());
     }
     Ok(InstallMethod::Copy {
         from: from.to_owned(),
@@ -169,7 +169,7 @@ fn require_no_links(target: &ImageFacts, system: &ImageSystem, copy_plan: &CopyP
     let mut places = copy_plan.files.iter().map(|file| &file.to);
     match places.find(is_link) {
         Some(link) => Err(format!(
-            "{link} is a link, and the image has {} to remove it with: cupti-audit slim replaces it",
+            "{link} is a link, and the image has {} to remove it; cupti-audit slim can replace it",
             system.lacks
         )
         .into()),
@@ -193,11 +193,11 @@ pub(super) fn devel_image_name(target: &ImageFacts, system: &ImageSystem, cuda: 
 
 pub(super) fn devel(question: &InstallContext<'_>) -> Result<InstallMethod, MethodObstacle> {
     if question.request.source.is_some() {
-        return Err("--from names the image to copy from".into());
+        return Err("pass the image to copy from with --from".into());
     }
     let release = question.release()?;
     let from = devel_image_name(question.request.target, &question.system, release.cuda);
-    let which = "which devel image of NVIDIA's belongs to the image is not known; --from names one";
+    let which = "no matching devel image of NVIDIA is known; pass one with --from";
     let from = from.ok_or(which)?;
     let folder = question.toolkit_folder(release.cuda);
     Ok(unread_copy(question, from, release, &folder))

@@ -73,12 +73,12 @@ impl<'a> InstallContext<'a> {
     }
 
     pub(super) fn release(&self) -> Result<&LibraryRelease, MethodObstacle> {
-        let nothing = "nothing in the image says which CUDA it is for; --cuda names it";
+        let nothing = "the image does not show its CUDA version; pass --cuda";
         let release = &self.release.as_ref().ok_or(nothing)?.release;
         let (major, minor) = release.cuda;
         // Drivers of branch 565 say 12.7, which was no release: no package is of it.
         if self.request.target.library.is_cuda && !self.request.target.tables.was_released(release.cuda) {
-            return Err(format!("there was no CUDA {major}.{minor}").into());
+            return Err(format!("CUDA {major}.{minor} does not exist").into());
         }
         Ok(release)
     }
@@ -105,7 +105,7 @@ impl<'a> InstallContext<'a> {
         match written.find_map(|folder| volume_over(self.request.target, folder)) {
             None => Ok(()),
             Some(volume) => {
-                Err(format!("the image has {volume} as a volume, and a build may lose what it writes there").into())
+                Err(format!("{volume} is a volume of the image, and a build may lose files there").into())
             }
         }
     }
@@ -115,7 +115,7 @@ impl<'a> InstallContext<'a> {
             return Ok(());
         }
         Err(format!(
-            "the image has {}, without which nothing can be installed",
+            "the image has {}, so nothing can be installed",
             self.system.lacks
         )
         .into())

@@ -51,19 +51,19 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
     let default = |because: &str| InstallFolder {
         folder: default_folder(rootfs, linker),
         by: FolderDiscovery::Default,
-        because: format!("{because}, and the loader looks here by itself"),
+        because: format!("{because}; the loader searches here by default"),
     };
     // RUN takes a shell, and without ldconfig no cache would ever name the folder.
     let lacks = missing_tools(rootfs);
     if builds && !(has_program(rootfs, "ldconfig") && lacks.is_empty()) {
         return match &*lacks {
-            "" | "no shell" => default("the image has no ldconfig that could be run"),
-            lacks => default(&format!("the image has {lacks}, and a build runs no ldconfig")),
+            "" | "no shell" => default("the image has no ldconfig to run"),
+            lacks => default(&format!("the image has {lacks}, so a build cannot run ldconfig")),
         };
     }
     // What a RUN writes into a volume is gone behind it (Dockerfile reference, "Notes about specifying volumes").
     if builds && volume_over(target, "etc/ld.so.cache").is_some() {
-        return default("the image has /etc as a volume, and a build may lose what it writes there");
+        return default("/etc is a volume of the image, and a build may lose files there");
     }
     let places = &target.library.install;
     let reads = LdSoConf::read(rootfs);
@@ -78,7 +78,7 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
         .find(can_be)
         .map(|folder| RootPath::from(&**folder))
     else {
-        return default("the image has volumes or files in the place of every folder that could be named");
+        return default("volumes or files of the image are in the way of every possible directory");
     };
     let line = [&folder.absolute(), &b"\n"[..]].concat();
     let is_free = |file: &&str| {
@@ -95,13 +95,13 @@ pub(super) fn choose_install_folder(target: &ImageFacts, linker: &DynamicLoader,
         .find(is_free)
         .unwrap_or(MAIN_CONF);
     if !is_in_folder(rootfs, file) {
-        return default("the image has no /etc that a file could be written into");
+        return default("the image has no /etc for the file");
     }
     InstallFolder {
         folder,
         by: FolderDiscovery::Conf(RootPath::from(file)),
-        because: "ldconfig finds it for every process and also when the container runtime makes the cache anew, which \
-                  LD_LIBRARY_PATH in somebody's environment does not"
+        because: "every process finds it through ldconfig, even after the container runtime rebuilds the cache; \
+                  LD_LIBRARY_PATH works only in one environment"
             .to_owned(),
     }
 }

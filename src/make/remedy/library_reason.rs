@@ -51,7 +51,7 @@ impl Display for LibraryReasons {
             match reason {
                 LibraryReason::Api(name) => apis.push(name),
                 LibraryReason::LinkedBy(program) => others.push(format!("{program} links it")),
-                LibraryReason::GpuOf(program) => others.push(format!("{program} uses no GPU without it")),
+                LibraryReason::GpuOf(program) => others.push(format!("{program} does not use the GPU without it")),
                 LibraryReason::NeededBy(file) => {
                     others.push(format!("{} needs it", escape::escape_bytes(file)));
                 }

@@ -18,7 +18,7 @@ pub(super) fn pip_of_consumer(question: &InstallContext<'_>) -> Result<InstallMe
         return Err("no Python environment of the image asks for CUPTI".into());
     }
     let python = sites.find_map(|site| image_system::find_pip_target(question.request.target, &site));
-    let without = "the Python environment that asks for CUPTI has no pip, and the image no uv";
+    let without = "the Python environment that asks for CUPTI has no pip, and the image has no uv";
     pip_into(question, &python.ok_or(without)?)
 }
 
@@ -63,7 +63,7 @@ pub(super) fn own(question: &InstallContext<'_>) -> Result<InstallMethod, Method
     let library = question.request.target.library;
     let packages = &question.request.target.tables.packages;
     let own = packages.distro_package(&system.id, &system.version);
-    let own = own.ok_or_else(|| format!("no package of {} {} is known to hold CUPTI", system.id, system.version))?;
+    let own = own.ok_or_else(|| format!("no package of {} {} is known to contain CUPTI", system.id, system.version))?;
     let cuda = parse_cuda_version(&own.cuda);
     // Where nothing says which release is wanted, that of the distribution will do.
     if let Some(release) = question
@@ -73,7 +73,7 @@ pub(super) fn own(question: &InstallContext<'_>) -> Result<InstallMethod, Method
     {
         let (major, minor) = release.release.cuda;
         let (name, has, because) = (&own.package, &own.cuda, &release.because);
-        return Err(format!("{name} is of CUDA {has}, and {major}.{minor} is wanted: {because}").into());
+        return Err(format!("{name} is for CUDA {has}, but {major}.{minor} is needed: {because}").into());
     }
     let soname = library.soname_of(&own.cuda).unwrap_or_default();
     Ok(InstallMethod::Package(PackageInstall {
@@ -124,7 +124,7 @@ fn package(question: &InstallContext<'_>, manager: SystemInstaller) -> Result<In
     let of_toolkit = question.release.as_ref().is_some_and(|it| it.is_toolkit);
     let library = question.request.target.library;
     let name = library.package.as_deref();
-    let name = name.ok_or_else(|| format!("no package of {} is known", library.name))?;
+    let name = name.ok_or_else(|| format!("no package with {} is known", library.name))?;
     // A version that the repository does not have fails the build; it has that of the toolkit's other packages.
     let exact = release.exact.as_ref().filter(|_| of_toolkit);
     let any = || format!("{major}.{minor}.*");
@@ -171,7 +171,7 @@ fn repository(question: &InstallContext<'_>) -> Result<Option<RepositorySetup>, 
     let (id, version) = (&system.id, &system.version);
     let packages = &question.request.target.tables.packages;
     let known = packages.nvidia_repository(id, version);
-    let known = known.ok_or_else(|| format!("no repository of NVIDIA's is known for {id} {version}"))?;
+    let known = known.ok_or_else(|| format!("no NVIDIA repository is known for {id} {version}"))?;
     let url = packages.url.replace("{repository}", &known.repository);
     Ok(Some(RepositorySetup::Repository {
         url: url.replace("{machine}", question.nvidia_machine()),
@@ -197,12 +197,12 @@ pub(super) fn conda(question: &InstallContext<'_>) -> Result<InstallMethod, Meth
     let environment = found.ok_or("the image has no conda")?;
     question.require_shell()?;
     let package = question.request.target.library.conda.as_ref();
-    let package = package.ok_or("no package of conda is known to hold it")?;
+    let package = package.ok_or("no conda package is known to contain it")?;
     let release = question.release()?;
     let (major, minor) = release.cuda;
     let name = &package.name;
     if major < package.from_major {
-        return Err(format!("conda-forge has no {name} of CUDA {major}.{minor}").into());
+        return Err(format!("conda-forge has no {name} for CUDA {major}.{minor}").into());
     }
     let needs = question.needs(release.cuda);
     let more = needs

@@ -60,14 +60,14 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
     };
     if !recipe.system.shell && !drop.is_empty() {
         recipe.leaves.push(format!(
-            "the files that may go: the image has {} to remove them with, and cupti-audit slim needs nothing of it",
+            "unneeded files: the image has {} to remove them; cupti-audit slim needs none",
             recipe.system.lacks
         ));
     }
     let in_volumes = drop.iter().filter(|item| is_in_volume(target, item)).count();
     if recipe.system.shell && in_volumes > 0 {
         recipe.leaves.push(format!(
-            "{in_volumes} of the files that may go: they lie in a volume of the image, where a build may not remove them"
+            "{in_volumes} unneeded files: they are in a volume of the image, where a build cannot remove them"
         ));
     }
     let left = plan
@@ -75,7 +75,7 @@ pub(crate) fn make_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRecipe, Re
         .saturating_sub(drop.iter().map(|item| item.bytes).sum());
     if !phase.dead_weight.removes.is_empty() && left > 0 {
         recipe.leaves.push(format!(
-            "{} of files that this phase does not need, such as compilers and stubs: --drop removes them, too",
+            "{} of files that this phase does not need, such as compilers and stubs: --drop removes them",
             format_size(left)
         ));
     }
@@ -97,7 +97,7 @@ fn blank_recipe(question: &InstallContext<'_>, drop: &[PlanItem]) -> Result<Phas
         clears: Vec::new(),
         adds: None,
         search: choose_install_folder(target, question.linker, CacheUpdate::Build),
-        search_setup: SearchPathSetup::nothing("nothing is brought"),
+        search_setup: SearchPathSetup::nothing("nothing is added"),
         library_path: None,
         path_links: Vec::new(),
         removal: plan_removal(target, drop).filter(|_| system.shell),
@@ -169,7 +169,7 @@ fn bring_in(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Result<PhaseR
         let foretold = &recipe.foretold;
         if foretold.verdict == Verdict::Fail && is_uncured(question.request, &foretold.because) {
             let because = foretold.because.join(", ");
-            return Err(format!("what it makes would not pass its own audit: {because}").into());
+            return Err(format!("the result would not pass its own audit: {because}").into());
         }
         Ok(recipe)
     })?;
@@ -186,7 +186,7 @@ fn without_search_path(
         return Ok(None);
     };
     let recipe = PhaseRecipe {
-        search_setup: SearchPathSetup::nothing(format!("the search path of what asks for it leads to {folder}")),
+        search_setup: SearchPathSetup::nothing(format!("the program's own search path leads to {folder}")),
         ..recipe.clone()
     };
     let recipe = finish(question, recipe)?;
@@ -267,7 +267,7 @@ fn require_system_libraries(target: &ImageFacts, way: &InstallMethod) -> Result<
     let mut needed = target.library.needed.iter();
     let lacking = needed.find(|name| !brought.contains(&name.as_bytes()) && !has_library(target, name.as_bytes()));
     lacking.map_or(Ok(()), |name| {
-        Err(format!("libcupti needs {name}, which the image lacks: --from an image that has both brings both").into())
+        Err(format!("libcupti needs {name}, which the image lacks: pass an image that has both with --from").into())
     })
 }
 

@@ -96,7 +96,7 @@ fn leave_unwritable(groups: &mut Vec<RemovalGroup>) -> usize {
 }
 
 /// Said where a folder goes for several reasons, of which the first is told.
-const BESIDE: &str = "; with what may go beside it";
+const BESIDE: &str = "; with unneeded files beside it";
 
 /// The groups with each path in one of them: a folder that goes as a whole may hold files of several kinds.
 fn name_once(groups: impl Iterator<Item = RemovalGroup>) -> Vec<RemovalGroup> {

@@ -69,7 +69,7 @@ pub(super) fn set_up_search_path(
         conf: conf.clone(),
         folder: folder.clone(),
         links,
-        because: "other libraries lie there too, and are not to be found by everybody".to_owned(),
+        because: "other libraries are there too, and stay off the search path".to_owned(),
     };
     let link_to = |files: &RootPath| {
         let names = names_to_check(question.request.target.library, way, needs);
@@ -82,7 +82,7 @@ pub(super) fn set_up_search_path(
     };
     match way {
         InstallMethod::Package(package) => match &package.folder {
-            None => SearchPathSetup::nothing("the package puts its files where the loader looks by itself"),
+            None => SearchPathSetup::nothing("the package puts its files where the loader searches by default"),
             Some(folder) => SearchPathSetup::Listed {
                 conf: conf.clone(),
                 folder: folder.clone(),
@@ -135,8 +135,8 @@ pub(crate) fn changed_library_path(
     let has_empty = !is_meant && !value.is_empty() && value.split([':', ';']).any(str::is_empty);
     let in_front = folder.filter(|_| is_hidden(target, cleared)).map(ToString::to_string);
     let because = match (&in_front, has_empty) {
-        (Some(_), _) => "what lies on it would be found before what was brought",
-        (None, true) => "an empty element stands for the working directory",
+        (Some(_), _) => "otherwise the loader finds other files on it first",
+        (None, true) => "an empty element means the working directory",
         (None, false) => return None,
     };
     // It may stand on the path already, behind what hides it.

@@ -43,7 +43,7 @@ pub(crate) fn choose_release(
         because,
     };
     if let Some(cuda) = asked {
-        return Some(by_version(cuda, "it was asked for".to_owned()));
+        return Some(by_version(cuda, "you asked for it".to_owned()));
     }
     // The surest first: what pip insists on, what lies there, what a soname leaves open.
     let of_conda = || {
@@ -87,7 +87,7 @@ pub(super) fn choose_wheel<'t>(
     let (library, tables, platform) = (target.library, target.tables, release_platform(linker));
     let (major, minor) = release.cuda;
     let wheel = library.wheels.install.iter().find(|wheel| wheel.major == major);
-    let wheel = wheel.ok_or_else(|| format!("there is no wheel of {} for CUDA {major}", library.name))?;
+    let wheel = wheel.ok_or_else(|| format!("no wheel of {} exists for CUDA {major}", library.name))?;
     let version = tables
         .wheels
         .version_of(&wheel.name, release, platform, &tables.releases);
@@ -139,7 +139,7 @@ fn traced_cuda(target: &ImageFacts, wanted: &WantedCupti) -> Option<(CudaVersion
         let version = parts.find_map(|part| part.strip_prefix("cuda-"))?;
         Some((
             parse_cuda_version(version)?,
-            format!("{file} lies in the toolkit of {version}"),
+            format!("{file} is in the toolkit of {version}"),
         ))
     });
     let mut all = copies.chain(links).chain(headers).chain(folders);
@@ -208,7 +208,7 @@ fn release_of_pin<'t>(
         release: target.library.release(parse_cuda_version(&exact)?, Some(exact)),
         is_toolkit: false,
         is_guess: false,
-        because: format!("{} {} asks for it", dist.name, dist.version),
+        because: format!("{} {} requires it", dist.name, dist.version),
     };
     Some((&dist.site, release))
 }
@@ -228,7 +228,7 @@ fn of_runtime(
         .filter(|version| known.contains(&version.as_str()));
     let exact = same.cloned().or_else(|| of(cuda));
     let because = runtime.map_or_else(
-        || "CUDA_VERSION of the image says so".to_owned(),
+        || "the image sets CUDA_VERSION to it".to_owned(),
         |runtime| format!("the CUDA runtime in the image is {}", runtime.version),
     );
     Some(TargetRelease {
@@ -245,7 +245,7 @@ fn of_soname(target: &ImageFacts, wanted: &WantedCupti, known: &[&str]) -> Optio
     let by = wanted.by.as_deref().unwrap_or("the image");
     Some(TargetRelease {
         because: format!(
-            "{by} asks for {} and nothing says the minor version: it is the newest that is known",
+            "{by} asks for {} without a minor version, and this is the newest known",
             release.soname
         ),
         release,

@@ -25,7 +25,7 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::{self, Rootfs};
 
 /// Why a name of CUPTI is deleted.
-pub(super) const MISLEADING: &str = "it is named as a CUPTI, and leads to another one or to none";
+pub(super) const MISLEADING: &str = "it has the name of a CUPTI, but leads to another one or to none";
 
 /// An image that is made anew, and what is done to it.
 pub(crate) struct SlimInput<'a> {

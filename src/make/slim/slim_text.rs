@@ -34,7 +34,7 @@ pub(crate) fn describe_decision(making: &SlimInput<'_>) -> String {
             item.layer + 1
         );
         for link in &item.links {
-            let _ = writeln!(out, "  - {link}: leads to it");
+            let _ = writeln!(out, "  - {link}: is a link to it");
         }
     }
     for path in &decision.clears {
@@ -48,13 +48,13 @@ pub(crate) fn describe_decision(making: &SlimInput<'_>) -> String {
         let links: Vec<String> = twins.links.iter().map(ToString::to_string).collect();
         let (file, bytes) = (&twins.file, twins.saved_bytes());
         let links = links.join(", ");
-        let _ = writeln!(out, "  ~ {links}: the bytes of {file}, stored once, {bytes} bytes less");
+        let _ = writeln!(out, "  ~ {links}: identical to {file}, stored once, {bytes} bytes less");
     }
     for (path, why) in &decision.stays {
         let _ = writeln!(out, "  = {path}: {why}");
     }
     if decision.is_nothing() {
-        let _ = writeln!(out, "  nothing is brought and nothing goes");
+        let _ = writeln!(out, "  nothing to add and nothing to remove");
     }
     out
 }
@@ -79,7 +79,7 @@ fn brings(out: &mut String, making: &SlimInput<'_>) {
         if let Some(from) = from.filter(|_| decision.path_links.is_empty()) {
             let _ = writeln!(
                 out,
-                "  it has what the phase demands of CUPTI: nothing is brought from {from}"
+                "  it has what the phase needs of CUPTI: nothing is added from {from}"
             );
         }
         return;
@@ -90,21 +90,21 @@ fn brings(out: &mut String, making: &SlimInput<'_>) {
         Some(from) => {
             let wants = find_wanted_cupti(making.facts).words();
             let why = if wants.is_empty() {
-                "nothing in the image says which it wants".to_owned()
+                "nothing in the image shows which release it needs".to_owned()
             } else {
-                format!("the image wants {wants}")
+                format!("the image needs {wants}")
             };
-            let _ = writeln!(out, "  brings {soname} of {release} from {from}: {why}");
+            let _ = writeln!(out, "  adds {soname} of {release} from {from}: {why}");
         }
         None => {
-            let _ = writeln!(out, "  brings no file: {soname} of {release} is in the image");
+            let _ = writeln!(out, "  adds no file: {soname} of {release} is in the image");
         }
     }
     if let Some(own) = &decision.own {
         let release = own.release.as_deref().unwrap_or("an unknown release");
         let _ = writeln!(
             out,
-            "  the image's own, of {release}, stays where no search path leads: without --cupti-from it is put on one"
+            "  the image's own copy, of {release}, stays off the search path; without --cupti-from it is added to it"
         );
     }
     for file in &copy_plan.files {
