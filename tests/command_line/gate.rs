@@ -304,7 +304,7 @@ fn a_suppressed_finding_is_shown_and_does_not_count_until_its_date() {
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(run("2027-06-30", &[]).stdout).unwrap();
     assert!(
-        text.contains("suppressed error[headers-only-cupti]: the CUPTI headers are in the image, libcupti.so is not\n  because built against, never run, until 2027-06-30\n"),
+        text.contains("suppressed error[headers-only-cupti]: the CUPTI headers are in the image, but libcupti.so is not\n  because built against, never run, until 2027-06-30\n"),
         "{text}"
     );
     assert!(text.contains("no findings, 1 suppressed"), "{text}");
@@ -320,7 +320,7 @@ fn a_suppressed_finding_is_shown_and_does_not_count_until_its_date() {
     );
     assert_eq!(
         report["findings"][1]["message"],
-        "the suppression of headers-only-cupti on line 2 of the config held until 2027-06-30"
+        "the suppression of headers-only-cupti on line 2 of the config was valid until 2027-06-30"
     );
     assert_eq!(over.status.code(), Some(1));
     // The clock does not get into a report.
@@ -387,17 +387,17 @@ fn an_accepted_assumption_that_the_image_has_not_is_a_finding_of_the_run() {
     assert_eq!(run("2027-06-30", &with_mpirun), (none.clone(), 1));
     assert_eq!(
         run("2027-07-01", &with_mpirun).0,
-        ["the config accepts the assumption launcher@/entrypoint.sh:4 on line 2 only until 2027-06-30"]
+        ["line 2 of the config accepts the assumption launcher@/entrypoint.sh:4 only until 2027-06-30"]
     );
     assert_eq!(
         run("2027-06-30", &[]).0,
-        ["the verdict rests on no assumption launcher@/entrypoint.sh:4, which is accepted on line 2 of the config"]
+        ["no assumption of the verdict has the id launcher@/entrypoint.sh:4, which is accepted on line 2 of the config"]
     );
     let option = ["--no-config", "--accept", "launcher@/entrypoint.sh:4"];
     assert_eq!(run("2027-06-30", &[&option[..], &with_mpirun].concat()), (none, 1));
     assert_eq!(
         run("2027-06-30", &option).0,
-        ["the verdict rests on no assumption launcher@/entrypoint.sh:4, which is accepted on the command line"]
+        ["no assumption of the verdict has the id launcher@/entrypoint.sh:4, which is accepted on the command line"]
     );
     // What objects lack rests on no assumption.
     assert_eq!(

@@ -232,7 +232,7 @@ fn is_a_tool_ready_only_where_its_program_starts_and_all_of_its_package_is_there
     let ncu = script().executable("opt/nvidia/nsight-compute/2024.1/target/x/ncu", program().build());
     for (layer, tool, expected, why) in [
         (with_rest(with_nsys(program())), "nsight-systems", "ready", "/nsys"),
-        (with_nsys(program()), "nsight-systems", "not-ready", "no nsys-launcher"),
+        (with_nsys(program()), "nsight-systems", "not-ready", "nsys-launcher is missing"),
         (
             with_rest(with_nsys(program().needed("libelf.so.1"))),
             "nsight-systems",
@@ -244,7 +244,7 @@ fn is_a_tool_ready_only_where_its_program_starts_and_all_of_its_package_is_there
             script(),
             "nsight-compute",
             "not-ready",
-            "the script ncu without the program",
+            "the script ncu is there, but not the program",
         ),
     ] {
         let report = report(&layer);
@@ -361,7 +361,7 @@ fn are_two_tools_that_keep_each_other_out_told_only_where_both_are_asked_for_and
     let both = [&["--tool", "tau"][..], &own].concat();
     assert_eq!(
         told(&there, &both, 0).as_deref(),
-        Some("one at a time in a process: Score-P; TAU")
+        Some("only one of these tools can record a process at a time: Score-P; TAU")
     );
     assert_eq!(told(&there, &own, 0), None);
     // LIKWID reads counters and subscribes to nothing.

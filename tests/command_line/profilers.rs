@@ -57,7 +57,7 @@ fn is_torch_profiler_ready_where_torch_gets_cupti_and_not_where_it_was_deleted()
     is(&broken, "cuda-events", "not-ready", words);
     is(&broken, "perfetto", "not-ready", "not ready: torch.profiler, GPU");
     let without = of_image("no-cupti", &[]);
-    is(&without, "torch-profiler", "not-applicable", "there is no PyTorch");
+    is(&without, "torch-profiler", "not-applicable", "the image has no PyTorch");
     is(&without, "perfetto", "not-applicable", "nothing in the image writes");
 }
 
@@ -90,7 +90,7 @@ fn is_tensorflow_s_profiler_ready_only_where_its_framework_library_finds_cupti()
     let words = "libcupti.so.12: cannot open shared object file";
     let pip = of_image("pip-tensorflow", &[]);
     is(&pip, "tensorflow-profiler", "not-ready", words);
-    is(&pip, "torch-profiler", "not-applicable", "there is no PyTorch");
+    is(&pip, "torch-profiler", "not-applicable", "the image has no PyTorch");
     let folder = "LD_LIBRARY_PATH=/opt/venv/lib/python3.11/site-packages/nvidia/cuda_cupti/lib";
     let helped = of_image("pip-tensorflow", &["-e", folder]);
     is(&helped, "tensorflow-profiler", "ready", "by LD_LIBRARY_PATH");
@@ -122,7 +122,7 @@ fn is_the_driver_of_a_toolkit_told_where_it_is_known_and_else_that_it_is_not() {
         (
             "13.5.0",
             "not known",
-            "came with no driver that is known; by minor-version compatibility 580",
+            "came with no known driver; by minor-version compatibility 580",
         ),
     ] {
         let image = sources.images(&sources.fixtures()["no-cupti"]).unwrap().remove(0);
@@ -247,6 +247,6 @@ fn an_unknown_tool_is_answered_with_the_nearest_names() {
     assert!(
         String::from_utf8(output.stderr)
             .unwrap()
-            .starts_with("error: there was no CUDA 12.7")
+            .starts_with("error: CUDA 12.7 does not exist")
     );
 }

@@ -428,8 +428,8 @@ fn what_an_environment_holds_cannot_reach_the_terminal() {
     assert_eq!(
         messages,
         [
-            r#"NVIDIA_DRIVER_CAPABILITIES is "\x1b[2Jvideo": libcuda.so.1 is not brought from the host"#,
-            r#"NVIDIA_DRIVER_CAPABILITIES is "\x1b[2Jvideo": libnvidia-ml.so.1 and nvidia-smi are not brought from the host"#,
+            r#"NVIDIA_DRIVER_CAPABILITIES is "\x1b[2Jvideo": libcuda.so.1 is not added from the host"#,
+            r#"NVIDIA_DRIVER_CAPABILITIES is "\x1b[2Jvideo": libnvidia-ml.so.1 and nvidia-smi are not added from the host"#,
             r#"LD_LIBRARY_PATH is "/opt/\x1b]0;title\x07:": its empty element makes the working directory a library path"#,
         ]
     );

@@ -555,7 +555,7 @@ fn an_archive_that_can_be_read_only_once_gives_the_same_image() {
     let saved = place.of("docker-archive", "saved.tar");
     let phase = ["--phase", "inference"];
     let said = must(&[&[&*fixture("devel")], &phase[..], &["-o", &saved]].concat());
-    assert!(said.contains("nothing is brought and nothing goes"), "{said}");
+    assert!(said.contains("nothing to add and nothing to remove"), "{said}");
     let tar = fs::read(place.path().join("saved.tar")).unwrap();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(&tar).unwrap();
@@ -619,7 +619,7 @@ fn a_wheel_that_is_none_or_holds_too_much_is_refused() {
     wheel(&file, b"no library");
     assert_eq!(
         said(),
-        "error: PLACE/x.whl holds no libcupti to copy, only files that are no libraries\n"
+        "error: PLACE/x.whl contains no libcupti to copy, only files that are not libraries\n"
     );
     assert_eq!(names(place.path()), ["x.whl"]);
 }
@@ -1571,7 +1571,7 @@ fn a_cupti_that_a_layer_above_deletes_goes_from_the_layer_below() {
     let from = on_debian(&place, &layers, |image| image);
     let to = place.of("oci", "out");
     let kept = must(&[&from, "--phase", "inference", "-o", &to]);
-    assert!(kept.contains("nothing is brought and nothing goes"), "{kept}");
+    assert!(kept.contains("nothing to add and nothing to remove"), "{kept}");
     let said = must(&[&from, "--phase", "inference", "--drop", "-o", &to, "--force"]);
     let why = "a layer above hides it, and its bytes are part of the image all the same";
     assert!(said.contains(why) && said.contains("- /opt/a/libcupti.so.12"), "{said}");
@@ -1607,8 +1607,8 @@ fn the_images_own_cupti_is_put_on_the_search_path_and_another_one_is_brought_whe
     let said = must(&[&image, "--phase", "training", "--cupti-from", &from, "-o", &to]);
     for line in [
         "brings libcupti.so.12 of an unknown release from",
-        "the image wants libcupti.so.12 of CUDA 12.4",
-        "the image's own, of 12.4, stays where no search path leads: without --cupti-from it is put on one",
+        "the image needs libcupti.so.12 of CUDA 12.4",
+        "the image's own copy, of 12.4, stays off the search path; without --cupti-from it is added to it",
     ] {
         assert!(said.contains(line), "{said}");
     }
@@ -1665,7 +1665,7 @@ fn what_misleads_beside_the_cupti_that_is_brought_is_made_good() {
             &to,
         ]);
         assert!(
-            said.contains("it is named as a CUPTI, and leads to another one or to none"),
+            said.contains("it has the name of a CUPTI, but leads to another one or to none"),
             "{said}"
         );
         assert!(!findings(&to).contains(&rule.to_owned()), "{said}");
@@ -1676,7 +1676,7 @@ fn what_misleads_beside_the_cupti_that_is_brought_is_made_good() {
     let to = place.of("oci", "path");
     let said = must(&[&from, "--phase", "inference", "-o", &to]);
     assert!(
-        said.contains("~ LD_LIBRARY_PATH=/a:/b: an empty element stands for the working directory"),
+        said.contains("~ LD_LIBRARY_PATH=/a:/b: an empty element means the working directory"),
         "{said}"
     );
     assert_eq!(
@@ -1688,7 +1688,7 @@ fn what_misleads_beside_the_cupti_that_is_brought_is_made_good() {
         set(image).config("WorkingDir", "/srv")
     });
     let said = must(&[&from, "--phase", "inference", "-o", &place.of("oci", "meant")]);
-    assert!(said.contains("nothing is brought and nothing goes"), "{said}");
+    assert!(said.contains("nothing to add and nothing to remove"), "{said}");
 }
 
 /// A folder may be a link to a place that is mounted later: what is written lies behind it, as COPY would put it.

@@ -168,7 +168,7 @@ fn choose(knowledge: &Knowledge, cuda: Option<&str>) -> Result<AdvisedRelease, S
     if !knowledge.tables.was_released(wanted) {
         let (major, minor) = wanted;
         return Err(format!(
-            "there was no CUDA {major}.{minor}; a driver that shows it runs the CUDA before"
+            "CUDA {major}.{minor} does not exist; a driver that shows it runs the CUDA release before it"
         ));
     }
     let mut not_newer = versions.iter().filter(|version| of(version) <= Some(wanted));

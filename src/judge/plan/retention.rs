@@ -151,7 +151,7 @@ fn idle(facts: &ImageFacts, users: Option<&BTreeSet<&str>>, file: &DeadWeightFil
         return "nothing in the image is known to need it".to_owned();
     }
     let apis = apis.join(", ");
-    format!("of use to CUPTI's {apis} alone, and nothing else in the image is known to need it")
+    format!("only CUPTI's {apis} uses it, and nothing else in the image is known to need it")
 }
 
 /// Keeps what is led to by an object or a setting that stays.

@@ -123,7 +123,7 @@ fn the_users_errors_are_added_and_win_where_the_letters_are_equal() {
     let found = same.find(b"libb.so: cannot open shared object file");
     assert_eq!(
         found.map(|found| found.means.as_str()),
-        Some("The loader does not find a library. It is none of CUPTI's.")
+        Some("The loader does not find a library. The library does not belong to CUPTI.")
     );
 }
 

@@ -154,7 +154,7 @@ impl RuleCure {
     /// What the step does, as a sentence of which the program is the subject.
     pub fn words(self) -> &'static str {
         match self {
-            Self::InstallCupti => "cupti-audit dockerfile brings CUPTI in, or puts what is there on the search path",
+            Self::InstallCupti => "cupti-audit dockerfile adds CUPTI, or puts the existing copy on the search path",
             Self::CleanLibraryPath => "cupti-audit dockerfile writes LD_LIBRARY_PATH without empty elements",
         }
     }
