@@ -391,7 +391,9 @@ fn an_accepted_assumption_that_the_image_has_not_is_a_finding_of_the_run() {
     );
     assert_eq!(
         run("2027-06-30", &[]).0,
-        ["no assumption of the verdict has the id launcher@/entrypoint.sh:4, which is accepted on line 2 of the config"]
+        [
+            "no assumption of the verdict has the id launcher@/entrypoint.sh:4, which is accepted on line 2 of the config"
+        ]
     );
     let option = ["--no-config", "--accept", "launcher@/entrypoint.sh:4"];
     assert_eq!(run("2027-06-30", &[&option[..], &with_mpirun].concat()), (none, 1));

@@ -232,7 +232,12 @@ fn is_a_tool_ready_only_where_its_program_starts_and_all_of_its_package_is_there
     let ncu = script().executable("opt/nvidia/nsight-compute/2024.1/target/x/ncu", program().build());
     for (layer, tool, expected, why) in [
         (with_rest(with_nsys(program())), "nsight-systems", "ready", "/nsys"),
-        (with_nsys(program()), "nsight-systems", "not-ready", "nsys-launcher is missing"),
+        (
+            with_nsys(program()),
+            "nsight-systems",
+            "not-ready",
+            "nsys-launcher is missing",
+        ),
         (
             with_rest(with_nsys(program().needed("libelf.so.1"))),
             "nsight-systems",

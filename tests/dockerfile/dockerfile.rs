@@ -318,10 +318,7 @@ fn for_inference_what_nothing_needs_is_left_behind() {
     // A RUN cannot know which of its lines were true before: Debian's small images name files that were never unpacked.
     let list = system().file("var/lib/dpkg/info/x.list", "/.\n");
     let text = written(&fixture("torch-with-triton", &list, &[]), &["--phase", "inference"]);
-    assert!(
-        text.contains("\n# dpkg's lists may still name these files;"),
-        "{text}"
-    );
+    assert!(text.contains("\n# dpkg's lists may still name these files;"), "{text}");
 }
 
 #[test]

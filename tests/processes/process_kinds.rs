@@ -154,7 +154,7 @@ fn a_program_that_lacks_something_else_does_not_start_whether_it_links_or_opens_
     for (interpreter, says) in [
         ("lib64/ld-linux-x86-64.so.2", None),
         ("", Some("exec format error: its interpreter  (an empty name) is none")),
-        ("/bin", Some("Permission denied: its interpreter /bin is no file")),
+        ("/bin", Some("Permission denied: its interpreter /bin is not a file")),
         (
             "/etc/text",
             Some("Input/output error: its interpreter /etc/text is too short"),

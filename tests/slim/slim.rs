@@ -1314,7 +1314,7 @@ fn copies_of_one_library_are_stored_once_and_lists_name_no_file_that_is_gone() {
     let output = slim(&[&*from, "--phase", "profiling", "--drop", "-o", &to]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let saved = format!(
-        "  ~ /{lib}/libcupti.so.12, /{lib}/libcupti.so.2025.1.1: the bytes of /{lib}/libcupti.so, stored once, {} bytes less",
+        "  ~ /{lib}/libcupti.so.12, /{lib}/libcupti.so.2025.1.1: identical to /{lib}/libcupti.so, stored once, {} bytes less",
         2 * cupti.len()
     );
     assert!(
@@ -1606,7 +1606,7 @@ fn the_images_own_cupti_is_put_on_the_search_path_and_another_one_is_brought_whe
     let (to, from) = (place.of("oci", "other"), folder.display().to_string());
     let said = must(&[&image, "--phase", "training", "--cupti-from", &from, "-o", &to]);
     for line in [
-        "brings libcupti.so.12 of an unknown release from",
+        "adds libcupti.so.12 of an unknown release from",
         "the image needs libcupti.so.12 of CUDA 12.4",
         "the image's own copy, of 12.4, stays off the search path; without --cupti-from it is added to it",
     ] {
@@ -1615,7 +1615,7 @@ fn the_images_own_cupti_is_put_on_the_search_path_and_another_one_is_brought_whe
     // The same files a second time would be dead weight.
     let to = place.of("oci", "same");
     let said = must(&[&image, "--phase", "training", "--cupti-from", &image, "-o", &to]);
-    assert!(said.contains("brings no file"), "{said}");
+    assert!(said.contains("adds no file"), "{said}");
     // Beside other libraries it is led to by links: the others are not to be found by everybody.
     let cupti = Elf::library("libcupti.so.12").needed("libc.so.6").build();
     let layer = Layer::new()

@@ -44,9 +44,9 @@ impl CacheArgs {
             CacheAction::Prune { max_mib, folder } => (Some(max_mib), folder),
             CacheAction::Clear(folder) => (Some(0), folder),
         };
-        let folder = folder.folder().ok_or(
-            "no cache directory: neither XDG_CACHE_HOME nor HOME is set; pass --cache-dir",
-        )?;
+        let folder = folder
+            .folder()
+            .ok_or("no cache directory: neither XDG_CACHE_HOME nor HOME is set; pass --cache-dir")?;
         let shown = escape::escape_path(&folder);
         let Some(max_mib) = max_mib else {
             let (found, most) = (content(list_cache(&folder)), KEPT_BYTES >> 20);

@@ -145,13 +145,13 @@ fn idle(facts: &ImageFacts, users: Option<&BTreeSet<&str>>, file: &DeadWeightFil
     let apis: Vec<&str> = facts.tables.apis.iter().filter(needs).map(|api| &*api.name).collect();
     if let Some(users) = users.filter(|users| !users.is_empty()) {
         let users: Vec<&str> = users.iter().copied().collect();
-        return format!("loaded by {} alone, and only to profile", users.join(", "));
+        return format!("loaded only by {}, and only to profile", users.join(", "));
     }
     if apis.is_empty() {
         return "nothing in the image is known to need it".to_owned();
     }
     let apis = apis.join(", ");
-    format!("only CUPTI's {apis} uses it, and nothing else in the image is known to need it")
+    format!("only for CUPTI's {apis}; nothing else in the image is known to need it")
 }
 
 /// Keeps what is led to by an object or a setting that stays.

@@ -69,8 +69,7 @@ pub(crate) fn choose_builder_stage(
     // The devel image is not read; the stage tests for either.
     let folders = ["include", "extras/CUPTI/include"];
     Ok(BuilderStage {
-        from: from
-            .ok_or_else(|| no_builder("no matching devel image of NVIDIA is known; pass one with --from"))?,
+        from: from.ok_or_else(|| no_builder("no matching devel image of NVIDIA is known; pass one with --from"))?,
         headers: folders
             .iter()
             .map(|folder| format!("/usr/local/cuda/{folder}/cupti.h"))

@@ -104,9 +104,7 @@ impl<'a> InstallContext<'a> {
         let mut written = ["usr", "etc", "var/lib"].iter();
         match written.find_map(|folder| volume_over(self.request.target, folder)) {
             None => Ok(()),
-            Some(volume) => {
-                Err(format!("{volume} is a volume of the image, and a build may lose files there").into())
-            }
+            Some(volume) => Err(format!("{volume} is a volume of the image, and a build may lose files there").into()),
         }
     }
 
@@ -114,11 +112,7 @@ impl<'a> InstallContext<'a> {
         if self.system.shell {
             return Ok(());
         }
-        Err(format!(
-            "the image has {}, so nothing can be installed",
-            self.system.lacks
-        )
-        .into())
+        Err(format!("the image has {}, so nothing can be installed", self.system.lacks).into())
     }
 
     pub(super) fn require_apt(&self) -> Result<(), MethodObstacle> {

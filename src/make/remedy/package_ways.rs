@@ -63,7 +63,12 @@ pub(super) fn own(question: &InstallContext<'_>) -> Result<InstallMethod, Method
     let library = question.request.target.library;
     let packages = &question.request.target.tables.packages;
     let own = packages.distro_package(&system.id, &system.version);
-    let own = own.ok_or_else(|| format!("no package of {} {} is known to contain CUPTI", system.id, system.version))?;
+    let own = own.ok_or_else(|| {
+        format!(
+            "no package of {} {} is known to contain CUPTI",
+            system.id, system.version
+        )
+    })?;
     let cuda = parse_cuda_version(&own.cuda);
     // Where nothing says which release is wanted, that of the distribution will do.
     if let Some(release) = question

@@ -23,10 +23,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .and_then(|row| row.minor_compatibility.as_deref())
         .unwrap_or_default();
     let known = row.and_then(|row| row.known_driver());
-    let toolkit_driver = known.map_or_else(
-        || "no known driver".to_owned(),
-        |driver| format!("driver {driver}"),
-    );
+    let toolkit_driver = known.map_or_else(|| "no known driver".to_owned(), |driver| format!("driver {driver}"));
     let required = cuda_runtime::required_cuda_version(config);
     let cupti = of_cupti(facts)
         .filter_map(|(version, path)| Some((cuda_runtime::parse_cuda_version(&version)?, path)))
