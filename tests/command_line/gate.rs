@@ -619,7 +619,7 @@ fn is_a_gpu_told_that_the_release_of_cupti_does_not_support() {
     assert_eq!(
         told(&["--gpu", "B200,h100"]),
         [format!(
-            "{path} is of CUDA 12.4; B200 (compute capability 10.0, Blackwell) needs CUDA 12.8 and newer"
+            "{path} is from CUDA 12.4, but B200 (compute capability 10.0, Blackwell) needs CUDA 12.8 and newer"
         )]
     );
     let image = image("pip-torch");

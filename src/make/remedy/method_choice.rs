@@ -25,7 +25,7 @@ struct MethodCandidate {
 }
 
 /// The way that only images with conda are asked about.
-const OF_CONDA: &str = "conda into the environment that asks";
+const OF_CONDA: &str = "conda into the program's environment";
 
 /// The ways, the cheapest first.
 const WAYS: [MethodCandidate; 11] = [
