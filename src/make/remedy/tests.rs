@@ -119,7 +119,7 @@ fn a_release_without_the_functions_of_a_program_is_passed_over() {
     assert_eq!(
         release("pip-torch"),
         (
-            "libcupti.so.12 of 12.4.127 (torch 2.5.1 asks for it)".to_owned(),
+            "libcupti.so.12 of 12.4.127 (torch 2.5.1 requires it)".to_owned(),
             Some("nvidia-cuda-cupti-cu12==12.4.127".to_owned())
         )
     );
