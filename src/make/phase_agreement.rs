@@ -99,7 +99,7 @@ impl Agreement {
             plan.unmet.is_empty() || !passes,
             "something is wanted in vain and the verdict is pass",
         );
-        let fails = audit.exit(FailOn::Severity(Severity::Error)) == RunExit::Findings;
+        let fails = audit.exit() == RunExit::Findings;
         self.expect(
             cell,
             fails == (plan.verdict == Verdict::Fail),

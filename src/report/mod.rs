@@ -117,7 +117,7 @@ pub(crate) fn report_writer(
 ) -> Box<dyn ReportWriter> {
     let Knowledge { rules, library, .. } = knowledge;
     match format {
-        ReportFormat::Json => Box::new(JsonReport::new(fail_on)),
+        ReportFormat::Json => Box::new(JsonReport),
         ReportFormat::Sarif => Box::new(SarifReport::new(rules, &library.name)),
         ReportFormat::Junit => Box::new(JunitReport::new(rules, fail_on)),
         ReportFormat::Markdown => Box::new(MarkdownReport),

@@ -233,7 +233,7 @@ impl AuditRun<'_> {
             };
             match self.auditor.audit(image, &[image], platform.as_ref(), place) {
                 Ok(audit) => {
-                    self.exit = self.exit.max(audit.exit(self.auditor.fail_on));
+                    self.exit = self.exit.max(audit.exit());
                     self.outputs.write(|report| Ok(report.audited(&audit)));
                 }
                 // The other platforms are audited all the same.
@@ -281,6 +281,7 @@ impl ImageAuditor<'_> {
         }
         ask_gpus(&mut audit, self.knowledge, &self.args.target.gpus);
         audit.is_strict = self.args.assumptions.strict;
+        audit.fail_on = self.fail_on;
         for name in names {
             self.gate.mark_findings(name, &mut audit.findings);
             self.gate.accept_assumptions(name, &mut audit.facts.assumptions);

@@ -184,10 +184,7 @@ impl<'a> SlimDestination<'a> {
         })?;
         // Nothing is put in place that was not audited from the bytes that were written.
         let after = audit_new_image(making, &made, read)?;
-        let mut text = String::new();
-        if let Some(plan) = after.plan(&making.plan.phase) {
-            text += &slim_text::describe_result(making, &made, &after, plan);
-        }
+        let mut text = slim_text::describe_result(making, &made, &after);
         let put = self.output.place_image(&made, written, &self.reach)?;
         text.extend(["  written: ", &escape::escape_bytes(put.as_bytes()), "\n"]);
         Ok(text)

@@ -247,7 +247,7 @@ impl ShareWorker<'_> {
                 entry.digest
             ));
         }
-        let report = JsonReport::new(self.auditor.fail_on).audited(&audit);
+        let report = JsonReport.audited(&audit);
         result_document(entry, report.trim_end())
     }
 }
