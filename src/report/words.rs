@@ -88,6 +88,11 @@ impl ReportTone {
     }
 }
 
+/// The verdict with its mark, as a line.
+pub(crate) fn verdict_line(audit: &AuditedImage) -> String {
+    format!("{} {}\n", ReportTone::of_image(audit).mark(), audit.verdict())
+}
+
 /// The image as the user named it.
 pub(super) fn image_name(facts: &ImageFacts) -> String {
     escape::escape_bytes(facts.image.reference.as_bytes())

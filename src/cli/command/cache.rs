@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use image_linkage::escape;
 use image_store::{CacheContent, KEPT_BYTES, list_cache, prune_cache};
 
-/// Say what the cache of layers that were read holds, or empty it
+/// Show or shrink the layer cache
 #[derive(Debug, Args)]
 pub struct CacheArgs {
     #[command(subcommand)]
@@ -17,17 +17,17 @@ pub struct CacheArgs {
 /// The actions on the cache.
 #[derive(Debug, Subcommand)]
 pub enum CacheAction {
-    /// Say where the cache is and how much it holds
+    /// Print where the cache is and how large it is
     Info(CacheFolderArgs),
-    /// Remove the indexes that were not used for longest, and what killed runs have left
+    /// Remove the least recently used entries, and files of killed runs
     Prune {
-        /// The mebibytes that may be left; every run that keeps something keeps to 1024
+        /// Shrink the cache to this size in MiB [default limit: 1024]
         #[arg(long, value_name = "MIB", default_value_t = KEPT_BYTES >> 20, value_parser = parse_mebibytes)]
         max_mib: u64,
         #[command(flatten)]
         folder: CacheFolderArgs,
     },
-    /// Remove all indexes
+    /// Remove all entries
     Clear(CacheFolderArgs),
 }
 
