@@ -27,7 +27,7 @@ const SCHEMA: &str = "cupti-audit/report/v1";
 /// The schema for an image that could not be audited. It only has a name.
 const UNREAD_SCHEMA: &str = "cupti-audit/unread/v1";
 
-/// One object per image, a line each.
+/// One JSON object per image, one per line.
 pub(crate) struct JsonReport;
 
 impl ReportWriter for JsonReport {
@@ -37,7 +37,7 @@ impl ReportWriter for JsonReport {
                 let findings = audit.findings.iter().map(finding).collect();
                 links_json(audit, links, &findings).to_string()
             }
-            // Its keys are texts, and memory takes all: there is no error to be had.
+            // All keys are strings and the output is in memory, so serialization cannot fail.
             None => serde_json::to_string(&ImageReport(audit)).unwrap_or_else(|error| error.to_string()),
         };
         report + "\n"
@@ -59,8 +59,8 @@ impl ReportWriter for JsonReport {
     }
 }
 
-/// The report on an image, whose lists become text item by item: all of them as values would take several times what the
-/// audit itself takes.
+/// The report of an image. Its lists are serialized item by item: as JSON values they would take several times the
+/// memory of the audit.
 struct ImageReport<'a>(&'a AuditedImage);
 
 impl Serialize for ImageReport<'_> {

@@ -48,6 +48,8 @@ Examples:
 pub struct VerifyArgs {
     #[command(flatten)]
     purpose: PurposeArgs,
+    #[command(flatten)]
+    target: GpuArgs,
     /// Start the command despite findings
     #[arg(long)]
     anyway: bool,

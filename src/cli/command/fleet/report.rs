@@ -30,12 +30,15 @@ pub struct FleetReportArgs {
     /// Where the results are
     #[arg(value_name = "DIR|URL")]
     out: String,
-    /// Worklist, to report images without a result
+    /// Worklist of the images to report on
     #[arg(long, value_name = "FILE")]
-    worklist: Option<String>,
-    /// Results of an earlier run, to report changes
-    #[arg(long, value_name = "DIR|URL")]
+    worklist: String,
+    /// Worklist of an earlier run, to report changes
+    #[arg(long, value_name = "FILE")]
     since: Option<String>,
+    /// Where the results of the earlier run are [default: the same]
+    #[arg(long, value_name = "DIR|URL", requires = "since")]
+    since_results: Option<String>,
     /// Format of the report
     #[arg(long, default_value = "text", value_parser = one_of(&FLEET_FORMATS))]
     format: ReportFormat,
