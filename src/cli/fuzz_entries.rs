@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::config::ConfigFile;
-use crate::judge::outcome::{AuditedImage, FailOn};
+use crate::judge::outcome::AuditedImage;
 use crate::knowledge::rule::Rule;
 use crate::make::quote::{comment_line, quote_env, require_literal, require_plain, require_writable};
 use crate::report::ReportWriter;
@@ -39,7 +39,7 @@ pub fn reports(audit: &AuditedImage, rules: &[Rule]) -> [String; 5] {
     };
     [
         TextReport::new(layout).audited(audit),
-        JsonReport::new(FailOn::Never).audited(audit),
+        JsonReport.audited(audit),
         MarkdownReport.audited(audit),
         GitHubAnnotations.audited(audit),
         HtmlReport::new(rules, "CUPTI").audited(audit),

@@ -16,13 +16,16 @@ mod terminal;
 mod word_order;
 
 use command::Cli;
-use terminal::{CommandError, refuse_arguments, write_result};
+use terminal::{CommandError, refuse_arguments, report_error, write_result};
 
 use crate::judge::outcome::RunExit;
 use crate::knowledge::Knowledge;
 use anstream::ColorChoice;
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, CommandFactory as _, FromArgMatches as _};
+use clap::{Arg, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
+use image_linkage::escape;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 
 /// The commands that -h leaves to --help.
 const RARE_COMMANDS: [&str; 9] = [
@@ -57,6 +60,10 @@ fn parse_command_line() -> Cli {
         }
     };
     let given: Vec<_> = std::env::args_os().collect();
+    if let Some(error) = mistyped_variable(&Cli::command(), std::env::vars_os().map(|(name, _)| name)) {
+        report_error(&error);
+        std::process::exit(RunExit::Open as i32);
+    }
     // The names of the variables would make -h twice as long; --help has them.
     let brief = given.iter().any(|argument| argument == "-h") || given.len() == 1;
     let is_long_version = given.iter().any(|argument| argument == "--version");
@@ -92,9 +99,34 @@ fn parse_command_line() -> Cli {
         })
 }
 
+/// An error for a variable whose name is a letter or two beside that of an option: it would be ignored.
+fn mistyped_variable(command: &Command, mut given: impl Iterator<Item = OsString>) -> Option<String> {
+    let mut known = BTreeSet::new();
+    collect_variables(command, &mut known);
+    given.find_map(|name| {
+        let name = name.to_str().filter(|name| name.starts_with("CUPTI_AUDIT_"))?;
+        // Kubernetes sets it for a Service called cupti-audit.
+        let is_free = known.contains(name) || name == "CUPTI_AUDIT_PORT";
+        let is_near = |known: &&String| strsim::damerau_levenshtein(known, name) <= 2;
+        let meant = known.iter().find(is_near).filter(|_| !is_free)?;
+        let name = escape::escape_bytes(name.as_bytes());
+        Some(format!("there is no variable {name}; did you mean {meant}?"))
+    })
+}
+
+fn collect_variables(command: &Command, known: &mut BTreeSet<String>) {
+    let variables = command.get_arguments().filter_map(Arg::get_env);
+    known.extend(variables.map(|name| name.to_string_lossy().into_owned()));
+    for part in command.get_subcommands() {
+        collect_variables(part, known);
+    }
+}
+
 /// Takes `--color` of the command that has it, before anything is written.
 fn choose_colors(matches: &ArgMatches) {
-    if let Ok(Some(when)) = matches.try_get_one::<ColorChoice>("color") {
+    if let Ok(Some(true)) = matches.try_get_one::<bool>("no_color") {
+        ColorChoice::Never.write_global();
+    } else if let Ok(Some(when)) = matches.try_get_one::<ColorChoice>("color") {
         // anstream itself looks at the terminal and at NO_COLOR.
         when.write_global();
     }
@@ -120,6 +152,30 @@ fn version_text() -> String {
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
+
+    #[test]
+    fn is_a_variable_that_is_nearly_one_refused() {
+        let said = |name: &str| super::mistyped_variable(&super::Cli::command(), [name.into()].into_iter());
+        for (name, meant) in [
+            ("PHASES", "PHASE"),
+            ("FAILON", "FAIL_ON"),
+            ("RULE", "RULES"),
+            ("OUTPUTS", "OUTPUT"),
+        ] {
+            let expected = format!("there is no variable CUPTI_AUDIT_{name}; did you mean CUPTI_AUDIT_{meant}?");
+            assert_eq!(said(&format!("CUPTI_AUDIT_{name}")), Some(expected));
+        }
+        for name in [
+            "PHASE",
+            "SERVICE_HOST",
+            "SERVICE_PORT",
+            "PORT",
+            "PORT_80_TCP",
+            "PORT_80_TCP_ADDR",
+        ] {
+            assert_eq!(said(&format!("CUPTI_AUDIT_{name}")), None);
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -21,23 +21,23 @@ pub type NamedValue<T> = (&'static str, &'static str, T);
 #[rustfmt::skip] // A row is a line.
 pub const FAIL_ON: [NamedValue<FailOn>; 4] = [
     ("error", "Errors fail the run", FailOn::Severity(Severity::Error)),
-    ("warning", "Warnings, too", FailOn::Severity(Severity::Warning)),
-    ("note", "Notes, too", FailOn::Severity(Severity::Note)),
+    ("warning", "Errors and warnings fail it", FailOn::Severity(Severity::Warning)),
+    ("note", "Every finding fails it", FailOn::Severity(Severity::Note)),
     ("never", "No finding fails the run", FailOn::Never),
 ];
 
 /// The ways by which CUPTI comes in.
 #[rustfmt::skip] // A row is a line.
 pub const VIA: [NamedValue<MethodKind>; 5] = [
-    ("apt", "The distribution's own package, or NVIDIA's", MethodKind::Apt),
-    ("dnf", "NVIDIA's package for Red Hat's systems", MethodKind::Dnf),
-    ("pip", "NVIDIA's wheel, into a Python environment of the image", MethodKind::Pip),
-    ("conda", "conda-forge's package", MethodKind::Conda),
-    ("copy", "Files of another image: that of --from, or NVIDIA's devel image", MethodKind::Copy),
+    ("apt", "Package of the distribution or of NVIDIA", MethodKind::Apt),
+    ("dnf", "NVIDIA's package for Red Hat systems", MethodKind::Dnf),
+    ("pip", "NVIDIA's wheel, in a Python environment of the image", MethodKind::Pip),
+    ("conda", "Package of conda-forge", MethodKind::Conda),
+    ("copy", "Files of the image of --from, or of NVIDIA's devel image", MethodKind::Copy),
 ];
 
 pub const COLOR: [NamedValue<ColorChoice>; 3] = [
-    ("auto", "On a terminal", ColorChoice::Auto),
+    ("auto", "Only on a terminal", ColorChoice::Auto),
     ("always", "Always", ColorChoice::Always),
     ("never", "Never", ColorChoice::Never),
 ];
@@ -108,6 +108,8 @@ impl FromStr for PlatformArg {
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "all" => Ok(Self::All),
+            // Docker's platform pairs are written with a dash in names of files and artifacts.
+            _ if !text.contains('/') => Platform::parse(&text.replacen('-', "/", 2)).map(Self::One),
             _ => Platform::parse(text).map(Self::One),
         }
     }

@@ -14,6 +14,9 @@ use crate::knowledge::DEFAULT_LIBRARY;
 use crate::report::{FINDING_FORMATS, ReportFormat};
 use image_linkage::loader::CpuLevel;
 
+/// The heading of the options on how the container is started.
+const START: &str = "Start of the container";
+
 /// What every command takes that reads an image.
 #[derive(Debug, Args)]
 pub struct ReadArgs {
@@ -28,15 +31,15 @@ pub struct ReadArgs {
 /// What an image has to serve.
 #[derive(Debug, Default, Args)]
 pub struct PurposeArgs {
-    /// What the image is for: inference, training, profiling
+    /// Purpose of the image: inference, training, profiling
     ///
-    /// Or a phase of --profiles; severities follow it (repeatable).
-    #[arg(long, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',')]
+    /// Or a phase of --profiles. It decides how severe each finding is. Repeatable, or separated by commas.
+    #[arg(long, short, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',', value_parser = trimmed)]
     pub phase: Vec<String>,
-    /// A profiling tool that has to work, such as torch.profiler (repeatable)
+    /// Profiling tool that has to work, such as torch.profiler
     ///
-    /// One that would not is an error, with the reason.
-    #[arg(long = "tool", value_name = "TOOL", env = "CUPTI_AUDIT_TOOL", value_delimiter = ',')]
+    /// A tool that would not work is an error. Repeatable, or separated by commas.
+    #[arg(long = "tool", value_name = "TOOL", env = "CUPTI_AUDIT_TOOL", value_delimiter = ',', value_parser = trimmed)]
     pub tools: Vec<String>,
 }
 
@@ -56,11 +59,12 @@ pub struct GpuArgs {
 
 /// What becomes of a verdict that rests on assumptions.
 #[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Assumptions")]
 pub struct AssumptionArgs {
-    /// Count a verdict that rests on an assumption as open (exit 2)
+    /// Accept no verdict that depends on an assumption (exit code 2)
     #[arg(long, env = "CUPTI_AUDIT_STRICT", value_parser = FalseyValueParser::new(), hide_short_help = true)]
     pub strict: bool,
-    /// Assumption that holds, by its id in the report (repeatable)
+    /// Accept an assumption, by its id in the report (repeatable)
     #[arg(long, value_name = "ID", hide_short_help = true)]
     pub accept: Vec<String>,
 }
@@ -68,16 +72,16 @@ pub struct AssumptionArgs {
 /// What fails a run, and the forms and places of its reports.
 #[derive(Debug, Default, Args)]
 pub struct ReportArgs {
-    /// From which severity on findings fail [default: error]
+    /// Lowest severity that fails the run [default: error]
     #[arg(long, value_name = "SEVERITY", value_parser = one_of(&FAIL_ON), env = "CUPTI_AUDIT_FAIL_ON")]
     // No default of clap's: what is still open here is filled from the config.
     pub fail_on: Option<FailOn>,
-    /// The form of the report [default: text]
+    /// Format of the report [default: text]
     #[arg(long, value_parser = one_of(&FINDING_FORMATS), env = "CUPTI_AUDIT_FORMAT")]
     pub format: Option<ReportFormat>,
-    /// A report in a file besides, such as json=audit.json
+    /// Also write a report to a file, such as json=audit.json
     ///
-    /// Repeatable; - is standard output.
+    /// The file `-` is standard output. Repeatable.
     #[arg(long = "output", short, value_name = "FORMAT=FILE",
         // A variable is one text, so that commas part what a flag says several times.
         env = "CUPTI_AUDIT_OUTPUT", value_delimiter = ',')]
@@ -103,9 +107,9 @@ pub fn fill_list<T: Clone>(given: &mut Vec<T>, config: &[T]) {
 
 /// What the user brings: a config, rules and profiles.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Your own rules and profiles")]
+#[command(next_help_heading = "Config, rules and profiles")]
 pub struct ConfigArgs {
-    /// The config [default: cupti-audit.yaml here or above, up to the root of the repository]
+    /// Config file [default: cupti-audit.yaml here or in a parent directory, up to the root of the repository]
     // Global, so that it may also stand behind an action such as `profiles show`.
     #[arg(
         long,
@@ -115,10 +119,10 @@ pub struct ConfigArgs {
         hide_short_help = true
     )]
     pub config: Option<PathBuf>,
-    /// No config, whatever lies here or `CUPTI_AUDIT_CONFIG` says
+    /// Read no config file, not even that of `CUPTI_AUDIT_CONFIG`
     #[arg(long, global = true, hide_short_help = true)]
     pub no_config: bool,
-    /// A folder of rules beside those of the program (repeatable)
+    /// Directory with more rules (repeatable)
     #[arg(
         long,
         value_name = "DIR",
@@ -128,8 +132,7 @@ pub struct ConfigArgs {
         hide_short_help = true
     )]
     pub rules: Vec<PathBuf>,
-    /// A folder of profiles beside those of the program, in consumers/, phases/, profilers/,
-    /// libraries/ and cupti/ (repeatable)
+    /// Directory with more profiles, in consumers/, phases/, profilers/, libraries/ and cupti/ (repeatable)
     #[arg(
         long,
         value_name = "DIR",
@@ -143,22 +146,29 @@ pub struct ConfigArgs {
 
 /// How an image is had and what its processes start with.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "How an image is read")]
+#[command(next_help_heading = "Image and registry")]
 pub struct ImageArgs {
-    /// The platform, such as linux/arm64, or all [default: this machine's]
+    /// Platform, such as linux/arm64, or all [default: this machine's]
     ///
-    /// With all, each of an index is audited for itself. The default is linux on this machine's architecture.
+    /// With `all`, each platform of the image is audited. The default is linux on this machine's architecture.
     #[arg(long, value_name = "OS/ARCH|all", env = "CUPTI_AUDIT_PLATFORM")]
     pub platform: Option<PlatformArg>,
-    /// A variable over those of the image (repeatable)
-    #[arg(long = "env", short = 'e', value_name = "KEY=VALUE", value_parser = key_value)]
+    /// Set a variable of the container, as `docker run --env` (repeatable)
+    #[arg(
+        long = "env",
+        short = 'e',
+        value_name = "KEY=VALUE",
+        value_parser = key_value,
+        hide_short_help = true,
+        help_heading = START
+    )]
     pub environment: Vec<(String, String)>,
     #[command(flatten)]
     pub start: StartArgs,
-    /// The processor's level, for glibc-hwcaps folders and ISA checks [default: x86-64-v3]
-    #[arg(long, value_name = "LEVEL", env = "CUPTI_AUDIT_CPU", hide_short_help = true)]
+    /// Level of the processor that runs the container [default: x86-64-v3]
+    #[arg(long, value_name = "LEVEL", env = "CUPTI_AUDIT_CPU", hide_short_help = true, help_heading = START)]
     pub cpu: Option<CpuLevel>,
-    /// A registry that is spoken to without TLS, or with a certificate that is not checked (repeatable)
+    /// Allow plain HTTP, or any certificate, for this registry (repeatable)
     #[arg(
         long = "insecure-registry",
         value_name = "HOST[:PORT]",
@@ -167,11 +177,10 @@ pub struct ImageArgs {
         hide_short_help = true
     )]
     pub insecure_registries: Vec<String>,
-    /// Certificates in PEM that are trusted beside the system's
+    /// Trust the certificates of this PEM file too
     #[arg(long, value_name = "FILE", env = "CUPTI_AUDIT_CA_CERT", hide_short_help = true)]
     pub ca_cert: Option<PathBuf>,
-    /// A host that may be sent the password for a registry when that names it as its token server; without any,
-    /// each host that a registry names (repeatable)
+    /// Send registry passwords only to this token server [default: any that the registry names] (repeatable)
     #[arg(
         long = "token-server",
         value_name = "HOST[:PORT]",
@@ -180,7 +189,7 @@ pub struct ImageArgs {
         hide_short_help = true
     )]
     pub token_servers: Vec<String>,
-    /// A bound on what is read, by the name that the error has, such as layer-entries=8000000; SECURITY.md lists all (repeatable)
+    /// Change a limit on what is read, such as layer-entries=8000000; SECURITY.md lists all (repeatable)
     #[arg(
         long = "limit",
         value_name = "NAME=NUMBER",
@@ -191,7 +200,7 @@ pub struct ImageArgs {
     pub limits: Vec<LimitArg>,
     #[command(flatten)]
     pub cache: CacheFolderArgs,
-    /// Read every layer, also those that were read before, and keep nothing of them
+    /// Read every layer again, and cache nothing
     #[arg(long, env = "CUPTI_AUDIT_NO_CACHE", value_parser = FalseyValueParser::new(), hide_short_help = true)]
     pub no_cache: bool,
 }
@@ -213,7 +222,7 @@ impl ImageArgs {
 /// Where the indexes of layers are kept.
 #[derive(Debug, Clone, Args)]
 pub struct CacheFolderArgs {
-    /// The folder of the cache [default: $`XDG_CACHE_HOME`/cupti-audit, or ~/.cache/cupti-audit]
+    /// Cache directory [default: $`XDG_CACHE_HOME`/cupti-audit, or ~/.cache/cupti-audit]
     #[arg(long, value_name = "DIR", env = "CUPTI_AUDIT_CACHE_DIR", hide_short_help = true)]
     pub cache_dir: Option<PathBuf>,
 }
@@ -234,21 +243,22 @@ impl CacheFolderArgs {
 
 /// How the container is started where that is not as the image says.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = START)]
 pub struct StartArgs {
-    /// File of variables, one KEY=VALUE per line, as `docker run --env-file` (repeatable)
+    /// Read variables from a file, as `docker run --env-file` (repeatable)
     #[arg(long, value_name = "FILE", value_parser = read_env_file, hide_short_help = true)]
     pub env_file: Vec<EnvFile>,
-    /// Arguments in place of the image's Cmd (Kubernetes' args)
+    /// Replace the image's Cmd, as args of Kubernetes
     #[arg(
         long = "args", value_name = "WORDS", value_parser = shell_words, allow_hyphen_values = true, hide_short_help = true)]
     pub cmd_words: Option<StartWords>,
-    /// Command in place of Entrypoint and Cmd (Kubernetes' command)
+    /// Replace Entrypoint and Cmd, as command of Kubernetes
     #[arg(long = "command", value_name = "WORDS", value_parser = shell_words, hide_short_help = true)]
     pub command_words: Option<StartWords>,
-    /// User in place of the image's, as `docker run --user`
+    /// Replace the image's user, as `docker run --user`
     #[arg(long, value_name = "USER[:GROUP]", hide_short_help = true)]
     pub user: Option<String>,
-    /// Working directory in place of the image's
+    /// Replace the image's working directory
     #[arg(long, value_name = "DIR", value_parser = absolute_directory, hide_short_help = true)]
     pub workdir: Option<String>,
 }
@@ -321,23 +331,32 @@ pub struct CuptiOnlyArgs {
 
 /// How results are written.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "What is shown")]
 pub struct DisplayArgs {
-    /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
+    /// When to use colours; `NO_COLOR` is respected
     #[arg(
         long,
+        alias = "colour",
         value_parser = one_of(&COLOR),
         default_value = "auto",
         value_name = "WHEN",
         hide_short_help = true
     )]
     pub color: ColorChoice,
-    /// No progress, the verdict and the findings alone; twice, the exit code alone
+    /// Print only the verdict and the findings; -qq prints nothing
     #[arg(long, short, action = ArgAction::Count)]
     pub quiet: u8,
-    /// Notes in full, the layers, the loader and every search
-    #[arg(long, short, conflicts_with = "quiet")]
+    /// Also print all notes, the layers and the loader's searches
+    #[arg(long, short, conflicts_with = "quiet", overrides_with = "verbose")]
     pub verbose: bool,
+    /// As --color never.
+    #[arg(long, alias = "no-colour", hide = true)]
+    pub no_color: bool,
+}
+
+/// A name of a list that is separated by commas, which people write with spaces.
+#[expect(clippy::unnecessary_wraps, reason = "clap's parsers give a result")]
+pub fn trimmed(text: &str) -> Result<String, std::convert::Infallible> {
+    Ok(text.trim().to_owned())
 }
 
 fn only_cupti(name: &str) -> Result<String, String> {

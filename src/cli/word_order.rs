@@ -7,8 +7,18 @@ use clap::{Arg, Command};
 
 /// The parser's own command.
 const HELP: &str = "help";
-/// What an audit is called by other tools that read images, and no image of Docker Hub's own is.
-const FOREIGN_COMMANDS: [&str; 6] = ["analyze", "image", "inspect", "pull", "scan", "test"];
+/// Commands of other tools that no image of Docker Hub's own is called by, and what is the same here.
+const FOREIGN_COMMANDS: [(&str, &str); 9] = [
+    ("analyze", "\"audit\" is one"),
+    ("fix", "\"dockerfile\" and \"slim\" write a fixed image"),
+    ("image", "\"audit\" is one"),
+    ("inspect", "\"audit\" is one"),
+    ("pull", "\"audit\" is one"),
+    ("scan", "\"audit\" is one"),
+    ("test", "\"audit\" is one"),
+    ("update", "install a newer release"),
+    ("version", "--version prints the version"),
+];
 
 /// The arguments with the command's word in front, so that `-q slim IMAGE` is what `slim -q IMAGE` is; without one they
 /// are those of `audit`.
@@ -24,7 +34,7 @@ pub fn command_first(command: &Command, mut arguments: Vec<OsString>) -> Result<
         && let Some(meant) = meant_command(command, text)
     {
         return Err(format!(
-            "{text} is no command; {meant:?} is one (for an image of that name: docker://{text})"
+            "{text} is no command; {meant} (for an image of that name: docker://{text})"
         ));
     }
     let is_front = word.to_str().is_some_and(|text| is_command(command, text));
@@ -70,7 +80,7 @@ fn waits_for_value(command: &Command, option: &str) -> bool {
     }
 }
 
-/// The command that a word is a slip of: a letter or two beside one, or a part of one.
+/// What to use instead of a word that is nearly a command, a part of one, or another tool's command.
 fn meant_command(command: &Command, word: &str) -> Option<String> {
     // An image's name with a registry, a tag or a folder, and a file that is there, are what they seem.
     if word.contains(['/', ':', '@', '.']) || Path::new(word).exists() {
@@ -89,8 +99,10 @@ fn meant_command(command: &Command, word: &str) -> Option<String> {
         .map(Command::get_name)
         .chain([HELP])
         .filter(|name| slip(name));
-    let foreign = FOREIGN_COMMANDS.contains(&word).then(|| "audit".to_owned());
-    near.map(str::to_owned).chain(parts).chain(foreign).next()
+    let meant = near.map(str::to_owned).chain(parts).next();
+    let foreign = FOREIGN_COMMANDS.iter().find(|(foreign, _)| *foreign == word);
+    let meant = meant.map(|meant| format!("{meant:?} is one"));
+    meant.or_else(|| foreign.map(|(_, meant)| (*meant).to_owned()))
 }
 
 #[cfg(test)]

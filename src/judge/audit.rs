@@ -2,7 +2,7 @@
 
 use crate::facts::object_links::survey_objects;
 use crate::facts::{Gap, ImageFacts, loader_gaps, user_gap};
-use crate::judge::outcome::{AskedTool, AuditedImage};
+use crate::judge::outcome::{AskedTool, AuditedImage, FailOn};
 use crate::judge::plan::profilers::installed_tools;
 use crate::judge::plan::profilers::{ReadinessState, ToolAssessment};
 use crate::judge::plan::{self, Plan, PlanInput};
@@ -48,6 +48,7 @@ pub fn judge_image(
         tools: Vec::new(),
         links: None,
         is_strict: false,
+        fail_on: FailOn::default(),
     }
 }
 
@@ -153,5 +154,6 @@ pub fn judge_links(mut facts: ImageFacts, knowledge: &Knowledge, chosen: &[Strin
         tools: Vec::new(),
         links: Some(links),
         is_strict: false,
+        fail_on: FailOn::default(),
     })
 }

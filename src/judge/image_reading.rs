@@ -66,6 +66,14 @@ fn gather_opened(opened: OpenedImage, options: &ReadOptions<'_>) -> Result<Image
             })
             .collect(),
     };
+    let is_environment = |layer: &Result<LayerIndex, Gap>| layer.as_ref().is_ok_and(is_virtual_environment);
+    if opened.image.source.is_bare_root() && layers.iter().all(is_environment) {
+        return Err(ImageError::NotAnImage {
+            what: opened.image.reference,
+            reason: "it is a virtual environment of Python; name the image or the root file system that has it"
+                .to_owned(),
+        });
+    }
     if opened.image.source.is_bare_root() && layers.iter().all(|layer| layer.as_ref().is_ok_and(is_no_root)) {
         return Err(ImageError::NotAnImage {
             what: opened.image.reference,
@@ -103,6 +111,11 @@ pub fn read_running(container: &RunningContainer, options: &ReadOptions<'_>) -> 
 }
 
 /// Whether a layer has neither folders of hier(7) nor a program: a folder of a project, read as if it were `/`.
+/// Whether a folder is what `python -m venv` makes (PEP 405).
+fn is_virtual_environment(layer: &LayerIndex) -> bool {
+    layer.entries.get(b"pyvenv.cfg".as_slice()).is_some()
+}
+
 fn is_no_root(layer: &LayerIndex) -> bool {
     let is_program = |entry: &LayerEntry| matches!(entry, LayerEntry::File(file) if file.elf.is_some());
     let folders = ["bin", "etc", "lib", "lib64", "opt", "root", "sbin", "usr", "var"];

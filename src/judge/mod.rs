@@ -8,3 +8,4 @@ pub mod log_errors;
 pub mod outcome;
 pub mod plan;
 pub mod rule;
+mod verdict_line;

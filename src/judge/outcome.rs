@@ -1,12 +1,10 @@
-//! What an audit comes to: its findings and plans, the verdict in words, and the exit code.
-
-use std::collections::BTreeSet;
+//! What an audit comes to: its findings and plans, and the exit code.
 
 use super::plan::profilers::ToolReadiness;
 use super::plan::{Plan, Verdict};
 use super::rule::{Finding, Severity};
+use crate::facts::ImageFacts;
 use crate::facts::object_links::ObjectLinks;
-use crate::facts::{CuptiConsumer, CuptiStatus, FailureImpact, ImageFacts};
 
 /// An audited image: the facts and what the rules say of them.
 pub struct AuditedImage {
@@ -26,10 +24,9 @@ pub struct AuditedImage {
     pub links: Option<ObjectLinks>,
     /// Whether an answer that rests on assumptions counts as open.
     pub is_strict: bool,
+    /// The lowest severity that fails the run.
+    pub fail_on: FailOn,
 }
-
-/// The rule about a container command that does not start.
-const COMMAND_RULE: &str = "command-cannot-start";
 
 /// How sure a verdict is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -134,7 +131,12 @@ impl AuditedImage {
     }
 
     /// What this audit comes to. A gap keeps a run from passing, never from failing.
-    pub fn exit(&self, fail_on: FailOn) -> RunExit {
+    pub fn exit(&self) -> RunExit {
+        self.exit_at(self.fail_on)
+    }
+
+    /// The same for another threshold.
+    pub fn exit_at(&self, fail_on: FailOn) -> RunExit {
         let fails = self.findings.iter().any(|finding| fail_on.fails(finding));
         // What was found does not go away by what was not seen.
         match () {
@@ -148,7 +150,7 @@ impl AuditedImage {
     }
 
     /// Whether the image does not decide the answer, whatever is assumed.
-    fn is_undecided(&self) -> bool {
+    pub(super) fn is_undecided(&self) -> bool {
         let facts = &self.facts;
         facts.unread.is_some() || !facts.gaps.is_empty() || facts.is_open()
     }
@@ -176,52 +178,18 @@ impl AuditedImage {
         findings.count()
     }
 
+    /// How many errors a suppression is for.
+    pub fn suppressed_errors(&self) -> usize {
+        let errors = self
+            .findings
+            .iter()
+            .filter(|finding| finding.severity == Severity::Error);
+        errors.filter(|finding| finding.suppressed.is_some()).count()
+    }
+
     /// How many findings a suppression is for.
     pub fn suppressed_count(&self) -> usize {
         self.findings.len() - self.counting().count()
-    }
-
-    /// The verdict in one line: whether the library is had, and what becomes of known programs that do not get it.
-    pub fn verdict(&self) -> String {
-        if let Some(links) = &self.links {
-            return links.verdict();
-        }
-        let words = self.unassumed_verdict();
-        match self.facts.assumptions.len() {
-            0 => words,
-            _ if self.is_undecided() => words,
-            1 => format!("{words}, if 1 assumption holds"),
-            count => format!("{words}, if {count} assumptions hold"),
-        }
-    }
-
-    fn unassumed_verdict(&self) -> String {
-        let words = self.had_and_lost();
-        let errors = self.counting().filter(|finding| finding.severity == Severity::Error);
-        let mut rules: Vec<&str> = errors.map(|finding| finding.rule.as_str()).collect();
-        rules.dedup();
-        if rules.contains(&COMMAND_RULE) {
-            return format!("the container command does not start; {words}");
-        }
-        // Else a mark that says "bad" would stand before words that say "good".
-        if self.is_had_by_all() && !rules.is_empty() && words == self.library_verdict() {
-            return match rules.as_slice() {
-                [rule] => format!("{words}, but the image has an error: {rule}"),
-                rules => format!("{words}, but the image has errors: {}", rules.join(", ")),
-            };
-        }
-        words
-    }
-
-    /// Whether nothing that asks for the library goes without.
-    fn is_had_by_all(&self) -> bool {
-        let without = self.consumers(|consumer| !consumer.is_served());
-        let is_had = match self.facts.status.as_is {
-            CuptiStatus::Loadable => true,
-            CuptiStatus::Unloadable => !self.consumers(CuptiConsumer::is_served).is_empty(),
-            CuptiStatus::HeadersOnly | CuptiStatus::Absent => false,
-        };
-        is_had && without.is_empty() && self.facts.status_is_open.is_none()
     }
 
     /// The phases that were asked for; all where none was.
@@ -233,90 +201,5 @@ impl AuditedImage {
     /// Those of them that fail.
     pub fn failed_plans(&self) -> impl Iterator<Item = &Plan> {
         self.asked_plans().filter(|plan| plan.verdict == Verdict::Fail)
-    }
-
-    fn had_and_lost(&self) -> String {
-        let lost = [
-            (FailureImpact::Import, "cannot be loaded"),
-            (FailureImpact::Gpu, "would use no GPU"),
-            (FailureImpact::Profiling, "would profile without the GPU"),
-        ];
-        let lost = lost.map(|(impact, words)| (self.lost_programs(impact), words));
-        let ended = self.consumers(|consumer| consumer.start_failure().is_some());
-        let lost = lost.into_iter().chain([(ended, "cannot start")]);
-        let lost = lost.filter(|(names, _)| !names.is_empty());
-        lost.fold(self.library_verdict(), |verdict, (names, words)| {
-            format!("{verdict}; {names} {words}")
-        })
-    }
-
-    /// The programs that a phase has to serve, that a profile knows, and that do not get the library.
-    fn lost_programs(&self, impact: FailureImpact) -> String {
-        let demands = self.plans.iter().flat_map(|plan| &plan.unmet);
-        let numbers: BTreeSet<usize> = demands.filter_map(|demand| demand.consumer).collect();
-        let consumers = numbers
-            .into_iter()
-            .filter_map(|number| self.facts.consumers.get(number));
-        let lost = consumers.filter(|it| it.required == impact && it.profile.is_some() && it.misses_library());
-        let mut names: Vec<&str> = lost.map(|consumer| consumer.name.as_str()).collect();
-        names.dedup();
-        names.join(", ")
-    }
-
-    fn library_verdict(&self) -> String {
-        let facts = &self.facts;
-        let got = self.consumers(CuptiConsumer::is_served);
-        let without = self.consumers(|consumer| !consumer.is_served());
-        let name = &facts.library.name;
-        match facts.status.as_is {
-            _ if facts.status_is_open.is_some() && got.is_empty() => {
-                format!("whether {name} is loaded cannot be determined")
-            }
-            _ if facts.status_is_open.is_some() => {
-                format!("{name} is loaded by {got}; whether others load it cannot be determined")
-            }
-            CuptiStatus::Loadable => format!("{name} can be loaded"),
-            // Programs with search paths of their own work where a plain dlopen does not, and they count first.
-            CuptiStatus::Unloadable if !got.is_empty() && without.is_empty() => {
-                format!("{name} is loaded by {got}; a plain dlopen does not find it")
-            }
-            CuptiStatus::Unloadable if !got.is_empty() => {
-                format!("{name} is loaded by {got}, and not by {without}")
-            }
-            CuptiStatus::Unloadable if facts.status.nvidia == CuptiStatus::Loadable => {
-                format!(
-                    "{name} cannot be loaded in the image as it is; it can once the container runtime has run ldconfig"
-                )
-            }
-            // By paths or names that only a run could tell, or after what was opened before.
-            CuptiStatus::Unloadable if !facts.undecided.is_empty() => {
-                format!("{name} is in the image; whether a program loads it is known only when it runs")
-            }
-            CuptiStatus::Unloadable if facts.consumers.iter().any(|it| facts.ends_with_command(it)) => {
-                format!("{name} is in the image, and no program that asks for it starts")
-            }
-            CuptiStatus::Unloadable => format!("{name} is in the image and cannot be loaded"),
-            CuptiStatus::HeadersOnly => {
-                let what = match (facts.headers.is_empty(), facts.dangling.is_empty()) {
-                    (true, _) => "links to none",
-                    (_, true) => "its headers",
-                    _ => "its headers and links to none",
-                };
-                format!("{name} is not in the image: only {what} are")
-            }
-            CuptiStatus::Absent => format!("{name} is not in the image"),
-        }
-    }
-
-    /// The names of the consumers that fit, but for those of which only a run could tell.
-    fn consumers(&self, fits: impl Fn(&CuptiConsumer) -> bool) -> String {
-        let consumers = self.facts.consumers.iter();
-        let mut names: Vec<&str> = consumers
-            .filter(|consumer| consumer.open.is_none() && fits(consumer))
-            .map(|consumer| consumer.name.as_str())
-            .collect();
-        // The objects of one program stand side by side.
-        names.dedup();
-        names.join(", ")
     }
 }

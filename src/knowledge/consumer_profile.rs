@@ -44,6 +44,14 @@ impl RequestKind {
 }
 
 impl FailureImpact {
+    /// What a program without the library does, as a verb.
+    pub const fn failure_words(self) -> &'static str {
+        match self {
+            Self::Import | Self::Gpu => "fails",
+            Self::Profiling => "cannot profile the GPU",
+        }
+    }
+
     /// Whether the program does not do its own work without the library, profiled or not.
     pub fn breaks_program(self) -> bool {
         matches!(self, Self::Import | Self::Gpu)

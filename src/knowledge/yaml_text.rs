@@ -81,6 +81,7 @@ impl YamlText<'_> {
             Error::SerdeUnknownField { field, expected, .. } => return unknown_name("key", field, expected),
             Error::SerdeUnknownVariant { variant, expected, .. } => return unknown_name("value", variant, expected),
             Error::SerdeMissingField { field, .. } => format!("the key \"{field}\" is missing"),
+            Error::SerdeInvalidType { expected, .. } => format!("expected {expected}{}", found()),
             Error::Unexpected { expected, .. } => match *expected {
                 "mapping start" => format!("expected a map of keys{}", found()),
                 "sequence start" => format!("expected a list{}", found()),

@@ -15,12 +15,11 @@ use super::remedy::required_libraries::list_required_libraries;
 use crate::facts::{ApiAvailability, CuptiConsumer, GatherOptions, ImageFacts, StartOverrides};
 use crate::judge::audit::judge_image;
 use crate::judge::image_reading::{ReadOptions, read_image};
-use crate::judge::outcome::{AuditedImage, FailOn, RunExit};
+use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::judge::plan::advice::advise_on_tools;
 use crate::judge::plan::profilers::installed_tools::find_installed_tools;
 use crate::judge::plan::profilers::{ReadinessState, ToolAssessment, assess_tools};
 use crate::judge::plan::{DemandLevel, Plan, Verdict};
-use crate::judge::rule::Severity;
 use crate::knowledge::file_interest::cupti_options;
 use crate::knowledge::{CuptiNeed, IdChoice, Knowledge, Phase, has_api};
 use image_linkage::loader::CpuLevel;
@@ -99,7 +98,7 @@ impl Agreement {
             plan.unmet.is_empty() || !passes,
             "something is wanted in vain and the verdict is pass",
         );
-        let fails = audit.exit(FailOn::Severity(Severity::Error)) == RunExit::Findings;
+        let fails = audit.exit() == RunExit::Findings;
         self.expect(
             cell,
             fails == (plan.verdict == Verdict::Fail),

@@ -8,7 +8,6 @@ use super::build_file::CheckedBuildFile;
 use super::json_parts::program_version;
 use super::writer::ReportWriter;
 use crate::judge::outcome::{AuditedImage, FailOn};
-use crate::judge::rule::Severity;
 
 /// Attestation predicates, one line per image; `cupti-audit schema attestation` prints the contract.
 pub(crate) struct AttestationReport;
@@ -37,7 +36,7 @@ fn attestation_predicate(audit: &AuditedImage) -> Value {
         "tool": program_version(),
         "platform": audit.facts.image.platform.to_string(),
         "verdict": audit.verdict(),
-        "exit_code": audit.exit(FailOn::Severity(Severity::Error)) as u8,
+        "exit_code": audit.exit_at(FailOn::default()) as u8,
         "asked_phases": audit.phases,
         "phases": phases.collect::<Value>(),
         "findings": findings.collect::<Value>(),

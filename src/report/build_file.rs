@@ -1,5 +1,7 @@
 //! Reports known problems of a Dockerfile: as a page, and as JSON. CI formats have their own writers.
 
+use std::cmp::Reverse;
+
 use serde_json::{Value, json};
 
 use super::blocks::{Block, ReportPage, TableRow};
@@ -33,21 +35,27 @@ impl CheckedBuildFile<'_> {
         findings.filter(|found| found.finding.suppressed.is_none())
     }
 
-    /// The verdict in one line. A Dockerfile alone cannot prove what the image will contain.
+    /// The verdict in one line: the step that fails, with its line.
     fn verdict(&self) -> String {
-        let (name, library) = (self.name(), &self.report.library_name);
+        let name = self.name();
+        let worst = self
+            .counting()
+            .max_by_key(|found| (found.finding.severity, Reverse(found.lines)));
+        let Some(StepFinding { finding, lines, .. }) = worst else {
+            return format!("{name}: no mistake found; audit the built image to be sure");
+        };
         match self.counting().count() {
-            0 => format!("{name}: no step is known to go wrong; cupti-audit says of the image whether it serves"),
-            1 => format!("{name}: one step does not do for {library} what it seems to"),
-            count => format!("{name}: {count} steps do not do for {library} what they seem to"),
+            1 => format!("{name}:{}: {}", lines.0, finding.message),
+            count => format!("{name}:{}: {}; {} more", lines.0, finding.message, count - 1),
         }
     }
 
     fn tone(&self) -> ReportTone {
-        let worst = self.counting().map(|found| found.finding.severity).max();
-        match worst {
-            None => ReportTone::Remark,
-            Some(worst) => ReportTone::of_severity(worst),
+        let finds = self.counting().next().is_some();
+        match self.exit {
+            RunExit::Clean if finds => ReportTone::Doubtful,
+            RunExit::Clean => ReportTone::Remark,
+            exit => ReportTone::of_exit(exit),
         }
     }
 }

@@ -1,14 +1,15 @@
-//! GitHub Actions annotations: one workflow command per finding that counts, each on its own line.
+//! Annotations of GitHub Actions: the verdict for the log, then one workflow command per finding that counts.
 //!
 //! See GitHub, "Workflow commands for GitHub Actions"; escaping follows the runner's `ActionCommand`.
 
 use std::fmt::Write as _;
 use std::io;
+use std::iter;
 
 use super::build_file::CheckedBuildFile;
 use super::command::assumption_words;
 use super::text_layout::joined;
-use super::words::{fix_words, gap_words, image_name, layer_words};
+use super::words::{ReportTone, fix_words, gap_words, image_name, layer_words};
 use super::writer::ReportWriter;
 use crate::facts::ImageFacts;
 use crate::judge::outcome::{AuditedImage, UnreadImage};
@@ -22,6 +23,11 @@ impl ReportWriter for GitHubAnnotations {
     fn audited(&mut self, audit: &AuditedImage) -> String {
         let facts = &audit.facts;
         let image = image_name(facts);
+        let verdict = log_line(&format!(
+            "{} {} ({image})",
+            ReportTone::of_image(audit).mark(),
+            audit.verdict()
+        ));
         let findings = audit.counting().map(|finding| {
             let title = format!("{}: {image}", finding.rule);
             annotation(level(finding), &[("title", title)], &words(finding, facts))
@@ -33,7 +39,11 @@ impl ReportWriter for GitHubAnnotations {
             let title = format!("assumed: {image}");
             annotation(command, &[("title", title)], &assumption_words(assumption))
         });
-        findings.chain(gaps).chain(assumptions).collect()
+        iter::once(verdict)
+            .chain(findings)
+            .chain(gaps)
+            .chain(assumptions)
+            .collect()
     }
 
     /// Each finding at its line.
@@ -84,6 +94,11 @@ fn annotation(command: &str, place: &[(&str, String)], words: &str) -> String {
     format!("::{command} {}::{}\n", joined(place, ","), message(words))
 }
 
+/// A line of the log; the runner takes the older form of a command anywhere in a line.
+fn log_line(text: &str) -> String {
+    text.replace("##[", "## [") + "\n"
+}
+
 fn message(text: &str) -> String {
     // The percent sign is replaced first; later it would escape the other escapes.
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
@@ -96,7 +111,12 @@ fn property(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::annotation;
+    use super::{annotation, log_line};
+
+    #[test]
+    fn a_name_in_the_log_is_no_command() {
+        assert_eq!(log_line("✓ CUPTI loads: a##[error]b"), "✓ CUPTI loads: a## [error]b\n");
+    }
 
     #[test]
     fn a_name_cannot_end_the_title_or_the_line() {

@@ -11,7 +11,7 @@ use super::json_parts::{gap_reports, image_identity, map_worlds, program_version
 use super::links::links_json;
 use super::writer::ReportWriter;
 use crate::facts::{ByWorld, CompanionLookup, CuptiConsumer, CuptiCopy, CuptiProcess, ImageFacts, LayerSize};
-use crate::judge::outcome::{AskedTool, AuditedImage, FailOn, RunExit, UnreadImage};
+use crate::judge::outcome::{AskedTool, AuditedImage, RunExit, UnreadImage};
 use crate::judge::plan::{Plan, PlanItem};
 use crate::judge::rule::{Evidence, Finding, Severity};
 use image_linkage::digest::Digest;
@@ -28,27 +28,17 @@ const SCHEMA: &str = "cupti-audit/report/v1";
 const UNREAD_SCHEMA: &str = "cupti-audit/unread/v1";
 
 /// One JSON object per image, one per line.
-pub(crate) struct JsonReport {
-    fail_on: FailOn,
-}
-
-impl JsonReport {
-    /// Reports whose exit codes follow `fail_on`.
-    pub(crate) fn new(fail_on: FailOn) -> Self {
-        Self { fail_on }
-    }
-}
+pub(crate) struct JsonReport;
 
 impl ReportWriter for JsonReport {
     fn audited(&mut self, audit: &AuditedImage) -> String {
-        let fail_on = self.fail_on;
         let report = match &audit.links {
             Some(links) => {
                 let findings = audit.findings.iter().map(finding).collect();
-                links_json(audit, links, fail_on, &findings).to_string()
+                links_json(audit, links, &findings).to_string()
             }
             // All keys are strings and the output is in memory, so serialization cannot fail.
-            None => serde_json::to_string(&ImageReport { audit, fail_on }).unwrap_or_else(|error| error.to_string()),
+            None => serde_json::to_string(&ImageReport(audit)).unwrap_or_else(|error| error.to_string()),
         };
         report + "\n"
     }
@@ -71,14 +61,11 @@ impl ReportWriter for JsonReport {
 
 /// The report of an image. Its lists are serialized item by item: as JSON values they would take several times the
 /// memory of the audit.
-struct ImageReport<'a> {
-    audit: &'a AuditedImage,
-    fail_on: FailOn,
-}
+struct ImageReport<'a>(&'a AuditedImage);
 
 impl Serialize for ImageReport<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { audit, fail_on } = self;
+        let Self(audit) = self;
         let facts = &audit.facts;
         let mut image = image_identity(&facts.image);
         image.insert("layers".to_owned(), layers(facts));
@@ -89,7 +76,7 @@ impl Serialize for ImageReport<'_> {
         fields.serialize_entry("verdict_level", audit.level().name())?;
         fields.serialize_entry("assumptions", &command::assumptions_json(facts))?;
         fields.serialize_entry("programs", &command::programs_json(facts))?;
-        fields.serialize_entry("exit_code", &(audit.exit(*fail_on) as u8))?;
+        fields.serialize_entry("exit_code", &(audit.exit() as u8))?;
         fields.serialize_entry("asked_phases", &audit.phases)?;
         fields.serialize_entry("asked_tools", &JsonList(|| audit.tools.iter().map(asked_tool)))?;
         fields.serialize_entry("counts", &counts(audit))?;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::json_parts::{gap_reports, image_identity, program_version};
 use super::text_layout::{count_words, joined};
 use crate::facts::object_links::{LackedLibrary, ObjectLinks};
-use crate::judge::outcome::{AuditedImage, FailOn};
+use crate::judge::outcome::AuditedImage;
 use image_linkage::escape::escape_bytes;
 use image_linkage::loader::TraceLine;
 
@@ -40,14 +40,14 @@ pub(super) fn asked_words(links: &ObjectLinks) -> Vec<String> {
 }
 
 /// The report of one image, version 1 of the contract.
-pub(super) fn links_json(audit: &AuditedImage, links: &ObjectLinks, fail_on: FailOn, findings: &Value) -> Value {
+pub(super) fn links_json(audit: &AuditedImage, links: &ObjectLinks, findings: &Value) -> Value {
     let driver = links.from_driver.iter();
     let driver = driver.map(|(name, count)| json!({"name": escape_bytes(name), "needed_by": count}));
     json!({
         "schema": SCHEMA,
         "tool": program_version(),
         "verdict": audit.verdict(),
-        "exit_code": audit.exit(fail_on) as u8,
+        "exit_code": audit.exit() as u8,
         "image": image_identity(&audit.facts.image),
         "objects": {
             "programs": links.programs,

@@ -34,6 +34,7 @@ mod writer;
 
 pub(crate) use blocks::ReportPage;
 pub(crate) use text_layout::wrap_lines;
+pub(crate) use words::verdict_line;
 pub(crate) use writer::ReportWriter;
 
 use attestation::AttestationReport;
@@ -79,8 +80,7 @@ pub(crate) const FINDING_FORMATS: [NamedFormat; 8] = [
     ("attestation", "The predicate of an attestation, for cosign to sign", ReportFormat::Attestation),
 ];
 
-const HTML_HELP: &str =
-    "One page with pictures of who gets CUPTI and what the layers hold; it needs nothing beside itself";
+const HTML_HELP: &str = "A single page with pictures of the programs, copies and layers";
 
 /// The forms of answers. SARIF, JUnit and annotations need findings, which answers lack.
 #[rustfmt::skip] // A row is a line.
@@ -88,7 +88,7 @@ pub(crate) const ANSWER_FORMATS: [NamedFormat; 4] = [
     ("text", "For people", ReportFormat::Text),
     ("json", "For programs: one object", ReportFormat::Json),
     ("markdown", "For a page or a comment", ReportFormat::Markdown),
-    ("html", "One page for a browser; it needs nothing beside itself", ReportFormat::Html),
+    ("html", "A single page for a browser", ReportFormat::Html),
 ];
 
 /// The forms of answers that are not a page.
@@ -101,7 +101,7 @@ pub(crate) const PLAIN_FORMATS: [NamedFormat; 2] = [
 #[rustfmt::skip] // A row is a line.
 pub(crate) const FLEET_FORMATS: [NamedFormat; 6] = [
     ("text", "For people", ReportFormat::Text),
-    ("html", "One page for a browser; it needs nothing beside itself", ReportFormat::Html),
+    ("html", "A single page for a browser", ReportFormat::Html),
     ("markdown", "For a page or a comment", ReportFormat::Markdown),
     ("json", "For programs: one object per image, a line each", ReportFormat::Json),
     ("csv", "A row per image", ReportFormat::Csv),
@@ -117,7 +117,7 @@ pub(crate) fn report_writer(
 ) -> Box<dyn ReportWriter> {
     let Knowledge { rules, library, .. } = knowledge;
     match format {
-        ReportFormat::Json => Box::new(JsonReport::new(fail_on)),
+        ReportFormat::Json => Box::new(JsonReport),
         ReportFormat::Sarif => Box::new(SarifReport::new(rules, &library.name)),
         ReportFormat::Junit => Box::new(JunitReport::new(rules, fail_on)),
         ReportFormat::Markdown => Box::new(MarkdownReport),

@@ -3,7 +3,7 @@
 use anstyle::Style;
 
 use super::text_layout::{BAD, DOUBTFUL, GOOD, REMARK, count_words, joined, shorten, styled, wrap_line};
-use crate::facts::{ConsumerOutcome, CuptiConsumer, CuptiCopy, CuptiStatus, ImageFacts, RequestKind};
+use crate::facts::{ConsumerOutcome, CuptiConsumer, CuptiCopy, ImageFacts, RequestKind};
 use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::judge::plan::Verdict;
 use crate::judge::rule::{Evidence, Finding, Severity, SuppressionMark};
@@ -16,6 +16,8 @@ use image_linkage::loader::{ObjectNames, RequestOutcome};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ReportTone {
     Bad,
+    /// Not known.
+    Open,
     Doubtful,
     Good,
     Remark,
@@ -34,35 +36,31 @@ impl ReportTone {
         match exit {
             RunExit::Clean => Self::Good,
             RunExit::Findings => Self::Bad,
-            RunExit::Open => Self::Doubtful,
+            RunExit::Open => Self::Open,
         }
     }
 
     pub(super) fn of_phase(verdict: Verdict) -> Self {
         match verdict {
             Verdict::Pass => Self::Good,
-            Verdict::Warn | Verdict::Unknown => Self::Doubtful,
+            Verdict::Warn => Self::Doubtful,
+            Verdict::Unknown => Self::Open,
             Verdict::Fail => Self::Bad,
         }
     }
 
     /// The tone of an image's verdict.
     pub(super) fn of_image(audit: &AuditedImage) -> Self {
-        // The findings are sorted, worst first.
-        let worst = audit.counting().next().map(|finding| finding.severity);
-        let consumers = &audit.facts.consumers;
-        let is_loaded = CuptiConsumer::is_served;
-        match (audit.facts.status.as_is, worst) {
-            (_, Some(Severity::Error)) => Self::Bad,
-            (_, Some(Severity::Warning)) => Self::Doubtful,
-            // The exit code is "open", and a mark for "good" would contradict it.
-            _ if !audit.facts.gaps.is_empty() => Self::Doubtful,
-            _ if audit.links.is_some() => Self::Good,
-            _ if audit.facts.is_open() => Self::Doubtful,
-            (CuptiStatus::Loadable, _) => Self::Good,
-            // PyTorch finds its own copy by its RPATH, even if a plain dlopen fails.
-            (CuptiStatus::Unloadable, _) if consumers.iter().any(is_loaded) => Self::Good,
-            _ => Self::Remark,
+        let facts = &audit.facts;
+        let warns = audit.counting().any(|finding| finding.severity >= Severity::Warning);
+        match audit.exit() {
+            RunExit::Clean if warns || facts.is_open() => Self::Doubtful,
+            // Accepted is not good.
+            RunExit::Clean if audit.suppressed_errors() > 0 => Self::Remark,
+            RunExit::Clean if audit.links.is_none() && audit.phases.is_empty() && !facts.provides_cupti() => {
+                Self::Remark
+            }
+            exit => Self::of_exit(exit),
         }
     }
 
@@ -82,11 +80,17 @@ impl ReportTone {
     fn looks(self) -> (&'static str, Style, &'static str) {
         match self {
             Self::Bad => ("✗", BAD, "bad"),
+            Self::Open => ("?", DOUBTFUL, "doubtful"),
             Self::Doubtful => ("!", DOUBTFUL, "doubtful"),
             Self::Good => ("✓", GOOD, "good"),
             Self::Remark => ("·", REMARK, "remark"),
         }
     }
+}
+
+/// The verdict with its mark, as a line.
+pub(crate) fn verdict_line(audit: &AuditedImage) -> String {
+    format!("{} {}\n", ReportTone::of_image(audit).mark(), audit.verdict())
 }
 
 /// The image as the user named it.

@@ -282,7 +282,10 @@ fn our_action_shows_what_was_found_and_fails_where_it_does_not_pass() {
     let (code, [printed, said, summary]) = action("oci:testdata/images/devel", "training,profiling");
     assert_eq!((code, said), (0, outputs(0)));
     assert!(!printed.contains("::error"), "{printed}");
-    assert!(summary.starts_with("## ✓ CUPTI can be loaded"), "{summary}");
+    assert!(
+        summary.starts_with("## ✓ ready for training, profiling; CUPTI loads"),
+        "{summary}"
+    );
 
     // By spaces or lines, and the gravest counts.
     let both = "oci:testdata/images/devel\n  oci:testdata/images/headers-only ";

@@ -123,7 +123,10 @@ fn the_copies_and_who_asks_are_those_of_the_library() {
     assert_eq!(copy["version"], "2.21.5", "{report:#}");
     let consumer = &report["consumers"][0];
     assert_eq!(consumer["name"], "PyTorch", "{report:#}");
-    assert!(text.contains("NCCL is loaded by PyTorch"), "{text}");
+    assert!(
+        text.contains("? NCCL loads for PyTorch only, but not all was checked"),
+        "{text}"
+    );
     assert!(text.contains("copies of libnccl\n"), "{text}");
     for format in ["text", "html", "markdown"] {
         let said = of_image(&layer, &[format]).remove(0);
@@ -313,14 +316,13 @@ fn who_opens_the_only_copy_first_is_no_matter() {
     };
     let found = verdict(&layer(path));
     // The loader of these images does not show its default directories, which leaves open what all else depends on.
-    assert_eq!(
-        found.0,
-        "! NCCL is loaded by libfast.so; a plain dlopen does not find it"
-    );
+    let loads = "? NCCL loads for libfast.so only, but not all was checked";
+    assert!(found.0.starts_with(loads), "{}", found.0);
     assert!(!found.1);
     // By itself it finds none: then only a run tells, and the first line does not say that it fails.
-    let doubtful = "! NCCL is in the image; whether a program loads it is known only when it runs";
-    assert_eq!(verdict(&layer("$ORIGIN")), (doubtful.to_owned(), true));
+    let doubtful = "? cannot tell whether NCCL loads";
+    let found = verdict(&layer("$ORIGIN"));
+    assert!(found.0.starts_with(doubtful) && found.1, "{}", found.0);
     // Of two copies it may be the other one.
     let two = layer(path).file(format!("{SITE}/fast/lib/libnccl.so.2"), nccl());
     assert!(verdict(&two).1);

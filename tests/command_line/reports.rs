@@ -576,7 +576,8 @@ fn a_suppressed_finding_is_in_every_form_and_counts_in_none() {
     let html = run("html");
     assert!(html.contains("suppressed error"), "{html}");
     assert!(html.contains("built &lt;b&gt;against"), "{html}");
-    assert_eq!(run("github"), "", "an annotation is a call for somebody");
+    let github = run("github");
+    assert!(!github.contains("::"), "an annotation is a call for somebody: {github}");
 }
 
 #[test]

@@ -762,3 +762,39 @@ fn the_sample_of_the_documentation_is_what_is_written() {
     let page = include_str!("../../docs/dockerfile.md");
     assert!(page.contains(&format!("```dockerfile\n{text}```")), "{text}");
 }
+
+#[test]
+fn a_bare_name_that_no_registry_gives_is_the_image_of_the_engine() {
+    let audit = |image: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_cupti-audit"))
+            .args(["--no-cache", image])
+            .env_clear()
+            .env("DOCKER_HOST", &*ENGINE)
+            .env("HTTPS_PROXY", "http://user:secret@127.0.0.1:9")
+            .output()
+            .unwrap();
+        let lines = |bytes: Vec<u8>| {
+            String::from_utf8(bytes)
+                .unwrap()
+                .lines()
+                .take(2)
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        (
+            output.status.code().unwrap(),
+            lines(output.stdout),
+            lines(output.stderr),
+        )
+    };
+    let (code, said, error) = audit("devel:1");
+    assert_eq!((code, error.as_str()), (0, ""));
+    assert!(
+        said.starts_with("✓ CUPTI loads\ndocker-daemon:devel:1  linux/amd64  "),
+        "{said}"
+    );
+    // With a scheme the registry alone is asked, and the proxy that refuses is named without its password.
+    let refused = "error: docker://devel:1: cannot reach docker.io by the proxy 127.0.0.1:9 of HTTPS_PROXY: Connection refused \
+                   (os error 111); check the proxy, or name docker.io in NO_PROXY";
+    assert_eq!(audit("docker://devel:1"), (2, String::new(), refused.to_owned()));
+}

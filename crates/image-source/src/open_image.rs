@@ -1,7 +1,7 @@
 //! Chooses the source of a reference. Only this module knows all sources.
 
 use crate::archive_file::{ArchiveFile, StdinArchive};
-use crate::engine::EngineImage;
+use crate::engine::{EngineImage, EngineKind};
 use crate::host_path_kind::path_kind;
 use crate::image_error::ImageError;
 use crate::oci_layout::OciLayout;
@@ -21,7 +21,7 @@ pub fn open_image(
     registry: &RegistryOptions,
     request: &OpenRequest<'_>,
 ) -> Result<OpenedImage, ImageError> {
-    find_source(written, registry)?.open(request)
+    ask_sources(written, registry, |source| source.open(request))
 }
 
 /// Opens the image so that its blobs can be read repeatedly. A source that can be read only once goes through `keep`,
@@ -34,7 +34,7 @@ pub fn open_reopenable_image(
     request: &OpenRequest<'_>,
     keep: KeepFile<'_>,
 ) -> Result<OpenedImage, ImageError> {
-    find_source(written, registry)?.open_reopenable(request, keep)
+    ask_sources(written, registry, |source| source.open_reopenable(request, keep))
 }
 
 /// The platforms of an image, in index order and without duplicates; empty if the source does not know, such as a
@@ -47,13 +47,37 @@ pub fn list_platforms(
     request: &OpenRequest<'_>,
 ) -> Result<Vec<Platform>, ImageError> {
     let mut platforms: Vec<Platform> = Vec::new();
-    for platform in find_source(written, registry)?.list_platforms(request)? {
+    for platform in ask_sources(written, registry, |source| source.list_platforms(request))? {
         // A list and not a set: platforms are audited in index order.
         if !platforms.contains(&platform) {
             platforms.push(platform);
         }
     }
     Ok(platforms)
+}
+
+/// Asks the source of an image. A bare name that Docker Hub does not give is looked for in Docker, then in Podman.
+fn ask_sources<T>(
+    written: &str,
+    registry: &RegistryOptions,
+    mut ask: impl FnMut(&dyn ImageSource) -> Result<T, ImageError>,
+) -> Result<T, ImageError> {
+    let missing = match ask(&*find_source(written, registry)?) {
+        Err(error @ (ImageError::NotFound(_) | ImageError::Remote(_))) if is_bare_name(written) => error,
+        asked => return asked,
+    };
+    let engines = [EngineKind::Docker, EngineKind::Podman];
+    let found = engines
+        .iter()
+        .find_map(|brand| ask(&EngineImage::new(*brand, written)).ok());
+    found.ok_or(missing)
+}
+
+/// Whether a name says neither a scheme nor a registry.
+fn is_bare_name(written: &str) -> bool {
+    let named = parse_reference(written, path_kind);
+    let is_of_hub = matches!(named, Ok(ImageReference::Registry(name)) if name.registry() == "docker.io");
+    is_of_hub && !written.contains("docker.io/") && !written.starts_with("docker://")
 }
 
 fn find_source(written: &str, registry: &RegistryOptions) -> Result<Box<dyn ImageSource>, ImageError> {

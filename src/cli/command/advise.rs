@@ -1,7 +1,7 @@
 //! `advise`: whether CUPTI is needed, without an image.
 
 use crate::cli::option_values::{COLOR, one_of};
-use crate::cli::shared_args::{ConfigArgs, CuptiOnlyArgs};
+use crate::cli::shared_args::{ConfigArgs, CuptiOnlyArgs, trimmed};
 use crate::judge::outcome::RunExit;
 use crate::judge::plan::advice::{self, ToolAdvice};
 use crate::knowledge::Knowledge;
@@ -26,25 +26,25 @@ Examples:
   cupti-audit advise --phase profiling --cuda 12.4
   cupti-audit advise --tool proton --format markdown";
 
-/// Say without an image whether CUPTI is needed
+/// Tell which tools need CUPTI, without an image
 ///
-/// Which files, at what cost and where from.
+/// Also tells which files they need, their cost and their source.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct AdviseArgs {
-    /// A profiling tool that is to be used, such as torch.profiler or nsys (repeatable)
-    #[arg(long = "tool", short, value_name = "TOOL")]
+    /// Profiling tool to use, such as torch.profiler or nsys (repeatable)
+    #[arg(long = "tool", short, value_name = "TOOL", value_delimiter = ',', value_parser = trimmed)]
     tools: Vec<String>,
-    /// What the image is for: inference, training, profiling, or a phase of --profiles
-    #[arg(long, value_name = "PHASE")]
+    /// Purpose of the image: inference, training, profiling, or a phase of --profiles
+    #[arg(long, short, value_name = "PHASE")]
     phase: Option<String>,
-    /// The version of CUDA, such as 12.4 [default: the newest 12.x that is known]
+    /// CUDA version, such as 12.4 [default: the newest known 12.x]
     #[arg(long, value_name = "VERSION")]
     cuda: Option<String>,
-    /// The form of the answer
+    /// Format of the answer
     #[arg(long, default_value = "text", value_parser = one_of(&ANSWER_FORMATS))]
     format: ReportFormat,
-    /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
+    /// When to use colours; `NO_COLOR` is respected
     // Of its own: `advise` reads no image, and has none of the options on how one is read.
     #[arg(long, value_parser = one_of(&COLOR), default_value = "auto", value_name = "WHEN")]
     color: ColorChoice,

@@ -25,11 +25,11 @@ const AFTER_HELP: &str = "\
 Exit codes:
   0  no finding at or above --fail-on
   1  findings
-  2  it could not be done, or something could not be checked and the verdict is open
-  Of several images or platforms, each is audited, and the gravest code counts: 2 over 1 over 0.
+  2  an error, or the image does not decide the answer
+  With several images or platforms, the highest code counts.
 
-A flag wins over its environment variable, and that over cupti-audit.yaml. An empty variable counts
-as none. The config has suppressions besides: findings that are known, each with a reason.
+A flag overrides its environment variable, and the variable overrides cupti-audit.yaml. An empty variable is ignored.
+The config file can also suppress known findings, each with a reason.
 
 Examples:
   cupti-audit nvidia/cuda:12.4.0-runtime-ubuntu22.04
@@ -42,7 +42,7 @@ Examples:
 const AFTER_SHORT_HELP: &str = "\
 Images: NAME[:TAG] in a registry, docker-daemon:NAME, podman:NAME,
         docker-archive:FILE, oci:DIR, oci-archive:FILE, rootfs:DIR, or a path
-Exit codes: 0 pass, 1 findings, 2 not done, or the verdict is open
+Exit codes: 0 pass, 1 findings, 2 an error, or the image does not decide the answer
 Example: cupti-audit --phase training nvidia/cuda:12.4.0-runtime-ubuntu22.04
 More commands: cache, completions, config, fleet, man, profiles, schema, verify";
 
@@ -51,11 +51,11 @@ fn after_help() -> String {
     format!("{REFERENCE_HELP}\n\n{AFTER_HELP}")
 }
 
-/// Audit images: the verdict, its reasons, who gets CUPTI
+/// Check whether CUPTI loads in images, for which programs, and if not, why
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_SHORT_HELP, after_long_help = after_help())]
 pub struct AuditArgs {
-    /// The images; the gravest outcome counts
+    /// Images to audit; the highest exit code counts
     #[arg(value_name = "IMAGE", required = true)]
     pub images: Vec<String>,
     #[command(flatten)]
@@ -64,7 +64,7 @@ pub struct AuditArgs {
     pub target: GpuArgs,
     #[command(flatten)]
     pub report: ReportArgs,
-    /// The library that the images are asked about: a file of libraries/ of the profiles
+    /// Library to look for, by its file in libraries/ of the profiles
     #[arg(
         long,
         value_name = "NAME",
@@ -233,7 +233,7 @@ impl AuditRun<'_> {
             };
             match self.auditor.audit(image, &[image], platform.as_ref(), place) {
                 Ok(audit) => {
-                    self.exit = self.exit.max(audit.exit(self.auditor.fail_on));
+                    self.exit = self.exit.max(audit.exit());
                     self.outputs.write(|report| Ok(report.audited(&audit)));
                 }
                 // The other platforms are audited all the same.
@@ -281,6 +281,7 @@ impl ImageAuditor<'_> {
         }
         ask_gpus(&mut audit, self.knowledge, &self.args.target.gpus);
         audit.is_strict = self.args.assumptions.strict;
+        audit.fail_on = self.fail_on;
         for name in names {
             self.gate.mark_findings(name, &mut audit.findings);
             self.gate.accept_assumptions(name, &mut audit.facts.assumptions);

@@ -1,4 +1,4 @@
-//! `cache`: lists and empties the cache of layers.
+//! `cache`: what is kept of the layers that were read, and how it is emptied.
 
 use crate::cli::shared_args::CacheFolderArgs;
 use crate::cli::terminal::{CommandError, write_result};
@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use image_linkage::escape;
 use image_store::{CacheContent, KEPT_BYTES, list_cache, prune_cache};
 
-/// Show or empty the layer cache
+/// Show or shrink the layer cache
 #[derive(Debug, Args)]
 pub struct CacheArgs {
     #[command(subcommand)]
@@ -17,17 +17,17 @@ pub struct CacheArgs {
 /// The actions on the cache.
 #[derive(Debug, Subcommand)]
 pub enum CacheAction {
-    /// Show where the cache is and how large it is
+    /// Print where the cache is and how large it is
     Info(CacheFolderArgs),
-    /// Remove the least recently used indexes, and leftovers of killed runs
+    /// Remove the least recently used entries, and files of killed runs
     Prune {
-        /// Shrink the cache to this size in MiB
+        /// Shrink the cache to this size in MiB [default limit: 1024]
         #[arg(long, value_name = "MIB", default_value_t = KEPT_BYTES >> 20, value_parser = parse_mebibytes)]
         max_mib: u64,
         #[command(flatten)]
         folder: CacheFolderArgs,
     },
-    /// Remove all indexes
+    /// Remove all entries
     Clear(CacheFolderArgs),
 }
 
@@ -37,16 +37,16 @@ fn parse_mebibytes(text: &str) -> Result<u64, String> {
 }
 
 impl CacheArgs {
-    /// Lists the cache, or removes files from it.
+    /// Lists the cache, or removes what lies in it.
     pub fn run(self) -> Result<RunExit, CommandError> {
         let (max_mib, folder) = match self.action {
             CacheAction::Info(folder) => (None, folder),
             CacheAction::Prune { max_mib, folder } => (Some(max_mib), folder),
             CacheAction::Clear(folder) => (Some(0), folder),
         };
-        let folder = folder
-            .folder()
-            .ok_or("no cache directory: neither XDG_CACHE_HOME nor HOME is set; pass --cache-dir")?;
+        let folder = folder.folder().ok_or(
+            "there is no folder for the cache: neither XDG_CACHE_HOME nor HOME is set; name one with --cache-dir",
+        )?;
         let shown = escape::escape_path(&folder);
         let Some(max_mib) = max_mib else {
             let (found, most) = (content(list_cache(&folder)), KEPT_BYTES >> 20);

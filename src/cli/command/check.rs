@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::cli::config::load::{current_date, fill_phases, load_project};
 use crate::cli::report_outputs::ReportOutputs;
-use crate::cli::shared_args::{ConfigArgs, DisplayArgs, ReportArgs};
+use crate::cli::shared_args::{ConfigArgs, DisplayArgs, ReportArgs, trimmed};
 use crate::cli::terminal::CommandError;
 use crate::judge::build_file::check_build_file;
 use crate::judge::outcome::RunExit;
@@ -31,18 +31,18 @@ Examples:
   cupti-audit check --target runtime --format github docker/Dockerfile
   cupti-audit check -o sarif=check.sarif Dockerfile";
 
-/// Say what a Dockerfile will not bring of CUPTI, before it is built
+/// Find steps of a Dockerfile that do not install CUPTI, before the build
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct CheckArgs {
-    /// The Dockerfile; - is standard input
+    /// Dockerfile; - is standard input
     #[arg(value_name = "FILE", default_value = "Dockerfile")]
     file: String,
-    /// The stage that becomes the image [default: the last]
+    /// Stage that becomes the image [default: the last]
     #[arg(long, value_name = "STAGE")]
     target: Option<String>,
-    /// What the image is for; severities follow it (repeatable)
-    #[arg(long, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',')]
+    /// Purpose of the image; decides how severe each finding is (repeatable)
+    #[arg(long, short, value_name = "PHASE", env = "CUPTI_AUDIT_PHASE", value_delimiter = ',', value_parser = trimmed)]
     phase: Vec<String>,
     #[command(flatten)]
     report: ReportArgs,

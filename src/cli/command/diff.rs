@@ -3,7 +3,7 @@
 use crate::cli::config::load::{current_date, fill_phases};
 use crate::cli::image_reader::PreparedCommand;
 use crate::cli::option_values::{FAIL_ON, one_of};
-use crate::cli::shared_args::ReadArgs;
+use crate::cli::shared_args::{ReadArgs, trimmed};
 use crate::cli::terminal::{CommandError, write_answer};
 use crate::judge::audit::judge_image;
 use crate::judge::image_diff::ImageDiff;
@@ -28,23 +28,23 @@ Examples:
   cupti-audit diff --phase training --format markdown reg.example/app:main docker-daemon:app
   cupti-audit diff --format html old.tar new.tar > diff.html";
 
-/// Compare two images: bytes, CUPTI, who gets it, phases, findings
+/// Compare two images: sizes, CUPTI, programs, phases, findings
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct DiffArgs {
-    /// The image that is compared with
+    /// Image to compare with
     #[arg(value_name = "BEFORE")]
     before: String,
-    /// The image that is compared
+    /// Image to compare
     #[arg(value_name = "AFTER")]
     after: String,
-    /// What the images are for; severities follow it (repeatable)
-    #[arg(long, value_name = "PHASE", value_delimiter = ',')]
+    /// Purpose of the images; decides how severe each finding is (repeatable)
+    #[arg(long, short, value_name = "PHASE", value_delimiter = ',', value_parser = trimmed)]
     phase: Vec<String>,
-    /// From which severity on a finding that is new fails [default: error]
+    /// Lowest severity of a new finding that fails the run [default: error]
     #[arg(long, value_name = "SEVERITY", value_parser = one_of(&FAIL_ON))]
     fail_on: Option<FailOn>,
-    /// The form of the report
+    /// Format of the report
     #[arg(long, default_value = "text", value_parser = one_of(&ANSWER_FORMATS))]
     format: ReportFormat,
     #[command(flatten)]

@@ -41,49 +41,49 @@ Examples:
   cupti-audit dockerfile docker-daemon:trainer:1 --all-phases --with-builder --cloudbuild -o Dockerfile
   cupti-audit dockerfile docker-daemon:model:1 --phase inference -o Dockerfile && docker build -t model:slim - < Dockerfile";
 
-/// Write the Dockerfile by which an image serves a phase
+/// Write the smallest Dockerfile that makes an image ready for a phase
 ///
-/// The smallest one, proven while it is built.
+/// Its last step checks the result during the build.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct DockerfileArgs {
-    /// The image
+    /// Image to start from
     #[arg(value_name = "IMAGE")]
     image_name: String,
-    /// What the image is to be for
+    /// Purpose of the new image
     // No default: every phase changes an image in another way.
-    #[arg(long, value_name = "PHASE", required_unless_present = "all_phases")]
+    #[arg(long, short, value_name = "PHASE", required_unless_present = "all_phases")]
     phase: Option<String>,
-    /// One file with a target for each phase, and one that compiles
+    /// Write one file with a target for each phase and one that compiles
     #[arg(long, conflicts_with = "phase")]
     all_phases: bool,
-    /// PyTorch is built from its sources in the target that compiles
+    /// Build PyTorch from source in the target that compiles
     #[arg(long, requires = "all_phases", conflicts_with = "phase")]
     with_builder: bool,
-    /// The matching configuration of Cloud Build [default: cloudbuild.yaml]
+    /// Also write a Cloud Build configuration [default: cloudbuild.yaml]
     // With `=` alone: else `--cloudbuild IMAGE` would take the image for the file.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "cloudbuild.yaml", require_equals = true, requires = "all_phases", conflicts_with = "phase")]
     cloudbuild: Option<PathBuf>,
-    /// How CUPTI comes in, or several ways in the order in which they are tried [default: the cheapest that works]
+    /// How to install CUPTI; the first of several ways that works is taken [default: the cheapest]
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = one_of(&VIA))]
     via: Vec<MethodKind>,
-    /// Remove all files that the phase does not need; for inference, without this, all but compilers and stubs
+    /// Remove files the phase does not need (for inference, the default keeps only compilers and stubs)
     #[arg(long)]
     drop: bool,
-    /// The image to copy from: one of a registry or an engine, which FROM can name
+    /// Image to copy CUPTI from, in a registry or an engine
     #[arg(long, value_name = "IMAGE")]
     from: Option<String>,
-    /// The version of CUDA, such as 12.4, where the image does not say it or is to have another
+    /// CUDA version, such as 12.4, if the image does not tell it or should have another
     #[arg(long, value_name = "VERSION")]
     cuda: Option<String>,
-    /// The name of the image for FROM, where it is read from a file or a folder
+    /// Name for FROM, if the image is read from a file or a directory
     #[arg(long, value_name = "NAME")]
     base: Option<String>,
-    /// The file to write, whole or not at all [default: standard output]
+    /// File to write [default: standard output]
     #[arg(long = "output", short = 'o', value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Write over a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
     #[command(flatten)]

@@ -39,17 +39,17 @@ const LINE: u64 = 64 << 10;
 /// The bytes of a question that are shown.
 const SHOWN: usize = 120;
 
-/// Say what a rule, an error or a number means, and what to do
+/// Explain a rule, an error message or a result of CUPTI
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct ExplainArgs {
-    /// A rule's id, an error as it was printed, or the number of a result of CUPTI
+    /// Rule id, error message, or number of a CUPTI result
     #[arg(value_name = "ID|ERROR|NUMBER")]
     asked: Vec<OsString>,
-    /// The form of the answer
+    /// Format of the answer
     #[arg(long, default_value = "text", value_parser = one_of(&PLAIN_FORMATS))]
     format: ReportFormat,
-    /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
+    /// When to use colours; `NO_COLOR` is respected
     #[arg(long, value_parser = one_of(&COLOR), default_value = "auto", value_name = "WHEN")]
     color: ColorChoice,
     #[command(flatten)]

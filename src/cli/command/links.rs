@@ -25,16 +25,16 @@ Examples:
   cupti-audit links trainer.tar /opt/app /usr/bin/python3
   cupti-audit links --fail-on warning -o sarif=links.sarif docker-daemon:trainer:1";
 
-/// Say what every program and library of an image lacks
+/// List the libraries that programs and libraries of an image lack
 ///
-/// By the library that is missing, with who needs it.
+/// One entry for each missing library, with the objects that need it.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct LinksArgs {
-    /// The image
+    /// Image to read
     #[arg(value_name = "IMAGE")]
     image_name: String,
-    /// Objects, or folders of them; all of the image when left out
+    /// Programs, libraries or directories in the image [default: all]
     #[arg(value_name = "OBJECT")]
     objects: Vec<String>,
     #[command(flatten)]

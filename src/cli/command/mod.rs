@@ -27,7 +27,7 @@ use clap::{Parser, Subcommand};
     version,
     about,
     long_about = "Will CUPTI, NVIDIA's profiling interface, load in this container image, for whom, and if not, why?\n\n\
-                  The answer is worked out from the image's bytes, as the dynamic loader would: nothing is run, nothing is unpacked.",
+                  The image's files are read as the dynamic loader would read them. Nothing is run or unpacked.",
     arg_required_else_help = true,
     // Without a command the arguments are those of `audit`: `cupti-audit IMAGE` is what most people type.
     args_conflicts_with_subcommands = true,

@@ -30,16 +30,16 @@ Examples:
   cupti-audit profilers --format markdown docker-daemon:trainer:latest
   cupti-audit profilers -e KINETO_USE_DAEMON=1 docker-daemon:trainer:latest";
 
-/// Say which profiling tools would work in an image, and why not
+/// Tell which profiling tools work in an image, and why others do not
 ///
-/// What each lacks, and what to take instead.
+/// Also tells what each of them lacks, and what to use instead.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct ProfilersArgs {
-    /// The image
+    /// Image to read
     #[arg(value_name = "IMAGE")]
     image_name: String,
-    /// The form of the report
+    /// Format of the report
     #[arg(long, default_value = "text", value_parser = one_of(&ANSWER_FORMATS))]
     format: ReportFormat,
     #[command(flatten)]

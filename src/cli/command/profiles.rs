@@ -11,10 +11,10 @@ use crate::knowledge::{DataFile, DataKind};
 use clap::{Args, Subcommand};
 use image_linkage::escape;
 
-/// List the phases, programs, tools and tables that are known, or print one
+/// List the known phases, programs, tools and tables, or print one
 #[derive(Debug, Args)]
 pub struct ProfilesArgs {
-    /// What to do with the profiles; list them when left out
+    /// Action [default: list]
     #[command(subcommand)]
     action: Option<ProfilesAction>,
     // Those of the user are listed and shown beside the program's.
@@ -25,11 +25,11 @@ pub struct ProfilesArgs {
 /// The actions on profiles.
 #[derive(Debug, Subcommand)]
 pub enum ProfilesAction {
-    /// List the phases, programs, tools, libraries and tables that are known
+    /// List the known phases, programs, tools, libraries and tables
     List,
-    /// Print the file of one, as a pattern for one of your own
+    /// Print the file of a profile, to copy it
     Show {
-        /// Its name as the list has it, such as phase/training, or without the kind where that is clear
+        /// Name from the list, such as phase/training or training
         name: String,
     },
 }

@@ -9,7 +9,7 @@ use clap::Args;
 
 /// List the rules
 ///
-/// `cupti-audit explain ID` says more of one.
+/// `cupti-audit explain ID` explains a rule.
 #[derive(Debug, Args)]
 pub struct RulesArgs {
     // The rules of the user are listed beside the program's.

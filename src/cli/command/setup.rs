@@ -16,26 +16,26 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 use image_linkage::escape;
 
-/// Print the script by which a shell completes commands and options
+/// Print the completion script of a shell
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   cupti-audit completions bash > /etc/bash_completion.d/cupti-audit
   cupti-audit completions fish > ~/.config/fish/completions/cupti-audit.fish")]
 pub struct CompletionsArgs {
-    /// The shell
+    /// Shell
     shell: Shell,
 }
 
-/// Print a page of the manual
+/// Print a manual page
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// The command that the page is of; the program itself when left out
+    /// Command to describe [default: the program]
     #[arg(value_name = "COMMAND")]
     page: Option<String>,
 }
 
-/// Write a config for a project
+/// Write a config file for a project
 #[derive(Debug, Args)]
 pub struct ConfigFileArgs {
     #[command(subcommand)]
@@ -45,21 +45,21 @@ pub struct ConfigFileArgs {
 /// The actions on a config.
 #[derive(Debug, Subcommand)]
 pub enum ConfigAction {
-    /// Write a config that says what each key is for
+    /// Write a config file that explains each key
     Init {
-        /// The file; - is standard output
+        /// File; - is standard output
         #[arg(value_name = "FILE", default_value = crate::cli::config::FILE_NAME)]
         file: PathBuf,
-        /// Write over a file that is there
+        /// Overwrite an existing file
         #[arg(long)]
         force: bool,
     },
 }
 
-/// Print the JSON Schema of a document in JSON
+/// Print the JSON Schema of a report
 #[derive(Debug, Args)]
 pub struct SchemaArgs {
-    /// The document
+    /// Document
     #[arg(value_name = "DOCUMENT", default_value = "report", value_parser = find_schema)]
     schema: &'static str,
 }

@@ -5,7 +5,7 @@ use crate::cli::shared_args::{CuptiOnlyArgs, ReadArgs};
 use crate::cli::terminal::{CommandError, wrapped_for_terminal, write_notice, write_result};
 use crate::judge::audit::judge_image;
 use crate::judge::image_reading::ReadOptions;
-use crate::judge::outcome::RunExit;
+use crate::judge::outcome::{AuditedImage, RunExit};
 use crate::make::slim::added_layer::SlimInput;
 use crate::make::slim::build_image::build_new_image;
 use crate::make::slim::decision::{DropMode, decide_changes};
@@ -16,6 +16,7 @@ use crate::make::slim::slim_text;
 use crate::make::slim::supplier::CuptiSupplier;
 use crate::make::slim::{SlimError, interrupt};
 use crate::make::whole_file::ExistingOutput;
+use crate::report::verdict_line;
 use clap::Args;
 use image_linkage::escape;
 use image_store::UnfinishedFolder;
@@ -43,34 +44,33 @@ Examples:
   cupti-audit slim docker-daemon:app --phase inference --drop -o docker-daemon:app:slim
   cupti-audit slim reg.example/app:1 --phase inference --drop --dry-run";
 
-/// Make an image that serves a phase, or without dead weight
+/// Make an image that is ready for a phase, or smaller
 ///
-/// No container engine is needed for it.
+/// Needs no container engine.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct SlimArgs {
-    /// The image
+    /// Image to start from
     #[arg(value_name = "IMAGE")]
     image_name: String,
-    /// What the new image is for: inference, training, profiling, or a phase of --profiles
+    /// Purpose of the new image: inference, training, profiling, or a phase of --profiles
     // Exactly one: what a phase drops the next may need.
-    #[arg(long, value_name = "PHASE")]
+    #[arg(long, short, value_name = "PHASE")]
     phase: String,
-    /// Where CUPTI is brought from, if the image does not serve the phase: an image, a wheel or a folder; without it, one
-    /// that lies in the image is put on the search path
+    /// Image, wheel or directory to copy CUPTI from, if needed [default: a copy in the image]
     #[arg(long, value_name = "IMAGE|WHEEL|DIR")]
     cupti_from: Option<String>,
-    /// Leave out the files that the phase does not need
+    /// Remove files the phase does not need
     #[arg(long)]
     drop: bool,
-    /// Where the new image is put
+    /// Where to write the new image
     // No default place: what is written without being asked for could replace an image.
     #[arg(long = "output", short = 'o', value_name = "OUTPUT", value_parser = ImageOutput::parse, required_unless_present = "dry_run")]
     to: Option<ImageOutput>,
-    /// Replace what is there already
+    /// Replace an existing output
     #[arg(long)]
     force: bool,
-    /// Say what would be done and whether it would serve, and do nothing
+    /// Print what would change and whether it would pass; write nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -86,7 +86,12 @@ impl SlimArgs {
         let prepared = PreparedCommand::new(&mut self.read, only_one)?;
         // An interruption leaves nothing behind.
         interrupt::handle_interrupts();
-        let said = wrapped_for_terminal(run(&self, &prepared)?);
+        let (said, verdict) = run(&self, &prepared)?;
+        let said = match self.read.output.quiet {
+            0 => wrapped_for_terminal(said),
+            1 => verdict,
+            _ => String::new(),
+        };
         let is_stream = self.to.as_ref().is_some_and(|to| !self.dry_run && to.is_stream());
         if is_stream {
             // The image may have gone to standard output.
@@ -97,8 +102,8 @@ impl SlimArgs {
     }
 }
 
-/// Makes the image, and gives what to say of it.
-fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError> {
+/// Makes the image, and gives what to say of it: all, and the verdict alone.
+fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<(String, String), SlimError> {
     let PreparedCommand { knowledge, reader, .. } = prepared;
     // Also before anything is read, as a name may be misspelt.
     let phase = knowledge.phase(&args.phase).map_err(SlimError::Cannot)?;
@@ -140,16 +145,20 @@ fn run(args: &SlimArgs, prepared: &PreparedCommand) -> Result<String, SlimError>
     };
     let said = slim_text::describe_decision(&making);
     if let Some(place) = &place {
-        let said = said + &place.make_image(&making)?;
+        let (made, audit) = place.make_image(&making)?;
         reader.bars.clear();
-        return Ok(said);
+        return Ok((said + &made, verdict_line(&audit)));
     }
-    if let Err(why) = audit_foretold_image(&making) {
-        // What would be done is told all the same, and why it is not.
-        write_result(&said, RunExit::Clean);
-        return Err(why);
+    match audit_foretold_image(&making) {
+        Ok(audit) => Ok((said, verdict_line(&audit))),
+        Err(why) => {
+            // What would be done is told all the same, and why it is not.
+            if args.read.output.quiet == 0 {
+                write_result(&said, RunExit::Clean);
+            }
+            Err(why)
+        }
     }
-    Ok(said)
 }
 
 /// Where the new image goes.
@@ -174,7 +183,7 @@ impl<'a> SlimDestination<'a> {
     }
 
     /// Makes the new image and puts it there, and gives what it comes to.
-    fn make_image(&self, making: &SlimInput<'_>) -> Result<String, SlimError> {
+    fn make_image(&self, making: &SlimInput<'_>) -> Result<(String, AuditedImage), SlimError> {
         let form = self.output.image_form(making.original.documents.manifest.as_deref());
         let made = build_new_image(making, form)?;
         let written = self.output.write_image(&made, making.folder)?;
@@ -184,12 +193,9 @@ impl<'a> SlimDestination<'a> {
         })?;
         // Nothing is put in place that was not audited from the bytes that were written.
         let after = audit_new_image(making, &made, read)?;
-        let mut text = String::new();
-        if let Some(plan) = after.plan(&making.plan.phase) {
-            text += &slim_text::describe_result(making, &made, &after, plan);
-        }
+        let mut text = slim_text::describe_result(making, &made, &after);
         let put = self.output.place_image(&made, written, &self.reach)?;
         text.extend(["  written: ", &escape::escape_bytes(put.as_bytes()), "\n"]);
-        Ok(text)
+        Ok((text, after))
     }
 }

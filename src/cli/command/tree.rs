@@ -10,19 +10,19 @@ use crate::report;
 use crate::report::{PLAIN_FORMATS, ReportFormat};
 use clap::Args;
 
-/// Show how the loader resolves an object of an image, step by step
+/// Show how the loader finds the libraries of an object, step by step
 #[derive(Debug, Args)]
 pub struct TreeArgs {
-    /// The image
+    /// Image to read
     #[arg(value_name = "IMAGE")]
     image_name: String,
-    /// A path in the image, or a soname such as libcupti.so.12
+    /// Path in the image, or soname such as libcupti.so.12
     object: String,
-    /// The image as it is, or under the NVIDIA container runtime
+    /// Image as it is, or under the NVIDIA container runtime
     // As it is, which is also what a build of the image or a run without a GPU sees.
     #[arg(long, default_value = "as-is", value_parser = one_of(&WORLDS))]
     world: World,
-    /// The form of the tree
+    /// Format of the tree
     #[arg(long, default_value = "text", value_parser = one_of(&PLAIN_FORMATS))]
     format: ReportFormat,
     #[command(flatten)]

@@ -42,7 +42,7 @@ Examples:
   cupti-audit verify --phase profiling --tool ncu --format json
   cupti-audit verify --phase training -- python train.py";
 
-/// Audit the container that this process runs in, with its host, and start a command
+/// Audit the running container and its host, then start a command
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct VerifyArgs {
@@ -50,7 +50,7 @@ pub struct VerifyArgs {
     purpose: PurposeArgs,
     #[command(flatten)]
     target: GpuArgs,
-    /// Start the command whatever was found
+    /// Start the command despite findings
     #[arg(long)]
     anyway: bool,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub struct VerifyArgs {
     report: ReportArgs,
     #[command(flatten)]
     read: ReadArgs,
-    /// The command that is judged, and run when nothing fails
+    /// Command to check, and to start if nothing fails
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }

@@ -6,12 +6,13 @@ pub mod load;
 pub mod locate;
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use chrono::NaiveDate;
-use serde::de::Error as _;
+use serde::de::value::SeqAccessDeserializer;
+use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_saphyr::Spanned;
 
@@ -38,8 +39,10 @@ pub const TEMPLATE: &str = include_str!("template.yaml");
 pub struct ProjectConfig {
     #[serde(deserialize_with = "one")]
     pub fail_on: Option<FailOn>,
+    #[serde(deserialize_with = "names")]
     pub phases: Vec<String>,
     /// The profiling tools that have to work.
+    #[serde(deserialize_with = "names")]
     pub tools: Vec<String>,
     #[serde(deserialize_with = "one")]
     pub platform: Option<PlatformArg>,
@@ -84,6 +87,29 @@ impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for FlagText<T> {
 fn one<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(yaml: D) -> Result<Option<T>, D::Error> {
     let read = Option::<FlagText<T>>::deserialize(yaml)?;
     Ok(read.map(|FlagText(value)| value))
+}
+
+/// Reads a list, or a text with commas as the flag takes it.
+fn names<'de, D: Deserializer<'de>>(yaml: D) -> Result<Vec<String>, D::Error> {
+    yaml.deserialize_any(NameList)
+}
+
+struct NameList;
+
+impl<'de> Visitor<'de> for NameList {
+    type Value = Vec<String>;
+
+    fn expecting(&self, words: &mut fmt::Formatter<'_>) -> fmt::Result {
+        words.write_str("a list")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Vec<String>, E> {
+        Ok(text.split(',').map(|name| name.trim().to_owned()).collect())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Vec<String>, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list))
+    }
 }
 
 fn each<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(yaml: D) -> Result<Vec<T>, D::Error> {
@@ -279,13 +305,22 @@ impl ProjectConfig {
                 () if SUPPRESSION_RULES.contains(&rule) => {
                     "it is about suppressions: mend or remove the one it is about".to_owned()
                 }
-                () if !rules.contains(&rule) => unknown_name("rule", rule, &rules),
+                () if !rules.contains(&rule) => unknown_rule(rule, &rules),
                 () => continue,
             };
             return Err(text.mistake(&["suppress", &number.to_string(), "rule"], what));
         }
         Ok(())
     }
+}
+
+/// Names the rules that are nearest to one that there is not: all of them would fill the screen.
+fn unknown_rule(name: &str, rules: &[&str]) -> String {
+    let mut near: Vec<&str> = rules.to_vec();
+    near.sort_by(|a, b| strsim::jaro_winkler(name, b).total_cmp(&strsim::jaro_winkler(name, a)));
+    let near = near.into_iter().take(3).collect::<Vec<_>>().join(", ");
+    let name = escape::escape_bytes(name.as_bytes());
+    format!("there is no rule \"{name}\"; the nearest are {near}; cupti-audit rules lists all")
 }
 
 /// A config with the places of what it says; empty where there is none.

@@ -124,7 +124,8 @@ fn a_mistake_in_a_config_is_told_with_its_place() {
             "1:19: no format is called \"yaml\"; there are text, json, sarif, junit, markdown, github, html, attestation",
         ),
         ("outputs: [text=]", "1:11: there is no file after text="),
-        ("phases: training", "1:9: expected a list, found training"),
+        ("phases: {training: 1}", "1:9: expected a list"),
+        ("rules: training", "1:8: expected a list, found training"),
         ("suppress:\n  - {rule: x, reason: ' '}", "2:23: a suppression says why"),
         (
             "suppress:\n  - {rule: x, reason: y, until: soon}",
@@ -162,7 +163,7 @@ fn names_are_compared_with_the_rules_and_phases_there_are() {
         ),
         (
             "suppress:\n  - {rule: cupti-absnt, reason: r}",
-            "2:12: there is no rule \"cupti-absnt\"; did you mean \"cupti-absent\"?",
+            "2:12: there is no rule \"cupti-absnt\"; the nearest are cupti-absent, cupti-of-another-cuda, cupti-shadowed;",
         ),
         (
             "suppress:\n  - {rule: unused-suppression, reason: r}",
@@ -297,4 +298,18 @@ fn only_two_stars_go_across_a_slash() {
     assert!(fits("registry/**", "registry/team/app:1"));
     assert!(fits("/usr/**/cupti.h", "/usr/local/cuda-12.4/include/cupti.h"));
     assert!(!fits("/usr/*", "/usr/local/x"));
+}
+
+#[test]
+fn names_may_be_a_text_with_commas() {
+    let phases = |text: &str| {
+        read(text)
+            .map(|file| file.config.phases)
+            .map_err(|error| error.to_string())
+    };
+    let both = Ok(vec!["training".to_owned(), "profiling".to_owned()]);
+    assert_eq!(phases("phases: \"training, profiling\""), both);
+    assert_eq!(phases("phases: [training, profiling]"), both);
+    let wrong = phases("phases: {a: b}").unwrap_err();
+    assert!(wrong.starts_with("c.yaml:1:9: expected a list"), "{wrong}");
 }

@@ -14,6 +14,8 @@ pub struct Finding {
     pub severity: Severity,
     /// What is the matter.
     pub message: String,
+    /// Who fails and why, for the first line of a report; none where the message says all.
+    pub verdict: Option<String>,
     /// Where it lies; none for the image as a whole.
     // Several where copies are one finding together; of those GitHub's code scanning shows the first.
     pub locations: Vec<FindingLocation>,

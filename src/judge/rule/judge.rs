@@ -50,6 +50,7 @@ impl Rule {
             rule: self.id.clone(),
             severity: self.severity_of(subject, phases)?,
             message: self.message.fill(&subject.fields),
+            verdict: self.verdict.as_ref().map(|verdict| verdict.fill(&subject.fields)),
             locations: subject.locations.clone(),
             evidence: subject.evidence.clone(),
             fix: self.fix.fill(&subject.fields),

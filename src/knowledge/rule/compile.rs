@@ -29,6 +29,8 @@ struct RuleSource {
     #[serde(default)]
     raise: Vec<RaiseSource>,
     message: String,
+    #[serde(default)]
+    verdict: Option<String>,
     why: String,
     fix: String,
     #[serde(default, rename = "cured-by")]
@@ -130,6 +132,7 @@ impl RuleCompiler<'_> {
                 .map(|(number, raise)| self.raise(&number.to_string(), raise))
                 .collect::<Result<_, _>>()?,
             message: self.template("message", &source.message)?,
+            verdict: source.verdict.map(|text| self.template("verdict", &text)).transpose()?,
         })
     }
 

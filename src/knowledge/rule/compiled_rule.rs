@@ -63,6 +63,8 @@ pub struct Rule {
     pub(crate) conditions: Vec<FieldCondition>,
     pub(crate) raise: Vec<SeverityRaise>,
     pub(crate) message: MessageTemplate,
+    /// Who fails and why, for the first line of a report.
+    pub(crate) verdict: Option<MessageTemplate>,
 }
 
 /// What a rule says of one library beside what holds for any.
@@ -103,6 +105,9 @@ impl Rule {
             rule.summary = rule.summary.replace(&placeholder, words);
             rule.why = rule.why.replace(&placeholder, words);
             rule.message.set_field(field, words);
+            rule.verdict
+                .iter_mut()
+                .for_each(|verdict| verdict.set_field(field, words));
             rule.fix.set_field(field, words);
         }
         // `dockerfile` and `slim`, which cure, are for a library whose APIs are known.

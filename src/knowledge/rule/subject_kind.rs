@@ -124,6 +124,9 @@ subject_kinds! {
         text("object"),
         text("wants"),
         text("words"),
+        // That the library is nowhere in the image, or the loader's words; and what the program then does.
+        text("cause"),
+        text("fails"),
         word("breaks", IMPACT),
         // Whether another program of the same Python environment gets one.
         flag("others_served"),

@@ -13,7 +13,7 @@ use super::super::words::{
 use super::{copy_picture, layer_picture};
 use crate::facts::{CuptiCopy, ImageFacts};
 use crate::judge::outcome::AuditedImage;
-use crate::judge::plan::{Plan, PlanItem, Verdict};
+use crate::judge::plan::{Plan, PlanItem};
 use crate::judge::rule::{Finding, Rule};
 use crate::report::command;
 use crate::size::format_size;
@@ -110,14 +110,9 @@ pub(super) fn gaps(facts: &ImageFacts) -> Markup {
 }
 
 fn phase(plan: &Plan, audit: &AuditedImage) -> Markup {
-    // An unknown verdict is coloured like a doubt, without a warning mark.
     let tone = ReportTone::of_phase(plan.verdict);
     let class = tone.class();
-    let mark = if plan.verdict == Verdict::Unknown {
-        "?"
-    } else {
-        tone.mark()
-    };
+    let mark = tone.mark();
     html! {
         div.card.(class) {
             h4 {

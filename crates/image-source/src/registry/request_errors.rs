@@ -9,6 +9,7 @@ use reqwest::blocking::Response;
 use reqwest::header::CONTENT_TYPE;
 use serde::Deserialize;
 
+use super::address_guard::is_loopback;
 use super::retry::AttemptFailure;
 use crate::image_error::ImageError;
 
@@ -58,9 +59,17 @@ pub fn connection_failure(host: &str, error: &reqwest::Error) -> AttemptFailure 
     if is_no_http(error) {
         return remote_error(format!("{host} answers in another protocol than HTTP ({cause})")).into();
     }
-    let unreachable = remote_error(format!(
-        "cannot reach {host}: {cause}; check its name and port, the network and the proxy settings"
-    ));
+    let unreachable = remote_error(match proxy_of(error) {
+        Some(proxy) => {
+            format!("cannot reach {host} by the proxy {proxy}: {cause}; check the proxy, or name {host} in NO_PROXY")
+        }
+        None if is_closed(error) => {
+            format!(
+                "{host} closes the connection ({cause}); if it speaks plain HTTP, allow it with --insecure-registry {host}"
+            )
+        }
+        None => format!("cannot reach {host}: {cause}; check its name and port, the network and the proxy settings"),
+    });
     // An unknown name or a closed port does not change within seconds. The words are those of glibc's getaddrinfo; its
     // "Temporary failure in name resolution" is retried.
     if cause.contains("not known") || cause.contains("No address") || is_refused(error) {
@@ -94,6 +103,36 @@ fn is_no_http(error: &reqwest::Error) -> bool {
         "unexpected transfer-encoding",
     ];
     chain(error).any(|text| WORDS.iter().any(|words| text.contains(words)))
+}
+
+/// Whether the host ended the connection before TLS stood.
+fn is_closed(error: &reqwest::Error) -> bool {
+    let closed = ["handshake eof", "unexpected EOF", "reset by peer"];
+    error.is_connect() && chain(error).any(|text| closed.iter().any(|words| text.contains(words)))
+}
+
+/// The proxy that a request went to, and the variable that names it, by the rules of reqwest.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "reqwest reads the proxy from the same variables"
+)]
+fn proxy_of(error: &reqwest::Error) -> Option<String> {
+    let url = error.url().filter(|_| error.is_connect())?;
+    let host = url.host_str()?;
+    let set = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let excepted = ["NO_PROXY", "no_proxy"].iter().find_map(set).unwrap_or_default();
+    let mut excepted = excepted.split(',').map(|one| one.trim().trim_start_matches('.'));
+    if is_loopback(host) || excepted.any(|one| one == "*" || !one.is_empty() && host.ends_with(one)) {
+        return None;
+    }
+    let names: &[&str] = match url.scheme() {
+        "https" => &["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"],
+        _ => &["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"],
+    };
+    let (name, value) = names.iter().find_map(|name| Some((name, set(name)?)))?;
+    // Without its user and password.
+    let shown = value.rsplit('@').next().unwrap_or_default();
+    Some(format!("{} of {name}", shorten_text(shown.as_bytes())))
 }
 
 fn is_refused(error: &reqwest::Error) -> bool {

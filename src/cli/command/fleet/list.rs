@@ -46,10 +46,10 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct FleetListArgs {
-    /// Where the images are named
+    /// Where to find the names of images
     #[arg(value_name = "SOURCE", required = true)]
     sources: Vec<String>,
-    /// The worklist; - is standard output
+    /// Worklist to write; - is standard output
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
     #[command(flatten)]

@@ -20,11 +20,11 @@ pub struct FleetArgs {
 /// The steps of auditing a fleet.
 #[derive(Debug, Subcommand)]
 pub enum FleetAction {
-    /// List images by digest: those of registries, clusters, files
+    /// List images of registries, clusters or files, by digest
     List(Box<list::FleetListArgs>),
-    /// Audit a worklist, or one worker's share of it
+    /// Audit a worklist, or one worker's share
     Run(Box<run::FleetRunArgs>),
-    /// Say what all images come to
+    /// Report on all images
     Report(report::FleetReportArgs),
 }
 

@@ -27,22 +27,22 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct FleetReportArgs {
-    /// Where the results are kept
+    /// Where the results are
     #[arg(value_name = "DIR|URL")]
     out: String,
-    /// The worklist: the images to report on, and their names
+    /// Worklist of the images to report on
     #[arg(long, value_name = "FILE")]
     worklist: String,
-    /// The worklist of an earlier run, to report what changed
+    /// Worklist of an earlier run, to report changes
     #[arg(long, value_name = "FILE")]
     since: Option<String>,
     /// Where the results of the earlier run are [default: the same]
     #[arg(long, value_name = "DIR|URL", requires = "since")]
     since_results: Option<String>,
-    /// The form of the report
+    /// Format of the report
     #[arg(long, default_value = "text", value_parser = one_of(&FLEET_FORMATS))]
     format: ReportFormat,
-    /// Colours: on a terminal, always, or never (`NO_COLOR` is respected)
+    /// When to use colours; `NO_COLOR` is respected
     #[arg(long, value_parser = one_of(&COLOR), default_value = "auto", value_name = "WHEN")]
     color: ColorChoice,
 }

@@ -54,24 +54,24 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct FleetRunArgs {
-    /// The worklist; - is standard input
+    /// Worklist; - is standard input
     #[arg(value_name = "WORKLIST")]
     worklist: String,
-    /// Where the results are kept: a folder, or `s3://BUCKET/PREFIX`
+    /// Where to write the results: a directory, or `s3://BUCKET/PREFIX`
     #[arg(long, value_name = "DIR|URL", env = "CUPTI_AUDIT_FLEET_OUT")]
     out: String,
-    /// Which share of the list, the first being 1
+    /// Number of this worker's share, from 1
     #[arg(long, value_name = "K/N", value_parser = WorkShare::parse)]
     shard: Option<WorkShare>,
-    /// How many workers there are, where their engine does not say it
+    /// Number of workers [default: as the batch system tells]
     #[arg(long, value_name = "N", env = "CUPTI_AUDIT_SHARDS", value_parser = at_least_one)]
     shards: Option<usize>,
     #[command(flatten)]
     purpose: PurposeArgs,
-    /// From which severity on findings fail an image [default: error]
+    /// Lowest severity that fails an image [default: error]
     #[arg(long, value_name = "SEVERITY", value_parser = one_of(&FAIL_ON), env = "CUPTI_AUDIT_FAIL_ON")]
     fail_on: Option<FailOn>,
-    /// The library that the images are asked about: a file of libraries/ of the profiles
+    /// Library to look for, by its file in libraries/ of the profiles
     #[arg(long, value_name = "NAME", env = "CUPTI_AUDIT_LIBRARY", hide_short_help = true, default_value = DEFAULT_LIBRARY)]
     library: String,
     #[command(flatten)]
@@ -247,7 +247,7 @@ impl ShareWorker<'_> {
                 entry.digest
             ));
         }
-        let report = JsonReport::new(self.auditor.fail_on).audited(&audit);
+        let report = JsonReport.audited(&audit);
         result_document(entry, report.trim_end())
     }
 }

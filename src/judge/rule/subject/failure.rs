@@ -142,6 +142,12 @@ fn failure(
 
 fn unserved(facts: &ImageFacts, consumer: &CuptiConsumer, evidence: Vec<Evidence>) -> RuleSubject {
     let gets = &consumer.outcome.as_is;
+    let wants = escape::escape_bytes(&consumer.wants);
+    let cause = if is_nowhere(facts, &consumer.wants) {
+        format!("{wants} is not in the image")
+    } else {
+        gets.message.clone()
+    };
     let cure = cure_of_opening(facts, consumer);
     let site = site_packages_of(&consumer.object);
     // Objects outside of site-packages have no environment in common.
@@ -153,8 +159,10 @@ fn unserved(facts: &ImageFacts, consumer: &CuptiConsumer, evidence: Vec<Evidence
         .subject([
             ("name", text(consumer.name.clone())),
             ("object", text(consumer.object.to_string())),
-            ("wants", text(escape::escape_bytes(&consumer.wants))),
+            ("wants", text(wants)),
             ("words", text(gets.message.clone())),
+            ("cause", text(cause)),
+            ("fails", text(consumer.required.failure_words())),
             ("breaks", text(consumer.required.name())),
             ("others_served", flag(others_served)),
             ("unreachable", flag(consumer.unreachable().is_some())),

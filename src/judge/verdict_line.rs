@@ -1,0 +1,167 @@
+//! The first line of a report: who fails and why, or that nothing does. It agrees with the exit code.
+
+use std::collections::BTreeSet;
+
+use super::outcome::{AuditedImage, RunExit};
+use super::rule::{Finding, Severity};
+use crate::facts::{CuptiConsumer, CuptiStatus, FailureImpact};
+
+/// The end of the loader's message on a file that it does not find.
+const NOT_FOUND: &str = ": cannot open shared object file: No such file or directory";
+
+impl AuditedImage {
+    /// The verdict in one line.
+    pub fn verdict(&self) -> String {
+        if let Some(links) = &self.links {
+            return links.verdict();
+        }
+        let words = match self.exit() {
+            RunExit::Open => self.open_words(),
+            RunExit::Clean | RunExit::Findings => self.decided_words(),
+        };
+        words.replace(NOT_FOUND, " is not found")
+    }
+
+    /// What the words rest on.
+    fn condition(&self) -> String {
+        match self.facts.assumptions.len() {
+            0 => String::new(),
+            _ if self.is_undecided() => String::new(),
+            1 => " if 1 assumption holds".to_owned(),
+            count => format!(" if {count} assumptions hold"),
+        }
+    }
+
+    /// The words for exit code 2: what keeps the question open.
+    fn open_words(&self) -> String {
+        let facts = &self.facts;
+        let asked = match self.asked_names() {
+            Some(names) => format!("cannot tell whether the image is ready for {names}"),
+            None if self.loads() && !facts.is_open() => format!("{}, but not all was checked", self.library_words()),
+            None => format!("cannot tell whether {} loads", facts.library.name),
+        };
+        let gap = facts.gaps.first();
+        let unread = facts.unread.as_ref().map(|layer| format!("{layer} was not read"));
+        let why = unread.or_else(|| gap.map(|gap| format!("{}: {}", gap.what, gap.why)));
+        let why = why.unwrap_or_else(|| "an assumption is not accepted".to_owned());
+        format!("{asked}: {why}")
+    }
+
+    /// The words for exit codes 0 and 1: the finding that decides it, else what works.
+    fn decided_words(&self) -> String {
+        let failing = self.gravest(|finding| self.fail_on.fails(finding) || finding.severity == Severity::Error);
+        if let Some(finding) = failing {
+            return self.failure_words(finding) + &self.condition();
+        }
+        let words = match self.asked_names() {
+            Some(names) if self.failed_plans().next().is_some() => format!("not ready for {names}"),
+            Some(names) => format!("ready for {names}"),
+            None => self.library_words(),
+        };
+        let words = words + &self.condition();
+        let words = match self.suppressed_errors() {
+            0 => words,
+            1 => format!("{words}; 1 error is suppressed"),
+            count => format!("{words}; {count} errors are suppressed"),
+        };
+        let warnings = self.count(Severity::Warning);
+        match self.gravest(|finding| finding.severity == Severity::Warning) {
+            Some(finding) if warnings == 1 => format!("{words}; 1 warning: {}", self.with_others(cause(finding))),
+            Some(finding) => format!(
+                "{words}; {warnings} warnings, first: {}",
+                self.with_others(cause(finding))
+            ),
+            None if self.asked_names().is_some() => format!("{words}; {}", self.library_words()),
+            None => words,
+        }
+    }
+
+    /// The finding of the highest severity among those that fit, one that names who fails before the others.
+    fn gravest(&self, fits: impl Fn(&Finding) -> bool) -> Option<&Finding> {
+        // They are sorted; of several with the same key `min_by_key` takes the first.
+        let fitting = self.counting().filter(|finding| fits(finding));
+        fitting.min_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.verdict.is_none()))
+    }
+
+    fn failure_words(&self, finding: &Finding) -> String {
+        let cause = self.with_others(cause(finding));
+        match self.asked_names() {
+            _ if finding.verdict.is_some() => cause,
+            Some(names) => format!("not ready for {names}: {cause}"),
+            None if self.loads() => cause,
+            None => format!("{} does not load: {cause}", self.facts.library.name),
+        }
+    }
+
+    /// The phases and tools that were asked for.
+    fn asked_names(&self) -> Option<String> {
+        let tools = self.tools.iter().map(|tool| tool.name.as_str());
+        let names: Vec<&str> = self.phases.iter().map(String::as_str).chain(tools).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+
+    /// Adds the programs that go without the library and that the words do not name.
+    fn with_others(&self, words: &str) -> String {
+        let impacts = [FailureImpact::Import, FailureImpact::Gpu, FailureImpact::Profiling];
+        let lost = impacts.map(|impact| (self.lost_programs(impact, words), impact.failure_words()));
+        let lost = lost.into_iter().filter(|(names, _)| !names.is_empty());
+        lost.fold(words.to_owned(), |words, (names, fails)| {
+            format!("{words}; {names} {fails}")
+        })
+    }
+
+    /// The programs that a phase has to serve, that a profile knows, and that do not get the library.
+    fn lost_programs(&self, impact: FailureImpact, named: &str) -> String {
+        let demands = self.asked_plans().flat_map(|plan| &plan.unmet);
+        let numbers: BTreeSet<usize> = demands.filter_map(|demand| demand.consumer).collect();
+        let consumers = numbers
+            .into_iter()
+            .filter_map(|number| self.facts.consumers.get(number));
+        let lost = consumers.filter(|it| it.required == impact && it.profile.is_some() && it.misses_library());
+        names(lost.filter(|consumer| !named.contains(&consumer.name)))
+    }
+
+    fn loads(&self) -> bool {
+        self.facts.status.as_is == CuptiStatus::Loadable || self.served().next().is_some()
+    }
+
+    fn served(&self) -> impl Iterator<Item = &CuptiConsumer> {
+        let consumers = self.facts.consumers.iter();
+        consumers.filter(|consumer| consumer.open.is_none() && consumer.is_served())
+    }
+
+    /// Whether the library loads, and for whom.
+    fn library_words(&self) -> String {
+        let facts = &self.facts;
+        let name = &facts.library.name;
+        let served = names(self.served());
+        match facts.status.as_is {
+            _ if facts.status_is_open.is_some() && served.is_empty() => format!("cannot tell whether {name} loads"),
+            _ if facts.status_is_open.is_some() => format!("{name} loads for {served}; not known for others"),
+            CuptiStatus::Loadable => format!("{name} loads"),
+            // Programs with search paths of their own load it where a plain dlopen does not.
+            CuptiStatus::Unloadable if !served.is_empty() => format!("{name} loads for {served} only"),
+            CuptiStatus::Unloadable if facts.status.nvidia == CuptiStatus::Loadable => {
+                format!("{name} loads only once the container runtime has run ldconfig")
+            }
+            CuptiStatus::Unloadable if !facts.undecided.is_empty() => {
+                format!("{name} is in the image; whether a program loads it is known only at run time")
+            }
+            CuptiStatus::Unloadable => format!("{name} is in the image, but does not load"),
+            CuptiStatus::HeadersOnly | CuptiStatus::Absent => format!("{name} is not in the image"),
+        }
+    }
+}
+
+/// Who fails and why, if the rule says it, else what is the matter.
+fn cause(finding: &Finding) -> &str {
+    finding.verdict.as_deref().unwrap_or(&finding.message)
+}
+
+/// The names of programs, each once.
+fn names<'a>(consumers: impl Iterator<Item = &'a CuptiConsumer>) -> String {
+    let mut names: Vec<&str> = consumers.map(|consumer| consumer.name.as_str()).collect();
+    // The objects of one program stand side by side.
+    names.dedup();
+    names.join(", ")
+}
