@@ -94,7 +94,7 @@ impl Cure {
         })
     }
 
-    /// What `slim` does, where nothing in the image could install what it wants.
+    /// What `slim` does, where no build makes the image pass.
     fn from_outside(audit: &AuditedImage, plan: &Plan, recipe: &PhaseRecipe) -> Option<Self> {
         let (release, wheel) = release_words(&audit.facts)?;
         let (from, get) = match wheel {
@@ -105,7 +105,7 @@ impl Cure {
         let slim = format!("cupti-audit slim {image} --phase {phase} --cupti-from {from} -o oci:OUT writes the image");
         Some(Self {
             cured: CuredFindings::of_recipe(audit, plan, recipe),
-            words: format!("bring in {release}, which nothing in the image could install: {get}{slim}"),
+            words: format!("add {release} from outside the image: {get}{slim}"),
             commands: Vec::new(),
             instructions: Vec::new(),
             dockerfile: None,
@@ -131,7 +131,7 @@ impl Cure {
             if number == cause {
                 finding.severity = gravest.unwrap_or(finding.severity);
                 // A file that is there and closed is opened, and no second one is brought in.
-                if finding.commands.is_empty() {
+                if finding.commands.is_empty() || self.cured.repaired.contains(&number) {
                     finding.fix.clone_from(&self.words);
                     finding.commands.clone_from(&self.commands);
                     finding.instructions.clone_from(&self.instructions);
@@ -151,15 +151,23 @@ struct CuredFindings {
     gone: Vec<usize>,
     /// Those that are less grave then.
     lowered: Vec<usize>,
+    /// Those about the package that it installs, whose other files the foretold audit does not have.
+    repaired: Vec<usize>,
 }
 
 impl CuredFindings {
     fn of_recipe(audit: &AuditedImage, plan: &Plan, recipe: &PhaseRecipe) -> Self {
         // Severities of one phase and of another cannot be compared.
         let is_same_phase = audit.phases == [plan.phase.as_str()];
-        let (mut gone, mut lowered) = (Vec::new(), Vec::new());
+        let (mut gone, mut lowered, mut repaired) = (Vec::new(), Vec::new(), Vec::new());
         for (number, finding) in audit.findings.iter().enumerate() {
             if finding.suppressed.is_some() || finding.severity < Severity::Warning || !recipe.brings_library() {
+                continue;
+            }
+            let repair = finding.repair.as_ref().zip(recipe.way.as_ref());
+            if repair.is_some_and(|(repair, way)| way.repairs(repair)) {
+                gone.push(number);
+                repaired.push(number);
                 continue;
             }
             let is_there = |other: &&Finding| {
@@ -174,7 +182,11 @@ impl CuredFindings {
                 Some(_) => {}
             }
         }
-        Self { gone, lowered }
+        Self {
+            gone,
+            lowered,
+            repaired,
+        }
     }
 }
 

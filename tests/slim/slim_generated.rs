@@ -230,7 +230,8 @@ impl<'w> Chunk<'w> {
     fn documents(&self, way: &Way, said: &str, report: &Value) -> Vec<String> {
         let (mut differences, phase) = (Vec::new(), way.phase);
         let verdict = report["phases"][phase]["verdict"].as_str().unwrap();
-        if !said.contains(&format!("audit of the new image for {phase}: {verdict}")) {
+        let expected = if verdict == "fail" { "not ready" } else { "ready" };
+        if !said.contains(&format!("audit of the new image: {expected} for {phase}")) {
             differences.push(format!("the audit says {verdict}: {said}"));
         }
         let sum = |report: &Value, key: &str| -> i128 {

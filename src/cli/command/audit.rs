@@ -293,10 +293,11 @@ impl ImageAuditor<'_> {
         }
         tell_repairs(&mut audit);
         rule::sort_findings(&mut audit.findings);
-        // A variable that is tried out stands in no image, and what helps with it may not help without; a container that runs
-        // is none to build on.
+        // A search path that is tried out is not in the image, so a fix may not help without it. A running container is not an
+        // image to build on.
         let is_image = !matches!(self.question, AuditQuestion::Running(_));
-        if is_image && environment.is_empty() && audit.counting().any(|it| it.severity >= Severity::Warning) {
+        let changes_loader = environment.iter().any(|(name, _)| name.starts_with("LD_"));
+        if is_image && !changes_loader && audit.counting().any(|it| it.severity >= Severity::Warning) {
             tell_cure(&mut audit, self.knowledge, &self.reader.conditions());
         }
         Ok(audit)

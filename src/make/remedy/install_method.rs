@@ -5,7 +5,9 @@ use serde::Serialize;
 use super::conda_environment::CondaEnvironment;
 use super::copy_plan::CopyPlan;
 use super::image_system::SystemInstaller;
+use crate::facts::OwnerKind;
 use crate::facts::software::cuda_runtime::{CudaVersion, parse_cuda_version};
+use crate::judge::rule::PackageRepair;
 use crate::make::quote;
 use image_linkage::escape;
 use image_linkage::path::RootPath;
@@ -174,6 +176,21 @@ impl InstallMethod {
         match self {
             Self::Package(package) => package.cuda,
             _ => parse_cuda_version(self.read_plan()?.release.as_ref()?),
+        }
+    }
+
+    /// Whether it does what repairs a package.
+    pub(crate) fn repairs(&self, repair: &PackageRepair) -> bool {
+        let name_of = |package: &str| package.split('=').next().unwrap_or_default().to_owned();
+        match self {
+            Self::Pip(pip) => {
+                repair.manager == OwnerKind::Pip && repair.environment == pip.site && repair.packages == pip.wheels
+            }
+            Self::Package(package) if package.manager == SystemInstaller::AptGet => {
+                let mut names = repair.packages.iter().map(|package| name_of(package));
+                repair.manager == OwnerKind::Deb && names.all(|name| name == package.name)
+            }
+            _ => false,
         }
     }
 

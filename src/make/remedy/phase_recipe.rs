@@ -70,6 +70,13 @@ impl PhaseRecipe {
         self.way.is_some() || !self.path_links.is_empty()
     }
 
+    /// Whether a link has the name without a number.
+    pub(super) fn makes_plain_link(&self, stem: &str) -> bool {
+        let of_plan = self.way.iter().filter_map(InstallMethod::copy_plan);
+        let mut links = of_plan.flat_map(|plan| &plan.links).chain(&self.path_links);
+        links.any(|link| link.at.name() == stem.as_bytes())
+    }
+
     /// Whether the build runs `ldconfig`.
     pub(crate) fn runs_ldconfig(&self) -> bool {
         !matches!(self.search_setup, SearchPathSetup::Nothing { .. })

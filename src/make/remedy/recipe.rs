@@ -121,8 +121,11 @@ pub(crate) fn make_outside_recipe(request: &RecipeRequest<'_>) -> Result<PhaseRe
     let blank = blank_recipe(&question, &[])?;
     let made = || -> Result<PhaseRecipe, MethodObstacle> {
         let way = unread_copy(&question, String::new(), question.release()?, &RootPath::default());
-        let recipe = with_search_path(&question, recipe_of(&question, way, &blank)?);
-        Ok(finish(&question, recipe)?)
+        let recipe = finish(
+            &question,
+            with_search_path(&question, recipe_of(&question, way, &blank)?),
+        )?;
+        require_cured(&question, recipe)
     };
     made().map_err(|why| RemedyError::NoWay {
         image: target.image.reference.clone(),
@@ -166,14 +169,19 @@ fn bring_in(question: &InstallContext<'_>, blank: &PhaseRecipe) -> Result<PhaseR
             return Ok(recipe);
         }
         let recipe = finish(question, with_search_path(question, recipe))?;
-        let foretold = &recipe.foretold;
-        if foretold.verdict == Verdict::Fail && is_uncured(question.request, &foretold.because) {
-            let because = foretold.because.join(", ");
-            return Err(format!("the result would not pass its own audit: {because}").into());
-        }
-        Ok(recipe)
+        require_cured(question, recipe)
     })?;
     recipe.considered = considered;
+    Ok(recipe)
+}
+
+/// The recipe, if its own audit does not fail for what it was to cure.
+fn require_cured(question: &InstallContext<'_>, recipe: PhaseRecipe) -> Result<PhaseRecipe, MethodObstacle> {
+    let foretold = &recipe.foretold;
+    if foretold.verdict == Verdict::Fail && is_uncured(question.request, &foretold.because) {
+        let because = foretold.because.join(", ");
+        return Err(format!("the result would not pass its own audit: {because}").into());
+    }
     Ok(recipe)
 }
 
@@ -199,7 +207,11 @@ fn with_search_path(question: &InstallContext<'_>, mut recipe: PhaseRecipe) -> P
         recipe.search_setup = set_up_search_path(question, &recipe.search, way, &recipe.needs);
         // A bare name is asked for only where every process is to find it: what lies beside its one user is not.
         if !matches!(&recipe.search_setup, SearchPathSetup::Nothing { .. }) || is_default(way) {
-            recipe.check.names = names_to_check(question.request.target.library, way, &recipe.needs);
+            let target = question.request.target;
+            recipe.check.names = names_to_check(target.library, way, &recipe.needs);
+            if recipe.makes_plain_link(&target.library.stem) {
+                recipe.check.names.push(target.library.stem.clone());
+            }
         }
     }
     recipe
