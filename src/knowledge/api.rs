@@ -28,6 +28,9 @@ pub struct CuptiApi {
     /// The release of CUDA that no longer has it, though its functions are still exported.
     #[serde(default)]
     pub until: Option<String>,
+    /// Its functions, which return an error from that release on; a final `*` stands for any rest.
+    #[serde(default)]
+    pub ended: Vec<String>,
     /// The libraries that it needs beside libcupti and the driver.
     #[serde(default)]
     pub libraries: Vec<ApiLibrary>,
@@ -96,6 +99,11 @@ impl Certainty {
 }
 
 impl CuptiApi {
+    /// Whether a function is one of those that return an error from the release on that no longer has the API.
+    pub fn has_ended(&self, function: &[u8]) -> bool {
+        self.ended.iter().any(|pattern| matches_name_pattern(function, pattern))
+    }
+
     /// Whether a libcupti that exports `function` has the API.
     pub fn is_shown_by(&self, function: &[u8]) -> bool {
         // The exports decide, not the release: 12.6.80 has the Range Profiling API, 12.6.68 has not.

@@ -38,7 +38,7 @@ fn ended_apis<'f>(facts: &'f ImageFacts, consumer: &CuptiConsumer) -> Vec<&'f st
     let elf = elf_at(&facts.contexts.as_is.rootfs, &consumer.object);
     let imports = |api: &CuptiApi| {
         let mut symbols = elf.iter().flat_map(|elf| &elf.symbols);
-        symbols.any(|symbol| symbol.role == SymbolRole::Import && api.is_shown_by(&symbol.name))
+        symbols.any(|symbol| symbol.role == SymbolRole::Import && api.has_ended(&symbol.name))
     };
     let ended = facts
         .tables
