@@ -43,6 +43,8 @@ struct Cure {
     words: String,
     commands: Vec<String>,
     instructions: Vec<String>,
+    /// Whether it makes the links that a finding on a path would ask for.
+    makes_links: bool,
     /// The command that writes it as a Dockerfile, where the image then passes.
     dockerfile: Option<String>,
 }
@@ -77,6 +79,7 @@ impl Cure {
         let library_path = recipe.library_path.iter();
         let instructions = library_path.map(|path| format!("ENV LD_LIBRARY_PATH={}", quote::quote_env(&path.value)));
         let instructions: Vec<String> = instructions.collect();
+        let makes_links = !recipe.path_links.is_empty();
         // No command has the name for FROM.
         let page = fill_page(&audit.facts, plan, recipe, "").ok()?;
         let commands = commands(&page).ok()?;
@@ -90,6 +93,7 @@ impl Cure {
             words: words(&page) + how,
             commands,
             instructions,
+            makes_links,
             dockerfile: (passes && plan.verdict == Verdict::Fail).then(|| dockerfile_command(audit, plan)),
         })
     }
@@ -108,6 +112,7 @@ impl Cure {
             words: format!("add {release} from outside the image: {get}{slim}"),
             commands: Vec::new(),
             instructions: Vec::new(),
+            makes_links: false,
             dockerfile: None,
         })
     }
@@ -131,7 +136,7 @@ impl Cure {
             if number == cause {
                 finding.severity = gravest.unwrap_or(finding.severity);
                 // A file that is there and closed is opened, and no second one is brought in.
-                if finding.commands.is_empty() || self.cured.repaired.contains(&number) {
+                if finding.commands.is_empty() || self.makes_links || self.cured.repaired.contains(&number) {
                     finding.fix.clone_from(&self.words);
                     finding.commands.clone_from(&self.commands);
                     finding.instructions.clone_from(&self.instructions);

@@ -46,7 +46,12 @@ pub(crate) fn find_wanted_cupti(target: &ImageFacts) -> WantedCupti {
             .filter(|name| has_number(target, name))
             .cloned()
     };
-    let soname = asked.map(|consumer| base_name(&consumer.wants));
+    // A program may open the file of one release.
+    let soname_of_name = |name: ByteString| {
+        let soname = target.library.soname_by_name(&target.tables.releases, &name);
+        soname.map_or(name, |soname| soname.into_bytes().into())
+    };
+    let soname = asked.map(|consumer| soname_of_name(base_name(&consumer.wants)));
     let soname = soname.or_else(|| cuda.map(soname_of)).or_else(plain);
     WantedCupti {
         by: asked.map(|consumer| consumer.name.clone()),

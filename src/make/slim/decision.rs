@@ -7,7 +7,7 @@ use super::original_image::OriginalImage;
 use super::removed_files::leave_out;
 use super::supplier::CuptiSupplier;
 use super::twin_files::TwinFiles;
-use crate::facts::ImageFacts;
+use crate::facts::{CuptiStatus, ImageFacts};
 use crate::judge::plan::{Plan, PlanItem};
 use crate::knowledge::Phase;
 use crate::make::remedy::copy_plan::{self, CopyPlan, CreatedLink};
@@ -110,7 +110,8 @@ pub(crate) fn decide_changes(
 ) -> Result<SlimDecision, SlimError> {
     let mut decision = SlimDecision::default();
     // An image that has what the phase demands needs nothing, wherever it could be had from.
-    if plan.lacks_cupti(facts) {
+    // What lies beside a library off the search path may be asked for by name.
+    if plan.lacks_cupti(facts) && facts.status.as_is == CuptiStatus::Loadable {
         decision.path_links = links_that_suffice(facts, plan);
     }
     if plan.lacks_cupti(facts) && decision.path_links.is_empty() {
