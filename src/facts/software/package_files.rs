@@ -37,7 +37,7 @@ pub struct IncompletePackage {
 /// A library or module that is in a package's list but not in the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingFile {
-    /// Where it was installed.
+    /// The installed path.
     pub path: RootPath,
     /// Whether people remove such files to save space, as `dockerfile` and `slim` do.
     pub is_dispensable: bool,
