@@ -1,4 +1,4 @@
-//! CUDA versions: of the runtime library beside a copy of CUPTI, and of the driver that the image requires.
+//! Reads CUDA versions: the runtime library beside a copy of CUPTI, and the required driver.
 
 use crate::facts::software::copies::CuptiCopy;
 use crate::knowledge::packages::RuntimeNames;

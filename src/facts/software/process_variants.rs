@@ -66,7 +66,7 @@ impl ProcessVariants {
     /// The variants of a context, with the locations of the library.
     pub(crate) fn new(context: &ProcessContext, found: &CuptiFiles) -> Self {
         let mut variants = Self {
-            // Without a copy nobody gets one, whatever happens before.
+            // Without a copy in the image, nothing can change the result.
             never: if found.files.is_empty() {
                 None
             } else {

@@ -15,7 +15,7 @@ const MODULES: usize = 1024;
 
 /// A module that opens the library, or may open it.
 pub(crate) struct SourceOpener {
-    /// The file, without links.
+    /// The file, with links resolved.
     pub path: RootPath,
     /// The names in its source.
     pub text: SourceText,

@@ -23,7 +23,7 @@ pub struct CuptiConsumer {
     pub asks: RequestKind,
     /// The requested name; the first if there are several.
     pub wants: ByteString,
-    /// What fails without the library.
+    /// The impact if the request fails.
     pub required: FailureImpact,
     /// The program that loads the object, if known; the object itself if it is a program.
     pub program: Option<RootPath>,
