@@ -44,7 +44,7 @@ pub struct InjectedLibrary {
     pub failure: UnresolvedRequest,
 }
 
-/// Variables whose value is passed to dlopen: by the driver in cuInit, and by NVTX in its first call.
+/// Variables whose value is passed to dlopen: by the driver in `cuInit`, and by NVTX in its first call.
 const VARIABLES: [&str; 2] = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"];
 
 /// Finds the injected libraries that a process of the image cannot load.

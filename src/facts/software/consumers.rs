@@ -1,7 +1,7 @@
 //! Finds the consumers of CUPTI and what each would get.
 //!
-//! An object with a DT_NEEDED entry for libcupti is always a consumer. An object that calls dlopen is one if a profile
-//! lists it, or if it contains the exact name as a string.
+//! An object with a `DT_NEEDED` entry for libcupti is always a consumer. An object that calls dlopen is one if a
+//! profile lists it, or if it contains the exact name as a string.
 
 mod cupti_consumer;
 mod library_request;

@@ -15,7 +15,7 @@ pub(crate) fn find_removals(layers: &[Option<&LayerIndex>]) -> FileRemovals {
     let hides = |layer: &LayerIndex| !layer.whiteouts.is_empty() || !layer.opaque.is_empty();
     let last = layers.iter().rposition(|layer| layer.is_some_and(hides));
     let mut found = FileRemovals::new();
-    // The list is below the removal, or in its layer if that layer did not rewrite the list.
+    // The list is in a layer at or below the removal.
     for layer in layers.iter().take(last.map_or(0, |last| last + 1)).flatten() {
         let lists = layer.entries.kept_files().filter(|(path, _)| is_package_list(path));
         for (list, content) in lists {

@@ -49,7 +49,7 @@ impl IncompletePackage {
         self.missing.iter().any(|file| file.path.name() == name)
     }
 
-    /// The directory in which programs look for the package: the one of packages, or the conda environment.
+    /// The directory in which programs look for the package: `site-packages`, or the conda environment.
     pub fn environment(&self) -> RootPath {
         match self.kind {
             OwnerKind::Pip | OwnerKind::Conda => self.list.parent().parent(),

@@ -134,8 +134,8 @@ fn has_export(kind: &DeadWeightKind, facts: &FileFacts) -> bool {
     })
 }
 
-/// The counted contents. Hard links share their facts and content. Plain files of equal size and mode share facts too,
-/// but each has its own content.
+/// The counted contents. Hard links share their facts and content. Equal plain files share facts too, but each has its
+/// own content.
 #[derive(Debug, Default)]
 pub struct CountedContents(BTreeSet<usize>);
 

@@ -19,7 +19,7 @@ pub struct CuptiConsumer {
     pub name: String,
     /// The requesting file, with links resolved.
     pub object: RootPath,
-    /// Whether it has a DT_NEEDED entry or calls dlopen.
+    /// Whether it has a `DT_NEEDED` entry or calls dlopen.
     pub asks: RequestKind,
     /// The requested name; the first if there are several.
     pub wants: ByteString,

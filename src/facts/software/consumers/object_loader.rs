@@ -114,8 +114,7 @@ pub(crate) struct LibraryUser<'c> {
     pub via: &'c RootPath,
 }
 
-/// The objects that need a library, and the programs with a string that ends in its name. Limited to [`USERS`] per
-/// name.
+/// The objects that need a library, and the programs with a string that ends in its name; limited to a few per name.
 pub(crate) struct LibraryUsers<'c> {
     objects: &'c [(RootPath, Arc<FileFacts>)],
     /// Keyed by that name, and built on first use.
@@ -251,7 +250,7 @@ pub(crate) enum NeededLookup {
     Unknown,
 }
 
-/// Resolves a DT_NEEDED entry of `object` in the process that loads it.
+/// Resolves a `DT_NEEDED` entry of `object` in the process that loads it.
 pub(crate) fn follow_needed(
     context: &ProcessContext,
     profiles: &[ConsumerProfile],
