@@ -1,4 +1,4 @@
-//! From the layers of an image to its facts: one walk through the merged file system, then the loader is asked.
+//! Gathers the facts of an image from its layers: one walk through the merged file system, then the loader simulation.
 
 use std::sync::Arc;
 
@@ -18,29 +18,29 @@ use image_linkage::layer::{LayerIndex, ProblemKind};
 use image_linkage::rootfs::{ApplyProblem, Rootfs};
 use image_source::Image;
 
-/// The layers of an image, read.
+/// The layers of an image after reading.
 pub struct ReadLayers {
-    /// One index per layer of the image, or why it was not read.
+    /// One index per layer, or the reason why the layer was not read.
     pub layers: Vec<Result<LayerIndex, Gap>>,
 }
 
-/// A file system of layers, and what was seen of them on the way.
+/// The merged file system, with facts about the layers.
 pub struct MergedLayers {
-    /// The layers on top of each other.
+    /// The merged file system.
     pub rootfs: Arc<Rootfs>,
     /// The sizes of the layers.
     pub sizes: Vec<LayerSize>,
-    /// What is odd about them.
+    /// The problems found in them.
     pub oddities: Vec<ApplyProblem>,
-    /// The files of packages that a layer takes away.
+    /// The files of packages that a layer removes.
     pub removals: FileRemovals,
-    /// The first of the layers that were not read.
+    /// The first unread layer.
     pub unread: Option<String>,
-    /// What else is known not to have been checked.
+    /// Other parts that were not checked.
     pub gaps: Vec<Gap>,
 }
 
-/// Gathers the facts of an image from its layers, about the library that `knowledge` is to be asked about.
+/// Gathers the facts of an image from its layers, for the library in `knowledge`.
 pub fn gather_facts(image: Image, layers: ReadLayers, knowledge: &Knowledge, conditions: &GatherOptions) -> ImageFacts {
     let sizes = layers.layers.iter().map(size_of).collect();
     let unread = layers.layers.iter().filter_map(|layer| layer.as_ref().err());
@@ -80,7 +80,7 @@ pub fn gather_from_rootfs(
     let mut asked = ask_processes(&image, &rootfs, &scanned, knowledge, profiles);
     gaps.extend(find_gaps(&scanned.contexts, knowledge.library, &asked, &oddities));
     gaps.extend(flood_gaps(&scanned.scan, knowledge.library));
-    // Both worlds tell the same problem of the same file.
+    // Both worlds report the same problem of the same file.
     gaps.sort();
     gaps.dedup();
     if let Some(layer) = &unread {
@@ -100,7 +100,7 @@ pub fn gather_from_rootfs(
     join_facts(image, layers, scanned, asked, knowledge)
 }
 
-/// The facts in one place, with what leads to the dead weight among them.
+/// Combines all facts, and adds the references to dead weight.
 fn join_facts(
     image: Image,
     layers: MergedLayers,
@@ -155,11 +155,11 @@ fn size_of(layer: &Result<LayerIndex, Gap>) -> LayerSize {
     }
 }
 
-/// The layers on top of each other, and what is odd about them.
+/// Merges the layers, and collects their problems.
 ///
-/// The indexes are taken, so that they do not lie in memory beside the merged file system.
+/// Consumes the indexes, so that they do not stay in memory beside the merged file system.
 fn merged(layers: ReadLayers) -> (Rootfs, Vec<ApplyProblem>) {
-    // A layer that was not read counts as empty, so that the numbers of the others stay those of the manifest.
+    // An unread layer counts as empty, so that the other layers keep their index in the manifest.
     let indexes = layers
         .layers
         .into_iter()

@@ -1,4 +1,4 @@
-//! All that is known of an image when it is asked about a library; nothing is judged here.
+//! The facts about an image and a library, without any assessment.
 
 use std::collections::BTreeMap;
 
@@ -23,16 +23,16 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::ApplyProblem;
 use image_source::Image;
 
-/// Whether a process without search paths of its own can open CUPTI by its soname.
+/// Whether a process without its own search paths can open CUPTI by its soname.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CuptiStatus {
-    /// It can, with everything that the library needs.
+    /// It can, with all dependencies.
     Loadable,
-    /// A copy is there and the loader does not get to it, or refuses it.
+    /// A copy exists, but the loader does not find or accept it.
     Unloadable,
-    /// No file of the library is there: only its headers, or links that lead nowhere.
+    /// The library is missing; only headers or dangling links exist.
     HeadersOnly,
-    /// Neither a copy nor a header is there.
+    /// Neither a copy nor a header exists.
     Absent,
 }
 
@@ -48,116 +48,117 @@ impl CuptiStatus {
     }
 }
 
-/// Something that could not be checked.
+/// A part that could not be checked.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Gap {
-    /// What was not checked.
+    /// The unchecked part.
     pub what: String,
-    /// The reason, in a fragment of a sentence.
+    /// The reason, as part of a sentence.
     pub why: String,
 }
 
-/// All that is known of an image.
+/// The facts about an image.
 pub struct ImageFacts {
-    /// The library that it was asked about.
+    /// The library in question.
     pub library: &'static LibraryProfile,
-    /// What the facts were read by.
+    /// The tables used to read the facts.
     pub tables: &'static KnowledgeTables,
-    /// Its manifest, config and platform.
+    /// The manifest, config and platform.
     pub image: Image,
-    /// The digests and sizes of the layers as read.
+    /// The sizes of the layers.
     pub layers: Vec<LayerSize>,
-    /// The loader's view, in each world.
+    /// The initial state of processes, in each world.
     pub contexts: ByWorld<ProcessContext>,
     /// Whether CUPTI can be opened, in each world.
     pub status: ByWorld<CuptiStatus>,
-    /// Why only a run could tell whether it can be opened in the image as it is.
+    /// Why the status in the image as it is cannot be determined statically.
     pub status_is_open: Option<String>,
-    /// What a plain dlopen of the soname gets, in each world: of the first soname that can be opened, else
-    /// of the one that is expected.
+    /// The result of a plain dlopen of the soname in each world. It is for the first soname that opens, else for the
+    /// expected one.
     pub plain: ByWorld<PlainOpen>,
     /// The copies of libcupti.
     pub copies: Vec<CuptiCopy>,
-    /// Links named as libcupti that lead nowhere.
+    /// Dangling links with a name of libcupti.
     pub dangling: Vec<DanglingLink>,
-    /// The CUPTI headers: the places of `cupti.h`.
+    /// The CUPTI headers: the paths of `cupti.h`, with their layers.
     pub headers: Vec<(RootPath, usize)>,
-    /// Who asks for CUPTI.
+    /// The consumers of CUPTI.
     pub consumers: Vec<CuptiConsumer>,
-    /// Objects that may open CUPTI by names that their bytes do not hold as a whole.
+    /// Objects that may open CUPTI under names that are not whole in their bytes.
     pub undecided: Vec<UndecidedOpener>,
     /// Why the container's own command does not start.
     pub command_failure: Option<CommandFailure>,
-    /// What the answers rest on and the image does not show.
+    /// The assumptions behind the results that the image does not show.
     pub assumptions: Vec<Assumption>,
-    /// Which APIs of CUPTI a process without search paths and each consumer can use, in this order.
+    /// The CUPTI APIs usable in a process without search paths, then in each consumer.
     pub apis: Vec<CuptiProcess>,
     /// The files that may be dead weight, by path.
     pub dead_weight: Vec<DeadWeightFile>,
-    /// What uses such files without a table of an object showing it.
+    /// The uses of such files that are not visible in an object's ELF data.
     pub dead_weight_uses: Vec<DeadWeightUse>,
-    /// The links that lead to such files, by file.
+    /// The links to such files, by file.
     pub dead_weight_links: BTreeMap<RootPath, Vec<RootPath>>,
-    /// What leads to such files and so keeps them.
+    /// The references that keep such files.
     pub references: Vec<FileReference>,
-    /// What lies around CUPTI.
+    /// Software around CUPTI.
     pub related: RelatedSoftware,
-    /// The files of packages that a layer takes away.
+    /// The files of packages that a layer removes.
     pub removals: FileRemovals,
-    /// The first of the layers that were not read: whatever is said without it may be otherwise.
+    /// The first unread layer; all results are uncertain because of it.
     pub unread: Option<String>,
-    /// What the host grants, where the image is a container that runs.
+    /// The properties of the host, if the image is a running container.
     pub host: Option<HostFacts>,
-    /// What could not be checked.
+    /// The parts that could not be checked.
     pub gaps: Vec<Gap>,
-    /// Oddities of the layers, for `-v`: the layer, where and what.
+    /// The problems found in the layers, for `-v`.
     pub oddities: Vec<ApplyProblem>,
 }
 
 impl ImageFacts {
-    /// Whether a plain dlopen, or a program that asks, gets CUPTI in the image as it is.
+    /// Whether a plain dlopen or a consumer gets CUPTI in the image as it is.
     pub fn provides_cupti(&self) -> bool {
-        // A program with a search path of its own gets CUPTI where a plain dlopen does not.
+        // A program with its own search path may get CUPTI although a plain dlopen does not.
         let gets = |consumer: &CuptiConsumer| consumer.outcome.as_is.outcome == RequestOutcome::Loaded;
         self.status.as_is == CuptiStatus::Loadable || self.consumers.iter().any(gets)
     }
 
-    /// Whether a program that opens a file of this name is served by a copy with this soname: by the name without a number, the
-    /// soname, or the file name of a release that has it.
+    /// Whether a copy with this soname satisfies a program that opens this file name. Accepted are the name without a
+    /// number, the soname, and the file name of a release with the soname.
     pub fn is_name_of(&self, name: &[u8], soname: &[u8]) -> bool {
         let meant = self.library.soname_by_name(&self.tables.releases, name);
         name == self.library.stem.as_bytes() || name == soname || meant.is_some_and(|meant| meant.as_bytes() == soname)
     }
 
-    /// Whether only a run could tell what some process gets.
+    /// Whether the result of some process cannot be determined statically.
     pub fn is_open(&self) -> bool {
         self.status_is_open.is_some() || self.consumers.iter().any(|consumer| consumer.open.is_some())
     }
 
-    /// Whether the container's own command ends in a program or interpreter.
+    /// Whether the container's own command executes this program or interpreter.
     pub fn is_commands(&self, program: &RootPath) -> bool {
         self.contexts.as_is.entry.executable.as_ref() == Some(program)
     }
 
-    /// Whether a consumer gets nothing because the container's own command does not start: it has no finding of its own.
+    /// Whether a consumer gets nothing because the container's own command does not start; it then has no finding of
+    /// its own.
     pub fn ends_with_command(&self, consumer: &CuptiConsumer) -> bool {
         self.command_failure
             .as_ref()
             .is_some_and(|failure| failure.ends(consumer))
     }
 
-    /// Whether only a run could tell what the program of the container's own command opens.
+    /// Whether the libraries of the command's own program cannot be determined statically.
     pub fn command_is_undecided(&self) -> bool {
         let mut openers = self.undecided.iter();
         openers.any(|opener| self.contexts.as_is.is_commands(&opener.object))
     }
 
-    /// Whether a copy for everybody, a link to none, or a program that asks is in the image.
+    /// Whether the image contains a copy for general use, a dangling link, or a consumer.
     pub fn concerns_cupti(&self) -> bool {
         self.own_copies().next().is_some() || !self.dangling.is_empty() || !self.consumers.is_empty()
     }
 
-    /// The copies of CUPTI that are for everybody, not for one tool alone.
+    /// The copies of CUPTI for general use, without the private copies of tools.
     pub fn own_copies(&self) -> impl Iterator<Item = &CuptiCopy> {
         self.copies.iter().filter(|copy| !copy.decoy)
     }
@@ -166,8 +167,8 @@ impl ImageFacts {
 /// The sizes of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LayerSize {
-    /// The bytes of the blob as stored.
+    /// The size of the stored blob, in bytes.
     pub compressed: u64,
-    /// The bytes of the tar that it holds.
+    /// The size of its uncompressed tar, in bytes.
     pub bytes: u64,
 }

@@ -1,6 +1,6 @@
-//! What the image says of CUPTI: copies, headers, who asks for it, and what each gets.
+//! Facts about CUPTI in an image: copies, headers, consumers, and what each consumer gets.
 //!
-//! Everything is computed from the merged file system and the loader; nothing is judged here.
+//! All facts come from the merged file system and the loader simulation; other modules assess them.
 
 mod gather;
 mod image_facts;

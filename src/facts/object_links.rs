@@ -1,7 +1,7 @@
-//! What each object of an image lacks, by the library that is missing: what `ldd` would say of all of them.
+//! Finds the missing dependencies of all objects in an image, as `ldd` would, grouped by library.
 //!
-//! A program is started as the kernel does it, a library is mapped by itself, as `ldd` does. So a library that relies on
-//! what another object of its process has loaded lacks it here, as it does there.
+//! A program starts as the kernel would start it. A library is mapped on its own, as in `ldd`, so a dependency that
+//! another object of its process usually loads is reported as missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,57 +17,57 @@ use image_linkage::loader::{TraceLine, trace_lines};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
-/// The objects that all loads together may map, which is some eight seconds: in an image that is made for it, all objects
-/// of thousands need each other. PyTorch 2.8 with all that it needs maps 30,000.
+/// The maximum number of objects mapped in all loads together, about eight seconds. In a crafted image, thousands of
+/// objects may all need each other. PyTorch 2.8 with its dependencies maps 30,000.
 const MAPPED: usize = 2_000_000;
-/// The steps of the loader that all loads together may take beyond those of one: a few seconds.
+/// The maximum number of loader steps in all loads together, beyond those of one load: a few seconds.
 const STEPS: u64 = 40_000_000;
-/// The missing libraries that are told; an image can name a million.
+/// The maximum number of missing libraries to report; an image can name a million.
 const TOLD: usize = 1_000;
-/// The places of a library off the search path that are told.
+/// The maximum number of locations to report for a library outside of the search path.
 const PLACES: usize = 3;
 
-/// What the objects of an image lack.
+/// The missing dependencies of an image's objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ObjectLinks {
-    /// The number of programs that were asked.
+    /// The number of checked programs.
     pub programs: usize,
-    /// The number of libraries that were asked.
+    /// The number of checked libraries.
     pub libraries: usize,
-    /// Those of both that do not load.
+    /// The programs and libraries that do not load.
     pub failing: BTreeSet<RootPath>,
-    /// The objects for other processors, which were not asked.
+    /// The number of objects for other processors, which are not checked.
     pub foreign: usize,
-    /// The objects that the user of the image may not load, which were not asked either.
+    /// The number of objects that the image's user cannot load, which are not checked either.
     pub denied: usize,
-    /// What is missing, by name.
+    /// The missing dependencies, by name.
     pub lacks: Vec<LackedLibrary>,
-    /// The libraries of the driver, and how many objects need each.
+    /// The driver's libraries, with the number of objects that need each.
     pub from_driver: BTreeMap<ByteString, usize>,
-    /// What could not be followed to its end.
+    /// The parts of the check that stopped early.
     pub gaps: BTreeSet<Gap>,
 }
 
 /// A library, or a version of one, that objects need and do not get.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LackedLibrary {
-    /// The name that is asked for; the object's own path where it is itself refused.
+    /// The requested name, or the object's own path if the loader refuses the object itself.
     pub name: ByteString,
-    /// The version of symbols that the library which was found does not have.
+    /// The symbol version that the found library lacks.
     pub version: Option<ByteString>,
-    /// Whether nothing was found, or what was found cannot be loaded.
+    /// Whether nothing was found, or the found file does not load.
     pub outcome: RequestOutcome,
-    /// The loader's words, of the first object.
+    /// The loader's message for the first object.
     pub message: String,
-    /// The loader's search, of the first object.
+    /// The loader's search for the first object.
     pub searched: Vec<TraceLine>,
-    /// The objects that ask for it themselves, with their layers, counted from 0.
+    /// The objects that need it directly, with their layers, counted from 0.
     pub needed_by: BTreeMap<RootPath, usize>,
-    /// How many objects do not load for want of it, those that need it through others included.
+    /// The number of objects that do not load because of it, including indirect ones.
     pub stops: usize,
-    /// How many of these are programs.
+    /// The number of programs among these.
     pub stops_programs: usize,
-    /// The first files of its name that lie in the image and that the search does not come to.
+    /// The first files with its name that are in the image but not on the search path.
     pub elsewhere: Vec<RootPath>,
 }
 
@@ -88,9 +88,9 @@ impl ObjectLinks {
     }
 }
 
-/// Asks the objects of the image as it is: those at or below the paths `chosen`, or all where there are none.
+/// Checks the objects of the image as it is: those at or below the `chosen` paths, or all if there are none.
 ///
-/// Errors: A chosen path with no object at or below it, in a sentence.
+/// Errors: a sentence about a chosen path without any object.
 pub fn survey_objects(facts: &ImageFacts, chosen: &[String]) -> Result<ObjectLinks, String> {
     let context = &facts.contexts.as_is;
     let mut survey = LinkSurvey {
@@ -122,14 +122,14 @@ pub fn survey_objects(facts: &ImageFacts, chosen: &[String]) -> Result<ObjectLin
     Ok(survey.finish())
 }
 
-/// A path of the image without links.
+/// Resolves the links in a path of the image.
 fn real_place(rootfs: &Rootfs, path: &str) -> Result<RootPath, String> {
     let found = rootfs.lookup(path.as_bytes());
     let found = found.map_err(|error| format!("{}: {error}", escape::escape_bytes(path.as_bytes())))?;
     Ok(found.path)
 }
 
-/// An object that is asked.
+/// An object to check.
 struct AskedObject {
     path: RootPath,
     layer: usize,
@@ -137,7 +137,7 @@ struct AskedObject {
     interp: Option<ByteString>,
 }
 
-/// What makes two requests lack the same.
+/// Requests with the same key have the same missing dependency.
 type LackKey = (ByteString, Option<ByteString>, RequestOutcome);
 
 struct LinkSurvey<'f> {
@@ -145,20 +145,20 @@ struct LinkSurvey<'f> {
     links: ObjectLinks,
     lacks: BTreeMap<LackKey, LackedLibrary>,
     mapped: usize,
-    /// The steps that were taken before the first object.
+    /// The number of steps before the first object.
     before: u64,
 }
 
 impl LinkSurvey<'_> {
     fn gap(&mut self, what: &str, why: &str) {
-        // As many as there are libraries told: each is a line.
+        // Same limit as for missing libraries, because each gap takes a line.
         if self.links.gaps.len() < TOLD {
             let (what, why) = (what.to_owned(), why.to_owned());
             self.links.gaps.insert(Gap { what, why });
         }
     }
 
-    /// Why no more objects are asked.
+    /// Why no more objects are checked.
     fn end(&self) -> Option<&'static str> {
         let is_over = self.mapped > MAPPED || self.context.steps_taken() - self.before > STEPS;
         is_over.then_some("they need each other in more ways than are followed")
@@ -194,7 +194,7 @@ impl LinkSurvey<'_> {
             return self.lacks_interpreter(object, &interp.clone());
         }
         let Some(started) = self.context.start_program(&object.path.absolute()) else {
-            // Without a loader nobody maps a library, and a program that names one was told above.
+            // Without a loader no library can be mapped, and a program with an interpreter was handled above.
             self.links.foreign += 1;
             return;
         };
@@ -236,7 +236,7 @@ impl LinkSurvey<'_> {
             let key = (missing.name.clone(), missing.missing_version.clone(), missing.outcome);
             let asker = missing.requested_by.and_then(|number| started.objects.get(number));
             let asker = asker.map_or(&object.path, |asker| &asker.real_path);
-            // Several objects of one process may ask for it.
+            // Several objects in one process may need it.
             let is_first = told.insert(key.clone());
             self.add_lack(key, object, asker, is_first, || {
                 let lines = trace_lines(&missing.trace, &started.objects);
@@ -300,7 +300,7 @@ impl LinkSurvey<'_> {
     fn finish(mut self) -> ObjectLinks {
         let mut lacks = std::mem::take(&mut self.lacks);
         let wanted = self.context.linker.as_ref().map(|linker| linker.arch);
-        // One walk for all: in an image of a hundred thousand files each would take its time.
+        // A single walk for all libraries, because an image may have a hundred thousand files.
         self.context.rootfs.visit(|path, _, node| {
             let of_name = |name: &[u8]| (ByteString::from(name), None, RequestOutcome::NotFound);
             let soname = match &node.kind {
@@ -330,7 +330,7 @@ impl LinkSurvey<'_> {
         }
     }
 
-    /// Takes out the damaged libraries that another entry tells of, as what the objects that need them are refused.
+    /// Removes damaged libraries that another entry already reports as a refused dependency.
     fn join_refused(&self, lacks: &mut BTreeMap<LackKey, LackedLibrary>) {
         let rootfs = &self.context.rootfs;
         let refused = lacks.values().filter(|lack| lack.outcome == RequestOutcome::Refused);
@@ -340,12 +340,13 @@ impl LinkSurvey<'_> {
     }
 }
 
-/// Whether a loader has anything to do with it: neither an object file, nor a program that stands alone.
+/// Whether the loader handles an object; not for object files and static programs.
 fn is_linked(elf: &ElfFacts) -> bool {
     elf.dynamic && !elf.is_static() && (elf.is_program() || elf.kind == ET_DYN)
 }
 
-/// Whether it is for the processor and the class of the image's own loader; where there is none, for any that is known.
+/// Whether an object matches the processor and class of the image's own loader. Without a loader, any known processor
+/// matches.
 fn is_for(elf: &ElfFacts, wanted: Option<&'static Arch>) -> bool {
     match wanted {
         Some(arch) => elf.machine == arch.machine && elf.class() == arch.class,
@@ -353,7 +354,7 @@ fn is_for(elf: &ElfFacts, wanted: Option<&'static Arch>) -> bool {
     }
 }
 
-/// Whether the user of the image may not load the object itself.
+/// Whether the image's user cannot load the object itself.
 fn is_denied(started: &LoadResolution) -> bool {
     let mut own = started
         .unresolved

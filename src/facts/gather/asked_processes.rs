@@ -1,4 +1,4 @@
-//! What the processes of an image get of the library when they are asked.
+//! Simulates the requests of an image's processes for the library.
 
 use super::rootfs_scan::ScannedImage;
 use crate::facts::image_facts::CuptiStatus;
@@ -20,7 +20,7 @@ use container_start::Assumption;
 use image_linkage::rootfs::Rootfs;
 use image_source::Image;
 
-/// What became of all requests.
+/// The results of all requests.
 pub(super) struct AskedProcesses {
     pub consumers: Vec<CuptiConsumer>,
     pub undecided: Vec<UndecidedOpener>,
@@ -34,7 +34,7 @@ pub(super) struct AskedProcesses {
 }
 
 impl AskedProcesses {
-    /// Takes back what was said for sure, for this reason.
+    /// Marks all results as uncertain, for this reason.
     pub(super) fn leave_open(&mut self, why: &str) {
         let open = self.consumers.iter_mut().map(|consumer| &mut consumer.open);
         for open in open.chain([&mut self.status_is_open]) {
@@ -43,7 +43,7 @@ impl AskedProcesses {
     }
 }
 
-/// Asks each consumer, and a process without search paths of its own.
+/// Simulates the request of each consumer, and of a process without its own search paths.
 pub(super) fn ask_processes(
     image: &Image,
     rootfs: &Rootfs,
@@ -91,7 +91,7 @@ pub(super) fn ask_processes(
     }
 }
 
-/// The assumptions that an answer rests on.
+/// The assumptions behind the results.
 fn rested_assumptions(context: &ProcessContext, found: &CuptiFiles, basis: &AnswerBasis) -> Vec<Assumption> {
     let of_command = context.commands.assumptions().into_iter().filter(|_| basis.environment);
     let given = find_given_assumption(context, &basis.given);
@@ -105,9 +105,9 @@ fn rested_assumptions(context: &ProcessContext, found: &CuptiFiles, basis: &Answ
 fn status_of(plain: &PlainOpen, knowledge: &Knowledge, found: &CuptiFiles) -> CuptiStatus {
     match () {
         () if plain.resolution.loads() => CuptiStatus::Loadable,
-        // A tool's own copy is not the image's: with Nsight alone there is no CUPTI to load.
+        // A tool's private copy does not count: with Nsight alone, the image has no CUPTI.
         () if found.own(knowledge).next().is_some() => CuptiStatus::Unloadable,
-        // Neither a header nor a link is anything that a loader could map.
+        // The loader can map neither a header nor a dangling link.
         () if !found.headers.is_empty() || !found.dangling.is_empty() => CuptiStatus::HeadersOnly,
         () => CuptiStatus::Absent,
     }

@@ -1,4 +1,4 @@
-//! What keeps a verdict open.
+//! Lists the gaps that keep a verdict open.
 
 use super::asked_processes::AskedProcesses;
 use super::rootfs_scan::RootfsScan;
@@ -11,8 +11,8 @@ use crate::knowledge::LibraryProfile;
 use image_linkage::layer::ProblemKind;
 use image_linkage::rootfs::ApplyProblem;
 
-/// What keeps a verdict open: files the loader reads that were not kept, and objects around CUPTI whose tables
-/// could not be read.
+/// Lists the gaps that keep a verdict open, such as loader files without stored content, and objects around CUPTI with
+/// unreadable tables.
 pub(super) fn find_gaps(
     contexts: &ByWorld<ProcessContext>,
     library: &LibraryProfile,
@@ -20,7 +20,7 @@ pub(super) fn find_gaps(
     oddities: &[ApplyProblem],
 ) -> Vec<Gap> {
     let mut gaps = loader_gaps(contexts, oddities);
-    // Without the image's own user the command does not start, and that is a finding.
+    // If the image's own user does not exist, the command does not start, which is a finding.
     let is_of_program = contexts.as_is.entry.user.is_some();
     gaps.extend(user_gap(contexts).filter(|_| is_of_program));
     let unread = |problem: &String| gap(problem.clone(), "what it needs is not known");
@@ -32,13 +32,13 @@ pub(super) fn find_gaps(
             .flat_map(|consumer| &consumer.outcome.as_is.unread)
             .map(unread),
     );
-    // Whatever of the following was asked last: a verdict without it would be one by chance.
+    // The order of the requests decides which ones the limit cuts off, so the verdict must stay open.
     let end = contexts.as_is.budget_end();
     gaps.extend(end.map(|why| gap("the dynamic loader".to_owned(), &why)));
     let mut open = asked.consumers.iter().filter_map(|consumer| consumer.open.as_ref());
     let first = open.next().or(asked.status_is_open.as_ref());
     gaps.extend(first.map(|why| gap(format!("what processes get of {}", library.name), why)));
-    // What others open is a note; what the command opens decides what the container does.
+    // An undecided object is a note, but for the command's own program it affects the verdict.
     let own = asked
         .undecided
         .iter()
@@ -52,7 +52,7 @@ pub(super) fn find_gaps(
     gaps
 }
 
-/// The files of which there are more than are judged.
+/// The gaps for files beyond the limits.
 pub(super) fn flood_gaps(scan: &RootfsScan, library: &LibraryProfile) -> Vec<Gap> {
     let flood = |is_cut: bool, what: String, judged: usize| {
         is_cut.then(|| {
@@ -71,13 +71,13 @@ pub(super) fn flood_gaps(scan: &RootfsScan, library: &LibraryProfile) -> Vec<Gap
     gaps.into_iter().flatten().collect()
 }
 
-/// The user of the processes is not in the image: they are asked as root.
+/// The gap if the user of the processes is not in the image; they are simulated as root.
 pub fn user_gap(contexts: &ByWorld<ProcessContext>) -> Option<Gap> {
     let refusal = contexts.as_is.user.refusal.as_ref()?;
     Some(gap("the user of the processes".to_owned(), refusal))
 }
 
-/// What keeps every question to the loader open: its own files, and those of the layers that were not kept.
+/// The gaps that affect every result of the loader: its own files, and files in layers without stored content.
 pub fn loader_gaps(contexts: &ByWorld<ProcessContext>, oddities: &[ApplyProblem]) -> Vec<Gap> {
     let mut gaps: Vec<Gap> = contexts
         .as_is
@@ -88,7 +88,7 @@ pub fn loader_gaps(contexts: &ByWorld<ProcessContext>, oddities: &[ApplyProblem]
     let of_user = contexts.as_is.user.problem.iter();
     gaps.extend(of_user.map(|problem| gap("the user of the image".to_owned(), problem)));
     let mut refused = oddities.iter().filter(|problem| problem.kind == ProblemKind::Refused);
-    // One line, as the first of them ends the unpacking.
+    // Report only the first, because it ends the unpacking.
     gaps.extend(refused.next().map(|problem| {
         let why = format!("no engine unpacks it: {}: {}", problem.path, problem.what);
         gap(format!("layer {}", problem.layer + 1), &why)
@@ -96,7 +96,7 @@ pub fn loader_gaps(contexts: &ByWorld<ProcessContext>, oddities: &[ApplyProblem]
     gaps.extend(
         oddities
             .iter()
-            // Other oddities change no verdict; a file that the loader would read and that was not kept can.
+            // Only unread files can change a verdict; other oddities cannot.
             .filter(|problem| problem.kind == ProblemKind::Unread)
             .map(|problem| gap(problem.path.to_string(), &problem.what)),
     );

@@ -1,4 +1,4 @@
-//! What is known of an image before any process is asked: one walk through its files, and how its processes start.
+//! Collects the facts before any simulation: one walk through the files, and the initial state of processes.
 
 use std::sync::Arc;
 
@@ -17,37 +17,37 @@ use image_linkage::rootfs::{NodeKind, Rootfs};
 use image_source::Image;
 use python_path::{PythonEnvironment, is_interpreter_name};
 
-/// The files and links that are called as a Python is and are looked at, at most.
+/// The maximum number of files and links with a name of Python to check.
 const PYTHONS: usize = 1024;
 
-/// What one walk through the file system gathers.
+/// The results of one walk through the file system.
 #[derive(Default)]
 pub(super) struct RootfsScan {
-    /// What bears on CUPTI.
+    /// The files that concern CUPTI.
     pub found: CuptiFiles,
-    /// What may be dead weight.
+    /// The files that may be dead weight.
     pub weight: DeadWeightScan,
-    /// What may need such files.
+    /// The objects that may need such files.
     pub inventory: ObjectInventory,
-    /// What lies around CUPTI.
+    /// Related software.
     pub around: RelatedSoftware,
-    /// The files and links that are called as a Python is.
+    /// The files and links with a name of Python.
     pythons: Vec<RootPath>,
-    /// The lists of the files of packages.
+    /// The file lists of packages.
     package_lists: Vec<RootPath>,
 }
 
-/// An image whose processes can be asked.
+/// An image that is ready for the simulation.
 pub(super) struct ScannedImage {
-    /// What its files say; the dead weight in order.
+    /// The facts from its files, with sorted dead weight.
     pub scan: RootfsScan,
-    /// What a process starts with, in both worlds.
+    /// The initial state of a process in both worlds.
     pub contexts: ByWorld<ProcessContext>,
-    /// The libraries beside the library that are asked for as well.
+    /// The requests for companion libraries.
     pub wanted: Vec<CompanionRequest>,
 }
 
-/// Reads what is known before any process is asked. The first of `profiles` that fits an object counts.
+/// Collects the facts before any simulation. The first of `profiles` that matches an object applies.
 pub(super) fn scan_image(
     image: &Image,
     rootfs: &Arc<Rootfs>,
@@ -83,16 +83,16 @@ pub(super) fn scan_image(
         &around.distributions,
     );
     scan.weight = scan.weight.finish(image, knowledge.tables);
-    // After the walk: a library whose name has a number is asked for by the files that are there.
+    // After the walk, because the files show the version number in a companion's name.
     let files: Vec<&RootPath> = scan.weight.files.iter().map(|file| &file.path).collect();
     let wanted = companions::companion_requests(rootfs, knowledge.apis(), &files);
     ScannedImage { scan, contexts, wanted }
 }
 
-/// Goes once through the file system.
+/// Walks through the file system once.
 fn walk(rootfs: &Rootfs, knowledge: &Knowledge, profiles: &[ConsumerProfile]) -> RootfsScan {
     let mut scan = RootfsScan::default();
-    // One walk for all: an image can have millions of files.
+    // A single walk, because an image can have millions of files.
     rootfs.visit(|path, _, node| {
         cupti_files::add_cupti_node(rootfs, knowledge.library, profiles, &mut scan.found, path, node);
         scan.weight.add_node(knowledge.tables, path, node);

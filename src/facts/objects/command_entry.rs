@@ -1,4 +1,4 @@
-//! The processes that the container's command comes to: the programs of the highest rank with each of their environments.
+//! Lists the processes that the container's command may start: the programs of the highest rank, one per environment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,32 +14,32 @@ use image_source::ImageConfig;
 use crate::facts::objects::container_files::ContainerFiles;
 use crate::knowledge::KnowledgeTables;
 
-/// One process that the command may come to.
+/// One process that the command may start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CommandEntry {
-    /// The whole reading of the command.
+    /// The complete reading of the command.
     pub start: Arc<ContainerStart>,
-    /// The words of the program, up to the first that is not known.
+    /// The words of the program, up to the first unknown one.
     pub program: Vec<String>,
-    /// Its variables; without what is not known of them.
+    /// Its variables, without their unknown parts.
     pub variables: BTreeMap<String, String>,
-    /// The loader's variables among them whose values are not known whole.
+    /// The loader's variables with partly unknown values.
     pub unknown: BTreeMap<&'static str, Value>,
-    /// The undecided conditions that lead to it.
+    /// The undecided conditions before it.
     pub branches: Vec<Branch>,
-    /// The user, where that is not the image's.
+    /// The user, if different from the image's.
     pub user: Option<String>,
-    /// The working directory; `None` where only a run can tell.
+    /// The working directory; `None` if it cannot be determined statically.
     pub working_dir: Option<String>,
-    /// The path of the file that is executed, as it is called.
+    /// The path of the executed file, as called.
     pub called: Option<RootPath>,
-    /// The same without links.
+    /// The path with links resolved.
     pub executable: Option<RootPath>,
-    /// Whether it is an argument of the dynamic loader.
+    /// Whether the program is an argument of the dynamic loader.
     pub by_loader: bool,
 }
 
-/// Reads the command of an image: the processes without what only a run brings, and with it.
+/// Reads the command of an image, both without and with the inputs that a run may provide.
 pub(crate) fn read_command(
     config: &ImageConfig,
     rootfs: &Rootfs,
@@ -94,7 +94,7 @@ struct EntryReading<'r> {
     rootfs: &'r Rootfs,
 }
 
-/// Puts the variables that the user passes in the place of values that only a run knows: they are the final ones.
+/// Replaces unknown values with the variables that the user passes, which are the final ones.
 fn fill_given(start: &mut ContainerStart, given: &[(String, String)]) {
     for program in start.programs.iter_mut().chain(&mut start.when_given) {
         let mut filled: Vec<Environment> = Vec::new();
@@ -165,7 +165,7 @@ impl EntryReading<'_> {
 }
 
 impl CommandEntry {
-    /// Whether the loader sees the same in both.
+    /// Whether both give the loader the same inputs.
     fn loads_like(&self, other: &Self) -> bool {
         let key = |entry: &Self| {
             let variables = LOADER_VARIABLES.map(|name| entry.variables.get(name).cloned());
@@ -180,7 +180,7 @@ impl CommandEntry {
         key(self) == key(other)
     }
 
-    /// The first thing that is not known of what the loader sees, and the variable or folder that it is of.
+    /// The first unknown input of the loader, with its variable.
     pub(crate) fn first_hole(&self) -> Option<(&str, &Hole)> {
         self.unknown
             .iter()
@@ -188,7 +188,7 @@ impl CommandEntry {
     }
 }
 
-/// Whether two names, as image configs have them, are one user's; root has several.
+/// Whether two names in image configs mean the same user; root has several.
 fn is_same_user(one: &str, other: &str) -> bool {
     let name = |user: &str| match user {
         "" | "0" | "root" | "0:0" | "root:root" => "root".to_owned(),
@@ -197,19 +197,19 @@ fn is_same_user(one: &str, other: &str) -> bool {
     name(one) == name(other)
 }
 
-/// All that is known of the container's command.
+/// The reading of the container's command.
 #[derive(Debug, Clone, Default)]
 pub struct CommandReading {
-    /// What the command itself starts with: the image's environment and what was passed over it.
+    /// The initial environment of the command: the image's, overridden by the user's variables.
     pub environment: BTreeMap<String, String>,
-    /// The processes that it may come to, one at least.
+    /// The processes that it may start, at least one.
     pub entries: Vec<CommandEntry>,
-    /// Those besides where an engine passes or mounts what the image has not.
+    /// Further processes, if an engine passes or mounts what the image lacks.
     pub when_given: Vec<CommandEntry>,
 }
 
 impl CommandReading {
-    /// What was read of the command.
+    /// The shared reading of the command.
     pub fn start(&self) -> Arc<ContainerStart> {
         self.entries
             .first()
@@ -217,7 +217,7 @@ impl CommandReading {
             .unwrap_or_default()
     }
 
-    /// What was assumed on the way to its programs.
+    /// The assumptions on the path to its programs.
     pub fn assumptions(&self) -> Vec<Assumption> {
         self.start()
             .programs
@@ -226,12 +226,12 @@ impl CommandReading {
             .unwrap_or_default()
     }
 
-    /// Where a script runs ldconfig.
+    /// The place where a script runs ldconfig.
     pub(crate) fn ldconfig_place(&self) -> Option<String> {
         self.start().ldconfig.clone()
     }
 
-    /// Whether a script changes what ldconfig reads.
+    /// Whether a script changes the configuration of ldconfig.
     pub(crate) fn changes_configuration(&self) -> bool {
         let start = self.start();
         let mut changes = start.changed_files.iter();

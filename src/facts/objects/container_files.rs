@@ -1,18 +1,18 @@
-//! The merged file system of an image, as the reader of its command asks about it.
+//! Gives the reader of the command access to the merged file system of an image.
 
 use container_start::{FileKind, FileStat, ImageFiles};
 use image_linkage::rootfs::{FileCredentials, FileUse, NodeKind, Rootfs};
 
-/// The files of an image, and what made its layers.
+/// The files of an image, and the steps that created its layers.
 pub(crate) struct ContainerFiles<'r> {
     pub rootfs: &'r Rootfs,
-    /// What made each layer, as the image config says it.
+    /// The step that created each layer, from the image config.
     pub created_by: &'r [String],
-    /// Who looks: the user that the command starts as.
+    /// The user that the command starts as.
     pub credentials: &'r FileCredentials,
 }
 
-/// The folders of a distribution's own files.
+/// The directories of a distribution's own files.
 const SYSTEM_FOLDERS: [&str; 10] = [
     "bin/",
     "sbin/",
@@ -83,7 +83,8 @@ impl ImageFiles for ContainerFiles<'_> {
         names
     }
 
-    /// A file in a folder of the system that no `COPY` or `ADD` above the base brought: lists of packages are not kept.
+    /// Whether a file is in a system directory and no `COPY` or `ADD` above the base created it. Package lists are not
+    /// stored, so they cannot tell.
     fn is_packaged(&self, path: &str) -> bool {
         let Ok(found) = self.rootfs.lookup(path.as_bytes()) else {
             return false;

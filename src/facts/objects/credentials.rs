@@ -1,4 +1,4 @@
-//! Who the processes of an image run as, and who is kept from a library by it.
+//! Determines the user of an image's processes, and the libraries that this user cannot read.
 
 use crate::shell_quote::quote_path;
 use image_linkage::elf::ByteString;
@@ -8,19 +8,19 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::{AccessDenial, FileCredentials, FileUse, Rootfs};
 use image_source::find_user;
 
-/// The user that an engine starts the image's processes as.
+/// The user as which an engine starts the image's processes.
 #[derive(Debug, Clone)]
 pub(crate) struct ImageUser {
-    /// Its numbers; root's where they are not known.
+    /// Its user and group ids; root's if unknown.
     pub credentials: FileCredentials,
-    /// Why they are not known.
+    /// Why the ids are unknown.
     pub problem: Option<String>,
-    /// Why an engine does not start a process as this user, in its words.
+    /// The engine's message if it does not start a process as this user.
     pub refusal: Option<String>,
 }
 
 impl ImageUser {
-    /// A user that is known.
+    /// A user with known ids.
     pub(crate) fn of_credentials(credentials: FileCredentials) -> Self {
         Self {
             credentials,
@@ -30,7 +30,7 @@ impl ImageUser {
     }
 }
 
-/// A user as image configs name one, looked up in the image's own files; an empty name is root.
+/// Looks up a user, written as in an image config, in the image's own files. An empty name is root.
 pub(crate) fn find_image_user(spec: &str, rootfs: &Rootfs) -> ImageUser {
     let unknown = |problem, refusal| ImageUser {
         credentials: FileCredentials::default(),
@@ -39,7 +39,7 @@ pub(crate) fn find_image_user(spec: &str, rootfs: &Rootfs) -> ImageUser {
     };
     let unread = |path: &&[u8]| rootfs.file(path).is_some_and(|file| file.kept.is_none());
     let files: [&[u8]; 2] = [b"/etc/passwd", b"/etc/group"];
-    // Root is 0 in every image; for anybody else the files decide.
+    // Root is 0 in every image; other names depend on the files.
     if let Some(path) = files.iter().find(|path| unread(path)).filter(|_| !spec.is_empty()) {
         let path = escape::escape_bytes(path);
         return unknown(Some(format!("the content of {path} is unknown")), None);
@@ -51,7 +51,7 @@ pub(crate) fn find_image_user(spec: &str, rootfs: &Rootfs) -> ImageUser {
     }
 }
 
-/// The commands that let a user use a file that he may not: one for each folder on the way, one for it.
+/// The commands that let a user use a file: one for each inaccessible directory above it, and one for the file.
 pub(crate) fn opening_commands(rootfs: &Rootfs, who: &FileCredentials, path: &RootPath, usage: FileUse) -> Vec<String> {
     let Ok(file) = rootfs.lookup(&path.absolute()) else {
         return Vec::new();
@@ -66,7 +66,7 @@ pub(crate) fn opening_commands(rootfs: &Rootfs, who: &FileCredentials, path: &Ro
     closed.filter_map(|(path, usage)| chmod_command(path, usage)).collect()
 }
 
-/// The command that lets everybody use a file or folder; `None` for a name that a command cannot hold.
+/// The command that lets everybody use a file or directory; `None` for a name that a command cannot contain.
 pub(crate) fn chmod_command(path: &RootPath, usage: FileUse) -> Option<String> {
     let bits = match usage {
         FileUse::Read => "a+r",
@@ -77,20 +77,20 @@ pub(crate) fn chmod_command(path: &RootPath, usage: FileUse) -> Option<String> {
     Some(format!("chmod {bits} {}", quote_path(path)?))
 }
 
-/// What stood in the way of a search, which the loader does not say.
+/// An obstacle in a search that the loader's message lacks.
 pub(crate) enum SearchObstacle {
-    /// A file or folder that the user may not use.
+    /// A file or directory that the user cannot use.
     Denied(AccessDenial),
-    /// A search path that does not count, and why.
+    /// A search path that the loader ignores, and why.
     Ignored(String, String),
 }
 
-/// What stood in the way of a search that failed: a file that the user may not read, else a search path
-/// that does not count because the program is executed securely.
+/// The obstacle in a failed search: a file that the user cannot read, else a search path that the loader ignores in
+/// secure-execution mode.
 pub(crate) fn search_obstacle(rootfs: &Rootfs, names: &[ByteString], trace: &[SearchStep]) -> Option<SearchObstacle> {
     let mut denials = trace.iter().filter_map(|step| step.denial().zip(tried_path(step)));
     let decisive = denials.find(|(_, path)| {
-        // Where a whole directory is closed, nothing was tried in it.
+        // In an inaccessible directory the loader tried no files.
         let inside = |name: &ByteString| rootfs.file(&[path, &**name].concat()).is_some();
         rootfs.file(path).is_some() || (path.ends_with(b"/") && names.iter().any(inside))
     });

@@ -1,24 +1,24 @@
-//! What the host of a running container grants, by the files in which the kernel and NVIDIA's driver say it.
+//! Reads what the host of a running container grants, from files of the kernel and NVIDIA's driver.
 
-/// `CAP_SYS_ADMIN` and `CAP_PERFMON` (linux/capability.h).
+/// `CAP_SYS_ADMIN` and `CAP_PERFMON` (linux/capability.h), each with the first driver branch that accepts it.
 const PRIVILEGES: [(u32, Option<u32>); 2] = [(21, None), (38, Some(565))];
 
-/// What the processes of a container that runs may expect of its host.
+/// The properties of the host of a running container.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HostFacts {
     /// The version of the kernel's NVIDIA driver, such as `550.54.15`.
     pub driver: Option<String>,
-    /// Whether a GPU's device is in the container.
+    /// Whether the container has a GPU device.
     pub has_gpu: bool,
-    /// Whether the GPU is that of WSL or of a Tegra board, whose drivers say no version in `/proc`.
+    /// Whether the GPU is one of WSL or of a Tegra board, whose drivers have no version in `/proc`.
     pub has_other_driver: bool,
-    /// Whether hardware counters are granted; `None` where the driver does not say whom it gives them.
+    /// Whether hardware counters are permitted; `None` if the driver does not show it.
     pub counters: Option<bool>,
-    /// Whether Dynolog's daemon listens where PyTorch looks for it.
+    /// Whether Dynolog's daemon listens on the socket that PyTorch uses.
     pub has_daemon: bool,
 }
 
-/// Reads what the host grants: `read` gives the text of a file of `/proc`, and `devices` are the names in `/dev`.
+/// Reads the properties of the host. `read` returns the text of a file in `/proc`; `devices` are the names in `/dev`.
 pub fn read_host_facts(read: impl Fn(&str) -> Option<String>, devices: &[String]) -> HostFacts {
     let driver = read("/proc/driver/nvidia/version").and_then(|text| driver_version(&text));
     let is_gpu = |name: &String| {
@@ -31,26 +31,26 @@ pub fn read_host_facts(read: impl Fn(&str) -> Option<String>, devices: &[String]
         let holds = |(bit, from): &(u32, Option<u32>)| set >> bit & 1 == 1 && *from <= branch;
         PRIVILEGES.iter().any(holds)
     });
-    // What nvidia.ko calls NVreg_RestrictProfilingToAdminUsers is told under this name.
+    // The value of nvidia.ko's NVreg_RestrictProfilingToAdminUsers has this name in the file.
     let restricted = read("/proc/driver/nvidia/params").and_then(|text| parameter(&text, "RmProfilingAdminOnly"));
-    // NVIDIA's entry points look for the same: 50-gpu-driver-check.sh of nvidia/cuda.
+    // Same check as in NVIDIA's entry points: 50-gpu-driver-check.sh of nvidia/cuda.
     let has_other_driver = devices.iter().any(|name| matches!(name.as_str(), "dxg" | "nvgpu"));
     HostFacts {
         has_gpu: has_other_driver || devices.iter().any(is_gpu),
         has_other_driver,
         counters: restricted.map(|restricted| restricted == "0" || is_privileged),
-        // An abstract socket: Kineto's IPCMonitor sends to this name.
+        // An abstract socket; Kineto's IPCMonitor sends to this name.
         has_daemon: read("/proc/net/unix").is_some_and(|text| text.lines().any(|line| line.ends_with(" @dynolog"))),
         driver,
     }
 }
 
-/// The branch of a driver: the first number of its version.
+/// The branch of a driver, the first number of its version.
 fn driver_branch(version: &str) -> Option<u32> {
     version.split('.').next()?.parse().ok()
 }
 
-/// The version in the line that the driver's kernel module says of itself, behind words that differ by its kind.
+/// The version in the kernel module's line, which differs between the kinds of the module.
 fn driver_version(text: &str) -> Option<String> {
     let is_version = |word: &&str| {
         let numbers: Vec<&str> = word.split('.').collect();

@@ -1,4 +1,4 @@
-//! Where `ld.so.cache` is not what a fresh `ldconfig` would make it, as far as CUPTI is concerned.
+//! Compares `ld.so.cache` with the result of a fresh `ldconfig`, for CUPTI's libraries.
 
 use std::collections::BTreeSet;
 
@@ -9,33 +9,33 @@ use crate::knowledge::LibraryProfile;
 use image_linkage::elf::ByteString;
 use image_linkage::path::RootPath;
 
-/// A name for which the cache is stale.
+/// A name whose entry in the cache is stale.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StaleEntry {
-    /// The name that is asked for.
+    /// The requested name.
     pub name: ByteString,
-    /// The path in the cache of the image, or that a fresh `ldconfig` would put there.
+    /// The path in the image's cache, or the one that a fresh `ldconfig` would add.
     pub path: ByteString,
-    /// What is wrong with it.
+    /// The reason.
     pub kind: StaleReason,
 }
 
-/// What is wrong with an entry.
+/// Why an entry is stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StaleReason {
-    /// Its file is gone, and nothing else answers to the name.
+    /// Its file is missing, and no other file satisfies the name.
     Gone,
-    /// `ldconfig` would find the name, and the loader does not, or gets another file.
+    /// `ldconfig` would add the name, but the loader currently finds nothing or another file.
     NotEntered,
 }
 
-/// The stale names of CUPTI's libraries, by name.
+/// Finds the stale entries for CUPTI's libraries, sorted by name.
 pub fn find_stale_entries(library: &LibraryProfile, contexts: &ByWorld<ProcessContext>) -> Vec<StaleEntry> {
     let is_ours = |name: &&[u8]| {
         let mut family = library.family.iter().filter(|member| member.cached);
         family.any(|member| name.starts_with(member.stem.as_bytes()))
     };
-    // What is gone stands in the image's own cache, what was never entered in the new one alone.
+    // Entries with missing files are in the image's cache; missing entries are only in the new one.
     let caches = [&contexts.as_is, &contexts.nvidia]
         .into_iter()
         .filter_map(|context| context.linker.as_ref()?.cache.as_deref());
@@ -58,18 +58,18 @@ fn stale_name(contexts: &ByWorld<ProcessContext>, name: &[u8]) -> Option<StaleEn
         kind,
     };
     if let Some((path, real_path)) = &fresh
-        // A default directory may lead to the same file without the cache: then nothing is stale.
+        // Not stale if the loader finds the same file in a default directory.
         && now.as_ref().is_none_or(|(_, now)| now != real_path)
     {
         return Some(entry(path, StaleReason::NotEntered));
     }
     let cached = contexts.as_is.linker.as_ref()?.cached_path(name)?;
     let gone = contexts.as_is.rootfs.lookup(cached).is_err();
-    // An entry without a file does no harm where another directory answers to the name.
+    // A missing file does no harm if another directory satisfies the name.
     (gone && now.is_none()).then(|| entry(cached, StaleReason::Gone))
 }
 
-/// What a plain dlopen of `name` ends at, whether or not it has all it needs.
+/// The result of a plain dlopen of `name`, even if its dependencies fail.
 fn found(context: &ProcessContext, name: &[u8]) -> Option<(ByteString, RootPath)> {
     let resolution = context.open_plain(name);
     opened_object(&resolution).map(|object| (object.path.clone(), object.real_path.clone()))

@@ -1,4 +1,4 @@
-//! What objects ask of the loader: the two worlds, the processes of the command, and what each of them gets.
+//! Simulates loads in an image: the two worlds, the processes of the command, and the result of each request.
 
 pub mod command_entry;
 pub mod container_files;

@@ -1,5 +1,5 @@
-//! Loaders that programs name beside the image's own, as those of Nix, Guix and Homebrew do: with default directories, and
-//! mostly with a cache, of their own.
+//! Reads loaders other than the image's own, such as those of Nix, Guix and Homebrew. They have their own default
+//! directories and usually their own cache.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,16 +11,16 @@ use image_linkage::loader::{Arch, CpuLevel, DynamicLoader, LdCache, Libc};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs};
 
-/// The loaders that are kept; images have one or two beside their own.
+/// The maximum number of cached loaders; images have one or two besides their own.
 const KEPT: usize = 4;
 
-/// The problems that are told: the first leaves the verdict open already.
+/// The maximum number of reported problems; the first already leaves the verdict open.
 const TOLD: usize = 16;
 
-/// The bytes of a loader that are looked through in the time of one step of a search.
+/// The number of bytes of a loader whose scan takes as long as one search step.
 const STEP_BYTES: usize = 256;
 
-/// What was read of loaders beside the image's own, for one world.
+/// The loaders other than the image's own, for one world.
 #[derive(Debug, Default)]
 pub(crate) struct OtherLoaders(Mutex<ReadLoaders>);
 
@@ -30,7 +30,7 @@ struct ReadLoaders {
     problems: BTreeSet<String>,
 }
 
-/// A loader by the name that programs have for it; `None` for what is no loader.
+/// A loader under the name that programs use; `None` if the file is not a loader.
 #[derive(Debug)]
 struct OtherLoader {
     interpreter: ByteString,
@@ -39,14 +39,14 @@ struct OtherLoader {
 }
 
 impl OtherLoaders {
-    /// What could not be read of them.
+    /// The parts of them that could not be read.
     pub(crate) fn problems(&self) -> BTreeSet<String> {
         let read = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         read.problems.clone()
     }
 
-    /// The loader that a program of `of` names. What it starts with beside it is not kept: it is another thing for each
-    /// environment.
+    /// The loader that a program in the context `of` names. The cache does not include the process environment, which
+    /// may differ.
     pub(crate) fn find_or_read(
         &self,
         of: &ProcessContext,
@@ -76,8 +76,8 @@ impl OtherLoaders {
     }
 }
 
-/// The loader of an image without one of the system, as those that Nix and Guix make: what the command's program names, or
-/// else what the most programs do.
+/// Finds the loader of an image without a system one, as made by Nix and Guix. The command's program decides, else the
+/// interpreter that most programs name.
 pub(crate) fn find_named_loader(
     rootfs: &Rootfs,
     arch: &'static Arch,
@@ -101,7 +101,7 @@ pub(crate) fn find_named_loader(
     })
 }
 
-/// Reads the loader at a path, which takes steps of the image's budget.
+/// Reads the loader at a path, and charges the image's budget.
 fn read_loader(of: &ProcessContext, interpreter: &[u8], arch: &'static Arch) -> Option<DynamicLoader> {
     let mut linker = DynamicLoader::read_at(&of.rootfs, interpreter, arch, of.cpu)?;
     linker.budget = Arc::clone(&of.budget);
@@ -112,7 +112,7 @@ fn read_loader(of: &ProcessContext, interpreter: &[u8], arch: &'static Arch) -> 
         .spend(bytes.len() / STEP_BYTES + linker.default_dirs.len() + entries);
     let reads_the_same = |own: &&DynamicLoader| own.libc != Libc::Musl && own.cache_path == linker.cache_path;
     if let Some(own) = of.linker.as_ref().filter(reads_the_same) {
-        // In the other world it is not that of the image any more.
+        // In the other world, ldconfig has replaced the image's cache.
         linker.cache.clone_from(&own.cache);
         linker.cache_is_new = own.cache_is_new;
     }

@@ -1,5 +1,5 @@
-//! A plain dlopen: what a process without search paths of its own gets, of the library and of what variables make the
-//! driver or NVTX open.
+//! Simulates a plain dlopen in a process without its own search paths, for the library and for libraries that the
+//! driver or NVTX open because of a variable.
 
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::unresolved_objects;
@@ -8,23 +8,23 @@ use image_linkage::elf::ByteString;
 use image_linkage::loader::LoadResolution;
 use image_linkage::loader::UnresolvedRequest;
 
-/// What a plain dlopen of one name gets.
+/// The result of a plain dlopen of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainOpen {
-    /// The soname that was opened.
+    /// The requested soname.
     pub name: ByteString,
-    /// What the loader does.
+    /// The loader's result.
     pub resolution: LoadResolution,
 }
 
-/// Opens the sonames one after the other, as a process without search paths would; the first that opens
-/// counts, else the first that is expected.
+/// Opens the sonames in order, in a process without search paths. Returns the first that opens, else the result of the
+/// first soname.
 pub(crate) fn open_first(context: &ProcessContext, library: &LibraryProfile, sonames: &[ByteString]) -> PlainOpen {
     let open = |name: &ByteString| PlainOpen {
         name: name.clone(),
         resolution: context.open_plain(name),
     };
-    // One after the other: each open maps a whole process, and the first mostly succeeds.
+    // Lazy: each open simulates a whole process, and the first usually succeeds.
     let mut opened = sonames.iter().map(open);
     let first = opened.next().unwrap_or_else(|| open(&library.stem.as_bytes().into()));
     if first.resolution.loads() {
@@ -33,25 +33,25 @@ pub(crate) fn open_first(context: &ProcessContext, library: &LibraryProfile, son
     opened.find(|plain| plain.resolution.loads()).unwrap_or(first)
 }
 
-/// A library that a variable names and that cannot be loaded.
+/// A library in a variable that does not load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InjectedLibrary {
-    /// The variable of the environment that names it.
+    /// The environment variable.
     pub variable: &'static str,
-    /// What it names, as dlopen gets it.
+    /// Its value, as passed to dlopen.
     pub library: String,
-    /// The first thing that keeps it from being loaded.
+    /// The first failure.
     pub failure: UnresolvedRequest,
 }
 
-/// The variables whose value is opened by dlopen: by the driver in cuInit, and by NVTX at its first call.
+/// Variables whose value is passed to dlopen: by the driver in `cuInit`, and by NVTX in its first call.
 const VARIABLES: [&str; 2] = ["CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH"];
 
-/// The injected libraries that a process of the image cannot load.
+/// Finds the injected libraries that a process of the image cannot load.
 pub fn find_injections(context: &ProcessContext) -> Vec<InjectedLibrary> {
     let named = VARIABLES.into_iter().filter_map(|variable| {
         let library = context.entry.variables.get(variable)?;
-        // A path needs no search path to be found.
+        // A path needs no search path.
         let is_open = !library.contains('/') && context.entry.unknown.contains_key("LD_LIBRARY_PATH");
         Some((variable, library)).filter(|(_, library)| !library.is_empty() && !is_open)
     });

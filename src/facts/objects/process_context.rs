@@ -1,4 +1,4 @@
-//! What a process in the image starts with in one world: file system, loader, environment.
+//! The initial state of a process in one world: file system, loader, environment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -24,34 +24,34 @@ use image_linkage::rootfs::{FileUse, LookupError, NodeKind, Rootfs};
 use image_source::{Image, ImageConfig};
 use python_path::{PythonEnvironment, PythonSettings, SettingSources};
 
-/// How the loader is to be set up, beyond what the image says.
+/// Settings of the loader beyond the image's own.
 #[derive(Debug, Clone)]
 pub struct GatherOptions {
-    /// `KEY=VALUE` over the environment of the image config.
+    /// `KEY=VALUE` pairs that override the environment in the image config.
     pub environment: Vec<(String, String)>,
-    /// The level of the processor, which decides on glibc-hwcaps.
+    /// The processor level, which selects the glibc-hwcaps directories.
     pub cpu: CpuLevel,
-    /// The bounds on what the loader is asked.
+    /// The limits on simulated loads.
     pub limits: Limits,
-    /// What the container is started with in place of what the image says.
+    /// Overrides for the container's start.
     pub start: StartOverrides,
 }
 
-/// What an engine is told to start in place of what the image says.
+/// Options of an engine that override the image config.
 #[derive(Debug, Clone, Default)]
 pub struct StartOverrides {
-    /// The words in place of Entrypoint and Cmd.
+    /// Replaces Entrypoint and Cmd.
     pub command: Option<Vec<String>>,
-    /// The words in place of Cmd.
+    /// Replaces Cmd.
     pub arguments: Option<Vec<String>>,
-    /// The user, as `docker run --user` takes it.
+    /// The user, as in `docker run --user`.
     pub user: Option<String>,
     /// The working directory.
     pub working_dir: Option<String>,
 }
 
 impl StartOverrides {
-    /// Puts them into an image config.
+    /// Applies the overrides to an image config.
     pub(crate) fn apply(&self, config: &mut ImageConfig) {
         let own = || config.settings.entrypoint.clone();
         config.command = match (&self.command, &self.arguments) {
@@ -64,51 +64,51 @@ impl StartOverrides {
     }
 }
 
-/// The steps of the loader that a start may take which is asked for by itself.
+/// The number of loader steps added for a single requested start.
 const STARTED_STEPS: u64 = 2_000_000;
 
-/// What a process in this image starts with.
+/// The initial state of a process in this image.
 #[derive(Debug, Clone)]
 pub struct ProcessContext {
-    /// The world that the process starts in.
+    /// The world in which the process starts.
     pub world: World,
-    /// The merged file system, with the links that `ldconfig` made.
+    /// The merged file system, with the links from `ldconfig`.
     pub rootfs: Arc<Rootfs>,
-    /// The loader for the image's processor; `None` in an image that has none.
+    /// The loader for the image's processor; `None` if the image has none.
     pub linker: Option<DynamicLoader>,
-    /// What its processes may still ask of any loader, in both worlds together.
+    /// The remaining budget for all loaders, shared by both worlds.
     pub budget: Arc<LoaderBudget>,
-    /// The links that a simulated `ldconfig` made and removed; none in the image as it is.
+    /// The links that a simulated `ldconfig` created and removed; none in the image as it is.
     pub relinked: LinkChanges,
-    /// What the loader reads of the environment.
+    /// The environment as the loader reads it.
     pub environment: LoaderEnvironment,
-    /// The process of the container's command that this is.
+    /// The process of the container's command.
     pub entry: CommandEntry,
-    /// All that the command may come to.
+    /// All processes that the command may start.
     pub commands: Arc<CommandReading>,
-    /// The user of the image itself.
+    /// The user in the image config.
     image_user: ImageUser,
-    /// The working directory of the config.
+    /// The working directory in the image config.
     config_directory: ByteString,
-    /// The cache of the image itself, where its command runs ldconfig.
+    /// The loader with the image's own cache, if the command runs ldconfig.
     own_cache: Option<DynamicLoader>,
-    /// The user that the processes are started as.
+    /// The user of the processes.
     pub(crate) user: ImageUser,
-    /// The level of the processor, which decides on glibc-hwcaps.
+    /// The processor level, which selects the glibc-hwcaps directories.
     pub cpu: CpuLevel,
-    /// `NVIDIA_DRIVER_CAPABILITIES`; `None` where nothing sets it.
+    /// `NVIDIA_DRIVER_CAPABILITIES`; `None` if unset.
     pub capabilities: Option<String>,
-    /// What the container runtime brings, among others.
+    /// The tables of known facts, such as the container runtime's libraries.
     pub tables: &'static KnowledgeTables,
-    /// The Pythons of the image, once its files are known.
+    /// The Python environments in the image, set once its files are known.
     pub(crate) python: Arc<PythonEnvironment>,
-    /// The names of the shared libraries of the image, once somebody has asked.
+    /// The names of shared libraries in the image, collected on first use.
     library_names: Arc<OnceLock<BTreeSet<ByteString>>>,
-    /// What was read of the loaders that programs name beside this one.
+    /// The loaders that programs name instead of this one.
     other_loaders: Arc<OtherLoaders>,
 }
 
-/// The processor of an image, as `uname -m` says it in a container.
+/// The processor of an image, as `uname -m` shows it in a container.
 pub fn kernel_machine(image: &Image) -> &str {
     match image.platform.architecture.as_str() {
         "amd64" => "x86_64",
@@ -117,7 +117,7 @@ pub fn kernel_machine(image: &Image) -> &str {
     }
 }
 
-/// The image in both worlds.
+/// Sets up the image in both worlds.
 pub fn build_contexts(
     image: &Image,
     rootfs: &Arc<Rootfs>,
@@ -129,7 +129,7 @@ pub fn build_contexts(
     let environment = container_environment(image, conditions);
     let machine = kernel_machine(image);
     let image_user = match &image.config.running {
-        // Who asks for itself is known.
+        // A running process has known credentials.
         Some(credentials) => ImageUser::of_credentials(credentials.clone()),
         None => find_image_user(image.config.user.as_deref().unwrap_or_default(), rootfs),
     };
@@ -179,7 +179,7 @@ pub fn build_contexts(
         };
     }
     if image.config.running.is_some() {
-        // What the container runtime brings is there already, or never will be.
+        // In a running container the runtime has already injected its files, or never will.
         let nvidia = as_is.clone();
         return ByWorld { as_is, nvidia };
     }
@@ -190,19 +190,19 @@ pub fn build_contexts(
     ByWorld { as_is, nvidia }
 }
 
-/// The same image once `ldconfig` has run; the links that it makes are of the layer with the number `layers`.
+/// The same image after `ldconfig`. The links that it creates belong to the layer with the index `layers`.
 fn with_new_cache(as_is: &ProcessContext, layers: usize) -> ProcessContext {
     let mut context = as_is.clone();
     context.other_loaders = Arc::default();
     if let Some(linker) = &mut context.linker {
         let made = run_ldconfig(&as_is.rootfs, linker, Vec::new());
         if made.relinked != LinkChanges::default() {
-            // Without new links both worlds share one file system in memory.
+            // Without new links, both worlds share the file system in memory.
             context.rootfs = Arc::new(made.apply(&as_is.rootfs, layers));
         }
         context.relinked = made.relinked;
         if *linker.cache_path == *SYSTEM_CACHE {
-            // What was wrong with the image's own cache is void once ldconfig has made another.
+            // The new cache replaces the image's own, and its problems.
             linker.problems.clone_from(&made.problems);
             linker.cache = Some(Arc::new(made.cache));
             linker.cache_is_new = true;
@@ -211,19 +211,19 @@ fn with_new_cache(as_is: &ProcessContext, layers: usize) -> ProcessContext {
     context
 }
 
-/// A variable of the image config, or what was asked for over it.
+/// The value of a variable: the user's, else the one in the image config.
 fn variable<'v>(image: &'v Image, conditions: &'v GatherOptions, key: &str) -> Option<&'v str> {
-    // Of several values for one variable the last counts, as with `docker run --env`.
+    // If a variable is given several times, the last value wins, as with `docker run --env`.
     let mut over = conditions.environment.iter().rev();
     over.find(|(name, _)| name == key)
         .map(|(_, value)| value.as_str())
         .or_else(|| image.config.env(key))
 }
 
-/// What the image says to a Python that its command starts.
+/// The settings for a Python that the image's command starts.
 pub(crate) fn python_settings(image: &Image, context: &ProcessContext) -> PythonSettings {
     let (config, entry) = (&image.config, &context.entry);
-    // A command that cannot be followed to its end is what the config says.
+    // If the command cannot be followed, use the config's words.
     let command = Some(&entry.program).filter(|program| !program.is_empty());
     PythonSettings::read(
         &context.rootfs,
@@ -236,13 +236,13 @@ pub(crate) fn python_settings(image: &Image, context: &ProcessContext) -> Python
     )
 }
 
-/// The environment of the image config with what was asked for over it: what the container's command starts with.
+/// The initial environment of the container's command: the image config's, overridden by the user's variables.
 fn container_environment(image: &Image, conditions: &GatherOptions) -> BTreeMap<String, String> {
     let all = image.config.env.iter().chain(&conditions.environment);
     all.cloned().collect()
 }
 
-/// The environment of a program, as the loader sees it.
+/// The part of a program's environment that the loader reads.
 fn loader_environment(variables: &BTreeMap<String, String>, working_dir: Option<&str>) -> LoaderEnvironment {
     let value = |key: &str| variables.get(key).map(|value| value.as_bytes().into());
     LoaderEnvironment {
@@ -255,7 +255,7 @@ fn loader_environment(variables: &BTreeMap<String, String>, working_dir: Option<
 }
 
 impl ProcessContext {
-    /// The same image with another process of its command.
+    /// Switches to another process of the image's command.
     pub(crate) fn with_entry(&self, entry: &CommandEntry) -> Self {
         Self {
             environment: loader_environment(&entry.variables, entry.working_dir.as_deref()),
@@ -268,7 +268,7 @@ impl ProcessContext {
         }
     }
 
-    /// The first process of the command: the image's user, with these variables.
+    /// The first process of the command, with the image's user and these variables.
     pub(crate) fn with_environment(&self, variables: &BTreeMap<String, String>) -> Self {
         let directory = String::from_utf8_lossy(&self.config_directory).into_owned();
         Self {
@@ -279,7 +279,7 @@ impl ProcessContext {
         }
     }
 
-    /// The same with the cache that the image has, where its command runs ldconfig.
+    /// Uses the image's own cache, if the command runs ldconfig.
     pub(crate) fn with_own_cache(&self) -> Self {
         Self {
             linker: self.own_cache.clone().or_else(|| self.linker.clone()),
@@ -288,26 +288,26 @@ impl ProcessContext {
         }
     }
 
-    /// What could not be read of the loader's own files.
+    /// The files of the loaders that could not be read.
     pub fn problems(&self) -> impl Iterator<Item = String> {
         let own = self.linker.iter().flat_map(|linker| linker.problems.iter().cloned());
         own.chain(self.other_loaders.problems())
     }
 
-    /// Why what its processes get is not followed to its end, if so.
+    /// Why the simulation stopped before its end, if it did.
     pub fn budget_end(&self) -> Option<String> {
         self.budget.end()
     }
 
-    /// The steps of the loader that were taken so far.
+    /// The number of loader steps so far.
     pub(crate) fn steps_taken(&self) -> u64 {
         self.budget.taken()
     }
 
-    /// Calls `run` with the setup of a process; nothing in an image without a loader.
+    /// Calls `run` with the setup of a process; `None` if the image has no loader.
     pub fn with_setup<T>(&self, run: impl FnOnce(&ProcessSetup<'_>) -> T) -> Option<T> {
         let table = &self.tables.driver_libraries;
-        // In the image as it is too: no image can hold the driver, and what needs it is not broken for that.
+        // Also in the image as it is: no image can contain the driver, so its libraries never count as missing.
         let from_driver = |name: &[u8]| provides_library(table, name, self.capabilities.as_deref());
         self.linker.as_ref().map(|linker| {
             run(&ProcessSetup {
@@ -321,29 +321,29 @@ impl ProcessContext {
         })
     }
 
-    /// The names that are preloaded, as they are written: those of `LD_PRELOAD`, then those of `/etc/ld.so.preload` (glibc
-    /// elf/rtld.c, `dl_main`).
+    /// The preloaded names as written: those in `LD_PRELOAD`, then those in `/etc/ld.so.preload` (glibc elf/rtld.c,
+    /// `dl_main`).
     pub fn preloaded_names(&self) -> impl Iterator<Item = &[u8]> {
         let listed = self.rootfs.content(b"/etc/ld.so.preload").unwrap_or_default();
         let own = self.environment.preload.as_deref().unwrap_or_default();
-        // ld.so(8): spaces and colons separate alike.
+        // ld.so(8): both spaces and colons are separators.
         let is_separator = |byte: &u8| byte.is_ascii_whitespace() || *byte == b':';
         let words = [own, listed].into_iter();
         let words = words.flat_map(move |text| text.split(is_separator));
         words.filter(|word| !word.is_empty())
     }
 
-    /// Whether the user of the image may not read a file.
+    /// Whether the image's user cannot read a file.
     pub(crate) fn is_unreadable(&self, path: &RootPath) -> bool {
         let opened = (self.rootfs).open_as(&path.absolute(), &self.user.credentials, FileUse::Read);
         matches!(opened, Err(LookupError::Denied(_)))
     }
 
-    /// What a dlopen of `name` gets in a process without search paths of its own; where that cannot start,
-    /// because of what is preloaded, why not.
+    /// Simulates dlopen of `name` in a process without its own search paths. If a preloaded library stops that process,
+    /// returns its failure.
     pub fn open_plain(&self, name: &[u8]) -> LoadResolution {
         let open = |setup: &ProcessSetup<'_>| {
-            // A preloaded library that lacks what it needs ends the process before it opens anything.
+            // A preloaded library with a missing dependency ends the process before it opens anything.
             let mut process = SimulatedProcess::new(setup);
             let mut started = process.start_unknown();
             started.unresolved.extend(self.unbound_preload(&started));
@@ -363,7 +363,8 @@ impl ProcessContext {
         self.with_setup(open).unwrap_or_default()
     }
 
-    /// Whether the container's command executes an object, or gives it to what it executes, as a script to an interpreter.
+    /// Whether the container's command executes an object, or passes it as an argument, like a script to an
+    /// interpreter.
     pub(crate) fn is_commands(&self, object: &RootPath) -> bool {
         let is_given = |word: &String| {
             let found = self.rootfs.lookup(&self.path_in_working_dir(word.as_bytes()));
@@ -372,7 +373,7 @@ impl ProcessContext {
         self.entry.executable.as_ref() == Some(object) || self.entry.program.iter().any(is_given)
     }
 
-    /// A path from the root, which the program may name from its working directory.
+    /// The absolute form of a path that may be relative to the working directory.
     pub(crate) fn path_in_working_dir(&self, path: &[u8]) -> Vec<u8> {
         match path {
             [b'/', ..] => path.to_vec(),
@@ -380,7 +381,7 @@ impl ProcessContext {
         }
     }
 
-    /// How the program at `path` is started: the container's command may hand it to a dynamic loader.
+    /// How the program at `path` starts: the container's command may pass it to a dynamic loader.
     pub(crate) fn start_mode(&self, path: &RootPath) -> StartMode {
         let is_argument = self.entry.by_loader && self.entry.executable.as_ref() == Some(path);
         if is_argument {
@@ -390,7 +391,7 @@ impl ProcessContext {
         }
     }
 
-    /// What the start of `path` gets: by the kernel for a program, as an argument of the loader for a library.
+    /// Simulates the start of `path`: a program as the kernel executes it, a library as an argument of the loader.
     pub fn start_program(&self, path: &[u8]) -> Option<LoadResolution> {
         self.budget.refill(STARTED_STEPS);
         let found = self.rootfs.lookup(path).ok()?;
@@ -398,8 +399,8 @@ impl ProcessContext {
             return None;
         };
         let elf = facts.elf.as_ref();
-        // What names no interpreter is a library here, and is mapped as `ldd` does it; so is a library that can be executed,
-        // such as Debian's libcap, where nobody may.
+        // An object without interpreter is a library and is mapped as in `ldd`. The same applies to a library with an
+        // interpreter, such as Debian's libcap, that nobody may execute.
         let may_run = |elf: &ElfFacts| facts.mode & 0o111 != 0 || elf.is_program();
         let how = if elf.is_some_and(|elf| elf.interp.is_some() && may_run(elf)) {
             self.start_mode(&found.path)
@@ -411,13 +412,13 @@ impl ProcessContext {
         context.with_setup(|setup| SimulatedProcess::new(setup).start(path, how))
     }
 
-    /// The same for a program that names another ld.so, as those of conda or Nix do, with defaults of its own.
+    /// The context for a program that names another ld.so, with its own defaults, as in conda or Nix.
     fn with_loader_of(&self, elf: &ElfFacts) -> Option<Self> {
         let (interpreter, arch) = (elf.interp.as_ref()?, Arch::of_object(elf)?);
         let real_path = self.rootfs.lookup(interpreter).ok()?.path;
-        // The image's own loader is set up already, with the cache of this world.
+        // The image's own loader is already set up, with the cache of this world.
         let is_own = self.linker.as_ref().is_some_and(|own| own.real_path == real_path);
-        // Without steps left, nothing is followed by any loader.
+        // Without budget, no loader is simulated.
         if is_own || self.budget_end().is_some() {
             return None;
         }
@@ -428,12 +429,12 @@ impl ProcessContext {
         })
     }
 
-    /// The same for the program at `path`; `None` where the image's own loader starts it.
+    /// The context for the program at `path`; `None` if the image's own loader starts it.
     pub(crate) fn of_program(&self, path: &RootPath) -> Option<Self> {
         self.with_loader_of(elf_at(&self.rootfs, path)?)
     }
 
-    /// Whether a file, a link or a soname of the image has this name, so that a process may have mapped it.
+    /// Whether a file, link or soname in the image has this name, so that a process may have mapped it.
     pub(crate) fn has_library_named(&self, name: &[u8]) -> bool {
         let read = || {
             let mut names = BTreeSet::new();
@@ -452,7 +453,7 @@ impl ProcessContext {
         self.library_names.get_or_init(read).contains(last_part(name))
     }
 
-    /// The first preloaded library that every process ends at, whatever its program defines.
+    /// The first preloaded library with undefined symbols, which ends every process regardless of its program.
     fn unbound_preload(&self, started: &LoadResolution) -> Option<UnresolvedRequest> {
         let mut preloaded = started
             .objects
@@ -473,8 +474,8 @@ impl ProcessContext {
         })
     }
 
-    /// Whether no object of the image defines what the one at `path` imports, all of it or what is bound when it is mapped,
-    /// so that nothing which a process may have mapped before it helps.
+    /// Whether no object in the image defines the imports of the one at `path`, so that no previously mapped object
+    /// helps. Unless `all` is set, only imports that are bound at load time count.
     pub(crate) fn lacks_imports_of(&self, path: &RootPath, all: bool) -> bool {
         let mut others: Vec<Arc<FileFacts>> = Vec::new();
         self.rootfs.visit(|_, _, node| {

@@ -1,4 +1,4 @@
-//! Objects of an image: the tables of one, and what a load came to.
+//! Helpers for objects of an image: the ELF data of one, and the result of a load.
 
 use image_linkage::elf::ElfFacts;
 use image_linkage::loader::{
@@ -7,21 +7,21 @@ use image_linkage::loader::{
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
-/// The tables of the object at `path`; `None` for anything else.
+/// The ELF data of the object at `path`; `None` for other files.
 pub(crate) fn elf_at<'r>(rootfs: &'r Rootfs, path: &RootPath) -> Option<&'r ElfFacts> {
     rootfs.file(&path.absolute())?.elf.as_deref()
 }
 
-/// What did not resolve, without the driver's libraries, which no image can hold.
+/// The unresolved requests, except those for the driver's libraries, which are never part of an image.
 pub fn unresolved_objects(resolution: &LoadResolution) -> impl Iterator<Item = &UnresolvedRequest> {
     resolution
         .unresolved
         .iter()
-        // Calling these missing would bury what is: the container runtime brings them from the host.
+        // The container runtime injects these from the host; as missing libraries they would hide real ones.
         .filter(|missing| missing.outcome != RequestOutcome::ProvidedAtRuntime)
 }
 
-/// Whether a search ended at a file of which only a run could tell what comes.
+/// Whether a search ended at a file whose load cannot be predicted.
 pub fn is_unforetold(trace: &[SearchStep]) -> bool {
     trace.iter().any(|step| match step {
         SearchStep::Tried { tried, .. } => matches!(tried, TriedFile::Refused(LoadRefusal::Undetermined(_))),
@@ -29,7 +29,7 @@ pub fn is_unforetold(trace: &[SearchStep]) -> bool {
     })
 }
 
-/// How many symbols nothing defines that a mapped object imports, where that is what is wrong.
+/// The number of undefined symbols that a mapped object imports, if that is the failure.
 pub(crate) fn unbound_symbols(failure: &UnresolvedRequest) -> Option<usize> {
     failure.trace.iter().find_map(|step| match step {
         SearchStep::Tried {
@@ -40,7 +40,7 @@ pub(crate) fn unbound_symbols(failure: &UnresolvedRequest) -> Option<usize> {
     })
 }
 
-/// The object that was opened, whether or not all that it needs was found.
+/// The opened object, even if its dependencies fail.
 pub fn opened_object(resolution: &LoadResolution) -> Option<&LoadedObject> {
     resolution.objects.get(resolution.root?)
 }

@@ -1,5 +1,5 @@
-//! What ends a process before its program can ask for a library: what the kernel does not execute, and what the loader
-//! does not find or refuses beside the library.
+//! Failures that end a process before its program can request a library: the kernel does not execute the program, or
+//! the loader does not find or accept another dependency.
 
 use crate::facts::objects::credentials::{chmod_command, opening_commands};
 use crate::facts::objects::process_context::ProcessContext;
@@ -13,35 +13,35 @@ use image_linkage::loader::{
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::{AccessDenial, FileUse, LookupError, NodeKind};
 
-/// What ends a process before its program can ask.
+/// A failure that ends a process before its program's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartFailure {
-    /// The words of the kernel or the loader.
+    /// The message of the kernel or the loader.
     pub words: String,
-    /// What is to be done about it, as far as the image shows it.
+    /// The fix, as far as the image shows one.
     pub cure: FailureCure,
-    /// What became of the first thing that is missing.
+    /// The outcome for the first missing object.
     pub outcome: RequestOutcome,
-    /// The steps of the loader's search for it.
+    /// The loader's search for it.
     pub trace: Vec<SearchStep>,
-    /// The objects that the numbers in the search count.
+    /// The names of the objects that the search steps refer to by number.
     pub objects: ObjectNames,
-    /// Whether the library is none of what it lacks, as far as that can be told.
+    /// Whether the library itself is found, as far as known.
     pub gets_library: bool,
-    /// The file that it would get if it started, without links.
+    /// The file that it would get if it started, with links resolved.
     pub would_get: Option<RootPath>,
-    /// Whether a process is known that ends so; else it is a library that nobody is known to load.
+    /// Whether a known process fails; otherwise a library without a known loader.
     pub is_process: bool,
-    /// The names that no object answers to.
+    /// The names that no object satisfies.
     pub missing: Vec<ByteString>,
 }
 
-/// What is to be done about a failure.
+/// The fix for a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailureCure {
-    /// In a sentence.
+    /// As a sentence.
     pub words: String,
-    /// As commands of a shell, to be run as root in the image; none where no command does it.
+    /// As shell commands to run as root in the image; empty if no command fixes it.
     pub commands: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl<T: Into<String>> From<T> for FailureCure {
 }
 
 impl StartFailure {
-    /// The kernel does not start the program at `path` with the interpreter that it names; `None` where it does.
+    /// Returns a failure if the kernel cannot start the program at `path` with its interpreter.
     pub(crate) fn of_interpreter(context: &ProcessContext, path: &RootPath) -> Option<Self> {
         let elf = elf_at(&context.rootfs, path).filter(|_| context.start_mode(path) == StartMode::Executed)?;
         let interpreter = elf.interp.as_ref()?;
@@ -70,7 +70,8 @@ impl StartFailure {
         ))
     }
 
-    /// The program at `path` is for a processor that the image is not for; one of 32 bits runs on its larger brother.
+    /// Returns a failure if the program at `path` is for another processor. A 64-bit processor also runs its 32-bit
+    /// programs.
     pub(crate) fn of_machine(context: &ProcessContext, path: &RootPath) -> Option<Self> {
         let elf = elf_at(&context.rootfs, path)?;
         let own = context.linker.as_ref()?.arch;
@@ -86,12 +87,12 @@ impl StartFailure {
         })
     }
 
-    /// What keeps the program at `path` from starting, whatever it is to do.
+    /// Returns the failure that keeps the program at `path` from starting.
     pub(crate) fn of_program(context: &ProcessContext, path: &RootPath) -> Option<Self> {
         if let Some(failure) = Self::of_machine(context, path) {
             return Some(failure);
         }
-        // The kernel starts it, and no loader looks at it.
+        // The kernel starts it without a loader.
         if elf_at(&context.rootfs, path).is_some_and(ElfFacts::is_static) {
             return None;
         }
@@ -102,16 +103,16 @@ impl StartFailure {
         })
     }
 
-    /// The same for a file of a profiling tool; `None` for a library and for a script, too.
+    /// Same for a file of a profiling tool; `None` for libraries and scripts.
     pub(crate) fn of_tool(context: &ProcessContext, path: &RootPath) -> Option<Self> {
         let is_program = elf_at(&context.rootfs, path).is_some_and(ElfFacts::is_program);
         is_program.then(|| Self::of_program(context, path)).flatten()
     }
 
-    /// What the loader does not find or refuses beside the library.
+    /// Returns the dependencies other than the library that the loader does not find or accept.
     pub(crate) fn of_loader(loaded: &LoadResolution, failures: &[UnresolvedRequest]) -> Option<Self> {
         let first = failures.first()?;
-        // What is mapped and lacks a symbol is there.
+        // An object with a missing symbol is mapped, so it is not missing.
         let absent = failures.iter().filter(|failure| unbound_symbols(failure).is_none());
         let mut missing: Vec<ByteString> = absent.map(|failure| failure.name.clone()).collect();
         missing.sort();
@@ -120,7 +121,7 @@ impl StartFailure {
         let denial = first.trace.iter().find_map(SearchStep::denial);
         let cure = match (denial, first.outcome) {
             (Some(denial), _) => chmod(denial),
-            // Nobody asked, and nothing was searched: what an interpreter misses itself is no name of the loader.
+            // Without requester and search, the name is a Python module's and not one for the loader.
             (None, RequestOutcome::NotFound) if first.requested_by.is_none() && first.trace.is_empty() => {
                 "install the package that contains it with the Python that imports it".into()
             }
@@ -163,16 +164,16 @@ impl StartFailure {
     }
 }
 
-/// The bytes of the loader's words on one program that are told: a report says them several times.
+/// The maximum length of the loader's messages for one program, in bytes. Reports repeat them.
 const TOLD: usize = 4096;
 
-/// The loader's words on several requests in one sentence: the first, and as many more as have room beside it.
+/// Joins the loader's messages for several requests: the first, and as many others as fit.
 pub fn join_words(messages: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let (mut told, mut left_out) = (String::new(), 0);
     for message in messages {
         let message = message.as_ref();
         if told.is_empty() {
-            // Nothing that is found has a name of so many bytes (`PATH_MAX` of Linux).
+            // No existing file has a name this long (Linux `PATH_MAX`).
             told.push_str(message.get(..message.floor_char_boundary(TOLD)).unwrap_or_default());
         } else if told.len() + message.len() <= TOLD {
             told += "; ";
@@ -187,7 +188,7 @@ pub fn join_words(messages: impl IntoIterator<Item = impl AsRef<str>>) -> String
     }
 }
 
-/// What the kernel says of an interpreter, and why (Linux `fs/binfmt_elf.c`, `load_elf_binary`).
+/// The kernel's message for an interpreter, and the reason (Linux `fs/binfmt_elf.c`, `load_elf_binary`).
 fn interpreter_fault(
     context: &ProcessContext,
     program: &ElfFacts,
@@ -197,7 +198,7 @@ fn interpreter_fault(
     if interpreter.is_empty() {
         return refused("exec format error", "(an empty name) is none");
     }
-    // Of a relative one the working directory decides, which is not that of the program.
+    // A relative interpreter depends on the working directory, not the program's.
     let directory = &context.environment.working_dir;
     let path = match interpreter.first() {
         Some(b'/') => interpreter.to_vec(),
@@ -221,7 +222,7 @@ fn interpreter_fault(
     }
 }
 
-/// What is unresolved of a load but for the library, and for what the library lacks where it is needed.
+/// The unresolved requests of a load, except the library and its own dependencies if it is a dependency itself.
 pub(crate) fn other_failures(
     loaded: &LoadResolution,
     names: &[ByteString],
@@ -236,16 +237,16 @@ pub(crate) fn other_failures(
     others.cloned().collect()
 }
 
-/// What the library that answers to `name` lacks: it comes with the library, and is no matter of who asks.
+/// The failure of a dependency of the library that satisfies `name`. The library causes it, not the requester.
 pub(crate) fn failure_of_library<'l>(loaded: &'l LoadResolution, name: &ByteString) -> Option<&'l UnresolvedRequest> {
     let library = loaded.object_for(name)?;
     unresolved_objects(loaded).find(|failure| is_requested_below(loaded, requester(loaded, failure), library))
 }
 
-/// Whether an object was mapped for another one, or is that one.
+/// Whether an object was mapped because of another one, or is that one.
 fn is_requested_below(loaded: &LoadResolution, object: Option<&LoadedObject>, above: &LoadedObject) -> bool {
     let mut object = object;
-    // No chain is longer than there are objects.
+    // No chain is longer than the number of objects.
     for _ in 0..=loaded.objects.len() {
         match object {
             Some(one) if one.real_path == above.real_path => return true,
@@ -256,7 +257,7 @@ fn is_requested_below(loaded: &LoadResolution, object: Option<&LoadedObject>, ab
     false
 }
 
-/// What lets the user of the image use a file in one of these ways; `None` where he may.
+/// The fix that lets the image's user use a file in these ways; `None` if the user already can.
 pub(crate) fn permission_cure(context: &ProcessContext, path: &RootPath, ways: &[FileUse]) -> Option<FailureCure> {
     let user = &context.user.credentials;
     ways.iter().find_map(|usage| {
@@ -270,7 +271,7 @@ pub(crate) fn permission_cure(context: &ProcessContext, path: &RootPath, ways: &
     })
 }
 
-/// What lets the user of the image use what he may not.
+/// The fix for a denial.
 fn chmod(denial: &AccessDenial) -> FailureCure {
     FailureCure {
         commands: chmod_command(&denial.path, denial.usage).into_iter().collect(),
@@ -282,7 +283,7 @@ fn open_words(denial: &AccessDenial) -> FailureCure {
     format!("let the image's user access it: {denial}").into()
 }
 
-/// A missing name and who needs it.
+/// A missing name with its requester.
 fn need_words(loaded: &LoadResolution, failure: &UnresolvedRequest) -> String {
     let name = escape::escape_bytes(&failure.name);
     match requester(loaded, failure) {

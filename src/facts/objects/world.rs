@@ -1,11 +1,11 @@
-//! The worlds that an image is judged in, and a value for each.
+//! The worlds in which an image is assessed, and a container with a value for each.
 
-/// Where the loader runs.
+/// The environment in which the loader runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum World {
     /// The image as it is: its own cache, nothing injected.
     AsIs,
-    /// Under the NVIDIA container runtime: driver libraries present, the cache made anew.
+    /// Under the NVIDIA container runtime: driver libraries present, cache rebuilt.
     Nvidia,
 }
 
@@ -37,7 +37,7 @@ impl<T> ByWorld<T> {
         }
     }
 
-    /// Computes another value in both worlds.
+    /// Computes a new value from the value of each world.
     pub fn map<'v, U>(&'v self, compute: impl Fn(&'v T) -> U) -> ByWorld<U> {
         ByWorld {
             as_is: compute(&self.as_is),

@@ -1,4 +1,4 @@
-//! Whether the first program of the container's command starts, as far as that is certain before any code runs.
+//! Predicts whether the first program of the container's command starts, where that is certain before any code runs.
 
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::elf_at;
@@ -15,18 +15,18 @@ use python_path::is_interpreter_name;
 /// Why the container's command does not start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandFailure {
-    /// The words of the engine, the kernel or the loader.
+    /// The message of the engine, the kernel or the loader.
     pub words: String,
-    /// What is to be done about it.
+    /// The fix.
     pub cure: FailureCure,
-    /// The program or script, where the image has it.
+    /// The program or script, if the image has it.
     pub program: Option<RootPath>,
-    /// The program or interpreter that the image does not have; a bare name was not found on `PATH`.
+    /// The program or interpreter that the image lacks; a bare name was not found on `PATH`.
     pub missing: Option<RootPath>,
 }
 
 impl CommandFailure {
-    /// The same for want of the file at a path.
+    /// Sets the path of the missing file.
     fn without(self, path: &[u8]) -> Self {
         Self {
             missing: Some(RootPath::new(path)),
@@ -34,11 +34,11 @@ impl CommandFailure {
         }
     }
 
-    /// Whether it is why a consumer gets nothing: its process is the program that does not start, or its Python is the one
-    /// that the image does not have.
+    /// Whether this failure explains why a consumer gets nothing: its own program does not start, or the image lacks
+    /// its Python.
     pub(crate) fn ends(&self, consumer: &CuptiConsumer) -> bool {
         let python = self.missing.as_ref().filter(|path| is_interpreter_name(path.name()));
-        // A package is below the prefix of its Python, `/opt/venv` of `/opt/venv/bin/python3`.
+        // A package is below the prefix of its Python: `/opt/venv` for `/opt/venv/bin/python3`.
         let prefix = python.map(|path| path.parent().parent().absolute());
         let object = consumer.object.absolute();
         let is_below = |prefix: &Vec<u8>| {
@@ -55,13 +55,13 @@ impl CommandFailure {
     }
 }
 
-/// The bytes of a file that the kernel reads to tell what it is (`BINPRM_BUF_SIZE`).
+/// The number of bytes from which the kernel detects a file's format (`BINPRM_BUF_SIZE`).
 const FIRST_BLOCK: usize = 256;
-/// The scripts that it takes for interpreters of each other (Linux fs/exec.c, `exec_binprm`).
+/// The maximum depth of scripts that interpret each other (Linux fs/exec.c, `exec_binprm`).
 const INTERPRETERS: usize = 5;
-/// The bytes of a word or a variable that the kernel takes, with its NUL (`MAX_ARG_STRLEN` of Linux).
+/// The kernel's limit for an argument or variable, in bytes with its NUL (Linux `MAX_ARG_STRLEN`).
 const WORD: usize = 128 << 10;
-/// Folders that an engine or a host fills when the container starts.
+/// Directories that an engine or a host fills when the container starts.
 const FILLED: [&str; 8] = [
     "/proc",
     "/sys",
@@ -73,7 +73,7 @@ const FILLED: [&str; 8] = [
     "/host",
 ];
 
-/// Why the command does not start; `None` where nothing shows that, and where a program that asks for the library tells.
+/// Returns why the command does not start. `None` if no failure is certain, or if the finding of a consumer reports it.
 pub(crate) fn find_command_failure(
     context: &ProcessContext,
     config: &ImageConfig,
@@ -92,7 +92,7 @@ pub(crate) fn find_command_failure(
     };
     let failure = start.failure()?;
     let ended = consumers.iter().filter(|consumer| failure.ends_program_of(consumer));
-    // The finding of a single one has the loader's search; several would repeat each other.
+    // The finding of a single consumer shows the loader's search. Several such findings would repeat each other.
     (ended.count() != 1).then_some(failure)
 }
 
@@ -128,7 +128,7 @@ impl CommandStart<'_> {
             }
             if let Some(elf) = elf_at(&self.context.rootfs, &file.path) {
                 let failure = StartFailure::of_machine(self.context, &file.path);
-                // One that was cut off tells by its interpreter alone that it is a program.
+                // A truncated object still counts as a program if it names an interpreter.
                 let starts = elf.is_program() || elf.interp.is_some();
                 let failure =
                     failure.or_else(|| StartFailure::of_program(self.context, &file.path).filter(|_| starts))?;
@@ -153,7 +153,7 @@ impl CommandStart<'_> {
         Some(plain_failure(format!("{}: {why}", shown(&script?)), None))
     }
 
-    /// The path of a program or interpreter; nothing where a run may bring it.
+    /// The path of a program or interpreter; `None` if the engine or host may provide it.
     fn find(&self, name: &str, script: Option<&Vec<u8>>) -> Result<Option<Vec<u8>>, CommandFailure> {
         let rootfs = &self.context.rootfs;
         let shown_name = escape::escape_bytes(name.as_bytes());
@@ -195,7 +195,7 @@ impl CommandStart<'_> {
         }
     }
 
-    /// Whether a path lies where an engine or a host puts files: in a folder of theirs, or in a volume.
+    /// Whether an engine or a host may put files at a path: in one of its directories, or in a volume.
     fn is_filled(&self, path: &[u8]) -> bool {
         let path = RootPath::new(path).absolute();
         let volumes = self.config.settings.volumes.iter().map(String::as_str);
@@ -224,7 +224,7 @@ impl CommandStart<'_> {
         })
     }
 
-    /// Why the kernel does not execute what lies at a path.
+    /// Why the kernel does not execute the file at a path.
     fn refused(&self, path: &[u8], file: &RootPath) -> Option<CommandFailure> {
         let rootfs = &self.context.rootfs;
         if let Err(LookupError::Denied(_)) = rootfs.open_as(path, &self.context.user.credentials, FileUse::Execute) {
@@ -245,8 +245,8 @@ impl CommandStart<'_> {
     }
 }
 
-/// The interpreter that the first line of a script names (Linux `fs/binfmt_script.c`); nothing of what is no script and a
-/// shell may still run.
+/// The interpreter in a script's first line (Linux `fs/binfmt_script.c`). `None` for a file without `#!` that a shell
+/// may still run.
 fn interpreter(content: &[u8], is_first: bool) -> Result<Option<String>, &'static str> {
     let Some(line) = content.strip_prefix(b"#!") else {
         let why = "exec format error: its first line names no interpreter";
@@ -268,7 +268,7 @@ fn interpreter(content: &[u8], is_first: bool) -> Result<Option<String>, &'stati
     Ok(String::from_utf8(name.to_vec()).ok().filter(|name| !name.is_empty()))
 }
 
-/// Why the kernel takes an object for no program (Linux `fs/binfmt_elf.c`, `load_elf_binary`).
+/// Why the kernel does not accept an object as a program (Linux `fs/binfmt_elf.c`, `load_elf_binary`).
 fn object_fault(elf: &ElfFacts) -> Option<&'static str> {
     let is_cut = |problem: &ElfProblem| match problem {
         ElfProblem::Truncated { what, .. } => ["the header", "the program headers"].contains(what),

@@ -1,4 +1,4 @@
-//! The libraries beside libcupti: each is asked for as its API does, in a process that has come as far.
+//! Resolves libcupti's companion libraries, each as its API opens it and in a copy of the process at that point.
 
 use crate::facts::objects::resolved_objects::{elf_at, opened_object, unresolved_objects};
 use crate::knowledge::api::{CuptiApi, LibraryRequester};
@@ -8,30 +8,30 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 use std::sync::Arc;
 
-/// What the request for a library beside libcupti comes to.
+/// The result of a request for a companion library.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompanionLookup {
-    /// The name that is asked for.
+    /// The requested name.
     pub name: ByteString,
     /// The name in the table of APIs.
     pub library: &'static str,
-    /// Who asks for it: libcupti, or the program itself.
+    /// The requester: libcupti or the program.
     pub got: LibraryRequester,
-    /// What became of the request.
+    /// The outcome of the request.
     pub outcome: RequestOutcome,
-    /// The file, when it was found.
+    /// The file, if found.
     pub real_path: Option<RootPath>,
     /// How it was found.
     pub how: Option<SearchStage>,
-    /// The loader's words, when it was not.
+    /// The loader's message, if not found.
     pub message: String,
     /// The steps of the search, in the loader's order.
     pub trace: Arc<[SearchStep]>,
-    /// The objects that the numbers in the search count.
+    /// The names of the objects that the search steps refer to by number.
     pub objects: ObjectNames,
 }
 
-/// A library that is asked for beside libcupti.
+/// A request for a companion library.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CompanionRequest {
     library: &'static str,
@@ -39,7 +39,7 @@ pub(crate) struct CompanionRequest {
     name: ByteString,
 }
 
-/// The libraries that the APIs need, those whose name has a number once for each that is there.
+/// The requests of the APIs. If a name contains a version number, there is one for each version in the image.
 pub(crate) fn companion_requests(
     rootfs: &Rootfs,
     apis: &'static [CuptiApi],
@@ -48,7 +48,7 @@ pub(crate) fn companion_requests(
     let libraries = apis.iter().flat_map(|api| &api.libraries);
     let mut wanted: Vec<CompanionRequest> = libraries
         .flat_map(|library| {
-            // `libcuinj64.so.12.4` bears the number of its CUDA: only the files tell which name can be asked for.
+            // `libcuinj64.so.12.4` contains its CUDA version, so only the files show which name to request.
             let names = if library.is_numbered() {
                 sonames(rootfs, files, library.stem())
             } else {
@@ -60,13 +60,13 @@ pub(crate) fn companion_requests(
                 .map(move |name| CompanionRequest { library, got, name })
         })
         .collect();
-    // Several APIs take the same library, and one request answers for all of them.
+    // Several APIs use the same library; one request is enough.
     wanted.sort();
     wanted.dedup();
     wanted
 }
 
-/// The sonames of the files that are named as `stem`; the stem itself when there are none.
+/// The sonames of the files whose names start with `stem`, or the stem itself if there are none.
 fn sonames(rootfs: &Rootfs, files: &[&RootPath], stem: &str) -> Vec<ByteString> {
     let likely = files.iter().filter(|file| file.name().starts_with(stem.as_bytes()));
     let names: Vec<ByteString> = likely.filter_map(|file| elf_at(rootfs, file)?.soname.clone()).collect();
@@ -77,7 +77,7 @@ fn sonames(rootfs: &Rootfs, files: &[&RootPath], stem: &str) -> Vec<ByteString> 
     }
 }
 
-/// Asks for the libraries, each in a process of its own that has come as far as this one.
+/// Resolves each request in its own copy of the process.
 pub(crate) fn look_up_companions(
     process: &SimulatedProcess<'_>,
     asker: Option<&RootPath>,
@@ -85,10 +85,10 @@ pub(crate) fn look_up_companions(
     wanted: &[CompanionRequest],
 ) -> Vec<CompanionLookup> {
     let ask = |wanted: &CompanionRequest| {
-        // A library that is mapped answers to its name, so that no request may see what another one mapped.
+        // A mapped library satisfies later requests, so each request needs a fresh copy.
         let mut process = process.clone();
         let caller = match wanted.got {
-            // Without libcupti nobody makes this request.
+            // Without libcupti this request does not happen.
             LibraryRequester::ByCupti => Some(process.map_of_path(cupti?)?),
             LibraryRequester::ByAsker => asker.and_then(|asker| process.map_of_path(asker)),
         };

@@ -1,4 +1,4 @@
-//! What a program that asks for the library gets in one world, and the symbols that this lacks.
+//! The result of a program's request in one world, and the symbols that the result lacks.
 
 use crate::facts::objects::credentials::SearchObstacle;
 use crate::facts::objects::resolved_objects::elf_at;
@@ -13,34 +13,34 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 use std::sync::Arc;
 
-/// What a consumer gets in one world.
+/// The result of a consumer's request in one world.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsumerOutcome {
-    /// What became of the request.
+    /// The outcome of the request.
     pub outcome: RequestOutcome,
-    /// The path by which the loader opened it.
+    /// The path under which the loader opened it.
     pub path: Option<ByteString>,
-    /// The same without links.
+    /// The path with links resolved.
     pub real_path: Option<RootPath>,
     /// How it was found.
     pub how: Option<SearchStage>,
-    /// The loader's words, when it was not, with what the process may not use or trust.
+    /// The loader's message if the request failed, with access denials and ignored settings.
     pub message: String,
     /// The steps of the search, in the loader's order.
     pub trace: Arc<[SearchStep]>,
-    /// The objects that the numbers in the search count.
+    /// The names of the objects that the search steps refer to by number.
     pub objects: ObjectNames,
-    /// The symbols of CUPTI that the consumer imports and the copy it gets does not export.
+    /// The CUPTI symbols that the consumer imports but its copy does not export.
     pub missing_symbols: Vec<ByteString>,
-    /// The version that is missing, where the request fails for want of one.
+    /// The missing symbol version, if that is why the request fails.
     pub missing_version: Option<ByteString>,
-    /// What else the object needs and does not get.
+    /// The object's other dependencies that fail.
     pub other_failures: Vec<UnresolvedRequest>,
-    /// What ends its process before it can ask, whatever becomes of the library.
+    /// The failure that ends the process before its request, independent of the library.
     pub start_failure: Option<StartFailure>,
-    /// Objects on the way whose tables could not be read.
+    /// Objects with unreadable tables among those loaded.
     pub unread: Vec<String>,
-    /// What it gets of the libraries beside libcupti.
+    /// The results for the companion libraries.
     pub companions: Vec<CompanionLookup>,
 }
 
@@ -80,7 +80,7 @@ impl ConsumerOutcome {
         }
     }
 
-    /// The same with this object as what is got.
+    /// Replaces the object that the request resolves to.
     pub(crate) fn with_object(self, object: &LoadedObject, objects: &[LoadedObject]) -> Self {
         Self {
             path: Some(object.path.clone()),
@@ -92,8 +92,8 @@ impl ConsumerOutcome {
         }
     }
 
-    /// Shares with another outcome what both tell: thousands of objects may search in the same places. What is not shared
-    /// counts as kept.
+    /// Shares equal traces with another outcome, because thousands of objects may search the same directories. Traces
+    /// that are not shared count against the budget.
     pub(crate) fn share_traces(&mut self, other: Option<&Self>, budget: &LoaderBudget) {
         share(&mut self.trace, other.map(|other| &other.trace), budget);
         for (number, companion) in self.companions.iter_mut().enumerate() {
@@ -105,9 +105,9 @@ impl ConsumerOutcome {
         }
     }
 
-    /// The same with what stood in the way of the search, which the loader does not say.
+    /// Adds the obstacle in the search, which the loader's message lacks.
     pub(crate) fn with_obstacle(mut self, obstacle: Option<SearchObstacle>) -> Self {
-        // What comes last in its search is what the loader says itself: of a denial, the half without the reason.
+        // If the last step was denied, the loader's message already says "permission denied", so only add the reason.
         let is_said = self.trace.last().is_some_and(|step| step.denial().is_some());
         let words = obstacle.map(|obstacle| match obstacle {
             SearchObstacle::Denied(denial) if is_said => denial.to_string(),
@@ -120,7 +120,7 @@ impl ConsumerOutcome {
         self
     }
 
-    /// The file that it gets, or would get if its process did not end before.
+    /// The file that it gets, or would get if its process did not end first.
     pub(crate) fn asked_file(&self) -> Option<&RootPath> {
         let failure = self.start_failure.as_ref();
         self.real_path
@@ -128,7 +128,7 @@ impl ConsumerOutcome {
             .or(failure.and_then(|failure| failure.would_get.as_ref()))
     }
 
-    /// The same of a process that ends before it asks: nobody gets anything then.
+    /// Marks that the process ends before its request, so it gets nothing.
     pub(crate) fn ended(mut self, mut failure: StartFailure) -> Self {
         failure.would_get = self.real_path.take();
         if failure.gets_library {
@@ -154,8 +154,8 @@ fn share(trace: &mut Arc<[SearchStep]>, other: Option<&Arc<[SearchStep]>>, budge
     }
 }
 
-/// The symbols that `object` imports and that no object of its process exports, in the order of their names. Of a
-/// performance library that is not in the process at all nothing is said: that it is missing is said already.
+/// The symbols that `object` imports and no object in its process exports, sorted by name. A performance library that
+/// is not in the process is skipped, because it is already reported as missing.
 pub(crate) fn find_missing_symbols(
     rootfs: &Rootfs,
     library: &LibraryProfile,
@@ -166,12 +166,12 @@ pub(crate) fn find_missing_symbols(
     let Some(consumer) = elf_at(rootfs, object).filter(|_| gets.outcome == RequestOutcome::Loaded) else {
         return Vec::new();
     };
-    // ld.so binds in the scope of the whole process, not in the library that was asked for alone.
+    // ld.so binds symbols in the scope of the whole process, not only in the requested library.
     let process: Vec<&ElfFacts> = objects
         .iter()
         .filter_map(|object| elf_at(rootfs, &object.real_path))
         .collect();
-    // An empty prefix would make every import one of the library's.
+    // With an empty prefix every import would count as the library's.
     let own = Some(library.symbols.as_bytes()).filter(|own| !own.is_empty());
     let companions = library.companion_symbols.iter().map(String::as_bytes);
     let companions = companions.filter(|family| process.iter().any(|elf| exports_of(elf, family)));
@@ -192,8 +192,8 @@ pub(crate) fn find_missing_symbols(
     missing
 }
 
-/// The preloaded object that what `object` imports of the library is bound to, whatever answers to its `DT_NEEDED`
-/// entry: ld.so(8), "Additional, user-specified, ELF shared objects to be loaded before all others".
+/// The preloaded object that `object`'s imports of the library bind to, regardless of its `DT_NEEDED` entry. See
+/// ld.so(8): "Additional, user-specified, ELF shared objects to be loaded before all others".
 pub(crate) fn find_preloaded_library<'o>(
     rootfs: &Rootfs,
     library: &LibraryProfile,
@@ -215,7 +215,7 @@ fn exports_of(elf: &ElfFacts, family: &[u8]) -> bool {
     exports.any(|symbol| symbol.role == SymbolRole::Export && symbol.name.starts_with(family))
 }
 
-/// Whether an object defines what is imported, at the version that is asked for: without versions it has any.
+/// Whether an object defines an import at the requested version. An object without versions matches any.
 fn defines(elf: &ElfFacts, import: &DynamicSymbol) -> bool {
     elf.symbols.iter().any(|symbol| {
         symbol.role == SymbolRole::Export

@@ -1,7 +1,7 @@
-//! Who asks for CUPTI, and what each would get.
+//! Finds the consumers of CUPTI and what each would get.
 //!
-//! An object that needs libcupti is a consumer whatever its name; one that opens it at run time is one when a
-//! profile knows it, or when it holds the exact name as a string.
+//! An object with a `DT_NEEDED` entry for libcupti is always a consumer. An object that calls dlopen is one if a
+//! profile lists it, or if it contains the exact name as a string.
 
 mod cupti_consumer;
 mod library_request;
@@ -37,7 +37,7 @@ use python_path::PythonDistribution;
 use python_path::is_source;
 use std::collections::BTreeSet;
 
-/// Finds the consumers and what each gets, and the objects of which only a run could tell what they open.
+/// Finds the consumers with their results, and the objects whose requests cannot be determined statically.
 pub(crate) fn find_consumers(
     contexts: &ByWorld<ProcessContext>,
     found: &CuptiFiles,
@@ -46,7 +46,7 @@ pub(crate) fn find_consumers(
     distributions: &[PythonDistribution],
     circumstances: &Circumstances<'_>,
 ) -> (Vec<CuptiConsumer>, Vec<UndecidedOpener>) {
-    // What the library's own files and the parts of known programs hold is no news.
+    // The library's own files and the parts of known programs are reported elsewhere.
     let is_told_elsewhere = |name: &[u8]| knowledge.library.is_family(name) || is_known_part(profiles, name);
     let texts = TextReader::new(&contexts.as_is.rootfs, knowledge, found, distributions);
     let sources = find_source_openers(&contexts.as_is.rootfs, knowledge.library, profiles, found);
@@ -62,12 +62,13 @@ pub(crate) fn find_consumers(
             all: profiles,
         };
         let needed = elf.needed.iter().find(|name| knowledge.library.is_request(name));
-        // A DT_NEEDED entry decides before any code runs, so that a string beside it adds nothing.
+        // The loader resolves a DT_NEEDED entry before any code runs, so strings in the object do not matter.
         let (asks, opened) = match needed {
             Some(name) => (RequestKind::Needed, OpenedNames::from_needed(name)),
             None => (RequestKind::Dlopen, texts.find_opened_names(&object, elf, profile)),
         };
-        // Of glibc a static program opens what fits the C library in it (elf/dl-support.c), of musl nothing at all.
+        // In a static program, glibc's dlopen needs libraries that match the C library in it (elf/dl-support.c). In
+        // musl it always fails.
         if asks == RequestKind::Dlopen && elf.is_static() {
             undecided.extend(opened.known().is_some().then(|| opened.into_undecided(object)));
             continue;
@@ -108,8 +109,7 @@ pub(crate) fn find_consumers(
     (consumers, undecided)
 }
 
-/// The same, with what the code may have opened that runs before it: the container's own script, or a module that its
-/// import runs.
+/// Adds the libraries that earlier code may have opened: the container's own script, or a module that the import runs.
 fn with_openers_before(
     mut consumer: CuptiConsumer,
     contexts: &ByWorld<ProcessContext>,
@@ -131,7 +131,7 @@ fn with_openers_before(
     consumer
 }
 
-/// Adds a consumer, which shares what it tells with the one before it.
+/// Adds a consumer, and shares its search traces with those of the previous one.
 fn add_consumer(consumers: &mut Vec<CuptiConsumer>, mut consumer: CuptiConsumer, context: &ProcessContext) {
     let before = consumers.last().map(|before| &before.outcome);
     let (as_is, nvidia) = (before.map(|before| &before.as_is), before.map(|before| &before.nvidia));
@@ -140,7 +140,7 @@ fn add_consumer(consumers: &mut Vec<CuptiConsumer>, mut consumer: CuptiConsumer,
     consumers.push(consumer);
 }
 
-/// The modules of Python that open the library by names that their text holds whole, and those that may open it.
+/// Splits Python modules that open the library: consumers, whose text contains the whole name, and undecided ones.
 fn ask_sources(
     contexts: &ByWorld<ProcessContext>,
     library: &LibraryProfile,
@@ -175,15 +175,15 @@ fn ask_sources(
     (consumers, undecided)
 }
 
-/// The objects that ask for the library, each once, by path.
+/// The objects that request the library, without duplicates, by path.
 fn list_askers(found: &CuptiFiles, knowledge: &Knowledge, profiles: &[ConsumerProfile]) -> BTreeSet<RootPath> {
-    // What lies in a tool's own folder finds that tool's CUPTI; it is asked about where a profile knows it.
+    // Objects in a tool's own directory find that tool's CUPTI. They count only if a profile lists them.
     let is_asker =
         |path: &&RootPath| opens_library(profiles, path) || !file_owner::is_private_copy(knowledge.tables, path);
     found.askers.iter().filter(is_asker).cloned().collect()
 }
 
-/// The consumer that an object is by the names that it opens; nothing where only a run could tell.
+/// The consumer for an object and the names that it opens; `None` if they cannot be determined statically.
 fn settle_names(
     opened: &OpenedNames,
     found: &CuptiFiles,
@@ -192,24 +192,24 @@ fn settle_names(
     let is_served = |consumer: &CuptiConsumer| consumer.outcome.as_is.asked_file().is_some();
     let ask_some = |names: &[ByteString]| Some(names).filter(|names| !names.is_empty()).map(ask);
     let known = opened.known().map(ask);
-    // Whoever gets what its bytes name gets it.
+    // A name in the object's bytes that resolves is certain.
     if known.as_ref().is_some_and(is_served) {
         return known;
     }
-    // A file of an alias' name that is another library is none of ours.
+    // An alias may match the file of another library.
     let is_copy = |path: &RootPath| found.files.iter().any(|(file, _)| file == path);
     let is_ours = |consumer: &CuptiConsumer| consumer.outcome.as_is.asked_file().is_some_and(is_copy);
     let aliased = ask_some(&opened.aliases).filter(|consumer| is_served(consumer) && is_ours(consumer));
-    // One that gets nothing by its name may open what comes of its other texts.
+    // A request that fails by its own name may still succeed through the object's other strings.
     let may_get_other = || ask_some(&opened.possible).as_ref().is_some_and(is_served);
     aliased.or_else(|| known.filter(|_| !opened.looks_elsewhere && !may_get_other()))
 }
 
-/// What lies around a program that asks.
+/// The context of a program's request.
 pub(crate) struct Circumstances<'c> {
-    /// The libraries beside the library that are asked for as well.
+    /// The companion libraries that are requested beside the library.
     pub wanted: &'c [CompanionRequest],
-    /// How else processes may start.
+    /// Other ways in which processes may start.
     pub variants: &'c ProcessVariants,
     pub users: LibraryUsers<'c>,
     pub links: ObjectLinks<'c>,
@@ -270,14 +270,14 @@ fn consumer(
         ObjectLoader::Nobody(why) => (None, Some(why)),
         ObjectLoader::User(..) | ObjectLoader::Unknown => (None, None),
     };
-    // Reports show a bare name where there is one: the path of a wheel's own copy is only the first that is tried.
+    // Reports show a bare name if there is one; the path of a wheel's own copy is only the first attempt.
     let bare = names.iter().find(|name| !name.contains(&b'/'));
     let opened = || names.iter().find(|name| outcome.as_is.path.as_ref() == Some(*name));
     let wants = bare.or_else(opened).or(names.first()).cloned().unwrap_or_default();
     CuptiConsumer {
         profile: profile.map(|profile| profile.id.clone()),
         name: profile.map_or_else(|| shown_name(object), |profile| profile.name.clone()),
-        // Without a profile: a missing DT_NEEDED entry stops the program, a dlopen that fails can be caught.
+        // Without a profile: a missing DT_NEEDED entry stops the program, while a program can handle a failed dlopen.
         required: match (profile, asks) {
             (Some(profile), _) => profile.required,
             (None, RequestKind::Needed) => FailureImpact::Import,
@@ -295,7 +295,7 @@ fn consumer(
     }
 }
 
-/// Why the link by which a library is opened decides, where one leads to another answer than its own path.
+/// Returns why the link through which a library is opened matters: one gives a different result than the real path.
 fn deciding_link<'l>(
     mut links: impl Iterator<Item = &'l RootPath>,
     answer: RequestOutcome,
@@ -305,8 +305,8 @@ fn deciding_link<'l>(
     Some(format!("it gets another answer where it is opened as {other}"))
 }
 
-/// The user in whose process a library is judged of which nobody else is known to load it: one that gets it what it
-/// asks for, and where it is served by itself, the first of those that name it when none of them starts.
+/// Selects the process in which to judge a library without a known loader: the first user whose process gets the
+/// library. If the library resolves by itself, the first user counts, and only if none of the users starts.
 fn deciding_user<'u>(
     users: &[LibraryUser<'u>],
     is_served: bool,
@@ -319,16 +319,16 @@ fn deciding_user<'u>(
             .copied()
             .filter(|_| all.all(|user| ask(user).start_failure.is_some()));
     }
-    // The search paths of a program count for what its libraries open, and what it has mapped is there for them.
+    // A program's search paths apply to its libraries' dlopen calls, and the objects that it has mapped are reused.
     all.find(|user| {
         let gets = ask(*user);
         gets.outcome == RequestOutcome::Loaded && gets.start_failure.is_none()
     })
 }
 
-/// What an object is called in reports that no profile knows.
+/// The name in reports of an object without a profile.
 fn shown_name(object: &RootPath) -> String {
-    // Modules of many packages have one name.
+    // Modules in different packages often share a name, so show the package too.
     let package = is_source(object.name()).then(|| object.parent());
     let shown = match package {
         Some(package) => [package.name(), b"/", object.name()].concat(),

@@ -1,4 +1,4 @@
-//! The copies of the library: version, owner, how each is found and who gets it.
+//! Describes the copies of the library: version, owner, how the loader finds each, and its users.
 
 use crate::facts::objects::plain_open::PlainOpen;
 use crate::facts::objects::process_context::ProcessContext;
@@ -18,46 +18,46 @@ use image_linkage::rootfs::{AccessDenial, FileUse, LookupError, Rootfs};
 /// A copy of libcupti.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CuptiCopy {
-    /// The path by which a plain dlopen gets to it, else the path of the file.
+    /// The path at which a plain dlopen finds it, else the path of the file.
     pub path: ByteString,
-    /// The path without links.
+    /// The path with links resolved.
     pub real_path: RootPath,
     /// The layer of the file.
     pub layer: usize,
-    /// The soname; `None` for a file that is no library.
+    /// The soname; `None` if the file is not a library.
     pub soname: Option<ByteString>,
-    /// The version, as far as it is known, and from where.
+    /// The version and its source, if known.
     pub version: Option<(String, VersionSource)>,
     /// The size in bytes.
     pub bytes: u64,
-    /// The processor; `None` for a file that is no library.
+    /// The processor; `None` if the file is not a library.
     pub machine: Option<String>,
     /// The package it belongs to.
     pub owner: FileOwner,
-    /// Whether it serves only the tool that brings it.
+    /// Whether only the tool that contains it uses it.
     pub decoy: bool,
-    /// Whether a plain dlopen of its soname ends at it and succeeds.
+    /// Whether a plain dlopen of its soname finds this file and succeeds.
     pub loadable: ByWorld<bool>,
-    /// How that dlopen finds it, in the image as it is, or else under the container runtime.
+    /// How that dlopen finds it, in the image as it is, else under the container runtime.
     pub how: Option<SearchStage>,
-    /// What opening it by its path gives: whether it has all it needs.
+    /// The result of opening it by path, with its dependencies.
     pub by_path: ByWorld<LoadResolution>,
-    /// The consumers that get it, by number.
+    /// The consumers that get it, by index.
     pub used_by: Vec<usize>,
-    /// What keeps the user of the image from the file.
+    /// The denial if the image's user cannot read the file.
     pub denial: Option<AccessDenial>,
-    /// What is wrong with the file.
+    /// The defects of the file.
     pub problems: Vec<String>,
 }
 
 impl CuptiCopy {
-    /// The CUDA that it is of, as far as its version is known.
+    /// Its CUDA version, if known.
     pub fn cuda(&self) -> Option<CudaVersion> {
         parse_cuda_version(&self.version.as_ref()?.0)
     }
 }
 
-/// Describes the copies: version, owner, and who gets them.
+/// Describes the copies: version, owner and users.
 pub fn describe_copies(
     knowledge: &Knowledge,
     contexts: &ByWorld<ProcessContext>,
@@ -83,7 +83,7 @@ fn describe_one(
     let facts = rootfs.file(&absolute);
     let elf = facts.and_then(|facts| facts.elf.as_deref());
     let soname = elf.and_then(|elf| elf.soname.clone());
-    // The SHA-256 names the release of a file wherever it was copied to.
+    // The SHA-256 identifies the release of a file in any location.
     let known = facts
         .and_then(|facts| facts.sha256.as_deref())
         .and_then(|sha256| knowledge.tables.releases.by_hash.get(sha256));
@@ -92,9 +92,9 @@ fn describe_one(
         plain_for(context, soname.as_ref(), plain.get(context.world))
     });
     let ends_here = ByWorld::map(&opened, |opened| ends_at(opened, path));
-    // The cache of the container runtime may lead to a copy that the image's own does not.
+    // The container runtime's cache may lead to a copy that the image's own does not.
     let reached = ends_here.as_is.or(ends_here.nvidia);
-    // No search can miss a file that is opened by its path: what fails is the file, or what it needs.
+    // Opening by path needs no search, so a failure is due to the file or its dependencies.
     let by_path = ByWorld::map(contexts, |context| {
         context.budget.keep_resolution(context.open_plain(&absolute))
     });
@@ -123,18 +123,18 @@ fn describe_one(
     }
 }
 
-/// What is the matter with a copy, which the loader of the image `loads` by its path or not.
+/// The defects of a copy. `loads` is whether the image's loader can open it by path.
 fn copy_problems(elf: Option<&ElfFacts>, loads: bool) -> Vec<String> {
-    // A text file in its place is what a pointer of Git LFS or a broken download leaves.
+    // A Git LFS pointer or a failed download leaves a text file.
     let Some(elf) = elf else {
         return vec!["no ELF object".to_owned()];
     };
-    // Some damage is nothing to the loader of the image: a file that it loads is not called damaged for that.
+    // The loader ignores some damage; do not report that if the file loads.
     let told = |problem: &&ElfProblem| !(loads && matches!(problem, ElfProblem::Unloadable(_)));
     elf.problems.iter().filter(told).map(ToString::to_string).collect()
 }
 
-/// What keeps the user of the image from a file.
+/// The denial if the image's user cannot read a file.
 fn denial_of(context: &ProcessContext, path: &[u8]) -> Option<AccessDenial> {
     let user = &context.user.credentials;
     match context.rootfs.open_as(path, user, FileUse::Read) {
@@ -143,7 +143,7 @@ fn denial_of(context: &ProcessContext, path: &[u8]) -> Option<AccessDenial> {
     }
 }
 
-/// What a plain dlopen of a copy's own soname gets; the one that was made already where the name is the same.
+/// The result of a plain dlopen of a copy's soname; reuses the existing one if the name is the same.
 fn plain_for(context: &ProcessContext, soname: Option<&ByteString>, plain: &PlainOpen) -> LoadResolution {
     match soname {
         Some(soname) if *soname != plain.name => context.open_plain(soname),

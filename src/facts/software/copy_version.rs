@@ -1,4 +1,4 @@
-//! The version of a copy of the library: what its own bytes say, else the package that lists it, its name, its header.
+//! Determines the version of a copy of the library, from its bytes, its package, its name or its header.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use crate::knowledge::{Knowledge, LibraryProfile, ReleaseFile};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
-/// Where a version is known from, the surest first.
+/// The source of a version, the most reliable first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VersionSource {
-    /// The file's SHA-256 is that of a known release.
+    /// The file's SHA-256 matches a known release.
     Hash,
-    /// A text within the file, which compilers of GPU code put there.
+    /// A string in the file, from the compiler of GPU code.
     Text,
     /// The package that owns the file.
     Package,
     /// The release in the file's name, as in `libcupti.so.2024.1.1`.
     FileName,
-    /// The header of its folder, which is no other copy's.
+    /// The nearest header, if it has no other copy near it.
     Header,
 }
 
@@ -37,17 +37,17 @@ impl VersionSource {
     }
 }
 
-/// The folders of headers as seen from that of a library: of a wheel, a toolkit's lib64, its targets/*/lib, its extras.
+/// The header directories relative to the library's, for a wheel, and for a toolkit's lib64, targets/*/lib and extras.
 const INCLUDES: [&str; 4] = ["include", "../include", "../../include", "../../../include"];
 
-/// The headers that say a version, by the copies that they are nearest to.
+/// The headers with a version, by the copies nearest to them.
 pub(crate) struct VersionHeaders {
     by_copy: BTreeMap<RootPath, RootPath>,
     copies: BTreeMap<RootPath, usize>,
 }
 
 impl VersionHeaders {
-    /// Looks for the headers around every copy.
+    /// Finds the headers around each copy.
     pub(crate) fn find(library: &LibraryProfile, rootfs: &Rootfs, found: &CuptiFiles) -> Self {
         let file = library.header_version.as_ref().map(|header| header.file.as_str());
         let nearest = |folder: &[u8]| {
@@ -71,14 +71,14 @@ impl VersionHeaders {
         Self { by_copy, copies }
     }
 
-    /// The header of a copy; nothing where another copy is as near to it and may be the one that it came with.
+    /// The header of a copy. `None` if another copy is just as near, because the header may belong to that one.
     fn of(&self, copy: &RootPath) -> Option<&RootPath> {
         let header = self.by_copy.get(copy)?;
         (self.copies.get(header) == Some(&1)).then_some(header)
     }
 }
 
-/// The version of a copy. Nothing is taken that the number of the soname in its bytes contradicts.
+/// The version of a copy. A source that contradicts the soname is ignored.
 pub(crate) fn find_version(
     knowledge: &Knowledge,
     rootfs: &Rootfs,
@@ -88,7 +88,7 @@ pub(crate) fn find_version(
     owner: &FileOwner,
 ) -> Option<(String, VersionSource)> {
     let library = knowledge.library;
-    // One file can be part of several releases, as libpcsamplingutil.so is of 12.0 and 12.1.
+    // Several releases can contain the same file: libpcsamplingutil.so is in 12.0 and 12.1.
     if let Some(release) = known.filter(|release| !release.versions.is_empty()) {
         return Some((release.versions.join(" or "), VersionSource::Hash));
     }
@@ -99,7 +99,7 @@ pub(crate) fn find_version(
         .flat_map(|elf| elf.mentions.iter().chain(&elf.fragments));
     let text = library.version_by_text(texts.map(|text| &**text));
     let package = package_version(library, owner).filter(|version| {
-        // The package tells the update as well, where it is of the release that the bytes tell.
+        // The package version also contains the update, if it is of the same release as the bytes.
         let goes_on = |text: &String| {
             version
                 .strip_prefix(text.as_str())
@@ -114,14 +114,14 @@ pub(crate) fn find_version(
     from(package, VersionSource::Package)
         .or_else(|| from(text, VersionSource::Text))
         .or_else(|| from(name(), VersionSource::FileName))
-        // Last, as a header lies near many files that it says nothing of.
+        // Headers come last, because a header is often near unrelated files.
         .or_else(|| from(header(), VersionSource::Header))
 }
 
 fn package_version(library: &LibraryProfile, owner: &FileOwner) -> Option<String> {
-    // A package that bundles CUPTI, such as one of PyTorch, has a version of its own.
+    // A package that bundles CUPTI, such as PyTorch, has its own version.
     let version = owner.version.as_ref().filter(|_| is_package_of(library, &owner.name))?;
-    // Debian writes `12.4.127~12.4.1-2`: the release of the library stands in front.
+    // Debian writes `12.4.127~12.4.1-2`, which starts with the release of the library.
     let upstream = version.split(['~', '-']).next().unwrap_or(version);
     Some(upstream.to_owned())
 }

@@ -1,4 +1,4 @@
-//! CUDA versions: of the runtime library beside a copy of CUPTI, and what the image asks of the driver.
+//! Reads CUDA versions: the runtime library beside a copy of CUPTI, and the required driver.
 
 use crate::facts::software::copies::CuptiCopy;
 use crate::knowledge::packages::RuntimeNames;
@@ -19,16 +19,16 @@ pub fn parse_cuda_version(text: &str) -> Option<CudaVersion> {
 /// A CUDA runtime library whose version is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CudaRuntime {
-    /// What says the version: the library's name, a distribution's metadata, or a toolkit's `version.json`.
+    /// The source of the version: the library's name, a distribution's metadata, or a toolkit's `version.json`.
     pub path: RootPath,
     /// The version, such as `12.4.127`.
     pub version: String,
 }
 
-/// The runtime that a file is, `libcudart.so.X.Y.Z`, or that the `version.json` of a toolkit names.
+/// The runtime of a file `libcudart.so.X.Y.Z`, or of a toolkit's `version.json`.
 pub(crate) fn runtime_of_file(names: &RuntimeNames, path: &RootPath, facts: &FileFacts) -> Option<CudaRuntime> {
     let version = match path.name() {
-        // Other programs have a file of this name too: only a toolkit's speaks of the component.
+        // Other programs also have a `version.json`; only a toolkit's contains the component.
         b"version.json" => of_version_json(names, facts.kept.as_deref()?),
         name => of_file_name(names, name),
     };
@@ -38,9 +38,9 @@ pub(crate) fn runtime_of_file(names: &RuntimeNames, path: &RootPath, facts: &Fil
     })
 }
 
-/// The runtime that NVIDIA's distribution for Python brings.
+/// The runtime in NVIDIA's Python distribution.
 pub(crate) fn runtime_of_distribution(names: &RuntimeNames, distribution: &PythonDistribution) -> Option<CudaRuntime> {
-    // The suffix `-cu11` or `-cu12` is gone from NVIDIA's names since CUDA 13.
+    // NVIDIA dropped the suffix `-cu11` or `-cu12` in CUDA 13.
     let is_runtime = distribution.name.starts_with(&names.wheel);
     is_runtime.then(|| CudaRuntime {
         path: distribution.metadata.clone(),
@@ -48,7 +48,7 @@ pub(crate) fn runtime_of_distribution(names: &RuntimeNames, distribution: &Pytho
     })
 }
 
-/// The version of `libcudart.so.12.4.127`; a name with fewer numbers is a soname and says too little.
+/// The version in `libcudart.so.12.4.127`. A name with fewer numbers is a soname, without the full version.
 fn of_file_name(names: &RuntimeNames, name: &[u8]) -> Option<String> {
     let number = std::str::from_utf8(name.strip_prefix(names.file.as_bytes())?).ok()?;
     (number.split('.').count() == 3).then(|| number.to_owned())
@@ -61,10 +61,10 @@ fn of_version_json(names: &RuntimeNames, bytes: &[u8]) -> Option<String> {
     Some(version.to_owned())
 }
 
-/// The runtime that a copy of CUPTI is used with: that of the same Python environment, the same folder or the
-/// same toolkit, else the only one of the image.
+/// The runtime that a copy of CUPTI is used with: the one in the same Python environment, directory or toolkit, else
+/// the only one in the image.
 pub fn runtime_beside<'r>(copy: &CuptiCopy, runtimes: &'r [CudaRuntime]) -> Option<&'r CudaRuntime> {
-    // Wheels find each other by paths relative to site-packages, so one environment is the surest sign.
+    // Wheels find each other by paths relative to site-packages, so the same environment is the strongest sign.
     let site = site_packages_of(&copy.real_path);
     let folder = copy.real_path.parent();
     let toolkit = toolkit(&copy.real_path);
@@ -72,7 +72,7 @@ pub fn runtime_beside<'r>(copy: &CuptiCopy, runtimes: &'r [CudaRuntime]) -> Opti
     let same_site = |runtime: &CudaRuntime| site.is_some() && site_packages_of(&runtime.path) == site;
     let same_folder = |runtime: &CudaRuntime| runtime.path.parent() == folder;
     let same_toolkit = |runtime: &CudaRuntime| toolkit.is_some() && self::toolkit(&runtime.path) == toolkit;
-    // Several runtimes of one release are as good as one; of several releases none is known to be meant.
+    // Several runtimes of one release are equivalent. With several releases, the right one is unknown.
     let only = || {
         let first = runtimes.first()?;
         let same = |runtime: &CudaRuntime| parse_cuda_version(&runtime.version) == parse_cuda_version(&first.version);
@@ -84,18 +84,18 @@ pub fn runtime_beside<'r>(copy: &CuptiCopy, runtimes: &'r [CudaRuntime]) -> Opti
         .or_else(only)
 }
 
-/// The folder of Python packages that a path lies in.
+/// The Python package directory that contains a path.
 pub fn site_packages_of(path: &RootPath) -> Option<RootPath> {
     folder_around(path, |name| matches!(name, b"site-packages" | b"dist-packages"))
 }
 
-/// The toolkit that a path lies in: a folder named `cuda`, or `cuda-` and a version.
+/// The toolkit that contains a path: a directory named `cuda`, or `cuda-` and a version.
 fn toolkit(path: &RootPath) -> Option<RootPath> {
-    // NVIDIA's packages make `cuda` a link to `cuda-12.4`; it is a folder where a toolkit was copied by hand.
+    // In NVIDIA's packages `cuda` is a link to `cuda-12.4`. In a toolkit copied by hand it is a directory.
     folder_around(path, |name| name == b"cuda" || name.starts_with(b"cuda-"))
 }
 
-/// The nearest folder above a path whose name fits.
+/// The nearest directory above a path whose name fits.
 fn folder_around(path: &RootPath, fits: impl Fn(&[u8]) -> bool) -> Option<RootPath> {
     let above = |folder: &RootPath| Some(folder.parent());
     std::iter::successors(above(path), above)
@@ -103,8 +103,8 @@ fn folder_around(path: &RootPath, fits: impl Fn(&[u8]) -> bool) -> Option<RootPa
         .find(|folder| fits(folder.name()))
 }
 
-/// The lowest CUDA version of a driver that `NVIDIA_REQUIRE_CUDA` lets through by `cuda>=…`. Words are
-/// alternatives, commas join conditions. `None` where the image asks for nothing, or turns the check off.
+/// The lowest driver CUDA version that `NVIDIA_REQUIRE_CUDA` accepts through `cuda>=…`. Words are alternatives, and
+/// commas join conditions. `None` if the image has no such condition or disables the check.
 pub fn required_cuda_version(config: &ImageConfig) -> Option<CudaVersion> {
     if config
         .env("NVIDIA_DISABLE_REQUIRE")
@@ -116,7 +116,7 @@ pub fn required_cuda_version(config: &ImageConfig) -> Option<CudaVersion> {
     let lowest = |alternative: &str| {
         let conditions = alternative.split(',');
         let least = conditions.filter_map(|condition| parse_cuda_version(condition.strip_prefix("cuda>=")?));
-        // All conditions of a word have to hold, so that its highest bound decides; of the words, the lowest.
+        // All conditions in a word must hold, so its highest bound applies. Across words, the lowest applies.
         least.max()
     };
     alternatives.filter_map(lowest).min()

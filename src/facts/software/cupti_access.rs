@@ -1,7 +1,7 @@
-//! Which APIs of CUPTI a program can use: libcupti is got, has the API, and gets the libraries beside it.
+//! Determines which CUPTI APIs a program can use: it needs libcupti, the API in it, and the companion libraries.
 //!
-//! `libnvperf_host.so` beside libcupti is not enough: libcupti opens it by its bare name and has no search path
-//! of its own, so that it depends on how libcupti came into the process. It is asked for as the loader would.
+//! It is not enough that `libnvperf_host.so` is beside libcupti. libcupti opens it by its bare name and has no search
+//! path, so the result depends on how libcupti was loaded. The loader simulation resolves it.
 
 use std::collections::BTreeMap;
 
@@ -19,36 +19,36 @@ use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
-/// A process that may use CUPTI, and what it can use of it.
+/// A process that may use CUPTI, with the parts that it can use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CuptiProcess {
-    /// The consumer, by number; `None` for a process without search paths of its own.
+    /// The consumer's index; `None` for a process without its own search paths.
     pub consumer: Option<usize>,
-    /// What it reaches of CUPTI in each world.
+    /// Its access to CUPTI in each world.
     pub reach: ByWorld<CuptiAccess>,
 }
 
-/// What a process reaches of CUPTI.
+/// A process's access to CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CuptiAccess {
     /// The libcupti that it gets.
     pub cupti: Option<RootPath>,
-    /// The libraries beside it.
+    /// The companion libraries.
     pub companions: Vec<CompanionLookup>,
-    /// What each API comes to, by id.
+    /// The availability of each API, by id.
     pub apis: BTreeMap<&'static str, ApiAvailability>,
 }
 
-/// Whether an API can be used, as far as an image shows it.
+/// Whether an API is usable, as far as an image shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ApiAvailability {
-    /// Every library that it takes is got.
+    /// All its libraries load.
     Yes,
-    /// libcupti is not got.
+    /// libcupti does not load.
     NoCupti,
-    /// The libcupti that is got does not export it.
+    /// The loaded libcupti does not export it.
     NotInRelease,
-    /// A library beside libcupti is not got.
+    /// A companion library does not load.
     NoLibrary,
 }
 
@@ -65,16 +65,16 @@ impl ApiAvailability {
 }
 
 impl CuptiAccess {
-    /// Whether the API of this id can be used.
+    /// The availability of the API with this id.
     pub fn usable(&self, api: &str) -> ApiAvailability {
         self.apis
             .get(api)
             .copied()
-            // A library whose APIs are not described has none that could be told usable.
+            // For a library without described APIs, none is known to be usable.
             .unwrap_or(ApiAvailability::NoCupti)
     }
 
-    /// The libraries of an API that are not got.
+    /// The libraries of an API that do not load.
     pub fn missing(&self, api: &CuptiApi) -> impl Iterator<Item = &CompanionLookup> {
         let asked = |companion: &&CompanionLookup| {
             let mut libraries = api.libraries.iter();
@@ -93,7 +93,7 @@ impl CuptiAccess {
     }
 
     fn judge(&self, rootfs: &Rootfs, copies: &[CuptiCopy], api: &CuptiApi) -> ApiAvailability {
-        // Some APIs lie outside of libcupti: checkpoints need libcheckpoint.so and nothing of it.
+        // Some APIs are outside of libcupti: checkpoints only need libcheckpoint.so.
         if api.exports.is_some() {
             match &self.cupti {
                 None => return ApiAvailability::NoCupti,
@@ -110,7 +110,7 @@ impl CuptiAccess {
     }
 }
 
-/// Whether the libcupti at this path has an API. One whose symbols could not be read is taken to have it.
+/// Whether the libcupti at this path has an API. One with unreadable symbols counts as having it.
 fn exports(rootfs: &Rootfs, path: &RootPath, api: &CuptiApi) -> bool {
     let symbols = elf_at(rootfs, path)
         .map(|elf| elf.symbols.as_slice())
@@ -122,13 +122,13 @@ fn exports(rootfs: &Rootfs, path: &RootPath, api: &CuptiApi) -> bool {
     functions.peek().is_none() || functions.any(|symbol| api.is_shown_by(&symbol.name))
 }
 
-/// Whether the release of the libcupti at this path has an API no more, though it exports it.
+/// Whether the release of the libcupti at this path ended an API, although it still exports it.
 fn is_over(copies: &[CuptiCopy], path: &RootPath, api: &CuptiApi) -> bool {
     let copy = copies.iter().find(|copy| copy.real_path == *path);
     copy.and_then(CuptiCopy::cuda).is_some_and(|cuda| has_ended(cuda, api))
 }
 
-/// What each consumer, and a process without search paths, can use.
+/// The access of each consumer, and of a process without search paths.
 pub(crate) fn find_cupti_access(
     contexts: &ByWorld<ProcessContext>,
     apis: &'static [CuptiApi],
@@ -152,7 +152,7 @@ pub(crate) fn find_cupti_access(
                     .real_path
                     .clone()
                     .filter(|_| gets.outcome == RequestOutcome::Loaded),
-                // They were asked for in the consumer's process, whose search paths are its own.
+                // They were resolved in the consumer's process, with its search paths.
                 companions: gets.companions.clone(),
                 apis: BTreeMap::new(),
             };
@@ -167,7 +167,7 @@ pub(crate) fn find_cupti_access(
 fn of_plain(context: &ProcessContext, plain: &PlainOpen, wanted: &[CompanionRequest]) -> CuptiAccess {
     let run = |setup: &ProcessSetup<'_>| {
         let mut process = SimulatedProcess::new(setup);
-        // What is preloaded is mapped in every process, and a preloaded libcupti answers the dlopen.
+        // Preloaded objects are mapped in every process; a preloaded libcupti satisfies the dlopen.
         process.start_unknown();
         let resolution = process.open(&plain.name, None);
         let cupti = opened_object(&resolution).filter(|_| resolution.loads());

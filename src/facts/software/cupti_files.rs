@@ -1,5 +1,5 @@
-//! The files that bear on the library: those of its name, links to none, headers, other names that lead to it,
-//! and objects that may ask for it.
+//! Collects the files that concern the library: copies, dangling links, headers, aliases, and objects that may request
+//! it.
 
 use crate::byte_search::{contains_bytes, last_part};
 use crate::facts::software::file_owner;
@@ -12,55 +12,55 @@ use python_path::is_source;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A link named as libcupti that leads nowhere.
+/// A link with a name of libcupti and no target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DanglingLink {
     /// The path of the link itself.
     pub path: RootPath,
-    /// Its target, as written.
+    /// Its target, as stored.
     pub target: ByteString,
     /// The layer of the link.
     pub layer: usize,
-    /// Why it leads nowhere.
+    /// Why the target cannot be opened.
     pub why: String,
 }
 
-/// The files that bear on CUPTI.
+/// The files that concern CUPTI.
 #[derive(Default)]
 pub struct CuptiFiles {
-    /// Files named as libcupti, or with its soname.
+    /// Files with a name or soname of libcupti.
     pub files: Vec<(RootPath, usize)>,
-    /// Links that lead nowhere.
+    /// Links without a target.
     pub dangling: Vec<DanglingLink>,
-    /// The places of `cupti.h`.
+    /// The paths of `cupti.h`.
     pub headers: Vec<(RootPath, usize)>,
-    /// Objects that need CUPTI, hold its name or are known to open it, the copies left out.
+    /// Objects that need CUPTI, contain its name or are known to open it, except the copies themselves.
     pub askers: Vec<RootPath>,
-    /// Modules and `.pth` files of Python that hold its name.
+    /// Python modules and `.pth` files that contain its name.
     pub sources: Vec<RootPath>,
-    /// The file names of links to it and of files that hold it, but for those of its own name.
+    /// The file names of links to it and of files that contain it, except its own names.
     pub aliases: BTreeSet<ByteString>,
-    /// The absolute paths of the files and links of its name, each from its last byte to its first.
+    /// The absolute paths of the files and links with its name, each with its bytes reversed.
     names: BTreeSet<Vec<u8>>,
-    /// Whether there are more copies, headers or dangling links than are judged.
+    /// Whether the image has more copies, headers or dangling links than the limit.
     pub is_cut: bool,
 }
 
-/// Copies, headers and dangling links that are judged, of each at most: the environments seen have less than ten.
+/// The maximum number of copies, of headers and of dangling links to check. Real environments have fewer than ten.
 pub const JUDGED_FILES: usize = 1_000;
 
-/// The paths that are looked at of those that end alike.
+/// The maximum number of paths to check that share an end.
 const ALIKE: usize = 8;
 
 impl CuptiFiles {
-    /// The files that are for everybody, not for one tool alone.
+    /// The copies for general use, without the private copies of tools.
     pub fn own(&self, knowledge: &Knowledge) -> impl Iterator<Item = &RootPath> {
         self.files.iter().map(|(path, _)| path).filter(|path| {
             !file_owner::is_private_copy(knowledge.tables, path) && !knowledge.library.is_vendored_name(path.name())
         })
     }
 
-    /// The numbers in the names of files and links.
+    /// The version numbers in the names of files and links.
     pub fn numbers(&self, library: &LibraryProfile) -> BTreeSet<String> {
         let names = self.names.iter().map(|path| {
             let name = path.split(|&byte| byte == b'/').next().unwrap_or_default();
@@ -71,7 +71,7 @@ impl CuptiFiles {
             .collect()
     }
 
-    /// The files and links of its name that lie at this path below some folder; a few of many.
+    /// The files and links with its name whose path ends like this; limited to a few.
     pub fn ending_with(&self, path: &[u8]) -> Vec<ByteString> {
         let path = path.strip_prefix(b"/").unwrap_or(path);
         let end: Vec<u8> = path.iter().rev().chain(b"/").copied().collect();
@@ -84,7 +84,7 @@ impl CuptiFiles {
     }
 }
 
-/// Takes one node of the file system, if it bears on CUPTI.
+/// Adds one node of the file system if it concerns CUPTI.
 pub(crate) fn add_cupti_node(
     rootfs: &Rootfs,
     library: &LibraryProfile,
@@ -99,7 +99,7 @@ pub(crate) fn add_cupti_node(
     match &node.kind {
         NodeKind::Symlink(target) if library.is_name(path.name()) => {
             if let Err(why) = rootfs.lookup(&path.absolute())
-                // In libcupti.so → libcupti.so.12 → nothing, the second link is the broken one.
+                // In libcupti.so → libcupti.so.12 → nothing, only the second link is dangling.
                 && (why == LookupError::Loop || !leads_to_link(rootfs, path, target))
             {
                 let why = why.to_string();
@@ -122,14 +122,14 @@ pub(crate) fn add_cupti_node(
         NodeKind::File(facts) => {
             let elf = facts.elf.as_ref();
             let soname = elf.and_then(|elf| elf.soname.as_deref());
-            // A renamed copy is one too: what links it asks for its soname.
+            // A renamed copy counts too: objects linked with it request its soname.
             if [Some(path.name()), soname]
                 .into_iter()
                 .flatten()
                 .any(|name| library.is_request(name))
             {
                 found.is_cut |= !take_judged((path.clone(), node.layer), &mut found.files);
-            // A string may hold the name within a path or a message: what is opened by it is found out later.
+            // A string may contain the name within a path or message; its use is determined later.
             } else if let Some(elf) = elf
                 && (elf.needed.iter().any(|name| library.is_request(name))
                     || speaks_of(library, elf)
@@ -142,7 +142,7 @@ pub(crate) fn add_cupti_node(
     }
 }
 
-/// Takes the file among those that are judged; whether there was room for it.
+/// Adds the file to the list to check. Returns false if the list is full.
 fn take_judged<T>(file: T, judged: &mut Vec<T>) -> bool {
     let has_room = judged.len() < JUDGED_FILES;
     if has_room {
@@ -151,35 +151,35 @@ fn take_judged<T>(file: T, judged: &mut Vec<T>) -> bool {
     has_room
 }
 
-/// Whether an object holds anything that speaks of the library.
+/// Whether an object's strings mention the library.
 fn speaks_of(library: &LibraryProfile, elf: &ElfFacts) -> bool {
     let texts = [&elf.mentions, &elf.fragments, &elf.dlopen_notes];
     texts.into_iter().flatten().any(|text| library.is_meant_in(text))
 }
 
-/// Whether the target of a link is a link itself: that one is then the broken one.
+/// Whether the target of a link is a link itself, which is then the dangling one.
 fn leads_to_link(rootfs: &Rootfs, link: &RootPath, target: &[u8]) -> bool {
     let path = if target.starts_with(b"/") {
         target.to_vec()
     } else {
         [&link.parent().absolute(), &b"/"[..], target].concat()
     };
-    // Only the next hop is looked at: each link of a chain answers for itself.
+    // Check only the next hop: each link of a chain is checked separately.
     rootfs
         .lookup_link(&path)
         .is_ok_and(|found| found.path != *link && matches!(rootfs.node(found.node).kind, NodeKind::Symlink(_)))
 }
 
-/// Whether a text that was kept holds the beginning of the library's name.
+/// Whether the stored text contains the start of the library's name.
 fn holds_name(library: &LibraryProfile, facts: &FileFacts) -> bool {
     let stem = library.file_stem().as_bytes();
     facts.kept.as_deref().is_some_and(|text| contains_bytes(text, stem))
 }
 
-/// The links that may lead to another link, at most: those of a chain that Linux follows (`MAXSYMLINKS`).
+/// The maximum length of a link chain, as in Linux (`MAXSYMLINKS`).
 const CHAIN: usize = 40;
 
-/// The file names under which the library can be opened, but for its own.
+/// The other file names under which the library can be opened.
 pub(crate) fn find_library_aliases(
     library: &LibraryProfile,
     found: &CuptiFiles,
@@ -190,7 +190,7 @@ pub(crate) fn find_library_aliases(
     let mut aliases: BTreeSet<ByteString> = files.map(Into::into).collect();
     for _ in 0..CHAIN {
         let before = aliases.len();
-        // By names alone: where a link leads is asked of the loader, by whoever opens it.
+        // Compare names only: the loader resolves the links when an object opens one.
         for (link, target) in links {
             let target = last_part(target);
             if is_alias(&link.name()) && (library.is_name(target) || aliases.contains(target)) {
@@ -204,7 +204,7 @@ pub(crate) fn find_library_aliases(
     aliases
 }
 
-/// The objects that hold such a name as a string; none of the library's own files.
+/// The objects with such a name as a string, without the library's own files.
 pub(crate) fn alias_holders(
     aliases: &BTreeSet<ByteString>,
     found: &CuptiFiles,

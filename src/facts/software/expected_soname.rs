@@ -1,4 +1,4 @@
-//! Which soname a program in this image would ask for.
+//! Determines which soname a program in this image would request.
 
 use crate::facts::objects::resolved_objects::elf_at;
 use crate::facts::software::consumers::CuptiConsumer;
@@ -8,8 +8,8 @@ use image_linkage::elf::ByteString;
 use image_linkage::rootfs::Rootfs;
 use image_source::Image;
 
-/// The sonames to try, the likeliest first: those of the copies, of the dangling links, of the consumers, of
-/// the headers, of the image's CUDA version; without any of these the development name.
+/// The sonames to try, the most likely first. They come from the copies, the dangling links, the consumers, the
+/// headers, and the image's CUDA version. Without any of these, the development name is used.
 pub fn expected_sonames(
     image: &Image,
     rootfs: &Rootfs,
@@ -20,12 +20,12 @@ pub fn expected_sonames(
     let library = knowledge.library;
     let mut names: Vec<ByteString> = Vec::new();
     let mut add = |name: ByteString| {
-        // A consumer may open a path, which says nothing of what others would ask for.
+        // A consumer may open a path, which other programs would not request.
         if library.is_name(&name) && !names.contains(&name) {
             names.push(name);
         }
     };
-    // No program asks for the name of a release, as `libcupti.so.2024.1.1`, though a library of that name may be found.
+    // No program requests the name of a release, such as `libcupti.so.2024.1.1`, although a library may have it.
     let asked_by = |name: &[u8]| -> ByteString {
         let soname = library.soname_by_name(&knowledge.tables.releases, name);
         soname.map_or_else(|| name.into(), |soname| soname.into_bytes().into())
@@ -33,13 +33,13 @@ pub fn expected_sonames(
     for path in found.own(knowledge) {
         add(elf_at(rootfs, path)
             .and_then(|elf| elf.soname.clone())
-            // A file that cannot be read still has a name, and its dlopen gives the loader's reason.
+            // An unreadable file still has a name, and its dlopen shows the loader's reason.
             .unwrap_or_else(|| asked_by(path.name())));
     }
     for link in found
         .dangling
         .iter()
-        // The development name says no version; it is tried last in any case.
+        // The development name has no version, and is tried last anyway.
         .filter(|link| link.path.name() != library.stem.as_bytes())
     {
         add(asked_by(link.path.name()));
@@ -51,7 +51,7 @@ pub fn expected_sonames(
         let file = &library.header_version.as_ref()?.file;
         library.version_by_header(rootfs.content(&header.parent().join(file.as_bytes()).absolute())?)
     });
-    // NVIDIA's images set it; a library with numbers of its own, such as NCCL, is not told by it.
+    // NVIDIA's images set it. It does not apply to libraries with their own version numbers, such as NCCL.
     let of_image = image.config.env("CUDA_VERSION").filter(|_| library.is_cuda);
     for version in versions.chain(of_image.map(str::to_owned)) {
         if let Some(soname) = library.soname_of(&version) {

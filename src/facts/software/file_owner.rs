@@ -1,4 +1,4 @@
-//! Which package a file belongs to: the databases of dpkg, pip and conda, else the tool whose folder it lies in.
+//! Finds the package of a file in the databases of dpkg, pip and conda, or the tool whose directory contains it.
 
 use crate::byte_search::contains_bytes;
 use crate::knowledge::{BundleFolder, Knowledge, KnowledgeTables, LibraryProfile};
@@ -12,24 +12,24 @@ use python_path::normal_name;
 pub struct FileOwner {
     /// The kind of package.
     pub kind: OwnerKind,
-    /// The name as its database writes it; empty where nobody is known.
+    /// The name in the package database; empty if unknown.
     pub name: String,
-    /// Its version, where the database says it.
+    /// Its version, if the database has it.
     pub version: Option<String>,
 }
 
 /// The kind of package that owns a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnerKind {
-    /// A distribution of Python, by its `METADATA`.
+    /// A Python distribution with `METADATA`.
     Pip,
-    /// A package of dpkg.
+    /// A dpkg package.
     Deb,
-    /// A package of conda.
+    /// A conda package.
     Conda,
-    /// A copy that a tool brings for itself.
+    /// A private copy of a tool.
     Bundled,
-    /// Nobody that is known; copied by hand, or a database that is not read (rpm).
+    /// Unknown: copied by hand, or in a database that is not read (rpm).
     Unknown,
 }
 
@@ -47,7 +47,8 @@ impl OwnerKind {
 }
 
 fn bundle<'t>(tables: &'t KnowledgeTables, path: &RootPath) -> Option<&'t BundleFolder> {
-    // From a slash on and open at the end: Nsight's folders go on with a version, `nsight-systems-2024.1`.
+    // The match starts at a slash and has an open end, because Nsight's directories end in a version:
+    // `nsight-systems-2024.1`.
     let text = [b"/", path.as_bytes()].concat();
     tables.bundles.iter().find(|bundle| {
         let folder = [b"/", bundle.folder.as_bytes()].concat();
@@ -55,12 +56,12 @@ fn bundle<'t>(tables: &'t KnowledgeTables, path: &RootPath) -> Option<&'t Bundle
     })
 }
 
-/// Whether the file serves the tool it belongs to and nobody else.
+/// Whether only the owning tool uses the file.
 pub fn is_private_copy(tables: &KnowledgeTables, path: &RootPath) -> bool {
     bundle(tables, path).is_some_and(|bundle| bundle.decoy)
 }
 
-/// Whether the file is of a tool's own build, which is known by its hash wherever it was copied to.
+/// Whether the file is a tool's own build, identified by its hash in any location.
 pub fn is_private_build(tables: &KnowledgeTables, owner: &FileOwner) -> bool {
     let mut decoys = tables.bundles.iter().filter(|bundle| bundle.decoy);
     owner.kind == OwnerKind::Bundled && decoys.any(|bundle| owner.name.starts_with(&bundle.owner))
@@ -68,7 +69,7 @@ pub fn is_private_build(tables: &KnowledgeTables, owner: &FileOwner) -> bool {
 
 /// The owner of the file at `path`.
 pub fn find_owner(knowledge: &Knowledge, rootfs: &Rootfs, path: &RootPath) -> FileOwner {
-    // The folder comes first: pip owns the copy in Triton's wheel as well, and it is Triton's all the same.
+    // The directory takes precedence: pip also owns the copy in Triton's wheel, but only Triton uses it.
     let library = knowledge.library;
     bundle(knowledge.tables, path)
         .map(|bundle| FileOwner {
@@ -86,10 +87,10 @@ pub fn find_owner(knowledge: &Knowledge, rootfs: &Rootfs, path: &RootPath) -> Fi
         })
 }
 
-/// The package whose list in `/var/lib/dpkg/info` names the file, as installed or behind the usr-merge link.
+/// The package whose list in `/var/lib/dpkg/info` contains the file, possibly by its path before the usr-merge.
 fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
     let directory = rootfs.lookup(b"/var/lib/dpkg/info").ok()?;
-    // A package built before the usr-merge lists `/lib/…` where the file now lies in `/usr/lib/…`.
+    // A package built before the usr-merge lists `/lib/…` for a file that is now in `/usr/lib/…`.
     let before_usr_merge = path.as_bytes().strip_prefix(b"usr/");
     let before_usr_merge = before_usr_merge.map(|rest| [b"/", rest].concat());
     let listed: Vec<Vec<u8>> = [path.absolute()].into_iter().chain(before_usr_merge).collect();
@@ -102,7 +103,7 @@ fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
                 .split(|&byte| byte == b'\n')
                 .find(|line| listed.iter().any(|path| path == *line))?;
             let name = text(name.strip_suffix(b".list")?);
-            // Packages for several processors have lists such as `libcupti12:amd64.list`.
+            // Multi-architecture packages have lists such as `libcupti12:amd64.list`.
             let name = name.split(':').next()?.to_owned();
             Some(FileOwner {
                 kind: OwnerKind::Deb,
@@ -112,7 +113,7 @@ fn deb(rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
         })
 }
 
-/// The version of an installed package of dpkg. One whose configuration alone is left is not installed.
+/// The version of an installed dpkg package. A package with only its configuration left is not installed.
 pub(crate) fn installed_deb(rootfs: &Rootfs, name: &str) -> Option<String> {
     let status = text(rootfs.content(b"/var/lib/dpkg/status")?);
     let is_installed = |paragraph: &&str| {
@@ -123,25 +124,25 @@ pub(crate) fn installed_deb(rootfs: &Rootfs, name: &str) -> Option<String> {
     field(paragraph, "Version").map(str::to_owned)
 }
 
-/// What the list of files of a Python distribution says of a file, the surest first.
+/// The result of a lookup in a Python distribution's file list, the most reliable first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum RecordEntry {
-    /// It is listed, with the size that it has.
+    /// Listed, with the file's size.
     Same,
-    /// There is no list.
+    /// The distribution has no list.
     NoList,
-    /// It is listed with another size: it was replaced.
+    /// Listed with another size: the file was replaced.
     Replaced,
-    /// The list has no such file.
+    /// Not in the list.
     Unlisted,
 }
 
-/// Looks a file up in the `RECORD` at `list`.
+/// Looks up a file in the `RECORD` at `list`.
 fn record_entry(rootfs: &Rootfs, list: &RootPath, path: &RootPath) -> RecordEntry {
     let Some(record) = rootfs.content(&list.absolute()) else {
         return RecordEntry::NoList;
     };
-    // An environment has hundreds of lists, and one of them names the file.
+    // An environment has hundreds of lists, and only one contains the file.
     if !contains_bytes(record, path.name()) {
         return RecordEntry::Unlisted;
     }
@@ -155,13 +156,14 @@ fn record_entry(rootfs: &Rootfs, list: &RootPath, path: &RootPath) -> RecordEntr
     }
 }
 
-/// The Python distribution of the file: the one whose `RECORD` lists it, else one without `RECORD` whose folder it lies in.
+/// The Python distribution of a file: the one whose `RECORD` lists it, else one without `RECORD` whose directory
+/// contains it.
 fn pip(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
     let absolute = path.absolute();
     let at = ["/site-packages/", "/dist-packages/"].iter().find_map(|marker| {
         absolute
             .windows(marker.len())
-            // The innermost folder of packages is the one that pip wrote the metadata into.
+            // pip writes metadata into the innermost package directory.
             .rposition(|window| window == marker.as_bytes())
             .map(|at| at + marker.len())
     })?;
@@ -181,13 +183,13 @@ fn pip(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<Fil
         let metadata = text(rootfs.content(&[site, name, b"/METADATA"].concat())?);
         let (name, version) = (field(&metadata, "Name")?.to_owned(), field(&metadata, "Version"));
         let version = version.map(str::to_owned);
-        // The version of a framework that brings the library says nothing of it.
+        // The version of a framework that bundles the library is not the library's.
         let own = version.as_deref().filter(|_| is_package_of(library, &name));
         let is_other = own.is_some_and(|version| library.contradicts(version, soname));
         let owner = FileOwner {
             kind: OwnerKind::Pip,
             name,
-            // What lies in the place of a file of the package is of no version of it.
+            // A replaced file is not of the package's version.
             version: version.filter(|_| entry != RecordEntry::Replaced),
         };
         (!is_other).then_some((entry, owner))
@@ -195,23 +197,24 @@ fn pip(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<Fil
     owners.min_by_key(|(entry, _)| *entry).map(|(_, owner)| owner)
 }
 
-/// Whether a package is the library's own, so that its version is that of the library.
+/// Whether a package is the library's own, so that both have the same version.
 pub fn is_package_of(library: &LibraryProfile, name: &str) -> bool {
     normal_name(name).contains(&library.package_word)
 }
 
-/// The name of a `.dist-info` folder with the name of the distribution as wheels escape it, `nvidia_nccl_cu12-2.27.3.dist-info`.
+/// The name of a `.dist-info` directory, with the distribution's name escaped as in wheels:
+/// `nvidia_nccl_cu12-2.27.3.dist-info`.
 fn escaped_name(folder: &[u8]) -> String {
     let folder = text(folder);
-    // Old tools left the hyphens of a name as they are; a version has none.
+    // Old tools keep the hyphens of a name; versions have none.
     let (name, version) = folder.rsplit_once('-').unwrap_or((&folder, ""));
     format!("{}-{version}", normal_name(name).replace('-', "_"))
 }
 
-/// The stems of the distributions that a path below `site-packages` can be from.
+/// The name stems of the distributions that may contain a path below `site-packages`.
 fn distribution_stems(library: &LibraryProfile, inside: &[u8]) -> Vec<String> {
     let first = inside.split(|&byte| byte == b'/').next().unwrap_or_default();
-    // All wheels of NVIDIA share this folder; others have one that is mostly named as they are.
+    // All NVIDIA wheels share this directory. Other distributions usually have a directory of their name.
     if first != b"nvidia" {
         return vec![escaped_name(&[first, b"-"].concat())];
     }
@@ -221,7 +224,7 @@ fn distribution_stems(library: &LibraryProfile, inside: &[u8]) -> Vec<String> {
     owner.map(|owner| owner.begins.clone()).unwrap_or_default()
 }
 
-/// The conda package of the environment the file lies in, whose metadata lists the file.
+/// The conda package whose metadata lists the file, in the environment that contains the file.
 fn conda(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<FileOwner> {
     let begin = format!("{}-", library.conda.as_ref()?.name);
     let mut prefix = path.parent();
@@ -232,12 +235,13 @@ fn conda(library: &LibraryProfile, rootfs: &Rootfs, path: &RootPath) -> Option<F
             let listed = |name: &&String| {
                 let list =
                     rootfs.content(&[&prefix.absolute(), format!("/conda-meta/{name}.json").as_bytes()].concat());
-                // Its own list decides, but for a package whose list was not kept.
+                // The package's list decides. Without a list, the package counts as the owner.
                 let inside = path.as_bytes().get(prefix.as_bytes().len() + 1..).unwrap_or_default();
                 list.is_none_or(|list| contains_bytes(list, &[b"\"", inside, b"\""].concat()))
             };
             let name = names.iter().filter(|name| name.starts_with(&begin)).find(listed)?;
-            // In `cuda-cupti-12.4.127-h59595ed_0` only the last two hyphens part: the name has one of its own.
+            // In `cuda-cupti-12.4.127-h59595ed_0` only the last two hyphens are separators; the name itself contains
+            // one.
             let mut parts = name.rsplitn(3, '-');
             let (_, version) = (parts.next()?, parts.next()?);
             return Some(FileOwner {

@@ -1,4 +1,4 @@
-//! Which layer takes away what a lower one has of the files that a package lists.
+//! Finds the layers that remove files of packages from lower layers.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use super::package_files::{is_package_list, listed_parts};
 use image_linkage::layer::LayerIndex;
 use image_linkage::path::RootPath;
 
-/// The layer that takes a file away, counted from 0 at the bottom, by the path of the file.
+/// The layer that removes a file, counted from 0 at the bottom, by file path.
 pub type FileRemovals = BTreeMap<RootPath, usize>;
 
-/// The libraries and modules of packages that a whiteout or an opaque mark hides. Once the layers lie on top of each other,
-/// nothing tells it.
+/// Finds libraries and modules of packages that a whiteout or an opaque directory hides. The merged file system no
+/// longer shows this.
 pub(crate) fn find_removals(layers: &[Option<&LayerIndex>]) -> FileRemovals {
     let hides = |layer: &LayerIndex| !layer.whiteouts.is_empty() || !layer.opaque.is_empty();
     let last = layers.iter().rposition(|layer| layer.is_some_and(hides));
     let mut found = FileRemovals::new();
-    // A list is in a layer below the removal, or in one that came with it and that was not written anew.
+    // The list is in a layer at or below the removal.
     for layer in layers.iter().take(last.map_or(0, |last| last + 1)).flatten() {
         let lists = layer.entries.kept_files().filter(|(path, _)| is_package_list(path));
         for (list, content) in lists {
@@ -29,7 +29,7 @@ pub(crate) fn find_removals(layers: &[Option<&LayerIndex>]) -> FileRemovals {
     found
 }
 
-/// The highest layer that hides the file at `path`, where a lower one has it.
+/// The highest layer that hides the file at `path`, if a lower one contains it.
 fn removal_of(layers: &[Option<&LayerIndex>], path: &RootPath) -> Option<usize> {
     let hides = |layer: &LayerIndex| {
         let mut folders = path.folders();

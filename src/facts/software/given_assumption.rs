@@ -1,6 +1,7 @@
-//! The assumption that a run passes and mounts nothing that the scripts of the command test, and the names that it is about.
+//! The assumption that the run neither passes nor mounts anything that the command's scripts test, with the names
+//! involved.
 //!
-//! The names are for people: an answer rests on the two readings of the command, never on them.
+//! The names are only for display; results come from the two readings of the command.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +10,13 @@ use container_start::{Assumption, Hole, ValuePiece};
 use crate::facts::objects::command_entry::CommandEntry;
 use crate::facts::objects::process_context::ProcessContext;
 
-/// The assumption that none of the processes at these indexes of `CommandReading::when_given` is the command's.
+/// The assumption that the command starts none of the processes at these indexes of `CommandReading::when_given`.
 pub(crate) fn find_given_assumption(context: &ProcessContext, deciding: &BTreeSet<usize>) -> Option<Assumption> {
     let commands = &context.commands;
     let entries = deciding.iter().filter_map(|at| commands.when_given.get(*at));
     let mut causes = GivenCauses::default();
     for entry in entries {
-        // The value that is not known says more than the conditions that lead to it.
+        // An unknown value is more specific than the conditions before it.
         if entry.unknown.is_empty() {
             causes.add_conditions(context, entry);
         } else {
@@ -28,19 +29,19 @@ pub(crate) fn find_given_assumption(context: &ProcessContext, deciding: &BTreeSe
     })
 }
 
-/// The things that a run may bring.
+/// The inputs that a run may provide.
 #[derive(Default)]
 struct GivenCauses {
-    /// The conditions, and the variables that stand in each.
+    /// The conditions, with the variables in each.
     conditions: BTreeMap<String, BTreeSet<String>>,
     /// The unknown values.
     holes: BTreeSet<Hole>,
-    /// The variables that settle it.
+    /// The variables whose values would decide.
     variables: BTreeSet<String>,
 }
 
 impl GivenCauses {
-    /// The conditions that only what a run brings leaves undecided.
+    /// Adds the conditions that depend only on the run's inputs.
     fn add_conditions(&mut self, context: &ProcessContext, entry: &CommandEntry) {
         let known = || context.commands.entries.iter().flat_map(|entry| &entry.branches);
         let is_given = |place: &&str| known().all(|branch| branch.place != **place);
@@ -57,7 +58,7 @@ impl GivenCauses {
             for piece in &value.pieces {
                 let ValuePiece::Hole(hole) = piece else { continue };
                 let names = &variable_names(&hole.reason) | &tested_names(context, &hole.place);
-                // The final value of the loader's variable settles it in any case.
+                // The final value of the loader's variable always decides.
                 let own = names.is_empty().then(|| (*variable).to_owned());
                 self.variables.extend(names.into_iter().chain(own));
                 self.holes.insert(hole.clone());
@@ -84,7 +85,7 @@ impl GivenCauses {
     }
 }
 
-/// The variables in the line of a condition that neither the image nor the script sets.
+/// The variables in a condition's line that neither the image nor the script sets.
 fn tested_names(context: &ProcessContext, place: &str) -> BTreeSet<String> {
     let found = place.rsplit_once(':').and_then(|(path, line)| {
         let text = context.rootfs.content(path.as_bytes())?;
@@ -98,7 +99,7 @@ fn tested_names(context: &ProcessContext, place: &str) -> BTreeSet<String> {
     names
 }
 
-/// The names behind `$` and `${`.
+/// The names after `$` and `${`.
 fn variable_names(text: &str) -> BTreeSet<String> {
     let expansions = text.split('$').skip(1);
     let names = expansions.map(|rest| {
@@ -111,7 +112,7 @@ fn variable_names(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whether a script may set a variable itself: what is passed then does not decide.
+/// Whether a script may set a variable itself, so that a passed value does not decide.
 fn is_assigned(script: &str, name: &str) -> bool {
     let assignment = format!("{name}=");
     let mut found = script.match_indices(&assignment);

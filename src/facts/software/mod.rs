@@ -1,4 +1,4 @@
-//! Which software asks for CUPTI: its files and copies, their owners, who asks for it and how, and what each gets.
+//! Software that requests CUPTI: files and copies of the library, their owners, the requests, and their results.
 
 pub mod command_start;
 pub mod companions;

@@ -1,4 +1,4 @@
-//! The names by which an object opens the library: what its profile says, else what its own bytes hold.
+//! Finds the names under which an object opens the library, in its profile or its strings.
 
 use std::collections::BTreeSet;
 
@@ -12,49 +12,49 @@ use image_linkage::rootfs::Rootfs;
 use python_path::PythonDistribution;
 use python_path::is_source;
 
-/// An object that opens the library, or may do so, by a name that its bytes do not hold as a whole.
+/// An object that opens the library, or may open it, under a name that is not whole in its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UndecidedOpener {
-    /// The object, without links.
+    /// The object, with links resolved.
     pub object: RootPath,
-    /// The id of its profile, where one knows it.
+    /// The id of its profile, if any.
     pub profile: Option<String>,
-    /// What it holds of the name, or of the library's functions; a few of several.
+    /// Strings with a part of the name, or the names of library functions; limited to a few.
     pub holds: Vec<ByteString>,
-    /// What may be there before it, where that decides; it is linked with the library then.
+    /// The code that may run first, if that decides; the object is then linked with the library.
     pub after: Option<String>,
 }
 
-/// What is known of the names that an object opens.
+/// The known names that an object opens.
 #[derive(Debug, Default)]
 pub(crate) struct OpenedNames {
-    /// Those that it opens as they stand, in the order in which it tries them.
+    /// Names that it opens as written, in order.
     exact: Vec<ByteString>,
-    /// Names of links to the library, or of files that hold it; others may have such names as well.
+    /// Names of links to the library or of files that contain it. Other libraries may have such a name too.
     pub aliases: Vec<ByteString>,
-    /// Texts of which the program makes a name, by a folder or a number.
+    /// Strings that the program completes to a name, with a directory or number.
     patterns: Vec<ByteString>,
-    /// The names of the image that may come of what it holds.
+    /// The names in the image that its strings may lead to.
     pub possible: Vec<ByteString>,
-    /// What tells that it may open the library by a name that is not known.
+    /// Strings that suggest an unknown name for the library.
     pub hints: Vec<ByteString>,
-    /// Whether it looks where no image shows it, too.
+    /// Whether it also searches outside of the image.
     pub looks_elsewhere: bool,
-    /// The id of its profile, where one knows it.
+    /// The id of its profile, if any.
     profile: Option<String>,
 }
 
-/// Reads the texts of objects.
+/// Reads the strings of objects.
 pub(crate) struct TextReader<'a> {
     rootfs: &'a Rootfs,
     library: &'a LibraryProfile,
     found: &'a CuptiFiles,
     distributions: &'a [PythonDistribution],
-    /// The numbers in the library's names, of all known releases and of the files of the image.
+    /// The version numbers in library names, from all known releases and the files of the image.
     numbers: BTreeSet<String>,
 }
 
-/// The texts that are shown of one object, and the names that are tried that may come of them.
+/// The maximum number of strings to report for one object, and of possible names to try.
 const SHOWN: usize = 3;
 const TRIED: usize = 64;
 
@@ -79,14 +79,14 @@ impl<'a> TextReader<'a> {
         }
     }
 
-    /// The names that an object opens: what its profile says, else what it holds.
+    /// The names that an object opens, from its profile or its strings.
     pub(crate) fn find_opened_names(
         &self,
         object: &RootPath,
         elf: &ElfFacts,
         profile: Option<&ConsumerProfile>,
     ) -> OpenedNames {
-        // A profile that names nothing to open leaves that to the bytes: not every build of the program opens it.
+        // If the profile has no names, read the strings: not every build of the program opens the library.
         let knows_names = |profile: &&ConsumerProfile| {
             profile.asks == RequestKind::Needed || profile.beside.is_some() || !profile.names.is_empty()
         };
@@ -97,18 +97,18 @@ impl<'a> TextReader<'a> {
                 ..self.held_names(elf)
             };
         };
-        // proton opens the file in its own wheel by path, where that wheel has one.
+        // proton opens the file in its own wheel by path, if the wheel has one.
         let beside = profile
             .beside
             .as_ref()
             .and_then(|folder| self.library_beside(object, folder));
         let mut exact: Vec<ByteString> = beside.into_iter().collect();
-        // A profile that knows the folder knows the names and their order as well.
+        // A profile with a directory also has the names and their order.
         let held = match profile.beside {
             Some(_) => Vec::new(),
             None => self.held_names(elf).exact,
         };
-        // What this very build holds comes before what the profile knows of all builds.
+        // The strings of this build take precedence over the profile, which covers all builds.
         if held.is_empty() {
             exact.extend(
                 self.known_names(object, profile)
@@ -124,14 +124,14 @@ impl<'a> TextReader<'a> {
         }
     }
 
-    /// The library in a folder, which is relative to that of an object; nothing where none lies there.
+    /// The library in a directory relative to the object's; `None` if there is none.
     pub(crate) fn library_beside(&self, object: &RootPath, folder: &str) -> Option<ByteString> {
         let folder = object.parent().join(folder.as_bytes());
         let path = folder.join(self.library.stem.as_bytes()).absolute();
         self.rootfs.lookup(&path).is_ok().then(|| path.into())
     }
 
-    /// The names that a profile knows of this build.
+    /// The names in the profile for this build.
     fn known_names<'p>(&self, object: &RootPath, profile: &'p ConsumerProfile) -> &'p [String] {
         let is_beside = |dist: &&PythonDistribution| {
             let below = object.as_bytes().strip_prefix(dist.site.as_bytes());
@@ -146,7 +146,7 @@ impl<'a> TextReader<'a> {
         build.map_or(&profile.names, |build| &build.names)
     }
 
-    /// The names that the texts of an object say.
+    /// The names in an object's strings.
     fn held_names(&self, elf: &ElfFacts) -> OpenedNames {
         let opens = imports_opener(elf);
         let moves = imports_any(elf, &DIRECTORY_CALLS);
@@ -156,7 +156,8 @@ impl<'a> TextReader<'a> {
         for text in &elf.mentions {
             let is_exact = self.library.is_exact_name(last_part(text));
             if is_exact && (elf.asked_names.contains(text) || is_moved(text)) {
-                // Whether it is mapped then is for others to say, and where its own code has gone for that code.
+                // Whether it is mapped depends on other objects, and a relative path depends on the program's directory
+                // changes.
                 names.hints.push(text.clone());
             } else if self.library.is_meant_in(text) {
                 let is_whole = elf.whole_paths.contains(text);
@@ -167,7 +168,7 @@ impl<'a> TextReader<'a> {
         }
         let meant = |text: &&ByteString| opens && self.library.is_meant_in(text);
         for text in elf.fragments.iter().filter(meant) {
-            // A string that is a constant of sixteen bytes has no NUL, nor has what instructions put together.
+            // A constant of sixteen bytes or one built from instructions has no NUL.
             let list = if self.library.is_exact_name(text) {
                 &mut names.exact
             } else {
@@ -175,7 +176,7 @@ impl<'a> TextReader<'a> {
             };
             list.push(text.clone());
         }
-        // What a program says of itself for packagers, in JSON (UAPI group, "ELF dlopen metadata").
+        // JSON notes that a program has for packagers (UAPI group, "ELF dlopen metadata").
         let noted = elf
             .dlopen_notes
             .iter()
@@ -184,14 +185,14 @@ impl<'a> TextReader<'a> {
             .exact
             .extend(noted.filter(|word| self.library.is_exact_name(word)).map(Into::into));
         let mut seen = BTreeSet::new();
-        // In the order of the file, which is mostly that of the source.
+        // Keep the order of the file, which usually matches the source.
         names.exact.retain(|name| seen.insert(name.clone()));
         names.possible.truncate(TRIED);
         names
     }
 
     fn read_string(&self, text: &ByteString, opens: bool, is_whole: bool, names: &mut OpenedNames) {
-        // Linkers put a string that another one ends with into that one: the path may be a message and a path.
+        // Linkers merge a string into a longer one with the same end, so a message may also be a path.
         let tail = self.library.tail_of(text);
         let tail = tail.filter(|tail| tail.len() < text.len() && !is_whole);
         match self
@@ -213,7 +214,7 @@ impl<'a> TextReader<'a> {
                 names.possible.extend(self.found.ending_with(&ending));
             }
             _ if opens || self.library.is_function(text) => names.hints.push(text.clone()),
-            // Without dlopen, such a text is a message or a list.
+            // Without dlopen such a string is a message or a list.
             _ => return,
         }
         names.possible.extend(tail.map(Into::into));
@@ -221,14 +222,14 @@ impl<'a> TextReader<'a> {
 }
 
 impl UndecidedOpener {
-    /// Whether the code of Python modules decides.
+    /// Whether Python code decides.
     pub fn is_python(&self) -> bool {
         self.after.is_some() || is_source(self.object.name())
     }
 }
 
 impl OpenedNames {
-    /// The name of a `DT_NEEDED` entry.
+    /// The name in a `DT_NEEDED` entry.
     pub(crate) fn from_needed(name: &ByteString) -> Self {
         Self {
             exact: vec![name.clone()],
@@ -236,18 +237,18 @@ impl OpenedNames {
         }
     }
 
-    /// The names that are followed: those that are opened as they stand, else those that it makes names of.
+    /// The names to resolve: those opened as written, else those that the program completes.
     pub(crate) fn known(&self) -> Option<&[ByteString]> {
         let known = [&self.exact, &self.patterns];
         known.into_iter().find(|names| !names.is_empty()).map(Vec::as_slice)
     }
 
-    /// Whether nothing tells that it opens the library.
+    /// Whether nothing suggests that it opens the library.
     pub(crate) fn is_silent(&self) -> bool {
         self.known().is_none() && self.hints.is_empty()
     }
 
-    /// What is told of an object whose names are not known.
+    /// The report of an object with unknown names.
     pub(crate) fn into_undecided(self, object: RootPath) -> UndecidedOpener {
         let texts = [self.exact, self.patterns, self.hints].into_iter().flatten();
         UndecidedOpener {
@@ -259,7 +260,7 @@ impl OpenedNames {
     }
 }
 
-/// Whether an object imports a function that opens a library.
+/// Whether an object imports a function that opens libraries.
 pub(crate) fn imports_opener(elf: &ElfFacts) -> bool {
     imports_any(elf, &LIBRARY_OPENERS)
 }

@@ -1,4 +1,5 @@
-//! Packages that are installed by their manager's list, and of which files are gone: pip then says "already satisfied".
+//! Detects packages that are installed according to their file list but lack files; pip then reports "already
+//! satisfied".
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,43 +13,43 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 use python_path::PythonDistribution;
 
-/// An installed package of which files are gone.
+/// An installed package with missing files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IncompletePackage {
-    /// Whose list says that it is installed: that of pip, dpkg or conda.
+    /// The manager whose list contains it: pip, dpkg or conda.
     pub kind: OwnerKind,
-    /// Its name, of a distribution of Python in normal form.
+    /// Its name; normalized for a Python distribution.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The list of its files.
+    /// The file that lists its files.
     pub list: RootPath,
     /// The layer of that list, counted from 0 at the bottom.
     pub layer: usize,
-    /// How many libraries and modules the list has.
+    /// The number of libraries and modules in the list.
     pub listed: usize,
-    /// Those of them that are not in the image.
+    /// The listed ones that the image lacks.
     pub missing: Vec<MissingFile>,
-    /// The known programs that cannot run, as their objects are among these.
+    /// The known programs that cannot run because their objects are missing.
     pub programs: Vec<String>,
 }
 
-/// A library or module that a package lists and the image does not have.
+/// A library or module that is in a package's list but not in the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingFile {
-    /// Where it was installed.
+    /// The installed path.
     pub path: RootPath,
     /// Whether people remove such files to save space, as `dockerfile` and `slim` do.
     pub is_dispensable: bool,
 }
 
 impl IncompletePackage {
-    /// Whether a file of this name is gone.
+    /// Whether a file with this name is missing.
     pub fn lacks(&self, name: &[u8]) -> bool {
         self.missing.iter().any(|file| file.path.name() == name)
     }
 
-    /// The folder below which the package is looked for by programs: that of packages, or of the conda environment.
+    /// The directory in which programs look for the package: `site-packages`, or the conda environment.
     pub fn environment(&self) -> RootPath {
         match self.kind {
             OwnerKind::Pip | OwnerKind::Conda => self.list.parent().parent(),
@@ -57,10 +58,10 @@ impl IncompletePackage {
     }
 }
 
-/// What a list says of a package: who keeps it, its name and version, and its files.
+/// A package in a list: its manager, name and version, and its files.
 type ListedPackage = ((OwnerKind, String, String), Vec<RootPath>);
 
-/// Whether the file at a path may be a list of a package's files.
+/// Whether the file at a path may be a package's file list.
 pub(crate) fn is_package_list(path: &RootPath) -> bool {
     is_installed_list(path) || is_conda_list(path)
 }
@@ -69,7 +70,7 @@ fn is_conda_list(path: &RootPath) -> bool {
     path.name().ends_with(b".json") && path.parent().name() == b"conda-meta"
 }
 
-/// The libraries and modules that the list of a package names.
+/// The libraries and modules in a package's list.
 pub(crate) fn listed_parts(path: &RootPath, content: &[u8]) -> Vec<RootPath> {
     let files = if is_conda_list(path) {
         CondaPackage::read(content)
@@ -91,7 +92,7 @@ fn is_in_site(path: &RootPath) -> bool {
     folders.any(|folder| matches!(folder, b"site-packages" | b"dist-packages"))
 }
 
-/// The packages that lack files, among those whose `lists` lie in the file system.
+/// The packages with missing files, among those with these `lists`.
 pub(crate) fn find_incomplete(
     rootfs: &Rootfs,
     tables: &KnowledgeTables,
@@ -109,7 +110,7 @@ pub(crate) fn find_incomplete(
                 places.any(|path| rootfs.lookup_link(&path.absolute()).is_ok())
             };
             let is_missing = |path: &RootPath| {
-                // Without its source, a module is what `compileall -b` made of it.
+                // `compileall -b` replaces a module's source.
                 let compiled = [&path.absolute()[..], b"c"].concat();
                 let is_compiled = path.name().ends_with(b".py") && rootfs.file(&compiled).is_some();
                 !is_there(path) && !is_compiled
@@ -150,7 +151,7 @@ fn is_dispensable(tables: &KnowledgeTables, path: &RootPath) -> bool {
     path.parent().split_components().any(is_without) || !tables.dead_weight.match_path(path.as_bytes()).kinds.is_empty()
 }
 
-/// The package of a list, and its libraries and modules; `None` for a package that is not checked or not installed.
+/// The package of a list, with its libraries and modules; `None` for a package that is not checked or not installed.
 fn read_list(
     rootfs: &Rootfs,
     packages: &CuptiPackages,
@@ -170,7 +171,7 @@ fn read_list(
         is_checked.then(|| (OwnerKind::Pip, dist.name.clone(), dist.version.clone()))
     } else {
         let name = String::from_utf8_lossy(list.name().strip_suffix(b".list")?).into_owned();
-        // Packages for several processors have lists such as `libcupti12:amd64.list`.
+        // Multi-architecture packages have lists such as `libcupti12:amd64.list`.
         let name = name.split(':').next()?;
         let is_checked = is_checked(PackageManager::System, name);
         let version = is_checked.then(|| installed_deb(rootfs, name)).flatten()?;
@@ -179,8 +180,8 @@ fn read_list(
     Some((package, listed_parts(list, content)))
 }
 
-/// Takes out what only seems to lack files: metadata that an upgrade in another layer left beside the new one, and a
-/// distribution of Python that conda installed and lists itself.
+/// Removes false positives: old metadata that an upgrade in another layer left behind, and Python distributions that
+/// conda installed and lists itself.
 fn drop_leftovers(found: &mut Vec<IncompletePackage>, distributions: &[PythonDistribution]) {
     let whole = |dist: &PythonDistribution| {
         !found
@@ -204,8 +205,8 @@ fn drop_leftovers(found: &mut Vec<IncompletePackage>, distributions: &[PythonDis
     found.retain(|_| keep.next().unwrap_or(true));
 }
 
-/// Where dpkg puts files of packages that another package diverts (dpkg-divert(1)): lines of the place, the new place and the
-/// package, by turns.
+/// The paths to which dpkg moves diverted files (dpkg-divert(1)). The file has three lines each: path, new path,
+/// package.
 fn diversions(rootfs: &Rootfs) -> BTreeMap<RootPath, RootPath> {
     let text = rootfs.content(b"/var/lib/dpkg/diversions").unwrap_or_default();
     let lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
@@ -214,7 +215,7 @@ fn diversions(rootfs: &Rootfs) -> BTreeMap<RootPath, RootPath> {
     pairs.collect()
 }
 
-/// What conda keeps of a package (`conda-meta/NAME-VERSION-BUILD.json`).
+/// conda's record of a package (`conda-meta/NAME-VERSION-BUILD.json`).
 #[derive(Deserialize)]
 struct CondaPackage {
     name: String,
@@ -228,7 +229,7 @@ impl CondaPackage {
         serde_json::from_slice(content).ok()
     }
 
-    /// Its files, which it names from the folder of the environment.
+    /// Its files, whose names are relative to the environment's directory.
     fn files(self, list: &RootPath) -> Vec<RootPath> {
         let prefix = list.parent().parent();
         self.files.iter().map(|file| prefix.join(file.as_bytes())).collect()

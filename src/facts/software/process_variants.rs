@@ -1,5 +1,6 @@
-//! The ways in which the processes of an image may start: an answer that is not the same in all of them is open, and one
-//! that no environment changes needs no assumption.
+//! The ways in which an image's processes may start.
+//!
+//! A result that differs between them is uncertain. A result that no environment changes needs no assumption.
 
 use std::collections::BTreeSet;
 
@@ -15,30 +16,31 @@ use image_linkage::escape;
 use image_linkage::loader::{LoadedObject, RequestOutcome, SearchStage, SimulatedProcess};
 use image_linkage::path::RootPath;
 
-/// How else the processes of an image may start.
+/// The other ways in which an image's processes may start.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessVariants {
-    /// The other environments of the command's programs, each with what decides on it.
+    /// Other environments of the command's programs, each with its cause.
     contexts: Vec<(ProcessContext, String)>,
-    /// The environments where an engine passes or mounts more than the image has, each with the index of its process.
+    /// Environments in which the engine passes or mounts more than the image has, each with the index of its process.
     when_given: Vec<(usize, ProcessContext)>,
-    /// The poorest environment and the one that leads to every copy, where something was assumed of the command.
+    /// The environment without any search path, and one with every copy on it, if the command needed assumptions.
     extremes: Vec<ProcessContext>,
-    /// Why nothing is known of any process, if so.
+    /// Why no process can be predicted, if so.
     never: Option<String>,
 }
 
-/// What an answer rests on.
+/// The basis of a result.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AnswerBasis {
-    /// Whether another environment would change it.
+    /// Whether a different environment would change it.
     pub environment: bool,
-    /// The processes with what a run passes or mounts that would change it: indexes of `CommandReading::when_given`.
+    /// The processes that would change it through variables or mounts of the run: indexes of
+    /// `CommandReading::when_given`.
     pub given: BTreeSet<usize>,
 }
 
 impl AnswerBasis {
-    /// What either of two answers rests on.
+    /// Combines the bases of two results.
     pub(crate) fn or(self, other: &Self) -> Self {
         Self {
             environment: self.environment || other.environment,
@@ -47,24 +49,24 @@ impl AnswerBasis {
     }
 }
 
-/// What the other environments make of one answer.
+/// A result in the other environments.
 #[derive(Debug, Default)]
 pub(crate) struct VariantAnswer {
-    /// Why it is open.
+    /// Why it is uncertain.
     pub open: Option<String>,
-    /// Why it may be another copy, where it is one in any case.
+    /// Why the copy is uncertain, if it certainly gets one.
     pub other_copies: Option<String>,
     pub basis: AnswerBasis,
 }
 
-/// The folders that are put on a search path.
+/// The maximum number of directories to put on a search path.
 const FOLDERS: usize = 16;
 
 impl ProcessVariants {
-    /// The variants of a context, by the places of the library.
+    /// The variants of a context, with the locations of the library.
     pub(crate) fn new(context: &ProcessContext, found: &CuptiFiles) -> Self {
         let mut variants = Self {
-            // Without a copy nobody gets one, whatever happens before.
+            // Without a copy in the image, nothing can change the result.
             never: if found.files.is_empty() {
                 None
             } else {
@@ -126,7 +128,7 @@ impl ProcessVariants {
         variants
     }
 
-    /// What the variants make of what a program gets.
+    /// Checks a program's outcome in the variants.
     pub(crate) fn judge_outcome(
         &self,
         gets: &ConsumerOutcome,
@@ -134,7 +136,7 @@ impl ProcessVariants {
     ) -> VariantAnswer {
         let is_loaded = |gets: &ConsumerOutcome| gets.outcome == RequestOutcome::Loaded;
         let mut answer = self.judge(is_loaded(gets), |context| is_loaded(&ask(context)));
-        // Who does not start in any of them is lost, whoever starts it.
+        // If the process fails to start in every variant, the result is certain.
         if gets.start_failure.is_some() && self.contexts.is_empty() {
             answer.open = None;
         }
@@ -146,7 +148,7 @@ impl ProcessVariants {
         answer
     }
 
-    /// What the variants make of an answer.
+    /// Checks a result in the variants.
     pub(crate) fn judge(&self, is_so: bool, ask: impl Fn(&ProcessContext) -> bool) -> VariantAnswer {
         let mut contexts = self.contexts.iter();
         let other = contexts
@@ -165,7 +167,7 @@ impl ProcessVariants {
     }
 }
 
-/// A process with each of the two extremes in the place of what is not known: nothing, and every folder of a copy.
+/// The process with unknown values replaced by either extreme: nothing, or every directory with a copy.
 fn filled_entries(entry: &CommandEntry, rich: &str) -> Vec<CommandEntry> {
     if entry.unknown.is_empty() {
         return vec![entry.clone()];
@@ -180,7 +182,7 @@ fn filled_entries(entry: &CommandEntry, rich: &str) -> Vec<CommandEntry> {
     vec![fill(""), fill(rich)]
 }
 
-/// A list of folders whose elements with unknown parts are `by`, whatever else they hold: links may lead anywhere.
+/// A directory list with its unknown elements replaced entirely by `by`, because links may lead anywhere.
 fn fill_elements(value: &Value, by: &str) -> String {
     let mark = "\0";
     let text = value.filled(mark);
@@ -190,7 +192,7 @@ fn fill_elements(value: &Value, by: &str) -> String {
     elements.collect::<Vec<_>>().join(":")
 }
 
-/// Which condition decides.
+/// The condition that decides.
 fn branch_words(place: Option<&str>) -> String {
     match place {
         Some(place) => format!("it depends on the condition in {place}"),
@@ -198,13 +200,13 @@ fn branch_words(place: Option<&str>) -> String {
     }
 }
 
-/// What is not known of a variable.
+/// The unknown part of a variable.
 fn hole_words(name: &str, hole: &Hole) -> String {
     let Hole { place, reason } = hole;
     escape::escape_bytes(format!("{place} sets {name} to a value that is known only at run time ({reason})").as_bytes())
 }
 
-/// The assumptions that files of the library, or of the loader, stay as they are.
+/// The assumptions that the command does not change files of the library or of the loader.
 pub(crate) fn file_assumptions(context: &ProcessContext, found: &CuptiFiles) -> Vec<Assumption> {
     let is_of_library = |path: &str| {
         let changed = RootPath::new(path.as_bytes());
@@ -226,7 +228,7 @@ pub(crate) fn file_assumptions(context: &ProcessContext, found: &CuptiFiles) -> 
     changes.map(assumption).collect()
 }
 
-/// A preloaded object that stands in for dlopen: what that does nobody knows.
+/// A preloaded object that defines dlopen, whose behaviour is unknown.
 fn own_dlopen(context: &ProcessContext) -> Option<String> {
     let started = context.with_setup(|setup| SimulatedProcess::new(setup).start_unknown())?;
     let stands_in = |object: &&LoadedObject| {

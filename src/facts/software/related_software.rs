@@ -1,4 +1,4 @@
-//! What lies around CUPTI: Python's distributions, the CUDA runtime, and names that are not true.
+//! Software around CUPTI: Python distributions, the CUDA runtime, and misleading library names.
 
 use crate::byte_search::contains_bytes;
 use crate::facts::objects::resolved_objects::elf_at;
@@ -13,20 +13,20 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, Rootfs, RootfsNode};
 use python_path::PythonDistribution;
 
-/// What lies around CUPTI, by path.
+/// Software around CUPTI, by path.
 #[derive(Debug, Default)]
 pub struct RelatedSoftware {
-    /// The distributions of Python, each by its own metadata.
+    /// The Python distributions, one per metadata directory.
     pub distributions: Vec<PythonDistribution>,
-    /// The packages of which files are gone.
+    /// The packages with missing files.
     pub incomplete: Vec<IncompletePackage>,
-    /// What distributions of Python require and their environments do not have.
+    /// The requirements of Python distributions that their environments do not satisfy.
     pub unmet: Vec<UnmetRequirement>,
-    /// The CUDA runtimes whose version is known.
+    /// The CUDA runtimes with a known version.
     pub runtimes: Vec<CudaRuntime>,
-    /// The names of CUPTI that are not true.
+    /// The misleading names of CUPTI.
     pub misnamed: Vec<MisnamedLibrary>,
-    /// The programs whose flags say whether they were built with CUPTI.
+    /// The programs whose build flags show whether they include CUPTI.
     pub builds: Vec<ProgramBuild>,
 }
 
@@ -37,14 +37,14 @@ pub struct ProgramBuild {
     pub program: String,
     /// Its name.
     pub name: String,
-    /// The object that says it.
+    /// The object that contains the flags.
     pub object: RootPath,
-    /// Whether it was built with CUPTI, linked or as a part of it.
+    /// Whether it was built with CUPTI, linked or built in.
     pub has_library: bool,
 }
 
 impl RelatedSoftware {
-    /// Takes one node of the file system.
+    /// Adds one node of the file system.
     pub(crate) fn add_node(
         &mut self,
         rootfs: &Rootfs,
@@ -53,7 +53,7 @@ impl RelatedSoftware {
         path: &RootPath,
         node: &RootfsNode,
     ) {
-        // Before files alone are looked at: a link can bear a wrong name as well.
+        // Precedes the check for files, because a link can have a misleading name too.
         self.misnamed.extend(check_library_name(rootfs, knowledge, path, node));
         let NodeKind::File(facts) = &node.kind else {
             return;
@@ -70,11 +70,11 @@ impl RelatedSoftware {
     }
 }
 
-/// How a known program was built, where this is its object and says it.
+/// The build of a known program, if this is its object and contains the flags.
 fn build_of_file(profiles: &[ConsumerProfile], path: &RootPath, facts: &FileFacts) -> Option<ProgramBuild> {
     let elf = facts.elf.as_ref()?;
     let profile = profiles.iter().find(|profile| profile.fits(path))?;
-    // Flags are longer than the strings that are kept whole.
+    // Flags are longer than the strings that are stored whole.
     let texts = || elf.mentions.iter().chain(&elf.fragments);
     let holds = |flag: &str| texts().any(|text| contains_bytes(text, flag.as_bytes()));
     Some(ProgramBuild {
@@ -85,14 +85,14 @@ fn build_of_file(profiles: &[ConsumerProfile], path: &RootPath, facts: &FileFact
     })
 }
 
-/// A name that is not true.
+/// A library name that does not match the file's soname.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MisnamedLibrary {
     /// The file or link.
     pub path: RootPath,
     /// Its layer, counted from 0 at the bottom.
     pub layer: usize,
-    /// The soname that its name stands for.
+    /// The soname that its name implies.
     pub says: ByteString,
     /// The soname of the file.
     pub soname: ByteString,
@@ -100,7 +100,7 @@ pub struct MisnamedLibrary {
     pub target: Option<RootPath>,
 }
 
-/// The name of a node, if it is one of CUPTI and is not true. Copies that a tool brings for itself are left out.
+/// Checks a node whose name is one of CUPTI. Private copies of tools are ignored.
 pub(crate) fn check_library_name(
     rootfs: &Rootfs,
     knowledge: &Knowledge,
@@ -115,9 +115,9 @@ pub(crate) fn check_library_name(
     let soname = elf_at(rootfs, path)?
         .soname
         .clone()
-        // The soname of another library says nothing of which CUPTI this is.
+        // A soname of another library does not identify the release of CUPTI.
         .filter(|soname| library.is_name(soname))?;
-    // `libcupti.so.2024.1.1` names a release of CUPTI and stands for the soname of its CUDA.
+    // `libcupti.so.2024.1.1` contains the release of CUPTI, which implies the soname for its CUDA.
     let says = library.soname_by_name(&knowledge.tables.releases, path.name())?;
     let says = ByteString::from(says.into_bytes());
     if says == soname {

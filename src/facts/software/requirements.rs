@@ -1,4 +1,4 @@
-//! What installed distributions of Python require and the same environment does not have, as `pip check` compares it.
+//! Finds requirements of installed Python distributions that their environment does not satisfy, as in `pip check`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,38 +10,39 @@ use python_path::{
     DistributionRequirement, MarkerValues, PythonDistribution, PythonEnvironment, PythonInterpreter, read_requirements,
 };
 
-/// The distributions that are followed for their extras from one, at most.
+/// The maximum number of distributions to follow for the extras of one.
 const FOLLOWED: usize = 64;
 
-/// A requirement that an environment does not meet.
+/// A requirement that an environment does not satisfy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnmetRequirement {
     /// The interpreter of the environment.
     pub interpreter: RootPath,
-    /// The name of the distribution that requires it, in normal form, and its version.
+    /// The normalized name and the version of the distribution that requires it.
     pub by: (String, String),
-    /// The metadata that says so.
+    /// The metadata with the requirement.
     pub metadata: RootPath,
-    /// What is required.
+    /// The requirement.
     pub requirement: DistributionRequirement,
-    /// The version that is installed; `None` where none is.
+    /// The installed version, if any.
     pub installed: Option<String>,
-    /// The beginnings of the names of libraries that what is required brings, as far as they are known.
+    /// The name prefixes of the libraries in the required distribution, as far as known.
     pub libraries: Vec<String>,
-    /// Whether it is a package of libraries alone, which no import asks for by its name.
+    /// Whether the distribution only contains libraries, so that no code imports it by name.
     pub is_libraries: bool,
 }
 
-/// The Python environments of an image, and what is in them.
+/// The Python environments of an image, with their distributions.
 pub(crate) struct InstalledPythons<'a> {
     pub rootfs: &'a Rootfs,
     pub python: &'a PythonEnvironment,
     pub distributions: &'a [PythonDistribution],
-    /// The processor, as `uname -m` says it.
+    /// The processor, as in `uname -m`.
     pub machine: &'a str,
 }
 
-/// What the checked packages of `pythons` require and do not get. Each is asked in the first environment that finds it.
+/// The unsatisfied requirements of the checked packages in `pythons`. Each package is checked in the first environment
+/// that finds it.
 pub(crate) fn find_unmet(
     pythons: &InstalledPythons<'_>,
     knowledge: &Knowledge,
@@ -62,7 +63,7 @@ pub(crate) fn find_unmet(
                 (checked.requires && judged.insert(&dist.metadata)).then_some((*dist, checked))
             })
             .collect();
-        // Code that changes `sys.path` may add folders that nobody knows.
+        // Code that changes `sys.path` may add unknown directories.
         if interpreter.code.is_none() && interpreter.rearranges.is_none() {
             unmet.extend(environment.unmet(&roots));
         }
@@ -73,7 +74,7 @@ pub(crate) fn find_unmet(
     unmet
 }
 
-/// The beginnings of the names of libraries that a wheel brings: programs look for `cuda_cupti/libcupti` in what
+/// The name prefixes of the libraries in a wheel: programs look for `cuda_cupti/libcupti`, which
 /// `nvidia-cuda-cupti-cu12` installs.
 fn libraries_of(wheel: &str, knowledge: &Knowledge, profiles: &[ConsumerProfile]) -> Vec<String> {
     let pin = knowledge.library.wheels.pin.as_deref();
@@ -93,7 +94,7 @@ fn libraries_of(wheel: &str, knowledge: &Knowledge, profiles: &[ConsumerProfile]
         .collect()
 }
 
-/// One environment: its interpreter, the values of its markers, and what it has.
+/// One environment: its interpreter, marker values and distributions.
 struct OneEnvironment<'a> {
     pythons: &'a InstalledPythons<'a>,
     packages: &'a CuptiPackages,
@@ -101,11 +102,11 @@ struct OneEnvironment<'a> {
     values: MarkerValues,
     /// The distributions that it finds, by name.
     found: BTreeMap<&'a str, &'a PythonDistribution>,
-    /// The versions of all that is installed in it, those without metadata of their own included.
+    /// The versions of everything installed in it, including packages without their own metadata.
     installed: BTreeMap<String, Option<String>>,
 }
 
-/// A requirement and the distribution that has it.
+/// A requirement and the distribution that declares it.
 type RequiredBy<'a> = (&'a PythonDistribution, DistributionRequirement);
 
 impl<'a> OneEnvironment<'a> {
@@ -139,7 +140,7 @@ impl<'a> OneEnvironment<'a> {
         for (dist, _) in roots {
             self.follow(dist, &[], &mut required);
         }
-        // What is installed for another reason does not show that an extra was asked for.
+        // A package that another requirement explains does not prove that an extra was installed.
         let explained: BTreeSet<String> = required.iter().map(|(_, one)| one.name.clone()).collect();
         for (dist, checked) in roots {
             for extra in &checked.extras {
@@ -160,7 +161,8 @@ impl<'a> OneEnvironment<'a> {
             .collect()
     }
 
-    /// Adds what a distribution requires with these extras, and what it asks for of the extras of others.
+    /// Adds the requirements of a distribution with these extras, and those of other distributions' extras that it
+    /// requests.
     fn follow(&self, dist: &'a PythonDistribution, extras: &[String], required: &mut Vec<RequiredBy<'a>>) {
         let mut pending = vec![(dist, extras.to_vec())];
         let mut seen = BTreeSet::new();
@@ -181,7 +183,7 @@ impl<'a> OneEnvironment<'a> {
         read_requirements(metadata.unwrap_or_default(), &self.values, extras)
     }
 
-    /// The requirement, where the environment does not meet it.
+    /// Returns the requirement if the environment does not satisfy it.
     fn check(&self, dist: &PythonDistribution, requirement: DistributionRequirement) -> Option<UnmetRequirement> {
         let checked = self.packages.checked_package(PackageManager::Pip, &requirement.name);
         let is_libraries = checked.is_some_and(|checked| !checked.requires);
@@ -201,7 +203,7 @@ impl<'a> OneEnvironment<'a> {
         })
     }
 
-    /// Whether a module of this name is there, without the metadata of an installer.
+    /// Whether a module with this name exists, even without installer metadata.
     fn is_importable(&self, name: &str) -> bool {
         let module = name.replace('-', "_");
         let InstalledPythons { rootfs, python, .. } = *self.pythons;

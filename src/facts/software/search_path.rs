@@ -1,4 +1,4 @@
-//! Search paths that lead where they should not, or not where they should.
+//! Detects search paths that lead to wrong directories: the working directory, or stubs of the driver.
 
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::objects::resolved_objects::{elf_at, opened_object};
@@ -15,7 +15,7 @@ use image_linkage::rootfs::Rootfs;
 /// A search path with an empty element, which is the working directory (glibc elf/dl-load.c, `fillin_rpath`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmptyElement {
-    /// Whose path it is: `LD_LIBRARY_PATH`, or a tag of an object.
+    /// The name of the path: `LD_LIBRARY_PATH`, or a tag of an object.
     pub of: String,
     /// The path as written.
     pub value: ByteString,
@@ -23,7 +23,7 @@ pub struct EmptyElement {
     pub object: Option<RootPath>,
 }
 
-/// The search paths with an empty element: of the environment, of what asks for CUPTI and of the copies.
+/// Finds search paths with an empty element, in the environment, the consumers and the copies.
 pub fn find_empty_elements(
     context: &ProcessContext,
     consumers: &[CuptiConsumer],
@@ -31,7 +31,7 @@ pub fn find_empty_elements(
 ) -> Vec<EmptyElement> {
     let mut found = Vec::new();
     if let Some(value) = &context.environment.library_path
-        // ld.so splits LD_LIBRARY_PATH at both signs, and a DT_RPATH or DT_RUNPATH at `:` alone.
+        // ld.so splits LD_LIBRARY_PATH at both characters, and DT_RPATH and DT_RUNPATH at `:` only.
         && has_empty(value, b":;")
     {
         found.push(EmptyElement {
@@ -41,7 +41,7 @@ pub fn find_empty_elements(
         });
     }
     let objects = consumers.iter().map(|consumer| &consumer.object);
-    // A tool's own copy is mapped by that tool alone and says nothing of the image's programs.
+    // Only the tool itself maps its own copy, so that copy does not affect other programs.
     let copies = copies.iter().filter(|copy| !copy.decoy);
     for object in objects.chain(copies.map(|copy| &copy.real_path)) {
         found.extend(of_object(&context.rootfs, object));
@@ -51,7 +51,7 @@ pub fn find_empty_elements(
 
 fn of_object(rootfs: &Rootfs, object: &RootPath) -> Option<EmptyElement> {
     let elf = elf_at(rootfs, object)?;
-    // A DT_RPATH counts for nothing beside a DT_RUNPATH.
+    // ld.so ignores DT_RPATH if the object has a DT_RUNPATH.
     let (tag, value) = match (&elf.runpath, &elf.rpath) {
         (Some(path), _) => ("DT_RUNPATH", path),
         (None, Some(path)) => ("DT_RPATH", path),
@@ -64,16 +64,16 @@ fn of_object(rootfs: &Rootfs, object: &RootPath) -> Option<EmptyElement> {
     })
 }
 
-/// Whether a path that is not empty as a whole has an empty element.
+/// Whether a nonempty path has an empty element.
 fn has_empty(path: &[u8], separators: &[u8]) -> bool {
-    // A value that is empty as a whole is ignored by ld.so; an empty element of it is the working directory.
+    // ld.so ignores an empty value, but an empty element means the working directory.
     !path.is_empty() && path.split(|byte| separators.contains(byte)).any(<[u8]>::is_empty)
 }
 
-/// A stub of the driver's library, made for linking, that a search path leads to.
+/// A stub of the driver library that a search path leads to. Stubs are for linking only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverStub {
-    /// The path by which it is found.
+    /// The path at which the search finds it.
     pub path: RootPath,
     /// The part of the search.
     pub by: StubSource,
@@ -82,16 +82,16 @@ pub struct DriverStub {
 /// The part of the search that leads to a stub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StubSource {
-    /// `LD_LIBRARY_PATH`, which comes before all that the container runtime arranges.
+    /// `LD_LIBRARY_PATH`, which precedes everything that the container runtime sets up.
     LdLibraryPath,
-    /// `ld.so.cache`, as it is or as `ldconfig` would make it.
+    /// `ld.so.cache`, in the image or as `ldconfig` would rebuild it.
     Cache,
 }
 
-/// The names by which CUPTI and the CUDA runtime open the driver's library.
+/// The names under which CUPTI and the CUDA runtime open the driver library.
 const DRIVER: [&[u8]; 2] = [b"libcuda.so.1", b"libcuda.so"];
 
-/// The stubs that the environment or the cache lead to.
+/// Finds stubs that the environment or the cache leads to.
 pub fn find_driver_stubs(contexts: &ByWorld<ProcessContext>) -> Vec<DriverStub> {
     let context = &contexts.as_is;
     let opened = DRIVER.map(|name| context.open_plain(name));
@@ -100,7 +100,7 @@ pub fn find_driver_stubs(contexts: &ByWorld<ProcessContext>) -> Vec<DriverStub> 
     let mut found: Vec<DriverStub> = on_path
         .filter_map(|object| stub(&context.rootfs, &object.path, StubSource::LdLibraryPath))
         .collect();
-    // The image's own cache counts until the container runtime has run ldconfig, the one made anew after that.
+    // The image's own cache is used until the container runtime runs ldconfig, and the rebuilt one after that.
     let caches = [&contexts.as_is, &contexts.nvidia]
         .into_iter()
         .filter_map(|context| context.linker.as_ref()?.cache.as_deref());
@@ -108,7 +108,7 @@ pub fn find_driver_stubs(contexts: &ByWorld<ProcessContext>) -> Vec<DriverStub> 
         .flat_map(image_linkage::loader::LdCache::iter)
         .filter(|(name, _)| DRIVER.contains(name));
     for (_, entry) in entries {
-        // The links that ldconfig makes stand in this file system alone.
+        // Only this file system has the links that ldconfig creates.
         let stub = stub(&contexts.nvidia.rootfs, &entry.path, StubSource::Cache);
         found.extend(stub.filter(|stub| !found.contains(stub)));
     }
@@ -116,7 +116,7 @@ pub fn find_driver_stubs(contexts: &ByWorld<ProcessContext>) -> Vec<DriverStub> 
 }
 
 fn stub(rootfs: &Rootfs, path: &[u8], by: StubSource) -> Option<DriverStub> {
-    // A link in another folder may lead to a stub, so that the real path decides.
+    // A link elsewhere may lead to a stub, so check the real path.
     let real = rootfs.lookup(path).ok()?.path;
     let is_stub = real.split_components().any(|part| part == b"stubs");
     is_stub.then(|| DriverStub {
@@ -125,10 +125,10 @@ fn stub(rootfs: &Rootfs, path: &[u8], by: StubSource) -> Option<DriverStub> {
     })
 }
 
-/// Whether `LD_LIBRARY_PATH` or the configuration of `ldconfig` names a directory, or may name it: where a part of the
-/// configuration was not read, which is told as a gap, nobody can say that none of it does.
+/// Whether `LD_LIBRARY_PATH` or the configuration of `ldconfig` may contain a directory. True as well if a part of the
+/// configuration was not read, which is reported as a gap.
 pub fn search_path_names_directory(context: &ProcessContext, directory: &[u8]) -> bool {
-    // Neither ldconfig nor the loader joins the slashes within a path, and yet they get to the same directory.
+    // ldconfig and the loader keep repeated slashes, but the path leads to the same directory.
     let is_named = |path: &ByteString| path.starts_with(b"/") && split_components(path).eq(split_components(directory));
     let on_path = context.with_setup(|setup| SimulatedProcess::plain_search_path(setup));
     let mut on_path = on_path.iter().flatten().map(|(_, path)| path);

@@ -1,4 +1,4 @@
-//! Modules of Python whose text says that they open the library, and the packages whose import runs them.
+//! Finds Python modules whose source opens the library, and the packages whose import runs them.
 
 use crate::facts::objects::process_context::ProcessContext;
 use crate::facts::software::consumers::{CuptiConsumer, is_served_after};
@@ -10,18 +10,18 @@ use image_linkage::loader::RequestOutcome;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
-/// The modules of one image that are read, at most.
+/// The maximum number of modules to read in one image.
 const MODULES: usize = 1024;
 
-/// A module that opens the library, or may do so.
+/// A module that opens the library, or may open it.
 pub(crate) struct SourceOpener {
-    /// The file, without links.
+    /// The file, with links resolved.
     pub path: RootPath,
-    /// What its text says.
+    /// The names in its source.
     pub text: SourceText,
 }
 
-/// Reads the modules that hold the library's name, but for those of known packages.
+/// Reads the modules that contain the library's name, except those of known packages.
 pub(crate) fn find_source_openers(
     rootfs: &Rootfs,
     library: &LibraryProfile,
@@ -38,7 +38,7 @@ pub(crate) fn find_source_openers(
     let read = |path: &RootPath| {
         let content = rootfs.content(&path.absolute()).unwrap_or_default();
         let lines = content.split_inclusive(|&byte| byte == b'\n');
-        // Of a `.pth` file, Lib/site.py runs the lines that import.
+        // Lib/site.py only runs the import lines of a `.pth` file.
         let code = if path.name().ends_with(b".pth") {
             lines
                 .filter(|line| line.starts_with(b"import"))
@@ -56,8 +56,8 @@ pub(crate) fn find_source_openers(
     unknown.map(read).filter(opens).collect()
 }
 
-/// Why only a run could tell what an object of an unknown package gets: a module of its package opens the library, or it
-/// gets one where a known package is imported before.
+/// Returns why the result of an object of an unknown package cannot be determined statically: a module of its package
+/// opens the library, or the import of a known package before it would help.
 pub(crate) fn find_doubt(
     context: &ProcessContext,
     library: &LibraryProfile,
@@ -81,7 +81,7 @@ pub(crate) fn find_doubt(
     let gets = consumer.outcome.as_is.real_path.as_ref();
     let is_only_copy = gets.is_some_and(|gets| found.files.iter().all(|(file, _)| file == gets));
     let after = match opener {
-        // Whoever opens it first, there is one file to open.
+        // With a single copy, the order of openers does not matter.
         Some(_) if is_only_copy && consumer.is_served() && consumer.unmet_by_itself().is_none() => return None,
         Some(source) => format!("{} may open it before", source.path),
         None if let Some(other) = consumer.unmet_by_itself() => {
@@ -104,7 +104,7 @@ pub(crate) fn find_doubt(
     Some(undecided_by(consumer, after))
 }
 
-/// Why only a run could tell whether a module gets a library that it lacks alone: the container's own script opens one.
+/// Returns why the result of a module without its library is uncertain: the container's own script opens one.
 pub(crate) fn opened_by_command(
     context: &ProcessContext,
     consumer: &CuptiConsumer,
@@ -119,7 +119,7 @@ pub(crate) fn opened_by_command(
     Some(format!("{} may open it before", script.path))
 }
 
-/// Why only a run could tell what a module gets: what its Python runs before decides.
+/// Returns why a module's result cannot be determined statically: it depends on code that Python runs before.
 pub(crate) fn find_source_doubt(context: &ProcessContext, consumer: &CuptiConsumer) -> Option<UndecidedOpener> {
     let imported = import_object(&context.python, &context.rootfs, &consumer.object)?.ok()?;
     Some(undecided_by(consumer, imported.doubt()?))
@@ -135,8 +135,8 @@ fn undecided_by(consumer: &CuptiConsumer, what: String) -> UndecidedOpener {
 }
 
 impl SourceOpener {
-    /// Whether the import of an object may run the module before: it is of the same package, or every Python of that
-    /// folder runs it as it starts (Lib/site.py).
+    /// Whether importing an object may run this module first. Either both are in the same package, or every Python with
+    /// that directory runs the module at startup (Lib/site.py).
     pub(crate) fn may_come_before(&self, rootfs: &Rootfs, object: &RootPath) -> bool {
         let is_package = |folder: &RootPath| rootfs.file(&folder.join(b"__init__.py").absolute()).is_some();
         let mut package = self.path.parent();

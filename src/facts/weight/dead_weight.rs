@@ -1,5 +1,5 @@
-//! The files that may be dead weight, as far as their paths say so; whether they may go is a plan's to say.
-//! And the contents that were counted already, so that none has its weight twice.
+//! Lists the files that may be dead weight according to their paths; a plan decides whether to remove them. Also tracks
+//! counted contents, so that none is counted twice.
 
 use crate::knowledge::dead_weight::DeadWeightKind;
 use crate::knowledge::path_gate::LastFolder;
@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// A file that may be dead weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadWeightFile {
-    /// The kind, of `profiles/cupti/dead-weight.yaml`.
+    /// The kind, from `profiles/cupti/dead-weight.yaml`.
     pub kind: &'static str,
-    /// The file, without links.
+    /// The file, with links resolved.
     pub path: RootPath,
     /// Its size in bytes.
     pub bytes: u64,
@@ -25,32 +25,32 @@ pub struct DeadWeightFile {
     pub layer: usize,
 }
 
-/// A use that keeps a kind of file, and that no table of an object shows.
+/// A use that keeps a kind of file but is not visible in an object's ELF data.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeadWeightUse {
-    /// The kind that is used.
+    /// The used kind.
     pub kind: &'static str,
-    /// The file of who uses it, or the variable that points to it.
+    /// The file that uses it, or the variable that points to it.
     pub by: String,
-    /// How it is used.
+    /// The manner of use.
     pub why: &'static str,
 }
 
-/// What is gathered while the file system is walked.
+/// The results of a walk through the file system.
 #[derive(Debug, Default)]
 pub(crate) struct DeadWeightScan {
     pub files: Vec<DeadWeightFile>,
     pub uses: Vec<DeadWeightUse>,
     last_folder: LastFolder,
-    /// Whether there are more files than are judged.
+    /// Whether the image has more files than the limit.
     pub is_cut: bool,
 }
 
-/// The files that are judged, at most. An image with a whole toolkit, Nsight included, has some 10,000.
+/// The maximum number of files to check. An image with a complete toolkit and Nsight has about 10,000.
 pub const JUDGED_DEAD_WEIGHT: usize = 30_000;
 
 impl DeadWeightScan {
-    /// Takes one node of the file system.
+    /// Adds one node of the file system.
     pub fn add_node(&mut self, tables: &'static KnowledgeTables, path: &RootPath, node: &RootfsNode) {
         let NodeKind::File(facts) = &node.kind else {
             return;
@@ -59,7 +59,7 @@ impl DeadWeightScan {
         if !table.may_match(path.as_bytes(), &mut self.last_folder) {
             return;
         }
-        // The first kind that fits counts, so that libnvperf in the folder of Triton is Triton's.
+        // The first matching kind wins, so that libnvperf in Triton's directory belongs to Triton.
         let hit = table.match_path(path.as_bytes());
         match first_kind(tables, &hit.kinds, facts) {
             Some(_) if self.files.len() == JUDGED_DEAD_WEIGHT => self.is_cut = true,
@@ -71,7 +71,7 @@ impl DeadWeightScan {
             }),
             None => {}
         }
-        // What shows a use is mostly no dead weight itself, such as Numba, which compiles with libdevice.
+        // A file that proves a use is usually not dead weight itself; Numba, for example, compiles with libdevice.
         for (kind, used) in hit.uses {
             if let Some(kind) = tables.dead_weight.kinds.get(kind)
                 && let Some(used) = kind.used_by.get(used)
@@ -82,7 +82,7 @@ impl DeadWeightScan {
         }
     }
 
-    /// Puts what was gathered in order, with the uses that the environment shows.
+    /// Sorts the results, and adds the uses that the environment shows.
     pub fn finish(mut self, image: &Image, tables: &'static KnowledgeTables) -> Self {
         for kind in &tables.dead_weight.kinds {
             for used in &kind.used_by {
@@ -95,14 +95,14 @@ impl DeadWeightScan {
                 }));
             }
         }
-        // Everything that looks a file up in this list does so by binary search.
+        // Lookups in this list are binary searches.
         self.files.sort_by(|a, b| a.path.cmp(&b.path));
         self.uses.sort();
         self
     }
 }
 
-/// The kind of a file that may be dead weight, by its path and what it holds.
+/// The kind of a file that may be dead weight, by its path and exports.
 pub(crate) fn dead_weight_kind(
     tables: &'static KnowledgeTables,
     path: &RootPath,
@@ -120,27 +120,27 @@ fn first_kind(
     kinds.into_iter().find(|kind| has_export(kind, facts))
 }
 
-/// Whether a file exports what its kind asks for, if it asks for anything.
+/// Whether a file has the export that its kind requires, if any.
 fn has_export(kind: &DeadWeightKind, facts: &FileFacts) -> bool {
     let Some(pattern) = &kind.exports else {
         return true;
     };
     let elf = facts.elf.as_ref();
     elf.is_some_and(|elf| {
-        // `libcheckpoint.so` may be anybody's: only an export tells CUPTI's from another.
+        // Other software may have a `libcheckpoint.so` too; only an export identifies CUPTI's.
         elf.symbols
             .iter()
             .any(|symbol| symbol.role == SymbolRole::Export && matches_name_pattern(&symbol.name, pattern))
     })
 }
 
-/// The contents that were counted: hard links share their facts and their content. So do plain files that are alike
-/// share their facts, and each has its own content.
+/// The counted contents. Hard links share their facts and content. Equal plain files share facts too, but each has its
+/// own content.
 #[derive(Debug, Default)]
 pub struct CountedContents(BTreeSet<usize>);
 
 impl CountedContents {
-    /// Whether the content of a file is counted for the first time.
+    /// Whether the content of a file was not counted before.
     pub fn is_new(&mut self, facts: &Arc<FileFacts>) -> bool {
         facts.is_plain() || self.0.insert(Arc::as_ptr(facts).addr())
     }

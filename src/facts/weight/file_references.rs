@@ -1,8 +1,8 @@
-//! What in the image needs the files that may be dead weight: by `DT_NEEDED`, by a name that it holds, or by a
-//! setting. A plan drops nothing that one of these leads to.
+//! Finds references to files that may be dead weight: a `DT_NEEDED` entry, a name in a string, or a setting. A plan
+//! keeps every referenced file.
 //!
-//! A name that is needed is followed by the loader where a file of dead weight may answer to it: from the object that
-//! needs it, in the process that loads it. Where no search path leads to the folder of such a file, none does.
+//! If such a file may satisfy a needed name, the loader simulation resolves the name, from the object that needs it and
+//! in the process that loads it. If no search path contains the directory of such a file, no object can need it.
 
 mod name_index;
 mod named_files;
@@ -39,7 +39,7 @@ use image_linkage::path::RootPath;
 use image_source::Image;
 use python_path::is_source;
 
-/// The links that lead to each file of dead weight, and what else leads to it.
+/// Finds the links to each file of dead weight, and all other references.
 pub(crate) fn find_references(
     image: &Image,
     contexts: &ByWorld<ProcessContext>,
@@ -57,7 +57,7 @@ pub(crate) fn find_references(
     add_settings(image, contexts, &names, &mentioned, &mut references);
     add_texts(&mentioned, inventory, &mut references);
     references.extend(of_unknown_environment(&contexts.as_is, library, files));
-    // Where no dead weight is an object, no name leads to it, and no object of the image has to be asked.
+    // If no dead weight is an ELF object, no name can lead to it, so skip all objects.
     if !names.by_name.is_empty() {
         add_objects(
             contexts,
@@ -79,7 +79,7 @@ pub(crate) fn find_references(
     (links, references)
 }
 
-/// The copies that a search path leads to of which only a run could tell.
+/// The copies that an unknown search path may lead to.
 fn of_unknown_environment<'f>(
     context: &ProcessContext,
     library: &'f LibraryProfile,
@@ -97,8 +97,8 @@ fn of_unknown_environment<'f>(
     })
 }
 
-/// The files that a program opens in either world and has no GPU without, or of which nobody knows what it does without
-/// them: by whatever name, of a link, a pattern or a path, it gets them.
+/// The files that a consumer opens in either world under any name, if it has no GPU without them or if their purpose is
+/// unknown.
 fn of_consumer(consumer: &CuptiConsumer, names: &NameIndex<'_>) -> Vec<FileReference> {
     let is_unknown = consumer.profile.is_none() && names.at(&consumer.object).is_none();
     let how = match consumer.required {
@@ -118,8 +118,8 @@ fn of_consumer(consumer: &CuptiConsumer, names: &NameIndex<'_>) -> Vec<FileRefer
         .collect()
 }
 
-/// Adds the other files of a name that something leads to, where one of them is for better processors: which is taken, the machine
-/// decides that runs the image.
+/// Adds the other files that share a referenced name, if one is for a higher processor level. The machine that runs the
+/// image then selects the file.
 fn add_other_processors(references: &mut ReferenceList<'_>, names: &NameIndex<'_>) {
     let mut led_to: BTreeMap<(ByteString, FileReferrer), BTreeSet<RootPath>> = BTreeMap::new();
     for reference in references.as_slice() {
@@ -142,14 +142,14 @@ fn add_other_processors(references: &mut ReferenceList<'_>, names: &NameIndex<'_
     }
 }
 
-/// Adds the files that a pattern such as `libcupti.so.%d` may come to, whatever folder a program puts before it.
+/// Adds the files that may match a pattern such as `libcupti.so.%d`, in any directory that a program may prepend.
 fn add_undecided(
     opener: &UndecidedOpener,
     library: &LibraryProfile,
     names: &NameIndex<'_>,
     references: &mut ReferenceList<'_>,
 ) {
-    // A module puts the folder together by code: it is mostly its own, or one beside its package.
+    // A module computes the directory, usually its own or one beside its package.
     let packages = is_source(opener.object.name()).then(|| packages_around(&opener.object));
     for text in &opener.holds {
         if references.is_cut() {
@@ -179,7 +179,7 @@ fn add_undecided(
     }
 }
 
-/// The files that the container's program may open by a name that it computes.
+/// The files that the container's program may open under a computed name.
 fn of_command(context: &ProcessContext, shared: &SharedFolders, names: &NameIndex<'_>) -> Vec<FileReference> {
     let by = context.entry.executable.clone().map(FileReferrer::Object);
     let mut begins = stray_files::computed_names(context, shared);
@@ -199,15 +199,15 @@ fn of_command(context: &ProcessContext, shared: &SharedFolders, names: &NameInde
     files.map(reference).collect()
 }
 
-/// The computed names of the container's program that are followed one by one, at most.
+/// The maximum number of computed names of the container's program to follow individually.
 const NAMES: usize = 16;
 
-/// The folder of packages that a module lies in; of one elsewhere the folder of its package.
+/// The package directory that contains a module, else the parent of the module's package.
 fn packages_around(module: &RootPath) -> RootPath {
     site_packages_of(module).unwrap_or_else(|| module.parent().parent())
 }
 
-/// The files of dead weight that something outside of it leads to, by itself or through others.
+/// The files of dead weight with a reference from outside, direct or through other files.
 pub fn retained_files<'f>(files: &[DeadWeightFile], references: &'f [FileReference]) -> BTreeSet<&'f RootPath> {
     let mut kept = BTreeMap::new();
     let is_dead_weight = |path: &RootPath| files.binary_search_by(|file| file.path.cmp(path)).is_ok();
@@ -215,8 +215,8 @@ pub fn retained_files<'f>(files: &[DeadWeightFile], references: &'f [FileReferen
     kept.into_keys().collect()
 }
 
-/// Adds to `kept` what something leads to that stays, with `why`: a setting, an object that `may_go` does not take, or
-/// one that is kept.
+/// Adds the referenced files to `kept`, each with `why`. A reference counts if it comes from a setting, from an object
+/// that `may_go` rejects, or from a kept file.
 pub fn keep_referenced<'f, W>(
     references: &'f [FileReference],
     kept: &mut BTreeMap<&'f RootPath, W>,
@@ -234,7 +234,7 @@ pub fn keep_referenced<'f, W>(
         }
     }
     while let Some(reference) = pending.pop_front() {
-        // What is kept keeps what it leads to, once.
+        // A kept file keeps the files that it references, once.
         kept.entry(&reference.file).or_insert_with(|| why(reference));
         pending.extend(by_file.remove(&reference.file).unwrap_or_default());
     }

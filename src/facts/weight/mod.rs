@@ -1,4 +1,4 @@
-//! What has weight: the files that may be dead weight, and who refers to them.
+//! Files that may be dead weight, and the references to them.
 
 pub mod dead_weight;
 pub mod file_references;

@@ -1,4 +1,4 @@
-//! An object that asks for the library, and what it gets.
+//! An object that requests the library, and the result.
 
 use crate::facts::objects::start_failure::StartFailure;
 use crate::facts::objects::world::ByWorld;
@@ -10,53 +10,52 @@ use image_linkage::loader::{RequestOutcome, UnresolvedRequest};
 use image_linkage::path::RootPath;
 use python_path::{PythonUse, is_source};
 
-/// An object that asks for CUPTI.
+/// An object that requests CUPTI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CuptiConsumer {
-    /// The id of its profile, where one knows it.
+    /// The id of its profile, if any.
     pub profile: Option<String>,
-    /// The name of the program, from its profile, else the file's.
+    /// The name of the program from its profile, else of the file.
     pub name: String,
-    /// The file that asks, without links.
+    /// The requesting file, with links resolved.
     pub object: RootPath,
-    /// Whether it needs CUPTI or opens it.
+    /// Whether it has a `DT_NEEDED` entry or calls dlopen.
     pub asks: RequestKind,
-    /// The name it asks for; the first of several.
+    /// The requested name; the first if there are several.
     pub wants: ByteString,
-    /// What breaks without it.
+    /// The impact if the request fails.
     pub required: FailureImpact,
-    /// The program that loads the object, where it is known; the object itself, where that is a program.
+    /// The program that loads the object, if known; the object itself if it is a program.
     pub program: Option<RootPath>,
-    /// The Python that imports it, or why none does; `None` for what is no part of a package.
+    /// The Python that imports it, or why none does; `None` if it is not part of a package.
     pub python: Option<PythonUse>,
-    /// What becomes of its request in each world.
+    /// The result of its request in each world.
     pub outcome: ByWorld<ConsumerOutcome>,
-    /// Why only a run could tell what becomes of it in the image as it is; the outcome is then that without what is not
-    /// known.
+    /// Why the result in the image as it is cannot be determined statically. The outcome then ignores the unknown part.
     pub open: Option<String>,
-    /// Why it may get another copy than that, where it gets one for sure.
+    /// Why it may get a different copy, if it certainly gets one.
     pub other_copies: Option<String>,
-    /// What the outcome in the image as it is rests on.
+    /// The assumptions behind the outcome in the image as it is.
     pub basis: AnswerBasis,
 }
 
 impl CuptiConsumer {
-    /// Whether it gets the library in the image as it is, for sure.
+    /// Whether it certainly gets the library in the image as it is.
     pub fn is_served(&self) -> bool {
         self.open.is_none() && self.outcome.as_is.outcome == RequestOutcome::Loaded
     }
 
-    /// Whether it is code of Python, which may end before it asks.
+    /// Whether it is Python code, which may exit before its request.
     pub fn is_script(&self) -> bool {
         is_source(self.object.name())
     }
 
-    /// Why only a run could tell what it gets, if so: what is not known of its process, or of a damaged file.
+    /// Why its result cannot be determined statically, if so: an unknown part of its process, or a damaged file.
     pub fn undecided_words(&self) -> Option<&str> {
         self.open.as_deref().or(self.other_copies.as_deref())
     }
 
-    /// Why no Python of the image imports it as that starts, where it is part of a package.
+    /// Why no Python in the image imports it by default, if it is part of a package.
     pub fn unreachable(&self) -> Option<&str> {
         match &self.python {
             Some(PythonUse::Unreachable { why, .. }) => Some(why),
@@ -64,32 +63,32 @@ impl CuptiConsumer {
         }
     }
 
-    /// What ends its process in the image as it is before it can ask, for sure.
+    /// The failure that certainly ends its process before the request, in the image as it is.
     pub fn start_failure(&self) -> Option<&StartFailure> {
         let failure = self.outcome.as_is.start_failure.as_ref();
         failure.filter(|_| self.open.is_none() && self.unreachable().is_none())
     }
 
-    /// What it needs besides and gets only where another object has brought it into the process before.
+    /// A further dependency that resolves only if another object loaded it into the process before.
     pub fn unmet_by_itself(&self) -> Option<&UnresolvedRequest> {
         let gets = &self.outcome.as_is;
         let others = gets.other_failures.first();
         others.filter(|_| gets.outcome == RequestOutcome::Loaded)
     }
 
-    /// Whether it asks for the library and does not get it in the image as it is, for sure.
+    /// Whether it requests the library and certainly does not get it in the image as it is.
     pub fn misses_library(&self) -> bool {
         let gets = &self.outcome.as_is;
         let outcome = gets.outcome;
         let is_elsewhere = gets.start_failure.as_ref().is_some_and(|failure| failure.gets_library);
-        // What no Python imports asks for nothing.
+        // An object that no Python imports makes no request.
         self.unreachable().is_none()
             && self.open.is_none()
             && !is_elsewhere
             && matches!(outcome, RequestOutcome::NotFound | RequestOutcome::Refused)
     }
 
-    /// Whether it does not get the library, or one that lacks functions which it imports.
+    /// Whether it does not get the library, or gets one without functions that it imports.
     pub fn misses_functions(&self) -> bool {
         self.misses_library() || !self.outcome.as_is.missing_symbols.is_empty()
     }

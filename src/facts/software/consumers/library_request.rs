@@ -1,4 +1,4 @@
-//! The request of an object for a library, asked in the process that loads the object.
+//! Resolves an object's request for a library in the process that loads the object.
 
 use super::cupti_consumer::CuptiConsumer;
 use super::object_loader::{KnownProfiles, LibraryUser, ObjectLoader, load};
@@ -18,20 +18,20 @@ use image_linkage::loader::{
 use image_linkage::path::RootPath;
 use python_path::{PythonUse, is_source};
 
-/// Who asks, and for what.
+/// The object and its request.
 #[derive(Clone, Copy)]
 pub(super) struct ConsumerRequest<'a> {
     pub object: &'a RootPath,
     pub asks: RequestKind,
     pub names: &'a [ByteString],
     pub known: KnownProfiles<'a>,
-    /// Who loads the object, where no more is known of that than that it names it.
+    /// The user that loads the object, if its only known link to the object is that it names it.
     pub user: Option<LibraryUser<'a>>,
-    /// The link by which it is opened, where that is asked: its folder is `$ORIGIN` then.
+    /// The link through which the object is opened, if that matters: `$ORIGIN` is then the link's directory.
     pub opened_as: Option<&'a RootPath>,
 }
 
-/// What becomes of the request in one world, with the libraries that are asked for beside it.
+/// The result of the request in one world, with the companion libraries.
 pub(super) fn gets(
     context: &ProcessContext,
     library: &LibraryProfile,
@@ -71,7 +71,7 @@ pub(super) fn gets(
     gets
 }
 
-/// Starts the process, loads the object into it and lets it ask.
+/// Starts the process, loads the object and performs its request.
 fn ask_process(
     setup: &ProcessSetup<'_>,
     context: &ProcessContext,
@@ -86,10 +86,10 @@ fn ask_process(
     let mut process = SimulatedProcess::new(setup);
     let loaded = load(&mut process, context, (object, asker.opened_as), opener, known);
     let (mut gets, mapped) = match (asker.asks, loaded.root) {
-        // An object that is not mapped asks for nothing: what keeps it away is the outcome.
+        // An object that is not mapped makes no request; the outcome is the reason for that.
         (RequestKind::Needed, _) | (_, None) => (of_need(&loaded, names), None),
         (RequestKind::Dlopen, _) => {
-            // The toolkit is looked for by a Python of its own.
+            // Python finds the toolkit in a separate process.
             let find = |name: &[u8]| find_by_name(setup, opener, name);
             let names = with_opened_files(opener, known.own, &loaded, names, &find);
             let caller = caller(asker, &loaded);
@@ -102,12 +102,12 @@ fn ask_process(
         gets = ConsumerOutcome::failed(&unbound, mapped.as_ref().unwrap_or(&loaded.objects));
     }
     let cupti = gets.real_path.as_ref();
-    // Asked for in this very process: what is mapped by now answers, and its search paths count.
+    // Companions are resolved in this process, because its mapped objects and search paths apply.
     gets.companions = companions::look_up_companions(&process, Some(object), cupti, wanted);
     let objects = mapped.as_ref().unwrap_or(&loaded.objects);
     gets.missing_symbols = consumer_outcome::find_missing_symbols(&context.rootfs, library, object, &gets, objects);
     gets.other_failures = start_failure::other_failures(&loaded, names, asker.asks);
-    // Those of the library are told by their names.
+    // Missing symbols of the library are reported by name, so drop the failure that repeats them.
     let symbols = elf_at(&context.rootfs, object).and_then(|elf| elf.link_symbols.as_deref());
     let at_load = |name: &&ByteString| symbols.is_some_and(|symbols| symbols.imports_at_load(name));
     let missing = &gets.missing_symbols;
@@ -128,7 +128,7 @@ fn ask_process(
     (gets, mapped.unwrap_or(loaded.objects))
 }
 
-/// Whether an object of no profile gets what it wants once another program's package is imported before it.
+/// Whether an object without a profile gets its library once another program's package is imported before it.
 pub(crate) fn is_served_after(
     context: &ProcessContext,
     library: &LibraryProfile,
@@ -151,7 +151,7 @@ pub(crate) fn is_served_after(
     gets(context, library, &asker, &[]).outcome == RequestOutcome::Loaded
 }
 
-/// What became of the `DT_NEEDED` entry.
+/// The result of the `DT_NEEDED` entry.
 fn of_need(loaded: &LoadResolution, names: &[ByteString]) -> ConsumerOutcome {
     let wanted = names.first().cloned().unwrap_or_default();
     if let Some(refused) = loaded.unresolved.iter().find(|missing| missing.name == wanted) {
@@ -162,7 +162,7 @@ fn of_need(loaded: &LoadResolution, names: &[ByteString]) -> ConsumerOutcome {
     }
     match loaded.object_for(&wanted) {
         Some(object) => ConsumerOutcome::found(object, &loaded.objects),
-        // The object was not mapped at all: what stopped it is the reason.
+        // The object was not mapped; report what stopped it.
         None => match loaded.unresolved.first() {
             Some(first) => ConsumerOutcome::failed(first, &loaded.objects),
             None => ConsumerOutcome::not_found(format!("{}: not asked for", escape::escape_bytes(&wanted))),
@@ -170,11 +170,11 @@ fn of_need(loaded: &LoadResolution, names: &[ByteString]) -> ConsumerOutcome {
     }
 }
 
-/// The object whose code calls dlopen: the one that the profile says, where it is mapped, or the asker.
+/// The object that calls dlopen: the one in the profile if it is mapped, else the requester.
 fn caller<'a>(asker: &ConsumerRequest<'a>, loaded: &'a LoadResolution) -> &'a RootPath {
-    // dlopen searches the DT_RUNPATH of its caller: TensorFlow's call stands in libtensorflow_framework.so.
+    // dlopen searches the DT_RUNPATH of its caller: TensorFlow calls it in libtensorflow_framework.so.
     if is_source(asker.object.name()) {
-        // The call stands in ctypes, or in the program that has it built in.
+        // The caller is ctypes, or the program that has it built in.
         let opener = loaded.root.and_then(|root| loaded.objects.get(root));
         return opener.map_or(asker.object, |opener| &opener.real_path);
     }
@@ -185,7 +185,7 @@ fn caller<'a>(asker: &ConsumerRequest<'a>, loaded: &'a LoadResolution) -> &'a Ro
         .unwrap_or(asker.object)
 }
 
-/// Where a new process of an interpreter finds a library by its name.
+/// The library that a new process of the interpreter finds by name.
 fn find_by_name(setup: &ProcessSetup<'_>, opener: &ObjectLoader<'_>, name: &[u8]) -> Option<RootPath> {
     let ObjectLoader::Python(imported) = opener else {
         return None;
@@ -198,7 +198,7 @@ fn find_by_name(setup: &ProcessSetup<'_>, opener: &ObjectLoader<'_>, name: &[u8]
         .map(|object| RootPath::new(&object.path))
 }
 
-/// The names that are opened, in order: one that is mapped already, the files that the profile says, then the others.
+/// The names in the order of opening: mapped ones, the files in the profile, then the others.
 fn with_opened_files(
     opener: &ObjectLoader<'_>,
     profile: Option<&ConsumerProfile>,
@@ -215,20 +215,20 @@ fn with_opened_files(
     let finder = python.finder.as_deref();
     let files = imported.opened_files(&python.opens, finder, find);
     let later = imported.opened_files(&python.falls_back_on, finder, find);
-    // Who opens nothing but names gets what is mapped by them anyway.
+    // If the profile lists no files, dlopen by name returns the mapped object anyway.
     let mapped = names.iter().filter(|name| loaded.object_for(name).is_some());
     let mapped: Vec<ByteString> = mapped.filter(|_| !files.is_empty()).cloned().collect();
     let first = mapped.into_iter().chain(files);
     first.chain(names.iter().cloned()).chain(later).collect()
 }
 
-/// How an object opens libraries.
+/// The function with which an object opens libraries.
 #[derive(Clone, Copy)]
 enum OpenCall {
     Dlopen,
-    /// With `RTLD_NOW`: ctypes does (Modules/_ctypes/callproc.c, `py_dl_open`).
+    /// `RTLD_NOW`, as in ctypes (Modules/_ctypes/callproc.c, `py_dl_open`).
     Bound,
-    /// In namespaces of their own alone: it imports dlmopen and not dlopen.
+    /// Only in separate namespaces: the object imports dlmopen and not dlopen.
     Namespace,
 }
 
@@ -247,7 +247,7 @@ impl OpenCall {
     }
 }
 
-/// What the first of the names that opens gives, else what the first one gives.
+/// The result of the first name that opens, else of the first name.
 fn of_open(
     process: &mut SimulatedProcess<'_>,
     caller: &RootPath,
@@ -269,7 +269,7 @@ fn of_open(
             );
         }
         if let Some(failure) = unresolved_objects(&resolution).next() {
-            // The first name is what the program means, the later ones are what it falls back on.
+            // The program intends the first name; the later ones are fallbacks.
             first.get_or_insert_with(|| ConsumerOutcome::failed(failure, &resolution.objects));
         }
     }

@@ -1,4 +1,4 @@
-//! Who loads an object that asks for a library, and the process in which it asks.
+//! Determines which process loads an object that requests a library.
 
 use crate::byte_search::{contains_bytes, last_part};
 use crate::facts::objects::process_context::ProcessContext;
@@ -16,17 +16,17 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Who loads an object.
+/// The loader of an object.
 pub(super) enum ObjectLoader<'c> {
-    /// It is a program itself.
+    /// The object is a program itself.
     Program,
-    /// The interpreter that finds it as part of a package.
+    /// An interpreter imports it as part of a package.
     Python(ImportedObject<'c>),
     /// It is part of a package that no Python finds.
     Nobody(PythonUse),
-    /// What needs it, or opens it by its path, and who loads that.
+    /// A known object needs it, or opens it by path; with the loader of that object.
     User(LibraryUser<'c>, Box<Self>),
-    /// A program that is not known.
+    /// The program is unknown.
     Unknown,
 }
 
@@ -42,7 +42,7 @@ impl<'c> ObjectLoader<'c> {
         }
     }
 
-    /// The program of the process in which `object` asks, where one is known.
+    /// The program of the process in which `object` makes its request, if known.
     pub(super) fn program<'o>(&'o self, object: &'o RootPath) -> Option<&'o RootPath> {
         match self {
             Self::Program => Some(object),
@@ -52,8 +52,8 @@ impl<'c> ObjectLoader<'c> {
         }
     }
 
-    /// A failure of the loader, where it ends the process that asks for sure: Python, and a program that is not known,
-    /// may have mapped what is in the image before they come to the object.
+    /// Filters out a failure that may not end the requesting process. Python or an unknown program may have mapped the
+    /// image's libraries before the object is loaded.
     pub(super) fn end_by(
         &self,
         failure: StartFailure,
@@ -64,7 +64,7 @@ impl<'c> ObjectLoader<'c> {
         let is_followed = match self {
             Self::Program => true,
             Self::User(_, opener) => matches!(**opener, Self::Program),
-            // What its package opens before is in its profile; before the interpreter nothing is mapped.
+            // A profile lists what the package opens before; before the interpreter nothing is mapped.
             Self::Python(imported) => {
                 let root = loaded.root.and_then(|root| loaded.objects.get(root));
                 let is_interpreter = root.is_some_and(|root| root.real_path == *imported.program());
@@ -85,17 +85,17 @@ impl<'c> ObjectLoader<'c> {
     }
 }
 
-/// The profile of an object, and those of the packages that its own may import.
+/// The profile of an object, and the profiles of packages that it may import.
 #[derive(Clone, Copy)]
 pub(super) struct KnownProfiles<'p> {
     pub own: Option<&'p ConsumerProfile>,
-    /// One that may be imported before an object of no profile.
+    /// A profile that may be imported before an object without one.
     pub before: Option<&'p ConsumerProfile>,
     pub all: &'p [ConsumerProfile],
 }
 
 impl<'p> KnownProfiles<'p> {
-    /// The profile of what is imported before an object: its own, else that of the package whose libraries it needs.
+    /// The profile to import before an object: its own, else the one of the package whose libraries it needs.
     fn imported(&self, elf: Option<&ElfFacts>) -> Option<&'p ConsumerProfile> {
         let needed = elf.map(|elf| elf.needed.as_slice()).unwrap_or_default();
         let brings = |profile: &&ConsumerProfile| {
@@ -106,18 +106,18 @@ impl<'p> KnownProfiles<'p> {
     }
 }
 
-/// A program or a module of Python that brings a library into its process.
+/// A program or Python module that brings a library into its process.
 #[derive(Clone, Copy)]
 pub(crate) struct LibraryUser<'c> {
     pub object: &'c RootPath,
-    /// What it needs or opens: the library, or another that needs it, at first or further on.
+    /// The object that it needs or opens: the library, or another that needs the library, directly or not.
     pub via: &'c RootPath,
 }
 
-/// The objects that need a library, and the programs that open one by a text that ends in its name; a few of many.
+/// The objects that need a library, and the programs with a string that ends in its name; limited to a few per name.
 pub(crate) struct LibraryUsers<'c> {
     objects: &'c [(RootPath, Arc<FileFacts>)],
-    /// By that name; found when the first is asked for.
+    /// Keyed by that name, and built on first use.
     by_name: OnceCell<BTreeMap<&'c [u8], Vec<&'c RootPath>>>,
 }
 
@@ -129,8 +129,8 @@ impl<'c> LibraryUsers<'c> {
         }
     }
 
-    /// Those that bring a library into their process: by the search path of a program its libraries find theirs
-    /// (elf/dl-load.c, `_dl_map_object`), however many lie between.
+    /// Objects that bring a library into their process, through any number of others. The search path of a program
+    /// applies to all its libraries (elf/dl-load.c, `_dl_map_object`).
     pub(super) fn of<'o>(&'o self, context: &ProcessContext, library: &'o RootPath) -> Vec<LibraryUser<'o>> {
         let by_name = self.by_name.get_or_init(|| self.list());
         let (mut users, mut between, mut at) = (Vec::new(), vec![library], 0);
@@ -170,7 +170,7 @@ impl<'c> LibraryUsers<'c> {
     }
 }
 
-/// The links to objects, by the file name that they lead to.
+/// Links to objects, by the file name of their target.
 pub(crate) struct ObjectLinks<'c>(BTreeMap<&'c [u8], Vec<&'c RootPath>>);
 
 impl<'c> ObjectLinks<'c> {
@@ -185,8 +185,8 @@ impl<'c> ObjectLinks<'c> {
         Self(by_name)
     }
 
-    /// The links of other folders to an object whose search path begins at its own folder: that of the link by which it is
-    /// opened (elf/dl-object.c, `_dl_new_object`).
+    /// Links in other directories to an object with `$ORIGIN` in its search path. The loader sets `$ORIGIN` to the
+    /// directory of the opened link (elf/dl-object.c, `_dl_new_object`).
     pub(super) fn that_move(&self, rootfs: &Rootfs, object: &RootPath) -> impl Iterator<Item = &'c RootPath> {
         let elf = elf_at(rootfs, object);
         let paths = elf.into_iter().flat_map(|elf| elf.runpath.iter().chain(&elf.rpath));
@@ -200,14 +200,14 @@ impl<'c> ObjectLinks<'c> {
     }
 }
 
-/// The token of the folder of an object, with or without braces.
+/// The token for an object's directory, with or without braces.
 const ORIGIN: &[u8] = b"ORIGIN";
-/// The users of one library, and the links to one, that are looked at.
+/// The maximum number of users of one library, and of links to one.
 const USERS: usize = 4;
-/// The libraries between one and those who bring it that are followed.
+/// The maximum number of libraries followed between a library and its users.
 const BETWEEN: usize = 16;
 
-/// Starts who loads the object, and loads it into that process; where it is the program, what it starts with.
+/// Starts the process that loads the object, and loads the object into it. For a program, its start already does that.
 pub(super) fn load(
     process: &mut SimulatedProcess<'_>,
     context: &ProcessContext,
@@ -241,16 +241,16 @@ pub(super) fn load(
     }
 }
 
-/// What answers to a need that was followed.
+/// The result of a dependency.
 pub(crate) enum NeededLookup {
     To(RootPath),
-    /// A library that the container runtime brings.
+    /// A library that the container runtime provides.
     Driver,
-    /// Nothing, or nothing that can be told without the program that loads the object.
+    /// Not found, or unknown without the program that loads the object.
     Unknown,
 }
 
-/// Where the loader gets to from `object`, in the process that loads it, for a name that it needs.
+/// Resolves a `DT_NEEDED` entry of `object` in the process that loads it.
 pub(crate) fn follow_needed(
     context: &ProcessContext,
     profiles: &[ConsumerProfile],
@@ -274,7 +274,7 @@ pub(crate) fn follow_needed(
         );
         let missing = loaded.unresolved.iter().find(|missing| missing.name == *name);
         match (loaded.object_for(name), missing.map(|missing| missing.outcome)) {
-            // A name can be answered and fail all the same, where the object lacks a version that is asked for.
+            // A found object can still fail, if it lacks a required version.
             (Some(found), None) => NeededLookup::To(found.real_path.clone()),
             (_, Some(RequestOutcome::ProvidedAtRuntime)) => NeededLookup::Driver,
             _ => NeededLookup::Unknown,

@@ -1,4 +1,4 @@
-//! The process that an import makes: the interpreter is started, then what packages open before, then the object.
+//! Simulates the process of an import: start the interpreter, open what packages open first, then load the object.
 
 use crate::byte_search::contains_bytes;
 use crate::knowledge::{ConsumerProfile, ImportStep, LibraryRow, PythonImport, matches_name_pattern};
@@ -12,12 +12,12 @@ use python_path::{
     is_source,
 };
 
-/// The files of one pattern that are looked at, at most.
+/// The maximum number of files per pattern.
 const FILES: usize = 64;
-/// How many packages that import one another are followed.
+/// The maximum depth of packages that import each other.
 const PACKAGES: usize = 4;
 
-/// An object that a Python of the image imports.
+/// An object that a Python in the image imports.
 pub(crate) struct ImportedObject<'e> {
     environment: &'e PythonEnvironment,
     rootfs: &'e Rootfs,
@@ -25,17 +25,18 @@ pub(crate) struct ImportedObject<'e> {
     found: FoundObject,
 }
 
-/// What became of opening the first file of some patterns.
+/// The result of opening the first file that matches some patterns.
 enum Opening {
     Opened,
     Missing,
     Refused(LoadResolution),
 }
 
-/// An import that fails: what the loader made of the object that it fails at.
+/// A failed import: the loader's result for the object that fails.
 type ImportFailure = LoadResolution;
 
-/// Who imports an object; `None` for what is no part of a package, and why for what no Python finds.
+/// Finds the Python that imports an object. `None` if the object is not part of a package; an error with the reason if
+/// no Python finds it.
 pub(crate) fn import_object<'e>(
     environment: &'e PythonEnvironment,
     rootfs: &'e Rootfs,
@@ -54,12 +55,12 @@ pub(crate) fn import_object<'e>(
 }
 
 impl ImportedObject<'_> {
-    /// The program of the interpreter, without links.
+    /// The program of the interpreter, with links resolved.
     pub fn program(&self) -> &RootPath {
         &self.interpreter.program
     }
 
-    /// Which interpreter imports it, and as what.
+    /// The interpreter that imports it, and the path entry.
     pub fn used_by(&self) -> PythonUse {
         PythonUse::Imported {
             interpreter: self.interpreter.path.clone(),
@@ -67,7 +68,7 @@ impl ImportedObject<'_> {
         }
     }
 
-    /// A file that decides on what the import comes to: it changes `sys.path`, or stands in the place of ctypes.
+    /// A file that makes the import uncertain: it changes `sys.path`, or shadows ctypes.
     pub fn doubt(&self) -> Option<String> {
         if let Some(file) = &self.interpreter.rearranges {
             return Some(format!("{file} changes sys.path"));
@@ -80,7 +81,7 @@ impl ImportedObject<'_> {
         }
     }
 
-    /// Starts the interpreter, opens what the packages of `profile` open before, and loads the object.
+    /// Starts the interpreter, opens what the packages in `profile` open first, and loads the object.
     pub fn load(
         &self,
         process: &mut SimulatedProcess<'_>,
@@ -100,13 +101,13 @@ impl ImportedObject<'_> {
             return failure;
         }
         if !is_source(&self.found.path) {
-            // An interpreter opens an extension by its path: the object itself is not searched for.
+            // An interpreter opens an extension by path, without a search.
             return process.open_now(&self.found.path, None);
         }
         if self.environment.ctypes(self.rootfs, self.interpreter) == CtypesSource::Nowhere {
             return not_importable("ctypes");
         }
-        // What is text opens by way of ctypes, which may be part of the interpreter.
+        // Source code opens libraries through ctypes, which may be built into the interpreter.
         match self.first_file(&["_ctypes.*so".to_owned()]) {
             Some(file) => process.open_now(&file, None),
             None if process.lacks_symbol(b"PyInit__ctypes") => not_importable("_ctypes"),
@@ -114,13 +115,13 @@ impl ImportedObject<'_> {
         }
     }
 
-    /// What the import runs before it comes to the object.
+    /// The modules that the import runs before the object.
     fn run(&self) -> ImportRun {
         let path = RootPath::new(&self.found.path);
         follow_import(self.environment, self.interpreter, self.rootfs, &self.found.site, &path)
     }
 
-    /// A module that the import runs before and that opens libraries, by whatever name.
+    /// A module that the import runs before the object and that opens libraries under any name.
     pub fn opening_module(&self) -> Option<RootPath> {
         self.run().opens
     }
@@ -130,9 +131,11 @@ impl ImportedObject<'_> {
         self.first_file(packages).is_some()
     }
 
-    /// The files of patterns that a program opens as the library itself, in order: below a variable of the environment,
-    /// the first of several that is set, below the toolkit of a library, the first of several that is found, or below the
-    /// folders of packages.
+    /// The files that match the patterns a program opens as the library, in order. A pattern is relative to one of:
+    ///
+    /// - `$A|B/`: the first environment variable that is set
+    /// - `@A|B/`: the toolkit of the first library that is found
+    /// - otherwise: the package directories
     pub fn opened_files(
         &self,
         patterns: &[String],
@@ -160,7 +163,7 @@ impl ImportedObject<'_> {
         files.map(ByteString::from).collect()
     }
 
-    /// The version of a distribution on the path; a final `*` in its name stands for any rest.
+    /// The version of a distribution on the path; a trailing `*` in the name matches any rest.
     fn version(&self, name: &str) -> Option<&str> {
         let is_it = |known: &str| matches_name_pattern(known.as_bytes(), name);
         self.environment.version(self.interpreter, is_it)
@@ -207,7 +210,7 @@ impl ImportedObject<'_> {
         match self.open_first(process, patterns) {
             Opening::Refused(_) if step.else_libraries => self.open_all_libraries(process, python)?,
             Opening::Refused(failure) => return Err(failure),
-            // What is not there at all is not what the profile was made for.
+            // If the file does not exist, the profile does not apply to this package.
             Opening::Opened | Opening::Missing => return Ok(()),
         }
         match self.open_first(process, patterns) {
@@ -229,7 +232,7 @@ impl ImportedObject<'_> {
         }
     }
 
-    /// Opens the libraries; one that cannot be had ends the import.
+    /// Opens all libraries; a required one that is missing ends the import.
     fn open_all_libraries(
         &self,
         process: &mut SimulatedProcess<'_>,
@@ -245,12 +248,12 @@ impl ImportedObject<'_> {
         Ok(())
     }
 
-    /// Opens the first file of the patterns in the first folder of `sys.path` that has one.
+    /// Opens the first file that matches the patterns, in the first `sys.path` directory that has one.
     fn open_first(&self, process: &mut SimulatedProcess<'_>, patterns: &[String]) -> Opening {
         let Some(file) = self.first_file(patterns) else {
             return Opening::Missing;
         };
-        // dlopen of what fails leaves nothing mapped (elf/dl-open.c, `_dl_open`).
+        // A failed dlopen leaves nothing mapped (elf/dl-open.c, `_dl_open`).
         let before = process.clone();
         let resolution = process.open_now(&file, None);
         if resolution.loads() {
@@ -268,10 +271,10 @@ impl ImportedObject<'_> {
         })
     }
 
-    /// The files of a pattern below a folder that this Python can load, by name.
+    /// The files that match a pattern below a directory and that this Python can load, by name.
     fn files(&self, folder: &RootPath, pattern: &str) -> Vec<Vec<u8>> {
         let mut absolute = Vec::new();
-        // A folder may be called as it likes: what would be a wildcard in its name is none.
+        // A directory name may contain wildcards; escape them.
         for byte in folder.absolute() {
             if b"*?[\\".contains(&byte) {
                 absolute.push(b'\\');
@@ -286,7 +289,7 @@ impl ImportedObject<'_> {
     }
 }
 
-/// The folder of the toolkit that a library is of: it lies in `lib` or `lib64` below it, or below its `targets/TRIPLE`
+/// The directory of a library's toolkit. The library is in `lib` or `lib64` below it, or below its `targets/TRIPLE`
 /// (cuda.pathfinder, `_derive_ctk_root_linux`).
 fn toolkit_of(library: &RootPath) -> Option<RootPath> {
     let folder = library.parent();
@@ -296,12 +299,12 @@ fn toolkit_of(library: &RootPath) -> Option<RootPath> {
     is_library.then(|| if is_target { above.parent().parent() } else { above })
 }
 
-/// The failure of an import for want of a module.
+/// A failed import because of a missing module.
 fn not_importable(module: &str) -> ImportFailure {
     failed_import(module, format!("No module named '{module}'"))
 }
 
-/// The failure of an import for want of a library in every folder of `sys.path`.
+/// A failed import because no `sys.path` directory has a library.
 fn not_in_path(library: &str) -> ImportFailure {
     let name = library.rsplit('/').next().unwrap_or(library);
     failed_import(name, format!("{name}.so: not found in the folders of sys.path"))

@@ -1,5 +1,5 @@
-//! Python processes of consumers: `import` is the process that an import makes, `source_text` the names that a module gives
-//! to ctypes.
+//! Python processes of consumers: `import` simulates the process of an import, and `source_text` finds the names that a
+//! module passes to ctypes.
 
 mod import;
 mod source_text;

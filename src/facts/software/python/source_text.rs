@@ -1,27 +1,27 @@
-//! What the text of a Python module says of a library: the names that it gives to ctypes.
+//! Finds the names that a Python module passes to ctypes, by reading its source.
 //!
-//! Names and calls are told from comments and texts; what they come to is not: a name that stands in a call which the
-//! import runs is opened as it stands, and of any other that stands in quotes only a run could tell what is made of it.
+//! The reader separates code from comments and strings but does not evaluate it. A name in a call that the import runs
+//! is opened as written. For any other string, the opened name cannot be determined statically.
 
 use crate::knowledge::LibraryProfile;
 use image_linkage::elf::ByteString;
 use python_path::{OPENERS, SourceString, SourceWords, read_words};
 
-/// The names that are taken of one module.
+/// The maximum number of names per module.
 const NAMES: usize = 16;
-/// The texts of one module that are looked at.
+/// The maximum number of strings to read per module.
 const LOOKED_AT: usize = 64;
 
 /// The names that a module opens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SourceText {
-    /// Those that stand in a call which the import runs, in order.
+    /// Names in calls that the import runs, in order.
     pub exact: Vec<ByteString>,
-    /// Texts in quotes of which it may make a name, or that may be opened later.
+    /// Strings that may become part of a name or be opened later.
     pub hints: Vec<ByteString>,
 }
 
-/// Reads a module; a text without any call that opens a library says nothing.
+/// Reads a module; without a call that opens libraries the result is empty.
 pub(crate) fn read_source(source: &[u8], library: &LibraryProfile) -> SourceText {
     let text = String::from_utf8_lossy(source);
     let mut found = SourceText::default();
@@ -35,12 +35,12 @@ pub(crate) fn read_source(source: &[u8], library: &LibraryProfile) -> SourceText
     }
     let stem = library.file_stem();
     let mut asked = Vec::new();
-    // A text that is a statement of its own is documentation.
+    // A string that is a statement of its own is documentation.
     let all = words.strings.iter();
     let named = all.filter(|string| string.text.contains(stem) && !string.is_statement);
     let named = named.take(LOOKED_AT);
     for string in named.filter(|string| !is_of_other_system(&text, &words, string)) {
-        // A message has words; what has none is a name or a part of one.
+        // Messages contain spaces; a string without any is a name or a part of one.
         let name = string.text;
         if name.contains(char::is_whitespace) || found.exact.len() + found.hints.len() >= NAMES {
             continue;
@@ -68,21 +68,21 @@ pub(crate) fn read_source(source: &[u8], library: &LibraryProfile) -> SourceText
     found
 }
 
-/// The names of openers in one module that are followed, its own among them.
+/// The maximum number of aliases for openers in one module, including the original names.
 const RENAMED: usize = 16;
-/// The words by which a line begins that runs what stands in it whenever it is reached.
+/// The first words of statements whose body always runs.
 const PASSED: [&str; 3] = ["try:", "finally:", "with "];
-/// What makes a part of a line run at another time, or not at all.
+/// Parts of a line that make it conditional or deferred.
 const CONDITIONS: [&str; 5] = [" if ", " and ", " or ", "lambda", " for "];
-/// The words by which a line begins whose rest may not run.
+/// The first words of statements whose body may not run.
 const HEADS: [&str; 10] = [
     "if ", "elif ", "else", "for ", "while ", "def ", "class ", "async ", "match ", "except",
 ];
-/// How a module asks for its system, and the names of those that are not Linux.
+/// The expressions for the operating system, and the values for systems other than Linux.
 const ASKS: [&str; 3] = ["sys.platform", "os.name", "platform.system()"];
 const OTHER_SYSTEMS: [&str; 6] = ["win32", "cygwin", "darwin", "Windows", "\"nt\"", "'nt'"];
 
-/// Whether the call that a name stands in opens what is mapped already alone (dlopen(3), `RTLD_NOLOAD`, which is 4).
+/// Whether the call with this name only opens an already mapped object (dlopen(3), `RTLD_NOLOAD`, which is 4).
 fn asks_alone(words: &SourceWords<'_>, string: &SourceString<'_>) -> bool {
     let line = words.line(&words.code, string.line);
     let mode = line
@@ -92,8 +92,8 @@ fn asks_alone(words: &SourceWords<'_>, string: &SourceString<'_>) -> bool {
     mode.contains("RTLD_NOLOAD") || mode.split('|').any(|bit| bit.trim() == "4")
 }
 
-/// Whether a statement runs when its module is imported, for sure; what catches a failure, where that may be one of
-/// another name of the library.
+/// Whether a statement certainly runs when its module is imported. An `except` body counts if the library may have been
+/// opened under another name before.
 fn runs_on_import(words: &SourceWords<'_>, number: usize, opens_before: bool) -> bool {
     let own = words.line(&words.code, number).trim_start();
     let is_conditional =
@@ -105,7 +105,7 @@ fn runs_on_import(words: &SourceWords<'_>, number: usize, opens_before: bool) ->
     !is_conditional && words.heads(number).all(runs)
 }
 
-/// What opens a library in a module, with the names that the module gives to it.
+/// The functions that open libraries, including aliases that the module defines.
 fn openers_of(code: &str) -> Vec<String> {
     let mut openers: Vec<String> = OPENERS.iter().map(|opener| (*opener).to_owned()).collect();
     let is_opener = |name: &str| OPENERS.iter().any(|opener| opener.trim_end_matches('(') == name.trim());
@@ -124,13 +124,13 @@ fn openers_of(code: &str) -> Vec<String> {
     openers
 }
 
-/// Whether a text ends with the begin of a call, and not with that of a longer name.
+/// Whether the text ends with the start of this call, rather than of a longer name.
 fn ends_with_call(before: &str, opener: &str) -> bool {
     let rest = before.strip_suffix(opener);
     rest.is_some_and(|rest| !rest.ends_with(|sign: char| sign == '_' || sign.is_alphanumeric()))
 }
 
-/// Whether a loop over texts tries each of them: `for name in ("libcupti.so",): try: CDLL(name)`.
+/// Whether a loop over strings tries each one: `for name in ("libcupti.so",): try: CDLL(name)`.
 fn is_tried_in_turn(words: &SourceWords<'_>, string: &SourceString<'_>, openers: &[String]) -> bool {
     let head = words.line(&words.code, string.line);
     let parts = head
@@ -151,7 +151,7 @@ fn is_tried_in_turn(words: &SourceWords<'_>, string: &SourceString<'_>, openers:
         let line = words.line(&words.code, number).trim_start();
         PASSED.iter().any(|head| line.starts_with(head))
     };
-    // Only what catches the failure of one name comes to the next.
+    // The loop only continues with the next name if it catches the failure.
     let tries = |number: &usize| {
         let mut heads = words.heads(*number).take_while(|head| *head > string.line).peekable();
         heads.peek().is_some() && heads.all(is_passed)
@@ -164,7 +164,7 @@ fn is_tried_in_turn(words: &SourceWords<'_>, string: &SourceString<'_>, openers:
     call.is_some_and(is_below) && words.heads(string.line).all(is_passed)
 }
 
-/// Whether a statement is for another system than Linux alone.
+/// Whether a statement is only for systems other than Linux.
 fn is_of_other_system(text: &str, words: &SourceWords<'_>, string: &SourceString<'_>) -> bool {
     let mut lines = std::iter::once(string.line).chain(words.heads(string.line));
     lines.any(|number| {

@@ -1,4 +1,5 @@
-//! Where Pythons look that no Debian has; `tests/real_parts/real_pythons.rs` asks the real one about the others.
+//! Tests for search paths that Debian's Python does not have. `tests/real_parts/real_pythons.rs` compares the others
+//! with a real Python.
 
 use testkit::elf::Elf;
 use testkit::layer::Layer;
@@ -8,7 +9,7 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::{FileCredentials, Rootfs, merge_layers};
 use python_path::{PythonEnvironment, PythonSettings, PythonUse, SettingSources, is_interpreter_name};
 
-/// `CPython`'s own names no folder but `site-packages`.
+/// CPython's own site.py only has `site-packages`.
 const PLAIN: &str = "sitepackages.append(path)";
 
 fn rootfs(layer: &Layer) -> Rootfs {
@@ -21,12 +22,12 @@ fn python(layer: Layer, path: &str) -> Layer {
     layer.executable(path, Elf::executable().build())
 }
 
-/// Who imports an object: the interpreter and the site, or why nobody does.
+/// Checks which interpreter and site import an object, or why none does.
 fn check(layer: Layer, env: &[(&str, &'static str)], object: &str, expected: Result<(&str, &str), &str>) {
     check_started(layer, &[], env, object, expected);
 }
 
-/// The same where the image starts a command.
+/// Same, with the command of the image.
 fn check_started(
     layer: Layer,
     command: &[&str],
@@ -156,7 +157,7 @@ fn a_virtual_environment_without_its_python_imports_nothing() {
     let why = "/opt/venv/bin/python is a link that leads to no Python";
     let gone = venv("/usr/local/bin/python3.11");
     check(gone.clone(), &[], object, Err(why));
-    // Another Python is not the one of that environment.
+    // A different Python does not replace the one of this environment.
     let debian = |layer: Layer| python(layer, "usr/bin/python3.11").file("usr/lib/python3.11/os.py", "");
     check(debian(gone), &[], object, Err(why));
     check(
@@ -165,7 +166,7 @@ fn a_virtual_environment_without_its_python_imports_nothing() {
         object,
         Ok(("/opt/venv/bin/python", "/opt/venv/lib/python3.11/site-packages")),
     );
-    // One that was copied looks for its library where it was made.
+    // A copied interpreter looks for its library in the original location.
     let copied = python(Layer::new(), "opt/venv/bin/python3.11").file("opt/venv/pyvenv.cfg", "home = /nope/bin\n");
     let why = "/opt/venv/bin/python3.11 was made with the Python of /nope/bin, which is not in the image";
     check(copied.clone(), &[], object, Err(why));

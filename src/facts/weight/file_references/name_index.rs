@@ -1,4 +1,4 @@
-//! The files that may be dead weight by the names and folders under which they can be asked for, links included.
+//! An index of the files that may be dead weight, by name and directory, including links.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +10,18 @@ use image_linkage::loader::ProcessSetup;
 use image_linkage::path::RootPath;
 use image_linkage::rootfs::Rootfs;
 
-/// The files of dead weight by the names under which they may be asked for.
+/// The files of dead weight, by the names under which they may be requested.
 pub(super) struct NameIndex<'f> {
     pub files: &'f [DeadWeightFile],
     pub by_name: BTreeMap<ByteString, BTreeSet<usize>>,
-    /// The folders in which each of them, or a link to it, lies.
+    /// The directories that contain each file, or a link to it.
     folders: BTreeMap<RootPath, BTreeSet<usize>>,
-    /// The names that a file for processors of one level has.
+    /// The names of files for a specific processor level.
     levels: BTreeSet<ByteString>,
 }
 
 impl<'f> NameIndex<'f> {
-    /// Takes in `files` by their folders, the objects among them by name, and the `links` that lead to each.
+    /// Indexes `files` by directory, and ELF objects also by name, including the `links` to each.
     pub(super) fn new(rootfs: &Rootfs, files: &'f [DeadWeightFile], links: &BTreeMap<RootPath, Vec<RootPath>>) -> Self {
         let mut by_name: BTreeMap<ByteString, BTreeSet<usize>> = BTreeMap::new();
         let mut folders: BTreeMap<RootPath, BTreeSet<usize>> = BTreeMap::new();
@@ -30,7 +30,7 @@ impl<'f> NameIndex<'f> {
             for path in links.iter().chain([&file.path]) {
                 folders.entry(path.parent()).or_default().insert(number);
             }
-            // Headers and archives are never asked for by name at run time.
+            // Headers and archives are never opened by name at run time.
             let Some(elf) = elf_at(rootfs, &file.path) else {
                 continue;
             };
@@ -38,7 +38,7 @@ impl<'f> NameIndex<'f> {
                 by_name.entry(name.into()).or_default().insert(number);
             };
             elf.soname.iter().for_each(|soname| add(soname));
-            // What is built with `-lcupti` asks for the soname, a dlopen for any name that leads to the file.
+            // An object built with `-lcupti` requests the soname; dlopen may use any name that leads to the file.
             for path in links.iter().chain([&file.path]) {
                 add(path.name());
             }
@@ -54,16 +54,16 @@ impl<'f> NameIndex<'f> {
         }
     }
 
-    /// The numbers of the files that are asked for by this name, a path or the last part of one.
+    /// The indices of the files with this name, which may be a path.
     pub(super) fn numbers(&self, name: &[u8]) -> impl Iterator<Item = usize> + Clone + use<'_, 'f> {
-        // A name with a slash is opened as a path, and what it leads to still has this last part.
+        // A name with a slash is opened as a path, whose last component is still the file's name.
         let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         self.by_name.get(last).into_iter().flatten().copied()
     }
 
-    /// The files that a search in this directory can come to.
+    /// The files that a search in this directory may find.
     pub(super) fn numbers_in(&self, rootfs: &Rootfs, setup: &ProcessSetup<'_>, folder: &[u8]) -> Vec<usize> {
-        // ld.so looks below each directory for glibc-hwcaps and the older folders of processors too.
+        // ld.so also searches each directory's glibc-hwcaps and legacy processor subdirectories.
         let below = setup.linker.subdirectories.iter().map(|below| [folder, below].concat());
         let folders = below.chain([folder.to_vec()]);
         let found = folders.filter_map(|folder| rootfs.lookup(&folder).ok());
@@ -71,34 +71,34 @@ impl<'f> NameIndex<'f> {
         numbers.copied().collect()
     }
 
-    /// The folders in which the files or links to them lie.
+    /// The directories that contain the files or links to them.
     pub(super) fn folders(&self) -> impl Iterator<Item = &RootPath> {
         self.folders.keys()
     }
 
-    /// The files that lie in a folder, which has no links in its path, or to which a link in it leads.
+    /// The files in a directory, or with a link in it. The path must have no links.
     pub(super) fn in_folder(&self, folder: &RootPath) -> impl Iterator<Item = &'f DeadWeightFile> {
         let numbers = self.folders.get(folder).into_iter().flatten();
         numbers.filter_map(|&number| self.files.get(number))
     }
 
-    /// The files that are asked for by this name.
+    /// The files with this name.
     pub(super) fn of(&self, name: &[u8]) -> impl Iterator<Item = &'f DeadWeightFile> + Clone + use<'_, 'f> {
         self.numbers(name).filter_map(|number| self.files.get(number))
     }
 
-    /// Whether of the files of a bare name one is for processors of one level.
+    /// Whether one of the files with this name is for a specific processor level.
     pub(super) fn has_levels(&self, name: &ByteString) -> bool {
         self.levels.contains(name)
     }
 
-    /// The files that are asked for by a name that begins so.
+    /// The files whose name starts like this.
     pub(super) fn beginning_with(&self, begin: Vec<u8>) -> impl Iterator<Item = &'f DeadWeightFile> {
         let numbers = self.names_beginning_with(begin).flat_map(|(_, numbers)| numbers);
         numbers.filter_map(|&number| self.files.get(number))
     }
 
-    /// The names that begin so, with the numbers of their files.
+    /// The names that start like this, with the indices of their files.
     pub(super) fn names_beginning_with(
         &self,
         begin: impl AsRef<[u8]> + Clone,
@@ -107,24 +107,24 @@ impl<'f> NameIndex<'f> {
         known.take_while(move |(name, _)| name.starts_with(begin.as_ref()))
     }
 
-    /// The file at this path, which has no links in it.
+    /// The file at this path, which must have no links.
     pub(super) fn at(&self, path: &RootPath) -> Option<&'f DeadWeightFile> {
         self.files.get(self.number_at(path)?)
     }
 
-    /// The number of the file at this path, which has no links in it.
+    /// The index of the file at this path, which must have no links.
     pub(super) fn number_at(&self, path: &RootPath) -> Option<usize> {
         // The files are sorted by path.
         self.files.binary_search_by(|file| file.path.cmp(path)).ok()
     }
 }
 
-/// Whether a file is for processors of one level (ld.so(8), "Hardware capabilities").
+/// Whether a file is for a specific processor level (ld.so(8), "Hardware capabilities").
 pub fn is_for_processor(path: &RootPath) -> bool {
     path.split_components().any(|part| part == b"glibc-hwcaps")
 }
 
-/// The links that lead to each file of dead weight.
+/// The links to each file of dead weight.
 pub(super) fn links_to(
     rootfs: &Rootfs,
     files: &[DeadWeightFile],
@@ -134,9 +134,9 @@ pub(super) fn links_to(
     let mut names: BTreeSet<&[u8]> = files.iter().map(|file| file.path.name()).collect();
     let mut links: BTreeMap<RootPath, Vec<RootPath>> = BTreeMap::new();
     let mut pending: Vec<&(RootPath, ByteString)> = inventory.links.iter().collect();
-    // A link may lead to another one: each round goes one link further.
+    // A link may lead to another one; each round follows one more.
     loop {
-        // Walking every link of a large image is dear: a link is followed only where its target ends in a known name.
+        // Resolving every link in a large image is slow. Resolve a link only if its target ends in a known name.
         let is_near = |target: &[u8]| {
             let mut parts = target.rsplit(|&byte| byte == b'/');
             parts.next().is_some_and(|name| names.contains(name))
@@ -153,7 +153,7 @@ pub(super) fn links_to(
                 links.entry(found.path).or_default().push(link.clone());
             }
         }
-        // Each link is followed once, so that a circle of links ends as well.
+        // Each link is resolved once, so a cycle of links ends as well.
         pending = far;
     }
 }

@@ -1,5 +1,6 @@
-//! The files that a text names: a setting, a script, a module. One rule serves all: who says the name, the path or the
-//! own folder of a file may open it. Frameworks alone name what they do without; what they open is in their profiles.
+//! Finds the files that a text names: a setting, a script, a module. One rule applies to all: a text with the name, the
+//! path or the private directory of a file may lead to its use. Frameworks are excluded, because they also name
+//! optional files; their profiles contain what they open.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,44 +16,44 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, ResolvedPath, Rootfs};
 use python_path::is_source;
 
-/// What is read of a word on each side of a needle: paths in settings are shorter.
+/// The maximum number of bytes of a word to read on each side of a needle; paths in settings are shorter.
 const AROUND: usize = 1024;
 
-/// The letters of a library's name that are looked for: `lib` and the first two of its own. A pattern or a program may
-/// add the rest.
+/// The number of bytes in a needle for a library: `lib` and the first two of its own letters. A pattern or program may
+/// supply the rest.
 const BEGINNING: usize = 5;
 
-/// What is looked for in texts, and the files that it stands for.
+/// The search for texts that name files.
 pub(super) struct NamedFiles<'a> {
     rootfs: &'a Rootfs,
     names: &'a NameIndex<'a>,
     knowledge: &'a Knowledge,
     headers: BTreeMap<&'a [u8], Vec<&'a DeadWeightFile>>,
-    /// All needles at once, each with its meaning at the same number in `meanings`.
+    /// The automaton for all needles; `meanings` has the meaning of each at the same index.
     needles: Option<AhoCorasick>,
     meanings: Vec<Needle>,
 }
 
-/// What a needle is a part of.
+/// The kind of a needle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Needle {
-    /// The beginning of a library's name, or a header's whole name.
+    /// The start of a library's name, or a header's full name.
     Name,
-    /// A library's name without `lib` and its ending, as `find_library` takes it.
+    /// A library's name without `lib` and suffix, as in `find_library`.
     Stem,
-    /// The same behind `-l`.
+    /// The same after `-l`.
     Link,
-    /// A slash and the last part of a path: a folder that is not everybody's, or a program, archive or script in one that is.
+    /// A slash and the last component of a path: a private directory, or a program, archive or script in a shared one.
     Path,
 }
 
-/// A place in a text where a needle stands, with as much around it as decides.
+/// An occurrence of a needle in a text, with the context that decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Mention<'t> {
     needle: Needle,
     /// From the needle to the end of the word.
     rest: &'t [u8],
-    /// The absolute path that the word is, or holds behind an option.
+    /// The absolute path that the word is, or contains after an option.
     path: Option<&'t [u8]>,
 }
 
@@ -101,7 +102,8 @@ impl<'a> NamedFiles<'a> {
         &self.knowledge.tables.shared_folders
     }
 
-    /// Adds the references of a text, each mention once, and of `left` of them at most, which are counted down.
+    /// Adds the references in a text, without duplicates. Examines at most `left` occurrences, and subtracts them from
+    /// `left`.
     pub(super) fn add_text(
         &self,
         text: &[u8],
@@ -113,7 +115,7 @@ impl<'a> NamedFiles<'a> {
             return;
         }
         let Some(needles) = &self.needles else {
-            // There are more names than it can hold: every file is then taken to be named.
+            // The automaton cannot hold this many names, so treat every file as named.
             return references.cut();
         };
         let plain = plain_text(text);
@@ -137,7 +139,7 @@ impl<'a> NamedFiles<'a> {
 
     fn mentions<'t>(&self, needles: &AhoCorasick, text: &'t [u8], left: &mut usize) -> BTreeSet<Mention<'t>> {
         let mut mentions = BTreeSet::new();
-        // Whether names are put together is asked once, and only where one could be.
+        // Computed on demand and only once: whether the text builds names from parts.
         let mut computes = None;
         for hit in needles.find_overlapping_iter(text).take(*left) {
             *left -= 1;
@@ -190,7 +192,7 @@ impl<'a> NamedFiles<'a> {
                 named(file.into_iter().flat_map(|file| self.with_others(file)).collect())
             }
             (found, Some(path)) if mention.needle == Needle::Path => {
-                // Of `/opt/c/*.so` and `/opt/c/lib$NAME.so`, which lead nowhere, the folder is meant.
+                // `/opt/c/*.so` and `/opt/c/lib$NAME.so` do not exist, so they mean the directory.
                 let folder = found.or_else(|| self.rootfs.lookup(&path.parent().absolute()).ok());
                 let folder = folder.filter(|folder| is_folder(folder) && !self.shared().is_shared(&folder.path));
                 let files = folder.iter().flat_map(|folder| self.names.in_folder(&folder.path));
@@ -201,12 +203,12 @@ impl<'a> NamedFiles<'a> {
         }
     }
 
-    /// The files of a name, or of one that begins so, whatever folder it lies in.
+    /// The files with a name, or with names that start like it, in any directory.
     fn called(&self, rest: &[u8], by: &FileReferrer) -> Vec<&'a DeadWeightFile> {
         if let Some(headers) = self.headers.get(rest) {
             return headers.iter().flat_map(|header| self.with_others(header)).collect();
         }
-        // What a module of Python gets by the library's own name is followed as its request (`source_openers`).
+        // A Python module's request for the library by its name is simulated elsewhere (`source_openers`).
         let is_followed = match by {
             FileReferrer::Object(path) => is_source(path.name()) && self.knowledge.library.is_request(rest),
             FileReferrer::Setting(_) => false,
@@ -214,7 +216,7 @@ impl<'a> NamedFiles<'a> {
         if is_followed {
             return Vec::new();
         }
-        // In a compiled module the name is followed by the next word.
+        // In a compiled module the next word follows the name without a separator.
         let longest = (0..rest.len()).rev().map(|end| rest.get(..=end).unwrap_or_default());
         let mut whole = longest.filter(|begin| self.names.by_name.contains_key(*begin));
         match whole.next() {
@@ -223,7 +225,7 @@ impl<'a> NamedFiles<'a> {
         }
     }
 
-    /// A file, with the headers beside it where it is one: they include each other.
+    /// A file, and for a header also those beside it, because headers include each other.
     fn with_others(&self, file: &'a DeadWeightFile) -> impl Iterator<Item = &'a DeadWeightFile> + use<'a> {
         let folder = is_header(&file.path).then(|| file.path.parent());
         let beside = folder.map(|folder| self.names.in_folder(&folder).collect::<Vec<_>>());
@@ -232,10 +234,10 @@ impl<'a> NamedFiles<'a> {
     }
 }
 
-/// A text without what JSON and UTF-16 put between the letters of a path.
+/// The text without the bytes that JSON and UTF-16 insert between the characters of a path.
 fn plain_text(text: &[u8]) -> Cow<'_, [u8]> {
     let is_filler = |at: usize| match text.get(at) {
-        // RFC 8259, section 7: a slash may be written as `\/`.
+        // RFC 8259, section 7: a slash may be escaped as `\/`.
         Some(b'\\') => text.get(at + 1) == Some(&b'/'),
         Some(0) => true,
         _ => false,
@@ -247,13 +249,13 @@ fn plain_text(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(left.map(|(_, &byte)| byte).collect())
 }
 
-/// The name of a library without `lib` and what follows `.so`.
+/// The name of a library without `lib` and the part from `.so` on.
 fn stem(name: &[u8]) -> Option<&[u8]> {
     let end = memchr::memmem::find(name, b".so")?;
     name.get(..end)?.strip_prefix(b"lib").filter(|stem| !stem.is_empty())
 }
 
-/// The path that a word is, or has behind an option's letter: `-I/opt/include` and `-L/opt/lib` are words, too.
+/// The path that a word is, or contains after an option, as in `-I/opt/include` and `-L/opt/lib`.
 fn absolute_path(word: &[u8]) -> Option<&[u8]> {
     match word.first()? {
         b'/' => Some(word),
@@ -262,7 +264,7 @@ fn absolute_path(word: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// What stands before a word, back to the last space or separator of a shell.
+/// The text before a word, back to the last space or shell separator.
 fn token_before(text: &[u8], word: usize) -> &[u8] {
     let before = text.get(..word).unwrap_or_default();
     let is_end = |byte: &u8| byte.is_ascii_whitespace() || b";|&".contains(byte);
@@ -278,7 +280,7 @@ fn is_letter(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
 }
 
-/// Whether a byte is a part of a path as settings write it. What stands for a variable or a pattern ends it.
+/// Whether a byte is part of a path in a setting. A variable or pattern ends the path.
 fn is_path_byte(byte: u8) -> bool {
     is_letter(byte) || b"/.+-@~%".contains(&byte)
 }

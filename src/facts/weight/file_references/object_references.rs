@@ -1,4 +1,4 @@
-//! What the objects of an image lead to: by `DT_NEEDED`, as a filter, or by a name that they hold.
+//! Finds the references of an image's objects: `DT_NEEDED` entries, filters, and names in strings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use image_linkage::elf::{ByteString, ElfFacts};
 use image_linkage::loader::{ProcessSetup, RequestOutcome, SimulatedProcess};
 use image_linkage::path::RootPath;
 
-/// Adds the references of what the objects need, are filters for, and hold as strings.
+/// Adds the references through the objects' dependencies, filters and strings.
 pub(super) fn add_objects(
     contexts: &ByWorld<ProcessContext>,
     library: &LibraryProfile,
@@ -47,12 +47,12 @@ pub(super) fn add_objects(
         if references.is_cut() {
             return;
         }
-        // What an object is a filter for is loaded with it, as what it needs is (glibc elf/dl-deps.c).
+        // The loader loads the target of a filter like a dependency (glibc elf/dl-deps.c).
         let filtered = elf.filters.iter().map(|(name, _)| name);
         for name in elf.needed.iter().chain(filtered) {
             search.add_needed(path, name, &mut plain, references);
         }
-        // A name such as libcuda.so is that of many files, a stub among them: it leads no program to one.
+        // Many files, including a stub, share a name such as libcuda.so, so it does not identify one.
         let mentions = elf.mentions.iter().chain(&elf.fragments);
         let mentions = mentions.filter(|text| library.names_family(text));
         for name in mentions.chain(&elf.dlopen_notes).flat_map(|text| names_in(text)) {
@@ -61,8 +61,8 @@ pub(super) fn add_objects(
     }
 }
 
-/// The files of dead weight on the search path of an object that is opened by a link to it: ld.so takes `$ORIGIN` from the path
-/// by which an object was opened, not from where the link leads (glibc elf/dl-object.c, `_dl_new_object`).
+/// The files of dead weight on the search path of an object that is opened through a link. ld.so derives `$ORIGIN` from
+/// the opened path, not from the link's target (glibc elf/dl-object.c, `_dl_new_object`).
 fn reached_by_link(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
     let has_origin = |path: &RootPath| {
         let elf = elf_at(&context.rootfs, path);
@@ -74,7 +74,7 @@ fn reached_by_link(context: &ProcessContext, names: &NameIndex<'_>, inventory: &
         let (mut known, mut reached) = (BTreeSet::new(), BTreeSet::new());
         for (link, _) in &inventory.links {
             let found = context.rootfs.lookup(&link.absolute());
-            // A link beside its file, as every soname is, gives the same folder.
+            // A link beside its target, like most soname links, has the same directory.
             let is_elsewhere = |path: &RootPath| path.parent() != link.parent() && has_origin(path);
             if !found.is_ok_and(|found| is_elsewhere(&found.path)) {
                 continue;
@@ -93,8 +93,8 @@ fn reached_by_link(context: &ProcessContext, names: &NameIndex<'_>, inventory: &
     context.with_setup(search).unwrap_or_default()
 }
 
-/// Whether a search path has `$PLATFORM` in it: `haswell` on some machines and `x86_64` on others (glibc
-/// sysdeps/x86/dl-platform.c), so that what is followed here is not what another machine does.
+/// Whether a search path contains `$PLATFORM`. It expands to `haswell` on some machines and to `x86_64` on others
+/// (glibc sysdeps/x86/dl-platform.c), so the simulation is not valid for all machines.
 fn names_platform(context: &ProcessContext, inventory: &ObjectInventory) -> bool {
     let in_elf = |elf: &ElfFacts| {
         let mut paths = [&elf.rpath, &elf.runpath].into_iter().flatten();
@@ -105,11 +105,11 @@ fn names_platform(context: &ProcessContext, inventory: &ObjectInventory) -> bool
     of_environment.is_some_and(|value| value.contains("PLATFORM")) || objects.any(|elf| in_elf(elf))
 }
 
-/// The files of dead weight that an object outside of their kind has on its search path, and that not every process has.
+/// The files of dead weight that are on the search path of an object outside of their kind, but not on the default one.
 fn reached(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectInventory) -> BTreeSet<usize> {
     let search = |setup: &ProcessSetup<'_>| {
         let everywhere: BTreeSet<_> = SimulatedProcess::plain_search_path(setup).into_iter().collect();
-        // Thousands of objects share a few directories: each is looked through once for each kind of asker.
+        // Thousands of objects share a few directories, so search each only once per kind of requester.
         let mut known = BTreeSet::new();
         let mut reached = BTreeSet::new();
         for (path, _) in &inventory.objects {
@@ -118,7 +118,7 @@ fn reached(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectIn
                 if !context.budget.spend(2) {
                     return reached;
                 }
-                // Where a process without search paths looks, `plain` looks too, in the same place of the order.
+                // `plain` already covers the default directories, in the same order.
                 if everywhere.contains(&searched) {
                     continue;
                 }
@@ -126,7 +126,7 @@ fn reached(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectIn
                 let numbers = known
                     .insert((folder.clone(), own))
                     .then(|| names.numbers_in(&context.rootfs, setup, &folder));
-                // A kind stays or goes as a whole, so that only who is outside of it counts.
+                // A kind is removed or kept as a whole, so only requesters outside of it count.
                 let is_other = |&number: &usize| names.files.get(number).is_some_and(|file| own != Some(file.kind));
                 reached.extend(numbers.into_iter().flatten().filter(is_other));
             }
@@ -136,14 +136,14 @@ fn reached(context: &ProcessContext, names: &NameIndex<'_>, inventory: &ObjectIn
     context.with_setup(search).unwrap_or_default()
 }
 
-/// What the search for a name has to work with.
+/// The inputs of the search for references.
 struct ReferenceSearch<'a> {
     library: &'a LibraryProfile,
     contexts: &'a ByWorld<ProcessContext>,
     names: &'a NameIndex<'a>,
     reached: &'a BTreeSet<usize>,
     by_link: &'a BTreeSet<usize>,
-    /// Whether a search path names the processor, so that another one leads elsewhere.
+    /// Whether a search path contains the processor, so that it differs between machines.
     has_platform: bool,
     consumers: &'a BTreeMap<&'a RootPath, Vec<&'a CuptiConsumer>>,
     profiles: &'a [ConsumerProfile],
@@ -172,12 +172,13 @@ impl ReferenceSearch<'_> {
         let of_each = files.clone().map(|file| reference(&file.path, ReferenceKind::MayNeed));
         let own = self.names.at(path).map(|own| own.kind);
         if own.is_some() && files.clone().all(|file| Some(file.kind) == own) {
-            // They stay or go together, so that it need not be known which is meant.
+            // All are of one kind and are kept or removed together, so the exact file does not matter.
             return references.extend(of_each);
         }
         let unforeseen = self.unforeseen(name);
         references.extend(unforeseen.map(|file| reference(&file.path, ReferenceKind::MayNeed)));
-        // Only what lies on somebody's own search path needs the asker's process; else one answer serves each name.
+        // Files on an object's own search path need a simulation per object. For the others, one result per name is
+        // enough.
         let by_path = self.names.numbers(name).any(|number| self.reached.contains(&number));
         let found = if self.has_platform
             || self.contexts.as_is.linker.is_none()
@@ -192,7 +193,7 @@ impl ReferenceSearch<'_> {
         };
         match found {
             Some(found) => {
-                // Where the loader gets elsewhere, nothing of the dead weight is needed for this name.
+                // If the loader finds another file, this name needs no dead weight.
                 let of_dead_weight = found.iter().filter(|found| self.names.at(found).is_some());
                 references.extend(of_dead_weight.map(|found| reference(found, ReferenceKind::Needs)));
             }
@@ -200,8 +201,8 @@ impl ReferenceSearch<'_> {
         }
     }
 
-    /// The files of a name that a process may get, and the one that is followed here does not: those that are led to from a
-    /// link to the asker, and those for a better processor than the one that is asked about.
+    /// The files with a name that the simulation does not find but another process may get: those that a link to the
+    /// object leads to, and those for a higher processor level.
     fn unforeseen(&self, name: &[u8]) -> impl Iterator<Item = &DeadWeightFile> {
         let numbers = self.names.numbers(name);
         let files = numbers.filter_map(|number| Some((number, self.names.files.get(number)?)));
@@ -210,7 +211,7 @@ impl ReferenceSearch<'_> {
         files.filter(may_be).map(|(_, file)| file)
     }
 
-    /// Where a process without search paths gets to, in each world.
+    /// The results in a process without search paths, in each world.
     fn plain(&self, name: &ByteString) -> Vec<RootPath> {
         let open = |context: &ProcessContext| {
             let resolution = context.open_plain(name);
@@ -220,7 +221,7 @@ impl ReferenceSearch<'_> {
         opened.as_is.into_iter().chain(opened.nvidia).collect()
     }
 
-    /// Where the loader gets to from `path`, in each world; `None` where that is not known.
+    /// The results from `path`, in each world; `None` if unknown.
     fn followed(&self, path: &RootPath, name: &ByteString) -> Option<Vec<RootPath>> {
         let mut consumers = self.consumers.get(path).into_iter().flatten();
         let consumer = consumers.find(|consumer| consumer.wants == *name);
@@ -231,7 +232,7 @@ impl ReferenceSearch<'_> {
                 .filter(|gets| gets.outcome == RequestOutcome::Loaded)
                 .filter_map(|gets| gets.real_path.clone())
                 .collect();
-            // A request that fails does not tell which of the files was meant, so that all of them are kept.
+            // A failed request does not show which file was intended, so keep all of them.
             return (!found.is_empty()).then_some(found);
         }
         let followed = ByWorld::map(self.contexts, |context| {
@@ -248,8 +249,8 @@ impl ReferenceSearch<'_> {
         Some(found)
     }
 
-    /// Adds the references of a string that may be the name of something opened at run time. What CUPTI opens itself is in
-    /// the table of its APIs, and what known programs open is in their profiles.
+    /// Adds the references of a string that may be a name for dlopen. The table of APIs contains what CUPTI opens, and
+    /// profiles contain what known programs open.
     fn add_held(&self, path: &RootPath, name: &[u8], references: &mut ReferenceList<'_>) {
         let files = self.names.of(name);
         references.look_at(files.clone().count());
@@ -261,7 +262,7 @@ impl ReferenceSearch<'_> {
         let opens = opens_library(self.profiles, path);
         let explained = |file: &DeadWeightFile| own.is_some() || is_cupti(file) && opens;
         let consumer = self.consumers.get(path).and_then(|consumers| consumers.first());
-        // A program that gets one copy does not keep another by the same string.
+        // A program that gets one copy does not keep another through the same string.
         let gets = consumer.and_then(|consumer| consumer.outcome.as_is.real_path.as_ref());
         let is_other = |file: &DeadWeightFile| is_cupti(file) && gets.is_some_and(|gets| *gets != file.path);
         let held = files.filter(|file| !explained(file) && !is_other(file));
@@ -274,7 +275,7 @@ impl ReferenceSearch<'_> {
     }
 }
 
-/// The names that a text may be: itself, or the strings of one in JSON, as a `.note.dlopen` is (UAPI group, "ELF dlopen
+/// The names that a text may contain: the text itself, or its JSON strings in a `.note.dlopen` (UAPI group, "ELF dlopen
 /// metadata").
 fn names_in(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_json = text.starts_with(b"[") || text.starts_with(b"{");

@@ -1,4 +1,4 @@
-//! Something that leads to a file, what is looked through for it, and the bound on how much is found.
+//! A reference to a file, the objects and texts to search for references, and the limits of that search.
 
 use crate::facts::weight::dead_weight::DeadWeightFile;
 use image_linkage::elf::ByteString;
@@ -7,20 +7,20 @@ use image_linkage::path::RootPath;
 use image_linkage::rootfs::{NodeKind, RootfsNode};
 use std::sync::Arc;
 
-/// Something that leads to a file that may be dead weight.
+/// A reference to a file that may be dead weight.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileReference {
-    /// The file, without links.
+    /// The file, with links resolved.
     pub file: RootPath,
-    /// Who leads to it.
+    /// The origin of the reference.
     pub by: FileReferrer,
-    /// The name that is asked for.
+    /// The requested name.
     pub name: ByteString,
-    /// By what means the loader or a program gets to the file.
+    /// How the reference leads to the file.
     pub how: ReferenceKind,
 }
 
-/// Who leads to a file.
+/// The origin of a reference.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileReferrer {
     /// An object of the image.
@@ -29,37 +29,38 @@ pub enum FileReferrer {
     Setting(String),
 }
 
-/// How a file is led to.
+/// How a reference leads to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReferenceKind {
-    /// The loader gets to it from a `DT_NEEDED` entry.
+    /// The loader resolves a `DT_NEEDED` entry to it.
     Needs,
-    /// A program opens it before it uses a GPU, and runs on the CPU alone where it is missing.
+    /// A program opens it before it uses a GPU, and runs on the CPU only if it is missing.
     Opens,
-    /// A `DT_NEEDED` entry has its name, and where the loader gets to is not known.
+    /// A `DT_NEEDED` entry has its name, but the result of the search is unknown.
     MayNeed,
-    /// The object holds its name, and no profile says what for.
+    /// The object contains its name for an unknown purpose.
     Holds,
-    /// It is preloaded, or named by path in a setting or a script.
+    /// It is preloaded, or a setting or script contains its path.
     Names,
-    /// A setting or a script names the folder that it lies in.
+    /// A setting or script contains the path of its directory.
     NamesFolder,
-    /// No search path, package or toolkit explains why the file lies where it does.
+    /// No search path, package or toolkit explains the file's location.
     Unexplained,
-    /// Another processor gets it in place of a file that something leads to.
+    /// Another processor gets it instead of a referenced file.
     OtherProcessor,
 }
 
-/// The objects, links and kept texts of an image.
+/// The objects, links and stored texts of an image.
 #[derive(Debug, Default)]
 pub(crate) struct ObjectInventory {
     pub objects: Vec<(RootPath, Arc<FileFacts>)>,
     pub links: Vec<(RootPath, ByteString)>,
-    /// The scripts and settings whose content was kept, without the lists of packages.
+    /// The stored scripts and settings, without package lists.
     pub texts: Vec<(RootPath, Arc<FileFacts>)>,
 }
 
-/// Whether a file that is kept may say what a program uses: what package managers and ldconfig keep names all there is.
+/// Whether a stored file may show what a program uses. Records of package managers and ldconfig name every file, so
+/// they do not count.
 fn is_setting(path: &RootPath) -> bool {
     let kept_by_managers = ["dist-info", "conda-meta", "dpkg", "ld.so.conf.d"];
     let above = path.parent();
@@ -71,7 +72,7 @@ fn is_setting(path: &RootPath) -> bool {
 }
 
 impl ObjectInventory {
-    /// Takes one node of the file system.
+    /// Adds one node of the file system.
     pub fn add_node(&mut self, path: &RootPath, node: &RootfsNode) {
         match &node.kind {
             NodeKind::File(facts) if facts.elf.is_some() => {
@@ -86,15 +87,15 @@ impl ObjectInventory {
     }
 }
 
-/// References that are kept, at most: thousands of files of one name and thousands that ask for it are millions of
-/// pairs. The largest environment seen (PyTorch 2.8) has some hundred.
+/// The maximum number of references. Thousands of files with one name and thousands of requesters make millions of
+/// pairs. The largest real environment (PyTorch 2.8) has a few hundred.
 const REFERENCES: usize = 100_000;
-/// The bytes of their paths and names, at most.
+/// The maximum number of bytes in their paths and names.
 const BYTES: usize = 32 << 20;
-/// Files that are looked at for one of them, at most: the same thousands may be looked at for each of thousands of names.
+/// The maximum number of files to examine. The same thousands of files may be examined for each of thousands of names.
 const LOOKS: usize = 20_000_000;
 
-/// The references that were found so far.
+/// The references so far.
 pub(super) struct ReferenceList<'f> {
     files: &'f [DeadWeightFile],
     found: Vec<FileReference>,
@@ -104,7 +105,7 @@ pub(super) struct ReferenceList<'f> {
 }
 
 impl<'f> ReferenceList<'f> {
-    /// None yet, to the `files` that may be dead weight.
+    /// An empty list of references to the `files` that may be dead weight.
     pub(super) fn new(files: &'f [DeadWeightFile]) -> Self {
         Self {
             files,
@@ -115,7 +116,7 @@ impl<'f> ReferenceList<'f> {
         }
     }
 
-    /// Takes in what fits, and asks for no more than that.
+    /// Adds references up to the limit, without evaluating the rest.
     pub(super) fn extend(&mut self, references: impl IntoIterator<Item = FileReference>) {
         if self.is_cut {
             return;
@@ -130,7 +131,7 @@ impl<'f> ReferenceList<'f> {
         }
     }
 
-    /// Takes note that `files` are looked at.
+    /// Counts `files` examined files.
     pub(super) fn look_at(&mut self, files: usize) {
         match self.looks_left.checked_sub(files) {
             Some(left) => self.looks_left = left,
@@ -138,12 +139,12 @@ impl<'f> ReferenceList<'f> {
         }
     }
 
-    /// Says that there is more than is followed.
+    /// Marks the list as incomplete.
     pub(super) fn cut(&mut self) {
         self.is_cut = true;
     }
 
-    /// Whether it takes no more, so that nobody has to look for any.
+    /// Whether the list is incomplete, so that further search is useless.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -152,7 +153,7 @@ impl<'f> ReferenceList<'f> {
         &self.found
     }
 
-    /// Each once; one that keeps every file where more lead to them than are followed.
+    /// The references without duplicates. If the list is incomplete, returns one for every file, so that all are kept.
     pub(super) fn finish(self) -> Vec<FileReference> {
         let keep = |file: &DeadWeightFile| FileReference {
             file: file.path.clone(),
@@ -170,7 +171,7 @@ impl<'f> ReferenceList<'f> {
     }
 }
 
-/// The bytes that a reference holds beside itself.
+/// The number of heap bytes of a reference.
 fn held_bytes(reference: &FileReference) -> usize {
     let by = match &reference.by {
         FileReferrer::Object(path) => path.as_bytes().len(),

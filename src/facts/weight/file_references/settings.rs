@@ -1,5 +1,5 @@
-//! What the settings of an image lead to: variables of its environment, its command, and what is preloaded; and
-//! what its scripts and the settings of its programs name, as a path or as a word for a program of a toolkit.
+//! Finds the references in an image's settings: environment variables, the command, and preloaded objects. Also
+//! searches scripts and programs' settings for paths, and for words that show the use of a toolkit's program.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use image_linkage::loader::{ProcessSetup, SimulatedProcess};
 use image_linkage::path::RootPath;
 use image_source::Image;
 
-/// Adds the references of what is preloaded, of the variables of the environment, and of the command.
+/// Adds the references of preloads, of environment variables and of the command.
 pub(super) fn add_settings(
     image: &Image,
     contexts: &ByWorld<ProcessContext>,
@@ -27,21 +27,21 @@ pub(super) fn add_settings(
         let by = FileReferrer::Setting(by.to_owned());
         mentioned.add_text(text.as_bytes(), &by, &mut left, references);
     }
-    // A bare word is looked for on PATH when the container starts: the name alone is enough to keep a file.
+    // A bare word is searched on PATH when the container starts, so the name is enough to keep a file.
     let words: BTreeSet<&[u8]> = image.config.command.iter().map(String::as_bytes).collect();
     let called = names.files.iter().filter(|file| words.contains(file.path.name()));
     references.extend(called.map(|file| reference(&file.path, COMMAND, file.path.name())));
     add_preloads(contexts, names, references);
 }
 
-/// Who says what stands in the command of an image, or in its health check.
+/// The origin of references in the command or the health check.
 const COMMAND: &str = "the command of the image";
 
-/// The texts of an image's settings, each with the name of who says it.
+/// The texts of an image's settings, each with its origin.
 pub(super) fn setting_texts(image: &Image) -> impl Iterator<Item = (&str, String)> {
     let variables = image.config.env.iter();
     let variables = variables.map(|(key, value)| (key.as_str(), format!("{key}={value}")));
-    // The words of a health check may be one text for a shell, and a path may stand behind an option's name.
+    // A health check may be a single shell text, and a path may follow an option's name.
     let check = image.config.settings.healthcheck.iter().flat_map(|check| &check.test);
     let command = check.chain(&image.config.command);
     variables.chain(command.map(|text| (COMMAND, text.clone())))
@@ -50,13 +50,13 @@ pub(super) fn setting_texts(image: &Image) -> impl Iterator<Item = (&str, String
 /// Adds the references of `LD_PRELOAD` and of `/etc/ld.so.preload`.
 fn add_preloads(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>, references: &mut ReferenceList<'_>) {
     const PRELOADED: &str = "what is preloaded";
-    // By name alone: `$LIB`, `$ORIGIN` and a DT_RPATH in a preload's search mean what they mean to each program.
+    // Compare names only, because `$LIB`, `$ORIGIN` and DT_RPATH differ between programs.
     let words: BTreeSet<&[u8]> = contexts.as_is.preloaded_names().collect();
     let files = words
         .into_iter()
         .flat_map(|word| names.of(word).map(move |file| (word, file)));
     references.extend(files.map(|(word, file)| reference(&file.path, PRELOADED, word)));
-    // What is preloaded brings what it needs.
+    // A preloaded object also loads its dependencies.
     let started = ByWorld::map(contexts, |context| {
         let start = |setup: &ProcessSetup<'_>| SimulatedProcess::new(setup).start_unknown();
         context.with_setup(start).unwrap_or_default()
@@ -68,16 +68,16 @@ fn add_preloads(contexts: &ByWorld<ProcessContext>, names: &NameIndex<'_>, refer
     references.extend(of_dead_weight.map(|object| reference(&object.real_path, PRELOADED, &object.name)));
 }
 
-/// Where `slim` says in an image what it brought and took: it names files, and reads none.
-// /usr/share is for files of programs that are the same on every processor (FHS 3.0, section 4.11).
+/// The file in which `slim` records the added and removed files. It names files but uses none.
+// /usr/share is for architecture-independent files of programs (FHS 3.0, section 4.11).
 pub const PROVENANCE_PLACE: &str = "usr/share/cupti-audit/proof.json";
 
-/// Adds the references of the scripts and settings of programs.
+/// Adds the references of scripts and of programs' settings.
 pub(super) fn add_texts(mentioned: &NamedFiles<'_>, inventory: &ObjectInventory, references: &mut ReferenceList<'_>) {
     let mut left = WORDS;
     let proof = RootPath::from(PROVENANCE_PLACE);
     for (text, facts) in &inventory.texts {
-        // What frameworks open is in their profiles.
+        // Profiles contain what frameworks open.
         if *text == proof || mentioned.shared().is_of_framework(text) {
             continue;
         }
@@ -90,7 +90,7 @@ pub(super) fn add_texts(mentioned: &NamedFiles<'_>, inventory: &ObjectInventory,
     }
 }
 
-/// Mentions in an image's scripts and settings that are looked at, at most. Those of a PyTorch image have some thousand.
+/// The maximum number of occurrences to examine in scripts and settings. A PyTorch image has a few thousand.
 const WORDS: usize = 200_000;
 
 fn reference(file: &RootPath, by: &str, name: &[u8]) -> FileReference {
@@ -102,7 +102,7 @@ fn reference(file: &RootPath, by: &str, name: &[u8]) -> FileReference {
     }
 }
 
-/// The uses that words show of the kinds of `files`: those of the image's settings, its scripts, and packages of Python.
+/// Finds words that show the use of the kinds of `files`, in the image's settings, scripts and Python packages.
 pub(crate) fn find_word_uses(
     image: &Image,
     tables: &'static KnowledgeTables,
@@ -122,7 +122,7 @@ pub(crate) fn find_word_uses(
     uses.collect()
 }
 
-/// The first that says one of the words.
+/// The first origin with one of the words.
 fn who_says(words: &[String], image: &Image, tables: &KnowledgeTables, inventory: &ObjectInventory) -> Option<String> {
     let says = |text: &str, ends: WordEnds| words.iter().any(|word| holds_word(text, word, ends));
     let setting = setting_texts(image).find(|(_, text)| says(text, WordEnds::Needed));
@@ -144,11 +144,11 @@ fn who_says(words: &[String], image: &Image, tables: &KnowledgeTables, inventory
     text.map(|(path, _)| path.to_string())
 }
 
-/// Whether a word has to end where the text says it does.
+/// Whether a match must be a whole word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WordEnds {
     Needed,
-    /// In a compiled module words run into each other.
+    /// In a compiled module, words follow each other without a separator.
     Any,
 }
 

@@ -1,5 +1,5 @@
-//! The libraries among the dead weight that no search path, package, toolkit or distribution explains. Who put one there
-//! opens it by a path of his own, which may be put together of parts: such a library stays.
+//! Finds libraries among the dead weight that no search path, package, toolkit or distribution explains. Their users
+//! probably open them by path, which may be built from parts, so such libraries are kept.
 
 use std::collections::BTreeSet;
 
@@ -18,10 +18,10 @@ use image_linkage::elf::ElfFacts;
 use image_linkage::loader::{ProcessSetup, SimulatedProcess};
 use image_linkage::path::RootPath;
 
-/// The libraries of one image that are looked at one by one, at most.
+/// The maximum number of libraries whose owner is looked up.
 const MANY: usize = 1024;
 
-/// The references that keep what nothing explains.
+/// References that keep the unexplained libraries.
 pub(super) fn of_strays<'f>(
     contexts: &ByWorld<ProcessContext>,
     knowledge: &Knowledge,
@@ -40,7 +40,8 @@ pub(super) fn of_strays<'f>(
     let left = left.filter(|(number, file)| !is_explained(*number, file));
     let mut left: Vec<_> = left.map(|(_, file)| file).collect();
     left.retain(|file| elf_at(rootfs, &file.path).is_some());
-    // Each is looked for in the lists of packages: of more files than any image has that is not asked.
+    // Each lookup reads the package lists. No real image has more files than the limit, so such an image keeps them
+    // all.
     if left.len() <= MANY {
         left.retain(|file| is_unknown(&file_owner::find_owner(knowledge, rootfs, &file.path)));
     }
@@ -52,15 +53,15 @@ pub(super) fn of_strays<'f>(
     })
 }
 
-/// Whether a file lies in a package of Python whose loading of the library is known.
+/// Whether a file is in a Python package whose use of the library is known.
 fn is_of_known_package(profiles: &[ConsumerProfile], path: &RootPath) -> bool {
     let pythons = profiles.iter().filter_map(|profile| profile.python.as_ref());
     let mut packages = pythons.flat_map(|python| &python.packages).map(String::as_bytes);
     packages.any(|package| path.parent().split_components().any(|part| part == package))
 }
 
-/// Whether the owner of a file is none that brings the library for everybody: what another package of Python holds, its
-/// own modules open.
+/// Whether the owner of a file does not provide the library for general use. Another Python package's modules may open
+/// their own copy.
 fn is_unknown(owner: &FileOwner) -> bool {
     let begins = |begin| owner.name.starts_with(begin);
     match owner.kind {
@@ -70,7 +71,7 @@ fn is_unknown(owner: &FileOwner) -> bool {
     }
 }
 
-/// What the bare names begin with that the container's program opens and computes: the search path leads to them.
+/// The prefixes of bare names that the container's program computes and opens through the search path.
 pub(super) fn computed_names(context: &ProcessContext, shared: &SharedFolders) -> Vec<Vec<u8>> {
     let program = context.entry.executable.as_ref();
     let program = program.filter(|path| !shared.is_interpreter(path));
@@ -80,26 +81,26 @@ pub(super) fn computed_names(context: &ProcessContext, shared: &SharedFolders) -
     };
     let mut bare = held_names(elf).filter(|text| !text.contains(&b'/')).peekable();
     if bare.peek().is_none() && held_names(elf).next().is_none() {
-        // It is told by what it reads.
+        // It contains no names, so it gets them from its input.
         return vec![Vec::new()];
     }
-    // `pti.so.12` is put behind something, or looked for in a name that is read.
+    // `pti.so.12` is appended to something, or searched for in a name from the input.
     let is_end = |text: &[u8]| !text.starts_with(b"lib") && !text.starts_with(b"ld-");
     let computed = bare.filter(|text| known_part(text).len() < text.len() || is_end(text));
     let begin = |text| if is_end(text) { &[][..] } else { known_part(text) };
     computed.map(|text| begin(text).to_vec()).collect()
 }
 
-/// The texts of an object that may be names of libraries or parts of them.
+/// The strings of an object that may be library names or parts of them.
 fn held_names(elf: &ElfFacts) -> impl Iterator<Item = &[u8]> {
     let texts = elf.mentions.iter().chain(&elf.fragments);
-    // The loader's own path stands in every program.
+    // Every program contains the loader's path.
     let texts = texts.filter(|text| Some(*text) != elf.interp.as_ref());
     let texts = texts.map(|text| &**text);
     texts.filter(|text| contains_bytes(text, b".so"))
 }
 
-/// The file name in a text up to what a program fills in.
+/// The file name in a string up to the part that a program fills in.
 fn known_part(text: &[u8]) -> &[u8] {
     let is_open = |byte: &u8| b"%*?[".contains(byte);
     match last_part(text) {
@@ -108,7 +109,7 @@ fn known_part(text: &[u8]) -> &[u8] {
     }
 }
 
-/// The numbers of the files that a process without a search path of its own finds by a bare name.
+/// The indices of the files that a process without its own search path finds by a bare name.
 fn on_search_path(context: &ProcessContext, names: &NameIndex<'_>) -> BTreeSet<usize> {
     let search = |setup: &ProcessSetup<'_>| {
         let folders = SimulatedProcess::plain_search_path(setup).into_iter();
