@@ -31,7 +31,7 @@ pub struct AuditedImage {
 /// How certain a verdict is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum VerdictLevel {
-    /// Every environment gets the same answer, and nothing is assumed.
+    /// It holds in every environment, without assumptions.
     Proved,
     /// It holds if the listed assumptions hold.
     Assumed,

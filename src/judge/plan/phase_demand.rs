@@ -42,7 +42,7 @@ pub struct UnmetDemand {
 /// A tool that the phase serves and the image contains.
 struct ServedTool<'a> {
     profiler: &'a Profiler,
-    /// Those through which it gets CUPTI; none where CUPTI is part of its program.
+    /// The processes through which it gets CUPTI; none if CUPTI is linked into its program.
     processes: Vec<&'a CuptiProcess>,
     /// Its program, if that was built without CUPTI.
     built_without: Option<&'a ProgramBuild>,
