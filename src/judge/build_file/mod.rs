@@ -28,9 +28,9 @@ const STAGES: usize = 1000;
 
 /// The result for a Dockerfile.
 pub struct BuildFileReport {
-    /// The library that the steps are judged for, as people call it.
+    /// The display name of the library that the steps are judged for.
     pub library_name: String,
-    /// The name of its file without `.so`.
+    /// The library's file name without `.so`.
     pub library_file: String,
     /// The findings, by line.
     pub findings: Vec<StepFinding>,

@@ -5,7 +5,7 @@ use crate::knowledge::Phase;
 use crate::knowledge::rule::{FieldCondition, Rule, Severity, SeverityRaise};
 
 /// Judges `subjects` by `rules`. The severity is the highest for any of `phases`, or the rule's own if no phase was
-/// requested. The findings are not sorted.
+/// requested. The findings are sorted for reports.
 pub fn judge_subjects(rules: &[Rule], subjects: &[RuleSubject], phases: &[Phase]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = rules
         .iter()

@@ -35,7 +35,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
     ]
 }
 
-/// What an object holds of the name, or asks for, and what decides on it.
+/// The parts of the name that an object contains or requests, and what decides the rest.
 fn held(opener: &UndecidedOpener) -> Evidence {
     let texts: Vec<String> = opener.holds.iter().map(|text| escape::escape_bytes(text)).collect();
     let texts = texts.join(", ");

@@ -43,7 +43,7 @@ impl SuppressionTarget {
 /// A known finding that must not fail a run, or an accepted assumption.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suppression {
-    /// What it is for.
+    /// The kind of thing it covers.
     pub target: SuppressionTarget,
     /// The rule of its findings, or the id of an assumption.
     pub rule: String,
