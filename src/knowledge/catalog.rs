@@ -93,8 +93,8 @@ pub(super) struct DataCatalog {
 }
 
 impl DataCatalog {
-    /// Takes the files in. A file whose id is taken is a mistake, unless it says `replace: true`: then it has the
-    /// place of the file before it. So no file is lost by accident, and none hides another unsaid.
+    /// Adds the files. A duplicate id is a mistake, unless the file has `replace: true` and takes the place of the
+    /// earlier one. So no file is lost or hidden by accident.
     pub fn new(files: impl Iterator<Item = DataFile>) -> Self {
         let mut catalog = Self {
             files: BTreeMap::new(),

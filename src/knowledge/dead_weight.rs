@@ -107,7 +107,7 @@ pub struct DeadWeightTable {
 impl DeadWeightTable {
     /// Compiles the patterns of `kinds`.
     ///
-    /// Errors: What is wrong with a pattern, or with all of them together; [`DeadWeightKind::bad_patterns`] has each.
+    /// Errors: A message about an invalid pattern, or about the whole set. [`DeadWeightKind::bad_pattern`] locates it.
     pub(super) fn new(kinds: Vec<DeadWeightKind>) -> Result<Self, String> {
         let mut set = GlobSetBuilder::new();
         let mut roles = Vec::new();

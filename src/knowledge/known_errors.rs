@@ -53,10 +53,10 @@ pub struct KnownError {
     pub means: String,
     /// Who can fix it, most likely first.
     pub matter_of: Vec<ErrorMatter>,
-    /// The command that shows it.
+    /// A command that reveals it.
     #[serde(default)]
     pub shown_by: Option<String>,
-    /// What to do, where no rule says it.
+    /// The fix, if no rule has one.
     #[serde(default)]
     pub fix: Option<String>,
     /// The rules that detect it.

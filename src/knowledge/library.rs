@@ -86,7 +86,7 @@ pub struct LibraryProfile {
 pub struct CondaPackage {
     /// Its name, without the version.
     pub name: String,
-    /// The first major version of CUDA that it has.
+    /// The first CUDA major version that it supports.
     #[serde(default)]
     pub from_major: u32,
 }

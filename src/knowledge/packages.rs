@@ -155,7 +155,7 @@ pub struct BaseImage {
     pub tag: String,
     /// The part of the library that it contains.
     pub brings: StepYield,
-    /// The folders on its `LD_LIBRARY_PATH` where it has the library.
+    /// The folders on its `LD_LIBRARY_PATH` that contain the library.
     #[serde(default)]
     pub searched: Vec<LibraryPathFolder>,
     /// How certain the entry is.
