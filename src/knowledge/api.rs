@@ -76,7 +76,7 @@ impl LibraryRequester {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
-    /// Unverified.
+    /// No one has checked it.
     Unverified,
     /// A conclusion from observations or reports.
     Inferred,

@@ -51,7 +51,7 @@ pub struct KnownError {
     pub number: Option<u32>,
     /// Its meaning.
     pub means: String,
-    /// Who can fix it, most likely first.
+    /// The persons who can fix it, most likely first.
     pub matter_of: Vec<ErrorMatter>,
     /// A command that reveals it.
     #[serde(default)]

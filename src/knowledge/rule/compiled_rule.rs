@@ -155,7 +155,7 @@ pub enum RuleCure {
 }
 
 impl RuleCure {
-    /// What the step does, as a sentence of which the program is the subject.
+    /// The step, as a sentence about the program.
     pub fn words(self) -> &'static str {
         match self {
             Self::InstallCupti => "cupti-audit dockerfile adds CUPTI, or puts the existing copy on the search path",

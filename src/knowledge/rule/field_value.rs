@@ -19,7 +19,7 @@ pub enum FieldValue {
 }
 
 impl FieldValue {
-    /// Its number, where it is one.
+    /// The numeric value, if it is one.
     fn number(&self) -> Option<u64> {
         match self {
             Self::Number(number) | Self::Bytes(number) => Some(*number),

@@ -28,7 +28,7 @@ pub(super) fn subjects(facts: &ImageFacts) -> Vec<RuleSubject> {
         .collect()
 }
 
-/// The APIs that a program imports but its copy has only as dead exports, because the release has removed them.
+/// The APIs whose functions a program imports and its copy still exports, although that release has removed them.
 fn ended_apis<'f>(facts: &'f ImageFacts, consumer: &CuptiConsumer) -> Vec<&'f str> {
     let got = consumer.outcome.as_is.real_path.as_ref();
     let copy = facts.copies.iter().find(|copy| got == Some(&copy.real_path));
